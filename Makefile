@@ -12,16 +12,17 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check same lint demo bench papers pgo fuzz golden clean
+.PHONY: help setup build test test-long check same lint demo bench papers figures third-party pgo fuzz golden clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (as root), or say what is missing
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
 
 build: setup ## build every program into bin/
-	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-plot ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-plot ./cmd/lab/plot
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
 test: build ## run every test; those that need root run when you are root
@@ -52,15 +53,21 @@ demo: build ## a one-machine cluster, a training job on it, and its accounting r
 	@.ci/demo
 
 bench: build ## measure; writes bench.json and prints a table
-	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-bench
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-bench ./cmd/lab/bench
 	bin/rota-bench -out bench.json
 
 papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/rota-papers
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-papers ./cmd/lab/papers
 	bin/rota-papers docs/papers.md $(if $(SECTION),"$(SECTION)")
 
+figures: ## print how large the product's code is: lines, tokens, files in reference cycles, methods of the largest types
+	@$(GO) run ./cmd/lab/figures
+
+third-party: ## write packaging/THIRD_PARTY_LICENSES.md: the licences of the modules that are linked into the programs
+	$(GO) run ./cmd/lab/licences packaging/THIRD_PARTY_LICENSES.md
+
 pgo: build ## profile the control daemon under submissions, for the compiler: cmd/rota-controld/default.pgo, which go build takes by itself
-	CGO_ENABLED=1 $(GO) build -trimpath -o bin/ ./cmd/rota-bench
+	CGO_ENABLED=1 $(GO) build -trimpath -o bin/rota-bench ./cmd/lab/bench
 	CGO_ENABLED=0 $(GO) build -pgo=off -trimpath -o bin/ ./cmd/rota-controld
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	ROTA_PROFILE_DIR="$$dir" bin/rota-bench -only '^submit$$' -out "$$dir/bench.json"; \

@@ -26,6 +26,7 @@ require (
 	golang.org/x/term v0.45.0
 	gonum.org/v1/plot v0.16.0
 	modernc.org/sqlite v1.49.1
+	mvdan.cc/sh/v3 v3.13.1
 )
 
 require (

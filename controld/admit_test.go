@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/member"
 )
 
 // journal keeps what a daemon logs.
@@ -50,7 +48,7 @@ func (j *journal) says(t *testing.T, words ...string) {
 	})
 }
 
-func voters(t *testing.T, s *server) []string {
+func voters(t *testing.T, s *running) []string {
 	t.Helper()
 	cl, _, err := s.client(user(1000)).Cluster(t.Context())
 	if err != nil {
@@ -65,7 +63,8 @@ func voters(t *testing.T, s *server) []string {
 	return names
 }
 
-// TestTwoClustersThatMeetStayTwo starts a cluster's only controller again with a --join that names another cluster's.
+// TestTwoClustersThatMeetStayTwo starts a cluster's only controller again with a --join that names
+// another cluster's.
 func TestTwoClustersThatMeetStayTwo(t *testing.T) {
 	var log journal
 	cfg := controller(t, "a1")
@@ -88,7 +87,7 @@ func TestTwoClustersThatMeetStayTwo(t *testing.T) {
 	if j, _, err := b.client(user(1000)).Job(t.Context(), id, api.Read{Consistent: true}); err != nil || j.Name != "of-b" {
 		t.Errorf("b1 has lost what it had acknowledged: %v", err)
 	}
-	for s, want := range map[*server]string{a: "a1", b: "b1"} {
+	for s, want := range map[*running]string{a: "a1", b: "b1"} {
 		if got := voters(t, s); len(got) != 1 || got[0] != want {
 			t.Errorf("voters of %s: %v", want, got)
 		}
@@ -104,7 +103,8 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	wantProblem(t, root.RemoveController(t.Context(), dead.cfg.Name), api.CodeWrongState)
 	wantProblem(t, root.RemoveController(t.Context(), "c9"), api.CodeNotFound)
 	dead.stop()
-	eventually(t, "the removal of "+dead.cfg.Name, func() error { return root.RemoveController(t.Context(), dead.cfg.Name) })
+	eventually(t, "the removal of "+dead.cfg.Name,
+		func() error { return root.RemoveController(t.Context(), dead.cfg.Name) })
 	fresh := controller(t, "c4")
 	fresh.Join = []string{left.addrs.Gossip}
 	servers = append(remove(servers, dead), start(t, fresh))
@@ -121,10 +121,11 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip everyone on the machine can take part in.
+// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip every process on
+// the machine can take part in.
 func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can run as another user")
 	}
 	var log journal
 	cfg := controller(t, "c1")
@@ -135,16 +136,5 @@ func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	log.says(t, "controller not added", "evil", "uid 65534")
 	if got := voters(t, s); len(got) != 1 {
 		t.Errorf("voters: %v", got)
-	}
-}
-
-func TestControllersOfEarlierVersionsAreKnownByTheirAddresses(t *testing.T) {
-	got := withoutLinks([]member.Peer{
-		{Name: "new", Addr: "192.0.2.1:7072", Meta: member.Meta{Raft: "192.0.2.1:7071", Links: true}},
-		{Name: "old", Addr: "192.0.2.2:7072", Meta: member.Meta{Raft: "[::ffff:198.51.100.2]:7071"}},
-		{Name: "odd", Addr: "here", Meta: member.Meta{Raft: ""}},
-	})
-	if want := []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.2")}; !slices.Equal(*got, want) {
-		t.Errorf("%v, want %v", *got, want)
 	}
 }

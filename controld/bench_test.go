@@ -17,7 +17,8 @@ import (
 // benchClients is how many keep-alive clients submit at once.
 const benchClients = 64
 
-// BenchmarkSubmit measures submissions of one job each, with distinct keys and fsync on. Compare it with BenchmarkEmptyHandler.
+// BenchmarkSubmit measures submissions of one job each, with distinct keys and fsync on. Compare it
+// with BenchmarkEmptyHandler.
 func BenchmarkSubmit(b *testing.B) {
 	for _, controllers := range []int{1, 3} {
 		b.Run(fmt.Sprintf("controllers=%d", controllers), func(b *testing.B) {
@@ -27,7 +28,8 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyHandler is the limit of the HTTP library: the same requests to a handler that reads the body and answers.
+// BenchmarkEmptyHandler is the limit of the HTTP library: the same requests to a handler that reads
+// the body and answers.
 func BenchmarkEmptyHandler(b *testing.B) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +41,7 @@ func BenchmarkEmptyHandler(b *testing.B) {
 	post(b, s.URL+"/v1/jobs")
 }
 
-func benchCluster(b *testing.B, n int) *server {
+func benchCluster(b *testing.B, n int) *running {
 	if n == 1 {
 		s := start(b, controller(b, "c1"))
 		s.ready()

@@ -21,10 +21,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func startOne(t *testing.T) *server {
+func startOne(t *testing.T) *running {
 	t.Helper()
 	s := start(t, controller(t, "c1"))
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	return s
 }
 
@@ -46,7 +46,8 @@ func TestSubmitListAndGet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Name != "first" || got.State != "PENDING" || got.User != "u1000" || got.Spec == nil || a.Index == 0 || got.Reason.Text == "" {
+	if got.Name != "first" || got.State != "PENDING" || got.User != "u1000" || got.Spec == nil || a.Index == 0 ||
+		got.Reason.Text == "" {
 		t.Errorf("job 1 is %+v at index %d", got, a.Index)
 	}
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{User: "u1000", Limit: 2}, api.Read{})
@@ -60,12 +61,14 @@ func TestSubmitListAndGet(t *testing.T) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 3 || list.Next != "" {
 		t.Fatalf("page 2 is %+v, %v", list, err)
 	}
-	for _, f := range []api.JobFilter{{User: "nobody"}, {States: []string{"R"}}, {Name: "x"}, {Class: "te"}, {IDs: []cluster.JobID{9}}} {
+	for _, f := range []api.JobFilter{{User: "nobody"}, {States: []string{"R"}}, {Name: "x"}, {Class: "te"},
+		{IDs: []cluster.JobID{9}}} {
 		if list, _, err := c.Jobs(t.Context(), f, api.Read{}); err != nil || len(list.Items) != 0 {
 			t.Errorf("filter %+v selects %d jobs, %v", f, len(list.Items), err)
 		}
 	}
-	if list, _, err := c.Jobs(t.Context(), api.JobFilter{States: []string{"pending"}, IDs: []cluster.JobID{2, 3}}, api.Read{}); err != nil || len(list.Items) != 2 {
+	if list, _, err := c.Jobs(t.Context(), api.JobFilter{States: []string{"pending"}, IDs: []cluster.JobID{2, 3}},
+		api.Read{}); err != nil || len(list.Items) != 2 {
 		t.Errorf("ids and state select %d jobs, %v", len(list.Items), err)
 	}
 }
@@ -98,7 +101,7 @@ func TestASubmissionIsRepeatedWithoutEffect(t *testing.T) {
 }
 
 // send posts text as it is and returns the problem.
-func send(t *testing.T, s *server, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
+func send(t *testing.T, s *running, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.addrs.HTTP+path, strings.NewReader(body))
 	if err != nil {
@@ -216,14 +219,18 @@ func TestALongPollWakes(t *testing.T) {
 		t.Error("the poll was not woken")
 	}
 	before := time.Now()
-	if _, _, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{After: 1 << 40, Wait: 50 * time.Millisecond}); err != nil {
+	if _, _, err := c.Jobs(t.Context(), api.JobFilter{},
+		api.Read{After: 1 << 40, Wait: 50 * time.Millisecond}); err != nil {
 		t.Error(err)
 	}
 	if d := time.Since(before); d < 50*time.Millisecond {
 		t.Errorf("the poll did not wait, but %v", d)
 	}
 	events, _, err := c.Events(t.Context(), 0, 0)
-	if err != nil || !slices.ContainsFunc(events.Items, func(e api.Event) bool { return e.Type == "submitted" && e.Job == 1 }) {
+	if err != nil || !slices.ContainsFunc(events.Items, func(e api.Event) bool {
+		return e.Type == "submitted" &&
+			e.Job == 1
+	}) {
 		t.Errorf("events: %+v, %v", events, err)
 	}
 }
@@ -241,20 +248,23 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 		t.Errorf("status %d", p.Status)
 	}
 	for what, err := range map[string]error{
-		"hold": owner.Hold(t.Context(), 1, ""), "release": owner.Release(t.Context(), 1, ""), "cancel": owner.Cancel(t.Context(), 1, "enough"),
+		"hold": owner.Hold(t.Context(), 1, ""), "release": owner.Release(t.Context(), 1,
+			""), "cancel": owner.Cancel(t.Context(), 1, "enough"),
 		"cancel by root": s.client(user(0)).Cancel(t.Context(), 2, ""),
 	} {
 		if err != nil && what != "hold" && what != "release" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if p := wantProblem(t, owner.Cancel(t.Context(), 1, ""), api.CodeWrongState); p.Detail != "job 1 has ended: it is CANCELLED" {
+	if p := wantProblem(t, owner.Cancel(t.Context(), 1, ""),
+		api.CodeWrongState); p.Detail != "job 1 has ended: it is CANCELLED" {
 		t.Errorf("a job that has ended: %s", p.Detail)
 	}
 	if p := wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState); p.Detail != "job 3 waits already" {
 		t.Errorf("requeueing a job that waits: %s", p.Detail)
 	}
-	if p := wantProblem(t, owner.Release(t.Context(), 3, ""), api.CodeWrongState); p.Detail != "job 3 is not held: it is PENDING" {
+	if p := wantProblem(t, owner.Release(t.Context(), 3, ""),
+		api.CodeWrongState); p.Detail != "job 3 is not held: it is PENDING" {
 		t.Errorf("releasing a job that is not held: %s", p.Detail)
 	}
 	resp, err := other.CancelMany(t.Context(), api.CancelRequest{User: "u1000"})
@@ -262,7 +272,8 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 		t.Errorf("another user cancelled %+v, %v", resp, err)
 	}
 	resp, err = other.CancelMany(t.Context(), api.CancelRequest{IDs: []cluster.JobID{3, 99}})
-	if err != nil || len(resp.Items) != 2 || resp.Items[0].Error.Code != api.CodeDenied || resp.Items[1].Error.Code != api.CodeNotFound {
+	if err != nil || len(resp.Items) != 2 || resp.Items[0].Error.Code != api.CodeDenied ||
+		resp.Items[1].Error.Code != api.CodeNotFound {
 		t.Errorf("named ids: %+v, %v", resp, err)
 	}
 	resp, err = owner.CancelMany(t.Context(), api.CancelRequest{User: "u1000", States: []string{"PD"}})
@@ -288,7 +299,8 @@ func TestNewNamesAreNames(t *testing.T) {
 	}
 }
 
-// TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of another.
+// TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of
+// another.
 func TestCancelByStateMeansElements(t *testing.T) {
 	s := startOne(t)
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
@@ -334,7 +346,8 @@ func TestCancelByStateMeansElements(t *testing.T) {
 	})
 	family(api.ArrayPlace{Live: 2, Indices: "2-5%2"})
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{User: "u1000", States: []string{"PD"}}, api.Read{})
-	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 1 || list.Items[0].Reason.Code != string(cluster.ReasonArrayLimit) {
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 1 ||
+		list.Items[0].Reason.Code != string(cluster.ReasonArrayLimit) {
 		t.Errorf("what waits: %+v, %v", list, err)
 	}
 	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(cluster.ReasonArrayLimit) { // 1_5
@@ -397,7 +410,7 @@ func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.KeepRecords, cfg.KeepFor = 0, time.Hour
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	nodes := []*fakeNode{newNode(t, s.addrs.HTTP, "n1", 8), newNode(t, s.addrs.HTTP, "n2", 8)}
 	for _, n := range nodes {
@@ -423,7 +436,8 @@ func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
 	if len(j.Attempts) != 1 || len(j.Nodes) != 2 || j.GPUs != 16 || j.Spec == nil {
 		t.Errorf("from the history: %+v", j)
 	}
-	hist, _, err := c.History(t.Context(), api.HistoryFilter{User: "u1000", States: []string{"COMPLETED"}, Since: time.Now().Add(-time.Hour)}, api.Read{})
+	hist, _, err := c.History(t.Context(), api.HistoryFilter{User: "u1000", States: []string{"COMPLETED"},
+		Since: time.Now().Add(-time.Hour)}, api.Read{})
 	if err != nil || len(hist.Items) != 1 || hist.Items[0].Name != "gang" {
 		t.Errorf("history: %+v, %v", hist, err)
 	}
@@ -467,7 +481,8 @@ func TestWhatNoNodeCouldRunIsRefused(t *testing.T) {
 	choosy.Groups[0].Tasks[0].Resources.GPUs = 1
 	choosy.Groups[0].Tasks[0].Resources.GPU = &jobspec.GPU{Model: "H900*"}
 	_, err = c.Submit(t.Context(), "", choosy)
-	if p = wantProblem(t, err, api.CodeImpossible); !strings.Contains(p.Detail, "no node has gpu.model H900*; there are ") {
+	if p = wantProblem(t, err, api.CodeImpossible); !strings.Contains(p.Detail,
+		"no node has gpu.model H900*; there are ") {
 		t.Errorf("what there is instead is not said: %s", p.Detail)
 	}
 	elsewhere := job("elsewhere")
@@ -483,14 +498,14 @@ func TestRootIsRefusedUnlessAllowed(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.AllowRootJobs = false
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	_, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
 	wantProblem(t, err, api.CodeDenied)
 	s.stop()
 	cfg = s.cfg
 	cfg.RootJobsAs = "nobody"
 	s = start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	id, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
 	if err != nil {
 		t.Fatal(err)
@@ -504,7 +519,7 @@ func TestTheSocketKnowsItsPeer(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.Socket = filepath.Join(t.TempDir(), "rota.sock")
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c, err := api.Dial("unix:" + cfg.Socket)
 	if err != nil {
 		t.Fatal(err)
@@ -552,7 +567,7 @@ func TestARestartKeepsEverything(t *testing.T) {
 	}
 	s.stop()
 	s = start(t, s.cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	list, _, err := s.client(user(1000)).Jobs(t.Context(), api.JobFilter{}, api.Read{Consistent: true})
 	if err != nil || len(list.Items) != 20 {
 		t.Errorf("after the restart there are %d jobs, %v", len(list.Items), err)
@@ -567,7 +582,7 @@ func TestMachinesNeedTheKey(t *testing.T) {
 	}
 	cfg.KeyFile = file
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	key, err := identity.ReadKey(file)
 	if err != nil {
 		t.Fatal(err)
@@ -611,7 +626,7 @@ func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	policy.NodeDownMS = 300
 	cfg.Cluster = &policy
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
 	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
@@ -653,7 +668,8 @@ func TestOperatorsDrainNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j, _, err := somebody.Job(t.Context(), id, api.Read{}); err != nil || j.Code != cluster.Pending || j.Reason.Code != "ReqNodeNotAvail" {
+	if j, _, err := somebody.Job(t.Context(), id, api.Read{}); err != nil || j.Code != cluster.Pending ||
+		j.Reason.Code != "ReqNodeNotAvail" {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if err := root.SetNode(t.Context(), "n1", "resume", ""); err != nil || strings.TrimSpace(state()) == "drain fan" {
@@ -686,7 +702,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("document %s has paths %v", doc.OpenAPI, doc.Paths)
 	}
 	for path := range doc.Paths {
-		if strings.HasPrefix(path, internalPrefix) {
+		if strings.HasPrefix(path, "/v1/internal/") {
 			t.Errorf("%s is documented", path)
 		}
 	}
@@ -730,16 +746,9 @@ func TestEnvironmentsAreForTheOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(j.Spec.ExportEnv) == 1 && len(j.Spec.Groups[0].Tasks[0].Env) == 1; got != sees || j.Spec.Name != "secret" {
+		if got := len(j.Spec.ExportEnv) == 1 && len(j.Spec.Groups[0].Tasks[0].Env) == 1; got != sees ||
+			j.Spec.Name != "secret" {
 			t.Errorf("uid %d sees %v and %v", uid, j.Spec.ExportEnv, j.Spec.Groups[0].Tasks[0].Env)
-		}
-	}
-}
-
-func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
-	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
-		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
-			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
 		}
 	}
 }
@@ -751,7 +760,7 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	policy.NodeDownMS = 200
 	cfg.Cluster = &policy
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
 	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
@@ -774,13 +783,5 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 		if allocs.Index <= before {
 			t.Errorf("answered at index %d, when the log of index %d had the node down", allocs.Index, before)
 		}
-	}
-}
-
-// TestProblemOfAnotherMachine: who asks over the network is told how to be known.
-func TestProblemOfAnotherMachine(t *testing.T) {
-	p := problemOf(fmt.Errorf("%w: %w", identity.ErrUnauthorised, identity.ErrNotLocal))
-	if p.Status != http.StatusUnauthorized || p.Code != api.CodeUnauthorised || !strings.Contains(p.Hint, "ssh -L PATH:"+api.DefaultSocket) {
-		t.Errorf("%+v", p)
 	}
 }

@@ -7,21 +7,27 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync/atomic"
+	"regexp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/api/serve"
+	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/leader"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/server"
+	"github.com/rota-hpc/rota/controld/telemetry"
 )
 
 // daemon is one controller with everything it holds open.
@@ -30,44 +36,35 @@ type daemon struct {
 	log     *slog.Logger
 	key     identity.Key
 	link    *identity.Link // to the logs of the others
-	addrs   Addresses
-	machine *machine
-	replica *consensus.Node
-	gossip  *member.List
-	records *history.Store
+	users   identity.Users
+	client  *http.Client // signs; for other controllers and nodes
+	metrics *prometheus.Registry
 
-	guard        identity.Guard
-	users        identity.Users
-	machines     *http.Client // signs; for other controllers and nodes
-	operators    map[string]bool
-	clock        logClock
-	young        bool        // the cluster had no job when this controller began to lead; the loops of the leader read it
-	leading      atomic.Bool // everything acknowledged has been applied and the loops of the leader run
-	fresh        atomic.Bool // this replica has caught up once since it started
-	contacts     contacts
-	samples      samples
-	contests     contests
-	waiting      waiting
-	lookout      lookout // wakes long polls
-	metrics      *metrics
-	peersChanged broadcast                    // gossip has news
-	unlinked     atomic.Pointer[[]netip.Addr] // where controllers run of a version that knows no links
-	alive        context.Context              // ends when the daemon stops; long polls and streams end with it
-	stopping     <-chan struct{}              // closed then
-	wanted       atomic.Pointer[cluster.Config]
+	records *history.Store
+	replica *replica.Replica
+	gossip  *member.List
+	peers   *peers.Peers
+	leader  *leader.Leader
+
+	contacts telemetry.Contacts
+	samples  telemetry.Samples
+	arrays   earlystop.Arrays
+
+	listeners []net.Listener // of the API
+	addrs     Addresses
 }
 
-// Run runs a controller until ctx ends or something fails that it cannot go on without. Jobs are not touched by either.
+// Run runs a controller until ctx ends, or a part fails that it cannot do without. Either way jobs
+// go on.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	d := &daemon{cfg: cfg, log: cfg.Logger, machine: newMachine()}
+	d := &daemon{cfg: cfg, log: cfg.Logger, metrics: newRegistry()}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	listeners, err := d.open()
-	if err != nil {
+	if err := d.open(); err != nil {
 		return errors.Join(err, d.close())
 	}
 	if cfg.Ready != nil {
@@ -75,36 +72,39 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	d.log.Info("controller is up", "name", cfg.Name, "http", d.addrs.HTTP, "raft", d.addrs.Raft, "gossip", d.addrs.Gossip,
 		"version", api.Build())
-	err = d.run(ctx, listeners)
-	return errors.Join(err, d.close())
+	return errors.Join(d.run(ctx), d.close())
 }
 
-// open opens everything in the order in which the parts need each other. What it opened before a failure, close closes.
-func (d *daemon) open() ([]net.Listener, error) {
-	if err := d.prepare(); err != nil {
-		return nil, err
-	}
-	var err error
-	if d.records, err = history.Open(filepath.Join(d.cfg.DataDir, "history.db")); err != nil {
-		return nil, fmt.Errorf("open history: %w", err)
-	}
-	listeners, err := d.listen()
-	if err != nil {
-		return nil, err
-	}
-	if err = d.openReplica(); err == nil {
-		err = d.openGossip()
-	}
-	if err != nil {
-		for _, l := range listeners {
-			l.Close()
+// liveHeap is the heap that is in use: the heap's size depends on how much garbage there happens to
+// be.
+var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
+
+// newRegistry returns metrics with those of the process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// open opens the parts in the order in which they need each other. What it opened before a failure,
+// close closes.
+func (d *daemon) open() error {
+	for _, open := range []func() error{d.prepare, d.openHistory, d.openListeners, d.openReplica, d.openGossip} {
+		if err := open(); err != nil {
+			return err
 		}
-		return nil, err
 	}
-	return listeners, nil
+	d.leader = leader.New(leader.Config{
+		Name: d.cfg.Name, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records,
+		Contacts: &d.contacts, Samples: &d.samples,
+		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
+		Metrics: d.metrics, Log: d.log,
+	})
+	return nil
 }
 
-// prepare readies what needs no cleaning up.
+// prepare makes what close need not close.
 func (d *daemon) prepare() error {
 	if d.cfg.KeyFile != "" {
 		key, err := identity.ReadKey(d.cfg.KeyFile)
@@ -117,8 +117,6 @@ func (d *daemon) prepare() error {
 	if d.link, err = identity.NewLink(d.key); err != nil {
 		return err
 	}
-	d.link.Old = func(a netip.Addr) bool { return slices.Contains(*d.unlinked.Load(), a) }
-	d.unlinked.Store(new([]netip.Addr))
 	if d.cfg.RootJobsAs != "" {
 		if _, err := d.users.ByName(d.cfg.RootJobsAs); err != nil {
 			return fmt.Errorf("--root-jobs-as: %w", err)
@@ -127,24 +125,44 @@ func (d *daemon) prepare() error {
 	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
 	}
-	d.guard = identity.Guard{Key: d.key, Users: &d.users, MaxBody: maxBody}
+	if err := checkDataFormat(d.cfg.DataDir); err != nil {
+		return err
+	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 		DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
 	if len(d.key) == 0 {
 		transport.DialContext = d.link.Dial // with a key requests are signed
 	}
-	d.machines = &http.Client{Transport: &identity.Signer{Key: d.key, From: d.cfg.Name, Next: transport}}
-	d.operators = map[string]bool{}
-	for _, name := range d.cfg.Operators {
-		d.operators[name] = true
+	d.client = &http.Client{Transport: &identity.Signer{Key: d.key, From: d.cfg.Name, Next: transport}}
+	return nil
+}
+
+func (d *daemon) openHistory() (err error) {
+	if d.records, err = history.Open(filepath.Join(d.cfg.DataDir, "history.db")); err != nil {
+		err = fmt.Errorf("open history: %w", err)
 	}
-	d.wanted.Store(d.cfg.Cluster)
-	d.metrics = newMetrics(d)
+	return err
+}
+
+func (d *daemon) openListeners() error {
+	l, err := serve.TCP(d.cfg.HTTP)
+	if err != nil {
+		return fmt.Errorf("--http: %w", err)
+	}
+	d.listeners = append(d.listeners, l)
+	if d.addrs.HTTP, err = advertised(l.Addr().String(), d.cfg.Advertise); err != nil || d.cfg.Socket == "" {
+		return err
+	}
+	s, err := serve.Unix(d.cfg.Socket)
+	if err != nil {
+		return fmt.Errorf("--socket: %w", err)
+	}
+	d.listeners = append(d.listeners, s)
 	return nil
 }
 
 func (d *daemon) openReplica() error {
-	l, err := listenTCP(d.cfg.Raft)
+	l, err := serve.TCP(d.cfg.Raft)
 	if err != nil {
 		return fmt.Errorf("--raft: %w", err)
 	}
@@ -153,13 +171,12 @@ func (d *daemon) openReplica() error {
 		return err
 	}
 	cfg := consensus.DefaultConfig()
-	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.link.Listen(l), d.log
-	cfg.Dial = d.link.Dial
-	cfg.Compress = func() bool { return d.machine.view.Load().Config().Version >= 2 }
+	cfg.Name, cfg.Dir, cfg.Addr, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.log
+	cfg.Listener, cfg.Dial = d.link.Listen(l), d.link.Dial
 	if d.cfg.Heartbeat > 0 {
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
 	}
-	if d.replica, err = consensus.Open(cfg, d.machine); err != nil {
+	if d.replica, err = replica.Open(cfg, d.metrics); err != nil {
 		l.Close()
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -174,33 +191,41 @@ func (d *daemon) openGossip() error {
 			return err
 		}
 	}
+	file := filepath.Join(d.cfg.DataDir, "peers.json")
 	d.gossip, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: addr, Join: d.seeds(), Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
-		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build(), Links: true},
+		Name: d.cfg.Name, Addr: addr, Join: peers.Seeds(d.cfg.Join, file, d.log), Key: d.key.Sum("gossip"), Logger: d.log,
+		Fast: loopback(addr),
+		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build()},
 	})
 	if err != nil {
 		return fmt.Errorf("--gossip: %w", err)
 	}
 	d.addrs.Gossip = d.gossip.Addr()
+	d.peers = peers.New(d.gossip, d.link, d.client, file, d.log)
 	return nil
 }
 
-// run serves and leads until the first part fails or ctx ends.
-func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
-	told := ctx
+// run serves, and leads when it is this controller's turn, until the first part fails or ctx ends.
+func (d *daemon) run(ctx context.Context) error {
+	stopped := ctx
 	g, ctx := errgroup.WithContext(ctx)
-	d.alive, d.stopping = ctx, ctx.Done()
-	for _, l := range listeners {
-		g.Go(func() error { return d.serve(ctx, l) })
+	srv := server.New(ctx, server.Config{
+		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Knows: d.cfg.latestVersion(),
+		AllowRootJobs: d.cfg.AllowRootJobs,
+		RootJobsAs:    d.cfg.RootJobsAs, Operators: d.cfg.Operators, Key: d.key, Users: &d.users, Replica: d.replica,
+		Peers: d.peers, Client: d.client, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
+		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,
+	})
+	for _, l := range d.listeners {
+		web := serve.NewServer(srv.Handler(), d.log)
+		web.ReadTimeout = server.BodyTimeout
+		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
-	g.Go(func() error { return d.gossip.Run(ctx) })
-	g.Go(func() error { return d.watchPeers(ctx) })
-	g.Go(func() error { return d.bootstrap(ctx) })
-	g.Go(func() error { return d.leadUntilStopped(ctx) })
-	g.Go(func() error { return d.freshen(ctx) })
-	g.Go(func() error { return d.record(ctx) })
-	g.Go(func() error { return d.look(ctx) })
-	g.Go(func() error { return d.reload(ctx) })
+	for _, part := range []func(context.Context) error{
+		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.storeRecords, d.reload,
+	} {
+		g.Go(func() error { return part(ctx) })
+	}
 	g.Go(func() error {
 		select {
 		case err := <-d.replica.Failed():
@@ -210,17 +235,9 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 		}
 	})
 	err := g.Wait()
-	if told.Err() != nil && (errors.Is(err, told.Err()) || errors.Is(err, context.Cause(told)) || errors.Is(err, context.Canceled)) {
+	if cause := context.Cause(stopped); cause != nil &&
+		(errors.Is(err, stopped.Err()) || errors.Is(err, cause) || errors.Is(err, context.Canceled)) {
 		return nil
-	}
-	return err
-}
-
-// leadUntilStopped leads whenever it is this controller's turn. When the log has failed, the reason is left to whoever waits for it.
-func (d *daemon) leadUntilStopped(ctx context.Context) error {
-	err := d.replica.Lead(ctx, d.lead)
-	if errors.Is(err, consensus.ErrStopped) {
-		d.pause(ctx, 2*time.Second)
 	}
 	return err
 }
@@ -230,12 +247,15 @@ func (d *daemon) close() error {
 	var errs []error
 	if d.gossip != nil {
 		if err := d.gossip.Leave(time.Second); err != nil { // the others notice by themselves
-			d.log.Debug("nobody was told that this controller goes", "error", err)
+			d.log.Debug("no other machine was told that this controller goes", "error", err)
 		}
 		errs = append(errs, d.gossip.Shutdown())
 	}
 	if d.replica != nil {
 		errs = append(errs, d.replica.Shutdown())
+	}
+	for _, l := range d.listeners {
+		l.Close() // unless its server has done so
 	}
 	if d.records != nil {
 		errs = append(errs, d.records.Close())
@@ -243,7 +263,7 @@ func (d *daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// reload reads the cluster's configuration anew when asked to.
+// reload reads the cluster's configuration again when asked to.
 func (d *daemon) reload(ctx context.Context) error {
 	for {
 		select {
@@ -260,8 +280,7 @@ func (d *daemon) reload(ctx context.Context) error {
 			d.log.Error("configuration not re-read; the old one stays", "error", err)
 			continue
 		}
-		d.wanted.Store(cfg)
-		d.machine.changed.wake()
+		d.leader.Want(cfg)
 		d.log.Info("configuration re-read")
 	}
 }

@@ -17,21 +17,16 @@ func after(kind string, on ...string) *jobspec.Job {
 	return j
 }
 
-// TestDependenciesOnThePast depends on jobs that the state has, that only the history has, and that never were: elements and groups too.
+// TestDependenciesOnThePast depends on jobs that the state has, that only the history has, and that
+// never were: elements and groups too.
 func TestDependenciesOnThePast(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.KeepRecords, cfg.KeepFor = 0, time.Hour
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	n := newNode(t, s.addrs.HTTP, "n1", 8)
 	n.run(t.Context())
 	c := s.client(user(1000))
-	eventually(t, "the cluster's version", func() error {
-		if got, _, err := c.Config(t.Context(), api.Read{}); err != nil || got.Version < 2 {
-			return fmt.Errorf("the version is %+v, %w", got, err)
-		}
-		return nil
-	})
 	sweep := job("sweep")
 	sweep.Array = &jobspec.Array{Indices: "0-2", MaxParallel: 1}
 	sweep.Hold = true
@@ -107,7 +102,8 @@ func TestNamesThatLookLikeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || len(got.Dependencies) != 1 || got.Dependencies[0].Jobs[0] != on {
+		if got, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || len(got.Dependencies) != 1 ||
+			got.Dependencies[0].Jobs[0] != on {
 			t.Errorf("%s is job %d: %+v, %v", name, on, got, err)
 		}
 	}

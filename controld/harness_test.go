@@ -20,14 +20,15 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // deadline is how long a test waits for anything.
 const deadline = 20 * time.Second
 
-// server is one controller of a test.
-type server struct {
+// running is one controller of a test.
+type running struct {
 	t      testing.TB
 	cfg    Config
 	addrs  Addresses
@@ -48,10 +49,10 @@ func controller(t testing.TB, name string) Config {
 }
 
 // start runs a controller until the test ends or stop is called.
-func start(t testing.TB, cfg Config) *server {
+func start(t testing.TB, cfg Config) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &server{t: t, cfg: cfg, cancel: cancel, done: make(chan error, 1)}
+	s := &running{t: t, cfg: cfg, cancel: cancel, done: make(chan error, 1)}
 	ready := make(chan Addresses, 1)
 	s.cfg.Ready = func(a Addresses) { ready <- a }
 	go func() { s.done <- Run(ctx, s.cfg) }()
@@ -70,7 +71,7 @@ func start(t testing.TB, cfg Config) *server {
 }
 
 // stop ends the controller and waits until it is gone.
-func (s *server) stop() {
+func (s *running) stop() {
 	s.cancel()
 	select {
 	case err := <-s.done:
@@ -84,9 +85,9 @@ func (s *server) stop() {
 }
 
 // startThree runs a cluster of three controllers and waits for its leader.
-func startThree(t testing.TB, change func(*Config)) []*server {
+func startThree(t testing.TB, change func(*Config)) []*running {
 	t.Helper()
-	var servers []*server
+	var servers []*running
 	for i := range 3 {
 		cfg := controller(t, fmt.Sprintf("c%d", i+1))
 		cfg.BootstrapExpect = 3
@@ -94,7 +95,7 @@ func startThree(t testing.TB, change func(*Config)) []*server {
 			cfg.Join = append(cfg.Join, s.addrs.Gossip)
 		}
 		if i == 0 {
-			cfg.Join = []string{"127.0.0.1:1"} // nobody; the others find it
+			cfg.Join = []string{"127.0.0.1:1"} // no controller; the others find it
 		}
 		if change != nil {
 			change(&cfg)
@@ -124,10 +125,10 @@ func startThree(t testing.TB, change func(*Config)) []*server {
 }
 
 // leaderOf returns the server that leads, and the others.
-func leaderOf(t testing.TB, servers []*server) (*server, []*server) {
+func leaderOf(t testing.TB, servers []*running) (*running, []*running) {
 	t.Helper()
-	var leader *server
-	var others []*server
+	var leader *running
+	var others []*running
 	eventually(t, "a leader", func() error {
 		cl, _, err := servers[len(servers)-1].client(user(1000)).Cluster(t.Context())
 		if err != nil {
@@ -150,7 +151,7 @@ func leaderOf(t testing.TB, servers []*server) (*server, []*server) {
 }
 
 // ready waits until a controller says that it takes writes.
-func (s *server) ready() {
+func (s *running) ready() {
 	s.t.Helper()
 	eventually(s.t, "readiness of "+s.cfg.Name, func() error {
 		resp, err := http.Get("http://" + s.addrs.HTTP + "/v1/readyz")
@@ -171,7 +172,7 @@ func user(uid uint32) cluster.Identity {
 }
 
 // client talks to this controller for a user. Every answer is held against the OpenAPI document.
-func (s *server) client(id cluster.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
+func (s *running) client(id cluster.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
 
 func dial(t testing.TB, addr string, id cluster.Identity, key identity.Key) *api.Client {
 	t.Helper()
@@ -195,7 +196,7 @@ type contract struct {
 	next http.RoundTripper
 }
 
-var apiDocument = sync.OnceValues(func() (*huma.OpenAPI, error) { return describe((&daemon{}).routes()) })
+var apiDocument = sync.OnceValues(server.Document)
 
 // RoundTrip implements http.RoundTripper.
 func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -247,7 +248,8 @@ func conforms(method, path string, resp *http.Response, body []byte) error {
 		return err
 	}
 	var result huma.ValidateResult
-	huma.Validate(doc.Components.Schemas, answer.Content[media].Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, &result)
+	huma.Validate(doc.Components.Schemas, answer.Content[media].Schema, huma.NewPathBuffer(nil, 0),
+		huma.ModeReadFromServer, value, &result)
 	return errors.Join(result.Errors...)
 }
 
@@ -301,7 +303,8 @@ func eventually(t testing.TB, what string, f func() error) {
 // job is a small job.
 func job(name string) *jobspec.Job {
 	return &jobspec.Job{Name: name, Workdir: "/tmp", Groups: []jobspec.Group{{
-		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
+		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"},
+			Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
 	}}}
 }
 
@@ -330,11 +333,13 @@ type fakeNode struct {
 
 func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
 	n := &fakeNode{t: t, c: dial(t, addr, cluster.Identity{}, nil), starts: map[string]int{}}
-	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64, Memory: 256 * jobspec.GiB,
+	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
+		Memory:     256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}
 	for i := range gpus {
-		n.node.GPUs = append(n.node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated", Memory: 80 * jobspec.GiB,
-			Minor: -1, Healthy: true})
+		n.node.GPUs = append(n.node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated",
+			Memory: 80 * jobspec.GiB,
+			Minor:  -1, Healthy: true})
 	}
 	return n
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// logNode is a node whose log listener says which log was asked for, and holds a followed one open until it is let go.
-func logNode(t *testing.T, s *server, name string) (*fakeNode, chan struct{}) {
+// logNode is a node whose log listener says which log was asked for, and holds a followed one open
+// until it is let go.
+func logNode(t *testing.T, s *running, name string) (*fakeNode, chan struct{}) {
 	t.Helper()
 	release := make(chan struct{})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,7 +23,8 @@ func logNode(t *testing.T, s *server, name string) (*fakeNode, chan struct{}) {
 			http.Error(w, "no such log", http.StatusNotFound)
 			return
 		}
-		fmt.Fprintf(w, "%s tail=%s %s of %s\n", r.URL.Path, r.URL.Query().Get("tail"), r.URL.Query().Get("stream"), r.Header.Get("Rota-User"))
+		fmt.Fprintf(w, "%s tail=%s %s of %s\n", r.URL.Path, r.URL.Query().Get("tail"), r.URL.Query().Get("stream"),
+			r.Header.Get("Rota-User"))
 		if r.URL.Query().Get("follow") == "true" {
 			http.NewResponseController(w).Flush()
 			select {
@@ -72,7 +74,8 @@ func TestLogsComeFromTheNode(t *testing.T) {
 	}()
 	n, release := logNode(t, s, "n1")
 	waitState(t, c, 2, cluster.Running)
-	if text, err := readLog(t, c, 2, api.LogOptions{Tail: 5, Stream: "stderr"}); err != nil || text != "/v1/logs/2.1.0 tail=5 stderr of u1000\n" {
+	if text, err := readLog(t, c, 2, api.LogOptions{Tail: 5, Stream: "stderr"}); err != nil ||
+		text != "/v1/logs/2.1.0 tail=5 stderr of u1000\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
 	for _, o := range []api.LogOptions{{Stream: "both"}, {Worker: 7}, {Task: "other"}, {Attempt: 4}} {

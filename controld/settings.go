@@ -1,10 +1,13 @@
-// Package controld is the control daemon: it replicates the cluster's state, schedules while it leads, and serves the API.
+// Package controld is the control daemon: it replicates the cluster's state, schedules while it
+// leads, and serves the API.
 //
-// The pure parts (cluster, sched) decide; this package carries: HTTP handlers, the leader's loops, and the wiring between log, gossip
-// and history. What a request does, in order, is in routes.go; what a leader does is in lead.go; [Run] starts it all.
+// The pure parts (cluster, sched) decide; this package carries: HTTP handlers, the leader's loops,
+// and the wiring between log, gossip and history. What a request does, in order, is in routes.go;
+// what a leader does is in lead.go; [Run] starts it all.
 package controld
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/peers"
 )
 
 // Config is everything the daemon is told. Durations left zero take the values of DefaultConfig.
@@ -31,11 +36,12 @@ type Config struct {
 	KeyFile         string   // the cluster key; needed to listen off loopback
 	AllowRootJobs   bool
 	RootJobsAs      string   // account that the jobs of root run as
-	Operators       []string // accounts that may act on everyone's jobs, besides root
+	Operators       []string // accounts that may act on all jobs, besides root
 
-	// Cluster is the replicated configuration that this controller proposes when it leads; nil leaves what is there.
+	// Cluster is the replicated configuration that this controller proposes when it leads; nil
+	// leaves what is there.
 	Cluster *cluster.Config
-	// Reload, if set, returns Cluster anew when the daemon is asked to re-read its configuration.
+	// Reload, if set, returns Cluster again when the daemon is asked to re-read its configuration.
 	Reload func() (*cluster.Config, error)
 	// ReloadOn asks for it. It may be nil.
 	ReloadOn <-chan os.Signal
@@ -50,6 +56,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Ready, if set, is called once everything listens.
 	Ready func(Addresses)
+
+	knows int // greatest cluster version that this controller can apply; 0: cluster.LatestVersion. Only tests set it
 }
 
 // Addresses are where a daemon can be reached.
@@ -61,20 +69,21 @@ type Addresses struct {
 func DefaultConfig() Config {
 	name, _ := os.Hostname() // an empty name is refused by Validate
 	return Config{
-		Name: name, DataDir: "/var/lib/rota/controld", HTTP: "127.0.0.1:7070", Raft: "127.0.0.1:7071", Gossip: "127.0.0.1:7072",
+		Name: name, DataDir: "/var/lib/rota/controld", HTTP: "127.0.0.1:7070", Raft: "127.0.0.1:7071",
+		Gossip:      "127.0.0.1:7072",
 		Socket:      "/run/rota/rota.sock",
 		KeepRecords: 1000, KeepFor: 5 * time.Minute, Shutdown: 5 * time.Second,
 	}
 }
 
-// maxControllers is the largest number of voters: more make every write slower and nothing safer.
-const maxControllers = 5
+// latestVersion returns the greatest cluster version that this controller can apply.
+func (c Config) latestVersion() int { return cmp.Or(c.knows, cluster.LatestVersion) }
 
 // Validate returns every problem of c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !validName(c.Name) {
+	if !member.ValidName(c.Name) {
 		bad("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
 	}
 	if c.DataDir == "" {
@@ -84,15 +93,16 @@ func (c Config) Validate() error {
 		if err := checkAddr(a.addr); err != nil {
 			bad("%s %q: %w", a.flag, a.addr, err)
 		} else if c.KeyFile == "" && !loopback(a.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex 32 makes "+
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex "+
+				"32 makes "+
 				"one), or listen on 127.0.0.1", a.flag, a.addr)
 		}
 	}
-	if n := c.BootstrapExpect; n < 0 || n > maxControllers || n > 0 && n%2 == 0 {
+	if n := c.BootstrapExpect; n < 0 || n > peers.MaxControllers || n > 0 && n%2 == 0 {
 		bad("--bootstrap-expect %d: a cluster has 1, 3 or 5 controllers", n)
 	}
 	if c.BootstrapExpect > 1 && len(c.Join) == 0 {
-		bad("--join is not set: with --bootstrap-expect %d somebody has to be found", c.BootstrapExpect)
+		bad("--join is not set: with --bootstrap-expect %d another controller has to be found", c.BootstrapExpect)
 	}
 	return errors.Join(errs...)
 }
@@ -111,21 +121,6 @@ func (c Config) listens() []listenAddr {
 	return []listenAddr{{"--http", c.HTTP}, {"--raft", c.Raft}, {"--gossip", c.Gossip}}
 }
 
-// validName accepts what may stand in a path, a metric and a cgroup.
-func validName(s string) bool {
-	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 func checkAddr(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -137,7 +132,8 @@ func checkAddr(addr string) error {
 	return nil
 }
 
-// loopback reports whether only this machine can reach addr. A name counts as loopback only if it is localhost.
+// loopback reports whether only this machine can reach addr. A name counts as loopback only if it
+// is localhost.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

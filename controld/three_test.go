@@ -58,10 +58,11 @@ func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 	})
 }
 
-// TestALeaderThatHangsIsNotWaitedFor stops the leader's process as a hang or a power cut does: its connections stay.
+// TestALeaderThatHangsIsNotWaitedFor stops the leader's process as a hang or a power cut does: its
+// connections stay.
 func TestALeaderThatHangsIsNotWaitedFor(t *testing.T) {
 	leader, at := apart(t, "c1", "", nil)
-	var others []*server
+	var others []*running
 	for _, name := range []string{"c2", "c3"} {
 		cfg := controller(t, name)
 		cfg.Join = []string{at.Gossip}
@@ -88,7 +89,8 @@ func TestALeaderThatHangsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// submitWhile submits from several goroutines before, during and after f, and returns what was acknowledged. No submission may fail.
+// submitWhile submits from several goroutines before, during and after f, and returns what was
+// acknowledged. No submission may fail.
 func submitWhile(t *testing.T, c *api.Client, f func()) []cluster.JobID {
 	t.Helper()
 	var mu sync.Mutex
@@ -180,7 +182,8 @@ func TestAControllerFetchesTheHistoryItMissed(t *testing.T) {
 	})
 }
 
-// TestAControllerThatFetchesTheHistoryHidesNothing asks a new controller for the history from its first moment on.
+// TestAControllerThatFetchesTheHistoryHidesNothing asks a new controller for the history from its
+// first moment on.
 func TestAControllerThatFetchesTheHistoryHidesNothing(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond
@@ -223,8 +226,8 @@ func TestAControllerThatFetchesTheHistoryHidesNothing(t *testing.T) {
 	}
 }
 
-func remove(servers []*server, s *server) []*server {
-	var rest []*server
+func remove(servers []*running, s *running) []*running {
+	var rest []*running
 	for _, o := range servers {
 		if o != s {
 			rest = append(rest, o)
@@ -236,8 +239,9 @@ func remove(servers []*server, s *server) []*server {
 func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
 	servers := startThree(t, nil)
 	leader, followers := leaderOf(t, servers)
-	eventually(t, "a follower that answers by itself", func() error { // what has been passed on once is not passed on again
-		p, _ := send(t, followers[1], http.MethodGet, "/v1/jobs", "", http.Header{headerForwarded: {"test"}})
+	// what has been passed on once is not passed on again
+	eventually(t, "a follower that answers by itself", func() error {
+		p, _ := send(t, followers[1], http.MethodGet, "/v1/jobs", "", http.Header{"Rota-Forwarded": {"test"}})
 		if p.Code != "" {
 			return p
 		}

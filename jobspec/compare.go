@@ -25,7 +25,7 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 	}
 	switch c.Operator {
 	case "regexp":
-		re, err := compilePattern(c.Value)
+		re, err := compileOperand(c.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ func (c Constraint) number(kind, text string) (int64, error) {
 }
 
 // glob matches the whole value, regardless of case; the model of a GPU also by any one word of it, since what a driver calls
-// "NVIDIA H100 80GB HBM3" is an H100 to everybody.
+// "NVIDIA H100 80GB HBM3" is known as an H100.
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {

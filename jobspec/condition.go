@@ -262,10 +262,10 @@ func distinct[T comparable](values []T, make func(T) fact) []fact {
 	return facts
 }
 
-// compilePattern compiles a regular expression in RE2's syntax.
-func compilePattern(text string) (*regexp.Regexp, error) {
-	re, err := compileRE2(text)
-	if p, bad := err.(Problem); bad { //nolint:errorlint // compileRE2 returns nothing else
+// compileOperand compiles a regular expression in RE2's syntax.
+func compileOperand(text string) (*regexp.Regexp, error) {
+	re, err := CompilePattern(text)
+	if p, bad := err.(Problem); bad { //nolint:errorlint // CompilePattern returns nothing else
 		return nil, &ConditionError{p.Code, p.Text, p.Hint}
 	}
 	return re, nil

@@ -20,25 +20,21 @@ const (
 // nothing.
 func (j *Job) Default() {
 	fill(&j.Priority, DefaultPriority)
-	j.Restart = j.Restart.withDefaults()
+	j.Restart = defaulted(j.Restart)
 	drop(&j.GangScope, ScopeGroup)
 	if len(j.Groups) == 1 {
 		drop(&j.GangScope, ScopeJob)
 	}
 	drop(&j.OnDependencyFailure, "cancel")
 	for i := range j.Dependencies {
-		orElse(&j.Dependencies[i].Match, "all")
+		j.Dependencies[i].Default()
 	}
 	for i := range j.LogPolicies {
-		orElse(&j.LogPolicies[i].Stream, "both")
+		j.LogPolicies[i].Default()
 	}
 	defaultConditions(j.Constraints, j.Affinities)
 	j.defaultArray()
-	if j.Checkpoint != nil {
-		c := *j.Checkpoint
-		orElse(&c.ExitCode, DefaultCheckpointExitCode)
-		j.Checkpoint = &c
-	}
+	j.Checkpoint = defaulted(j.Checkpoint)
 	for i := range j.Groups {
 		j.Groups[i].Default()
 	}
@@ -51,15 +47,15 @@ func (g *Group) Default() {
 	if g.Elastic == nil {
 		orElse(&g.Count, 1)
 	}
-	g.Elastic = g.Elastic.withDefaults()
-	if g.loose() {
+	g.Elastic = defaulted(g.Elastic)
+	if g.Loose() {
 		orElse(&g.MaxWorkersPerNode, g.Count)
 	}
 	orElse(&g.MaxWorkersPerNode, 1)
 	fill(&g.Gang, true)
 	drop(&g.Success, "all")
 	drop(&g.OnWorkerFailure, "restart_group")
-	g.Restart = g.Restart.withDefaults()
+	g.Restart = defaulted(g.Restart)
 	defaultConditions(g.Constraints, g.Affinities)
 	leader := g.leaderIndex()
 	for i := range g.Tasks {
@@ -85,10 +81,10 @@ func (g *Group) leaderIndex() int {
 
 func defaultConditions(constraints []Constraint, affinities []Affinity) {
 	for i := range constraints {
-		constraints[i] = constraints[i].plain()
+		constraints[i].Default()
 	}
 	for i := range affinities {
-		affinities[i].Constraint = affinities[i].Constraint.plain()
+		affinities[i].Default()
 	}
 }
 
@@ -97,12 +93,10 @@ func (j *Job) defaultArray() {
 	if j.Array == nil {
 		return
 	}
-	a := *j.Array
-	orElse(&a.Order, "index")
-	fill(&a.MaxFailures, -1)
+	a := defaulted(j.Array)
 	if a.Stop != nil {
 		s := *a.Stop
-		for _, t := range j.mainTasks() {
+		for _, t := range j.MainTasks() {
 			if t.Progress != nil && t.Progress.Metric == s.Metric {
 				orElse(&s.Goal, t.Progress.Goal)
 			}
@@ -110,7 +104,7 @@ func (j *Job) defaultArray() {
 		orElse(&s.Goal, "min")
 		a.Stop = &s
 	}
-	j.Array = &a
+	j.Array = a
 }
 
 // Default fills in what a task does not say, except Leader, which depends on its place in the group.
@@ -118,14 +112,13 @@ func (t *Task) Default() {
 	orElse(&t.KillSignal, "SIGTERM")
 	orElse(&t.KillTimeout, DefaultKillTimeout)
 	t.Resources.Default()
-	t.Log = t.Log.withDefaults()
-	t.Launch = t.Launch.withDefaults()
+	t.Log = filled(t.Log)
+	t.Launch = filled(t.Launch)
 	for i := range t.Mounts {
-		orElse(&t.Mounts[i].Type, "bind")
-		t.Mounts[i].Source, t.Mounts[i].Target = withoutSlash(t.Mounts[i].Source), withoutSlash(t.Mounts[i].Target)
+		t.Mounts[i].Default()
 	}
 	for i := range t.Secrets {
-		t.Secrets[i].File = t.Secrets[i].SecretFile()
+		t.Secrets[i].Default()
 	}
 }
 
@@ -146,47 +139,62 @@ func (r *Resources) Default() {
 	}
 }
 
-func (r *Restart) withDefaults() *Restart {
-	if r == nil {
-		return nil
-	}
-	d := *r
-	orElse(&d.Delay, DefaultRestartDelay)
-	orElse(&d.Backoff, "exponential")
-	orElse(&d.MaxDelay, max(DefaultRestartMaxDelay, d.Delay))
-	orElse(&d.Window, DefaultRestartWindow)
-	fill(&d.ExcludeNode, true)
-	return &d
+// Default fills in how the job waits for others.
+func (d *Dependency) Default() { orElse(&d.Match, "all") }
+
+// Default fills in which output the policy reads.
+func (p *LogPolicy) Default() { orElse(&p.Stream, "both") }
+
+// Default writes the constraint in one way: with its operator, and with lists in order.
+func (c *Constraint) Default() { *c = c.plain() }
+
+// Default fills in what an array does not say, except the goal of its stop rule, which depends on the tasks.
+func (a *Array) Default() {
+	orElse(&a.Order, "index")
+	fill(&a.MaxFailures, -1)
 }
 
-func (l *Log) withDefaults() *Log {
-	d := Log{}
-	if l != nil {
-		d = *l
-	}
-	fill(&d.Join, d.Stderr == "")
-	orElse(&d.Mode, "append")
-	orElse(&d.MaxSize, DefaultLogSize)
-	fill(&d.Keep, DefaultLogKeep)
-	return &d
+// Default fills in what a checkpoint does not say.
+func (c *Checkpoint) Default() { orElse(&c.ExitCode, DefaultCheckpointExitCode) }
+
+// Default fills in what restart does not say.
+func (r *Restart) Default() {
+	orElse(&r.Delay, DefaultRestartDelay)
+	orElse(&r.Backoff, "exponential")
+	orElse(&r.MaxDelay, max(DefaultRestartMaxDelay, r.Delay))
+	orElse(&r.Window, DefaultRestartWindow)
+	fill(&r.ExcludeNode, true)
 }
 
-func (l *Launch) withDefaults() *Launch {
-	d := Launch{}
-	if l != nil {
-		d = *l
-	}
-	orElse(&d.Type, "single")
+// Default fills in what a mount does not say, and takes slashes off the ends of its paths.
+func (m *Mount) Default() {
+	orElse(&m.Type, "bind")
+	m.Source, m.Target = withoutSlash(m.Source), withoutSlash(m.Target)
+}
+
+// Default fills in the file of a secret that goes into no variable.
+func (s *Secret) Default() { s.File = s.SecretFile() }
+
+// Default fills in what a log does not say.
+func (l *Log) Default() {
+	fill(&l.Join, l.Stderr == "")
+	orElse(&l.Mode, "append")
+	orElse(&l.MaxSize, DefaultLogSize)
+	fill(&l.Keep, DefaultLogKeep)
+}
+
+// Default fills in how many processes a worker starts, and how they meet.
+func (l *Launch) Default() {
+	orElse(&l.Type, "single")
 	switch {
-	case d.Type == "per_gpu":
-		d.NprocGPU = true
-	case d.Nproc == 0 && !d.NprocGPU:
-		d.Nproc = 1
+	case l.Type == "per_gpu":
+		l.NprocGPU = true
+	case l.Nproc == 0 && !l.NprocGPU:
+		l.Nproc = 1
 	}
-	if d.Type == "torchrun" {
-		orElse(&d.Rdzv, "static")
+	if l.Type == "torchrun" {
+		orElse(&l.Rdzv, "static")
 	}
-	return &d
 }
 
 func (j *Job) preemptionWithDefaults() *Preemption {
@@ -212,6 +220,31 @@ func (j *Job) UsualPreemption() *Preemption {
 		}
 	}
 	return &Preemption{Signal: signal, GracePeriod: DefaultGracePeriod}
+}
+
+// part is a pointer to a part of a job that knows its defaults.
+type part[T any] interface {
+	*T
+	Default()
+}
+
+// defaulted returns a copy of a part with its defaults filled in, nil of nil. Copies of a job share their parts, so a part is never
+// changed in place.
+func defaulted[T any, P part[T]](p P) P {
+	if p == nil {
+		return nil
+	}
+	return filled(p)
+}
+
+// filled is [defaulted] for a part that every job has.
+func filled[T any, P part[T]](p P) P {
+	next := P(new(T))
+	if p != nil {
+		*next = *p
+	}
+	next.Default()
+	return next
 }
 
 // orElse sets *field to value if it is zero.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 func TestParseSeconds(t *testing.T) {
@@ -88,7 +89,7 @@ func TestDefault(t *testing.T) {
 	job := minimal()
 	job.Restart, job.Checkpoint = &jobspec.Restart{Attempts: 1}, &jobspec.Checkpoint{}
 	job.Groups[0].Tasks[0].Resources.Cores = 2
-	if problems := job.Validate(); problems != nil {
+	if problems := rules.Validate(job); problems != nil {
 		t.Fatalf("a minimal job is refused: %v", problems)
 	}
 	job.Default()
@@ -105,7 +106,7 @@ func TestDefault(t *testing.T) {
 	if twice, _ := json.Marshal(job); string(once) != string(twice) {
 		t.Errorf("doing it twice changes the job:\n%s\n%s", once, twice)
 	}
-	if problems := job.Validate(); problems != nil {
+	if problems := rules.Validate(job); problems != nil {
 		t.Errorf("the defaults break rules: %v", problems)
 	}
 }
@@ -131,49 +132,6 @@ func TestSlurmJobsAreStoppedByUSR1(t *testing.T) {
 	}
 }
 
-// TestValidate breaks one rule at a time, as a client without a job file can.
-func TestValidate(t *testing.T) {
-	keep := -1
-	task := func(j *jobspec.Job) *jobspec.Task { return &j.Groups[0].Tasks[0] }
-	for name, c := range map[string]struct {
-		spoil      func(*jobspec.Job)
-		code, path string
-	}{
-		"no name":      {func(j *jobspec.Job) { j.Name = "" }, jobspec.CodeName, "name"},
-		"no groups":    {func(j *jobspec.Job) { j.Groups = nil }, jobspec.CodeRequired, "groups"},
-		"no tasks":     {func(j *jobspec.Job) { j.Groups[0].Tasks = nil }, jobspec.CodeRequired, "groups[0].tasks"},
-		"class":        {func(j *jobspec.Job) { j.Class = "x" }, jobspec.CodeChoice, "class"},
-		"time":         {func(j *jobspec.Job) { j.TimeLimit = -1 }, jobspec.CodeRange, "time_limit"},
-		"memory":       {func(j *jobspec.Job) { task(j).Resources.Memory = -5 }, jobspec.CodeRange, "groups[0].tasks[0].resources.memory"},
-		"cores":        {func(j *jobspec.Job) { task(j).Resources.Cores = -1 }, jobspec.CodeRange, "groups[0].tasks[0].resources.cores"},
-		"keep":         {func(j *jobspec.Job) { task(j).Log = &jobspec.Log{Keep: &keep} }, jobspec.CodeRange, "groups[0].tasks[0].log.keep"},
-		"workdir":      {func(j *jobspec.Job) { j.Workdir = "x" }, jobspec.CodePath, "workdir"},
-		"NUL":          {func(j *jobspec.Job) { task(j).Command = []string{"a\x00b"} }, jobspec.CodeText, "groups[0].tasks[0].command[0]"},
-		"two programs": {func(j *jobspec.Job) { task(j).Script = "x" }, jobspec.CodeProgram, "groups[0].tasks[0].script"},
-		"script":       {func(j *jobspec.Job) { task(j).Command, task(j).Script = nil, strings.Repeat("x", 1<<20+1) }, jobspec.CodeTooLarge, "groups[0].tasks[0].script"},
-		"signal":       {func(j *jobspec.Job) { task(j).KillSignal = "KILL" }, jobspec.CodeSignal, "groups[0].tasks[0].kill_signal"},
-		"mpi":          {func(j *jobspec.Job) { task(j).Launch = &jobspec.Launch{Type: "mpi"} }, jobspec.CodeUnsupported, "groups[0].tasks[0].launch.type"},
-		"nproc twice":  {func(j *jobspec.Job) { task(j).Launch = &jobspec.Launch{Type: "slurm", Nproc: 2, NprocGPU: true} }, jobspec.CodeConflict, "groups[0].tasks[0].launch.nproc"},
-		"mount options": {func(j *jobspec.Job) {
-			task(j).Mounts = []jobspec.Mount{{Source: "/a", Target: "/b", Options: []string{"x"}}}
-		}, jobspec.CodeUnsupported, "groups[0].tasks[0].mounts[0].options"},
-		"dev": {func(j *jobspec.Job) { task(j).Mounts = []jobspec.Mount{{Source: "/a", Target: "/x/../dev/shm"}} }, jobspec.CodePath, "groups[0].tasks[0].mounts[0].target"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			job := minimal()
-			c.spoil(job)
-			problems := job.Validate()
-			if len(problems) != 1 || problems[0].Code != c.code || problems[0].Path != c.path {
-				t.Errorf("got %v, want %s at %s", problems, c.code, c.path)
-			}
-			job.Default()
-			if after := job.Validate(); len(after) == 0 || after[0] != problems[0] {
-				t.Errorf("with defaults: %v, without: %v", after, problems)
-			}
-		})
-	}
-}
-
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "A.b_c-9": true, "": false, "-a": false, "a-": false, "a b": false, "ä": false, strings.Repeat("x", 63): true, strings.Repeat("x", 64): false,
@@ -181,5 +139,71 @@ func TestNames(t *testing.T) {
 		if jobspec.ValidName(name) != want {
 			t.Errorf("%q: want %v", name, want)
 		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	for text, want := range map[string][3]int{"top 25%": {1, 3, 25}, "top 4": {1, 4, 4}, "top 1%": {1, 1, 1}, "top 99%": {1, 10, 99}} {
+		k, err := jobspec.ParseKeep(text)
+		if err != nil || k.Of(1) != want[0] || k.Of(10) != want[1] || k.Of(100) != want[2] || k.Of(0) != 0 {
+			t.Errorf("%q: %v, %v: %d of 1, %d of 10, %d of 100", text, k, err, k.Of(1), k.Of(10), k.Of(100))
+		}
+	}
+	for _, text := range []string{"", "top", "top ", "top 0", "top 0%", "top 100%", "top -1", "top +5", "best 4", "4", "top 4 ", "top 1.5%", "top 9999999999999"} {
+		if k, err := jobspec.ParseKeep(text); err == nil {
+			t.Errorf("%q was read as %v", text, k)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for text, want := range map[string]jobspec.Target{
+		"123": {ID: 123}, "123_4": {ID: 123, Element: true, Index: 4}, "123_0": {ID: 123, Element: true}, "prep": {Name: "prep"},
+		"a_1": {Name: "a_1"}, "1_a": {Name: "1_a"}, "12.5": {Name: "12.5"},
+	} {
+		if got, err := jobspec.ParseTarget(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "007", "-1", "1_", "_1", "1_2_", "9999999999999999999", "1_99999999999", "a b"} {
+		if got, err := jobspec.ParseTarget(text); err == nil {
+			t.Errorf("%q was read as %+v", text, got)
+		}
+	}
+}
+
+func TestProgressPattern(t *testing.T) {
+	p, err := jobspec.CompileProgress(`^step (?P<step>\d+).* loss=(?P<loss>\S+)( acc=(?P<acc>\S+))?`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, metrics, ok := p.Read("step 12 of 99 loss=0.5 acc=NaN")
+	if !ok || step != 12 || !reflect.DeepEqual(metrics, map[string]float64{"loss": 0.5}) {
+		t.Errorf("%d %v %v", step, metrics, ok)
+	}
+	if _, _, ok := p.Read("step twelve loss=1"); ok {
+		t.Error("a line that does not match was read")
+	}
+	if !p.Has("acc") || p.Has("f1") {
+		t.Error("metrics are not known")
+	}
+}
+
+// TestTexts changes every text that may hold references.
+func TestTexts(t *testing.T) {
+	task := jobspec.Task{
+		Image: "i", Script: "s", Command: []string{"c"}, Env: map[string]string{"E": "e"}, Mounts: []jobspec.Mount{{Source: "m", Target: "t"}},
+		Secrets: []jobspec.Secret{{Source: "s", File: "f"}}, Log: &jobspec.Log{Stdout: "o", Stderr: "e"}, Progress: &jobspec.Progress{File: "f", Pattern: "p"},
+	}
+	places := map[string]bool{}
+	for place, text := range task.Texts() {
+		places[place] = true
+		*text += "!"
+	}
+	if len(places) != 12 || task.Env["E"] != "e!" || task.Command[0] != "c!" || task.Progress.Pattern != "p!" || task.Mounts[0].Target != "t!" {
+		t.Errorf("%v, %+v", places, task)
+	}
+	for range task.Texts() {
+		break
 	}
 }

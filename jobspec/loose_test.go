@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 func TestWorkersWithoutGangAreElements(t *testing.T) {
@@ -16,7 +17,7 @@ func TestWorkersWithoutGangAreElements(t *testing.T) {
 		if defaults {
 			j.Default()
 		}
-		if problems := j.Validate(); len(problems) > 0 {
+		if problems := rules.Validate(j); len(problems) > 0 {
 			t.Fatalf("defaults %t: %v", defaults, problems)
 		}
 		loose := j.Loosen()
@@ -27,7 +28,7 @@ func TestWorkersWithoutGangAreElements(t *testing.T) {
 			t.Errorf("defaults %t: loosened twice: %+v", defaults, again)
 		}
 		loose.Default()
-		if problems := loose.Validate(); len(problems) > 0 {
+		if problems := rules.Validate(loose); len(problems) > 0 {
 			t.Errorf("defaults %t: %v", defaults, problems)
 		}
 	}
@@ -43,12 +44,12 @@ func TestNumbersOfWorkersWithoutGang(t *testing.T) {
 	no := false
 	for word, code := range map[string]string{"${array.index}": "", "${job.id}": "", "${array.lr}": jobspec.CodeNoParameter, "${worker.index}": jobspec.CodeConflict, "${worker.count}": jobspec.CodeConflict} {
 		j := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Name: "g", Count: 3, Gang: &no, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x", word}, Template: true}}}}}
-		problems := j.Validate()
+		problems := rules.Validate(j)
 		switch {
 		case code == "" && len(problems) > 0, code != "" && (len(problems) != 1 || problems[0].Code != code || problems[0].Path != "groups[0].tasks[0].command[1]"):
 			t.Errorf("%s: got %v, want %q", word, problems, code)
 		case code == "":
-			if problems := j.Loosen().Validate(); len(problems) > 0 {
+			if problems := rules.Validate(j.Loosen()); len(problems) > 0 {
 				t.Errorf("%s as an array: %v", word, problems)
 			}
 		}

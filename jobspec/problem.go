@@ -1,6 +1,6 @@
 package jobspec
 
-// Codes of the rules that [Job.Validate] checks. Each keeps its meaning for ever; those of the language itself are JS-001 to JS-050
+// Codes of the rules that package jobspec/rules checks. Each keeps its meaning for ever; those of the language itself are JS-001 to JS-050
 // in hclfile.
 const (
 	CodeUnsupported = "JS-050" // a part of the language that this version does not honour

@@ -19,7 +19,7 @@ type ProgressPattern struct {
 // CompileProgress makes a [Progress.Pattern] ready. A group named step is the step, every other named group is a metric:
 // `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem] without a path.
 func CompileProgress(pattern string) (*ProgressPattern, error) {
-	re, bad := compileRE2(pattern)
+	re, bad := CompilePattern(pattern)
 	if bad != nil {
 		return nil, bad
 	}
@@ -58,8 +58,8 @@ func (p *ProgressPattern) Read(line string) (step int64, metrics map[string]floa
 	return step, metrics, ok
 }
 
-// compileRE2 compiles a regular expression; the problem says where it goes wrong.
-func compileRE2(pattern string) (*regexp.Regexp, error) {
+// CompilePattern compiles a regular expression; the problem says where it goes wrong.
+func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > MaxPattern {
 		return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("the regular expression has %d bytes, at most %d are allowed", len(pattern), MaxPattern)}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Bounds of what a job file may say.
 const (
-	MaxDuration Seconds = 3650 * 86400 // ten years: beyond it, somebody has mistaken the unit
+	MaxDuration Seconds = 3650 * 86400 // ten years: a longer one has the wrong unit
 	MaxSize     Bytes   = 1 << 50      // 1 PiB, for the same reason
 )
 

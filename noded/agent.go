@@ -15,131 +15,146 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// Controller is what an agent needs of the control plane. *api.Client is one.
+// Controller is what an agent needs from the control plane. *api.Client implements it.
 type Controller interface {
+	// Register puts the inventory of the node into the log.
 	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
+	// Allocs returns what should run on the node. It waits up to wait for a state newer than after.
 	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
+	// Report sends the states of workers and samples of their progress.
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
 }
 
-// Bundles makes and disposes of what lies on disk for a container.
+// Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
 type Bundles interface {
-	// Build writes the bundle of a worker that is to run on cores (nil: anywhere) and returns its directory.
-	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int) (string, error)
-	// Notice tells a container why and until when it is being stopped.
+	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
+	// node with these GPUs. It returns the bundle's directory.
+	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error)
+	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
-	// Retire keeps the log of an ended container and drops the rest of its bundle.
+	// Retire keeps the log of an ended container and drops the roots of its tasks.
 	Retire(id container.ID) error
-	// Progress is where the progress of a worker is read, nil when that is not known.
-	Progress(id container.ID) *source
-	// Findings are what log policies have found in the output of a worker, oldest first.
+	// Progress returns where the progress of a worker is read, nil when that is not known.
+	Progress(id container.ID) *progress.Source
+	// Findings returns what log policies have found in the output of a worker, oldest first.
 	Findings(id container.ID) ([]container.Finding, error)
 }
 
-// Journal is what an agent needs of a journal.
+// Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
 type Journal interface {
+	// Append returns when the records are on disk.
 	Append(records ...journal.Record) error
+	// Entry returns what the journal says of one container.
 	Entry(id string) (journal.Entry, bool)
+	// Entries returns what the journal says of all containers.
 	Entries() []journal.Entry
 }
 
-// Parts is what an agent is made of.
+// Parts is what an agent works with.
 type Parts struct {
-	Node    cluster.Node // what is registered; its GPUs come from GPUs
+	Node    cluster.Node // is registered with the controllers; its GPUs come from GPUs
 	Control Controller
 	Runtime container.Runtime
 	Bundles Bundles
 	Journal Journal
 	GPUs    gpu.Source
-	Memory  gpu.Memory // of the GPUs; zero: none
-	Cores   *Cores     // nil: by quota, not by core number
+	GPUFile gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
+	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log     *slog.Logger
 }
 
 const (
-	parallelSteps = 16               // steps of different containers at once: more only queue for the same disk and cores
-	stepTimeout   = 60 * time.Second // of one step; making a container takes some 20 ms
-	listEvery     = 10 * time.Second // full look at what runs, in case a change was missed
-	pollWait      = 10 * time.Second // length of a long poll; its answers renew the lease
-	retryFirst    = 100 * time.Millisecond
-	retryMost     = 10 * time.Second
+	// steps of different containers at once; more would only queue for the disk and the cores
+	parallelSteps = 16
+	stepTimeout   = 60 * time.Second // of one step; creating a container takes about 20 ms
+	listInterval  = 10 * time.Second // between two inspections of all containers, in case a change was missed
+	pollWait      = 10 * time.Second // of one request for allocations; its answer renews the lease
+	pollMargin    = 15 * time.Second // beyond pollWait, for a controller that is slow to answer
+	retryMin      = 100 * time.Millisecond
+	retryMax      = 10 * time.Second
 	messageMax    = 2000 // bytes of an error that are reported
 )
 
-// Agent makes what runs on this node match what the controllers want, and tells them what became of it.
+// Agent makes the containers of this node match the allocations of the controllers, and reports
+// their states. Agent.reconcile decides about one worker, [nextStep] says what is due, and
+// Agent.runStep does it.
 type Agent struct {
 	Parts
-	slots       chan struct{}  // one for each step that may run
-	makers      chan struct{}  // the same of those that make containers, which may wait for a file server that the job names
-	steps       sync.WaitGroup // that run
-	registering chan struct{}  // held by a registration
+	stepSlots chan struct{} // one entry for each step that runs
+	// the same for steps that create containers: they may wait for a file server that the job names
+	createSlots chan struct{}
+	steps       sync.WaitGroup // those that run
+	registering chan struct{}  // held during a registration
 	out         outbox
 
-	mu      sync.Mutex
-	ctx     context.Context // of Run
-	workers map[container.ID]*worker
-	blocked int    // workers that wait for an earlier attempt or for cores
-	clock   uint64 // grows with every change of a worker, to tell what a listing has not seen
-	index   uint64 // of the last answer acted on
-	heard   bool   // there was one
-	lease   lease  // the last that was confirmed
-	gpus    gpu.Inventory
-	sick    map[string]string // GPUs that something is left on, by UUID
-	stale   bool              // the inventory has changed since it was registered
+	mu           sync.Mutex
+	ctx          context.Context // of Run
+	workers      map[container.ID]*worker
+	waiting      int    // workers that wait for an earlier attempt or for cores
+	changes      uint64 // grows with every change of a worker, so that older inspections are recognised
+	index        uint64 // of the last answer that was applied
+	desiredKnown bool   // a controller has answered since this daemon started
+	lease        lease  // the last confirmed one
+	gpus         gpu.Inventory
+	occupied     map[string]string // GPUs with processes of ended jobs on them: the problem by UUID
+	unregistered bool              // the inventory has changed since it was registered
 }
 
-// worker is one container, wanted, existing or both. It is guarded by the agent's mutex.
+// worker is one container: wanted, existing, or both. The agent's mutex guards it.
 type worker struct {
 	facts
-	id      container.ID
-	busy    bool   // a step runs
-	touched uint64 // Agent.clock when it last changed
-	last    op     // the step before, to slow down what is repeated
-	delay   time.Duration
-	notYet  time.Time // no step before
-	waiting bool      // counted in Agent.blocked
-	short   bool      // its cores were not free
-	lease   time.Time // that its shim knows
-	timer   *time.Timer
-	sent    cluster.WorkerState // last report handed to the outbox
-	tail    progressTail
-	reading *progressRead // nil: none is under way
-	source  *source       // of progress, once it has been looked up
-	found   int           // findings handed to the outbox
-	pace    pace
+	id             container.ID
+	busy           bool   // a step runs
+	changedAt      uint64 // Agent.changes at its last change
+	lastOp         op     // the previous step, to slow down repetitions
+	delay          time.Duration
+	notBefore      time.Time // no step starts earlier
+	waiting        bool      // counted in Agent.waiting
+	coresShort     bool      // its cores were not free
+	lease          time.Time // the end of the lease that its shim has
+	timer          *time.Timer
+	lastReported   cluster.WorkerState // the last state that was queued for a report
+	tail           progress.Tail
+	read           *progressRead    // nil when no read is under way
+	source         *progress.Source // of its progress, once looked up
+	findingsQueued int              // number of findings that were queued for a report
+	rate           progress.RateMeter
 }
 
-// NewAgent returns an agent of these parts.
+// NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
 	return &Agent{
-		Parts: p, slots: make(chan struct{}, parallelSteps), makers: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
+		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
+		workers: map[container.ID]*worker{}, occupied: map[string]string{},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
 
-// Run works until ctx ends. What runs on the node goes on running then.
+// Run works until ctx ends. Containers go on running after that.
 func (a *Agent) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	a.mu.Lock()
 	a.ctx = ctx
 	a.mu.Unlock()
-	if err := a.recall(ctx); err != nil {
+	if err := a.recoverState(ctx); err != nil {
 		return err
 	}
-	group.Go(func() error { return a.watch(ctx) })
-	group.Go(func() error { return a.report(ctx) })
-	group.Go(func() error { return a.follow(ctx) })
-	group.Go(func() error { return a.sample(ctx) })
-	group.Go(func() error { return a.care(ctx) })
+	group.Go(func() error { return a.watchContainers(ctx) })
+	group.Go(func() error { return a.sendReports(ctx) })
+	group.Go(func() error { return a.followControllers(ctx) })
+	group.Go(func() error { return a.sampleProgress(ctx) })
+	group.Go(func() error { return a.watchGPUs(ctx) })
 	err := group.Wait()
-	a.rest()
+	a.waitForSteps()
 	return err
 }
 
-// rest stops the timers and waits for the steps that still run.
-func (a *Agent) rest() {
+// waitForSteps stops the timers and waits for the steps that still run.
+func (a *Agent) waitForSteps() {
 	a.mu.Lock()
 	for _, w := range a.workers {
 		w.wakeAt(a, time.Time{})
@@ -148,80 +163,77 @@ func (a *Agent) rest() {
 	a.steps.Wait()
 }
 
-// recall finds out, from the journal and the runtime, what the last agent left.
-func (a *Agent) recall(ctx context.Context) error {
-	if err := a.recallEntries(); err != nil {
+// recoverState finds out, from the journal and the runtime, what the last agent left.
+func (a *Agent) recoverState(ctx context.Context) error {
+	if err := a.recoverEntries(); err != nil {
 		return err
 	}
 	var wait backoff
 	for {
-		err := a.list(ctx)
+		err := a.inspectAll(ctx)
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// Nothing may be made or stopped before it is known what runs.
-		a.complain(ctx, "cannot list containers; it will be repeated", err, wait.next(ctx))
+		// Nothing may be created or stopped before it is known what runs.
+		a.logRetry(ctx, "cannot list containers; it will be tried again", err, wait.sleep(ctx))
 	}
 }
 
-func (a *Agent) recallEntries() error {
+func (a *Agent) recoverEntries() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
 		if e.Final != nil {
-			continue // looked up when something asks for it
+			continue // it is looked up when a controller asks for it
 		}
 		id, ok := container.ParseID(e.ID)
 		if !ok {
-			return fmt.Errorf("journal: %q is not the name of a container: job.attempt.worker", e.ID)
+			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
-		a.worker(id)
+		a.workerOf(id)
 		if a.Cores != nil {
-			a.Cores.Hold(e.Cores)
+			a.Cores.MarkUsed(e.Cores)
 		}
 	}
 	return nil
 }
 
-// worker returns the worker of an id, made from the journal when it is not there.
-func (a *Agent) worker(id container.ID) *worker {
+// workerOf returns the worker of an id. A missing one is made from the journal.
+func (a *Agent) workerOf(id container.ID) *worker {
 	w := a.workers[id]
 	if w == nil {
 		w = &worker{id: id}
-		w.Entry, w.Known = a.Journal.Entry(id.String())
+		w.Entry, w.Journaled = a.Journal.Entry(id.String())
 		a.workers[id] = w
-		a.touch(w)
+		a.markChanged(w)
 	}
 	return w
 }
 
-func (a *Agent) touch(w *worker) {
-	a.clock++
-	w.touched = a.clock
+func (a *Agent) markChanged(w *worker) {
+	a.changes++
+	w.changedAt = a.changes
 }
 
-// watch follows the runtime.
-func (a *Agent) watch(ctx context.Context) error {
-	tick := time.NewTicker(listEvery)
+// watchContainers inspects all containers after each change, and every listInterval.
+func (a *Agent) watchContainers(ctx context.Context) error {
+	tick := time.NewTicker(listInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case id := <-a.Runtime.Changes():
-			if a.look(ctx, id) {
-				continue
-			}
+		case <-a.Runtime.Changes():
 		case <-tick.C:
 		}
 		a.drainChanges()
-		if err := a.list(ctx); err != nil && ctx.Err() == nil {
+		if err := a.inspectAll(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Error("cannot list containers", "err", err)
 		}
 	}
 }
 
-// drainChanges forgets changes that the listing about to be made will show.
+// drainChanges drops the changes that the next inspection will show.
 func (a *Agent) drainChanges() {
 	for {
 		select {
@@ -232,36 +244,10 @@ func (a *Agent) drainChanges() {
 	}
 }
 
-// inspector is a runtime that can tell of one container without listing all.
-type inspector interface {
-	Status(ctx context.Context, id container.ID) (container.Status, error)
-}
-
-// look updates one container, if the runtime can tell of one.
-func (a *Agent) look(ctx context.Context, id container.ID) bool {
-	one, ok := a.Runtime.(inspector)
-	if !ok {
-		return false
-	}
-	s, err := one.Status(ctx, id)
-	if err != nil {
-		return false
-	}
+// inspectAll compares every container with what is known about it, and reconciles it.
+func (a *Agent) inspectAll(ctx context.Context) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.workers[id]
-	if w == nil {
-		return false
-	}
-	a.observe(w, s)
-	a.advance(w)
-	return true
-}
-
-// list compares every container with what is known.
-func (a *Agent) list(ctx context.Context) error {
-	a.mu.Lock()
-	began := a.clock
+	began := a.changes
 	a.mu.Unlock()
 	all, err := a.Runtime.List(ctx)
 	if err != nil {
@@ -272,19 +258,19 @@ func (a *Agent) list(ctx context.Context) error {
 	seen := make(map[container.ID]bool, len(all))
 	for _, s := range all {
 		seen[s.ID] = true
-		a.observe(a.worker(s.ID), s)
+		a.updateStatus(a.workerOf(s.ID), s)
 	}
 	for id, w := range a.workers {
-		if !seen[id] && !w.busy && w.touched <= began && w.Actual != "" {
-			a.see(w, container.Status{ID: id})
+		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
+			a.setStatus(w, container.Status{ID: id})
 		}
-		a.advance(w)
+		a.reconcile(w)
 	}
 	return nil
 }
 
-// rank orders states: a container only ever goes forward.
-func rank(s container.State) int {
+// stateOrder orders states: a container only ever moves forward.
+func stateOrder(s container.State) int {
 	switch s {
 	case container.Created:
 		return 1
@@ -296,62 +282,64 @@ func rank(s container.State) int {
 	return 0
 }
 
-// observe takes in what the runtime says of a container, unless it is older than what is known.
-func (a *Agent) observe(w *worker, s container.Status) {
-	if rank(s.State) > rank(w.Actual) {
-		a.see(w, s)
+// updateStatus takes the status that the runtime gives, unless it is older than what is known.
+func (a *Agent) updateStatus(w *worker, s container.Status) {
+	if stateOrder(s.State) > stateOrder(w.Actual) {
+		a.setStatus(w, s)
 	}
 }
 
-func (a *Agent) see(w *worker, s container.Status) {
-	w.Actual, w.Exit, w.Why = s.State, s.Exit, s.Why
-	a.touch(w)
+func (a *Agent) setStatus(w *worker, s container.Status) {
+	w.Actual, w.Exit, w.LostReason = s.State, s.Exit, s.Why
+	a.markChanged(w)
 }
 
-// advance decides about one worker and begins its next step. The mutex is held.
-func (a *Agent) advance(w *worker) {
+// reconcile decides what is due for one worker and starts its next step. The mutex is held.
+func (a *Agent) reconcile(w *worker) {
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
-	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Known && a.olderAttempt(w.id)
-	a.tell(w)
-	w.Unheard = !a.heard
+	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && a.olderAttemptRuns(w.id)
+	a.queueReport(w)
+	w.DesiredUnknown = !a.desiredKnown
 	now := time.Now()
-	s, again := plan(w.facts, now)
-	a.setWaiting(w, w.Blocked || w.short)
+	s, again := nextStep(w.facts, now)
+	a.setWaiting(w, w.Blocked || w.coresShort)
 	if s.Op == opNone {
-		w.last, w.delay, w.notYet, w.Tries = "", 0, time.Time{}, 0
+		w.lastOp, w.delay, w.notBefore, w.Tries = "", 0, time.Time{}, 0
 		w.wakeAt(a, again)
 		if w.idle() {
-			a.drop(w)
+			a.dropWorker(w)
 		}
 		return
 	}
-	if s.Op != w.last {
-		w.last, w.delay, w.notYet, w.Tries = s.Op, 0, time.Time{}, 0
+	if s.Op != w.lastOp {
+		w.lastOp, w.delay, w.notBefore, w.Tries = s.Op, 0, time.Time{}, 0
 	}
-	if now.Before(w.notYet) {
-		w.wakeAt(a, w.notYet)
+	if now.Before(w.notBefore) {
+		w.wakeAt(a, w.notBefore)
 		return
 	}
-	a.begin(w, s)
+	a.startStep(w, s)
 }
 
-// idle reports whether nothing more will happen to the worker.
+// idle reports whether no more steps can be due for the worker.
 func (w *worker) idle() bool {
-	return !w.Unheard && w.Desired == nil && w.Actual == "" && (w.Acked || w.Entry.Final == nil)
+	return !w.DesiredUnknown && w.Desired == nil && w.Actual == "" && (w.Confirmed || w.Entry.Final == nil)
 }
 
-func (a *Agent) drop(w *worker) {
+func (a *Agent) dropWorker(w *worker) {
 	w.wakeAt(a, time.Time{})
 	a.setWaiting(w, false)
 	delete(a.workers, w.id)
 }
 
-// olderAttempt reports whether an earlier attempt of the job still has processes here: at most one may.
-func (a *Agent) olderAttempt(id container.ID) bool {
+// olderAttemptRuns reports whether an earlier attempt of the job still has processes here. Two
+// attempts never run at the same time.
+func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt && (rank(w.Actual) == 1 || rank(w.Actual) == 2 || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt &&
+			(stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
 			return true
 		}
 	}
@@ -364,26 +352,26 @@ func (a *Agent) setWaiting(w *worker, waiting bool) {
 	}
 	w.waiting = waiting
 	if waiting {
-		a.blocked++
+		a.waiting++
 	} else {
-		a.blocked--
+		a.waiting--
 	}
 }
 
-// unblock looks again at the workers that waited for something which may be there now.
-func (a *Agent) unblock() {
-	if a.blocked == 0 {
+// retryWaiting reconciles the workers that wait for an earlier attempt or for cores.
+func (a *Agent) retryWaiting() {
+	if a.waiting == 0 {
 		return
 	}
 	for _, w := range a.workers {
 		if w.waiting {
-			w.notYet = time.Time{}
-			a.advance(w)
+			w.notBefore = time.Time{}
+			a.reconcile(w)
 		}
 	}
 }
 
-// wakeAt has the worker looked at again at t, or not again if t is zero.
+// wakeAt reconciles the worker again at t. With a zero t it only cancels.
 func (w *worker) wakeAt(a *Agent, t time.Time) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -395,19 +383,19 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 	w.timer = time.AfterFunc(time.Until(t), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.workers[w.id] == w { // it may have been dropped while this waited
-			a.advance(w)
+		if a.workers[w.id] == w { // it may have been dropped meanwhile
+			a.reconcile(w)
 		}
 	})
 }
 
-// begin runs a step beside everything else.
-func (a *Agent) begin(w *worker, s step) {
+// startStep runs a step in a goroutine of its own.
+func (a *Agent) startStep(w *worker, s step) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
-	f, ctx, slots := w.facts, a.ctx, a.slots
+	f, ctx, slots := w.facts, a.ctx, a.stepSlots
 	if s.Op == opCreate {
-		slots = a.makers
+		slots = a.createSlots
 	}
 	a.steps.Go(func() {
 		select {
@@ -418,41 +406,43 @@ func (a *Agent) begin(w *worker, s step) {
 			a.mu.Unlock()
 			return
 		}
-		done, err := a.carry(ctx, w.id, f, s)
+		done, err := a.runStep(ctx, w.id, f, s)
 		<-slots
-		a.end(w, s, done, err)
+		a.finishStep(w, s, done, err)
 	})
 }
 
-// end takes in what a step has come to, and goes on.
-func (a *Agent) end(w *worker, s step, done func(*worker), err error) {
+// finishStep applies the outcome of a step and reconciles the worker again.
+func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.busy = false
-	a.touch(w)
+	a.markChanged(w)
 	if done != nil {
 		done(w)
 	}
-	w.pause(s.Op, err)
+	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.Log.Warn("step failed and will be repeated", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
+		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step",
+			string(s.Op), "in", w.delay, "err", err)
 	}
-	w.short = errors.Is(err, errNoCores)
-	a.advance(w)
+	w.coresShort = errors.Is(err, errNoCores)
+	a.reconcile(w)
 	if err == nil {
-		a.unblock()
+		a.retryWaiting()
 	}
 }
 
-// pause makes sure that a step which is wanted again at once, because it failed or has no effect yet, is not repeated in a rush.
-func (w *worker) pause(o op, err error) {
+// delayRepeat delays a step that would be repeated at once, because it failed or has no effect yet.
+// The delay doubles from retryMin to retryMax.
+func (w *worker) delayRepeat(o op, err error) {
 	if err == nil && o != opKill {
-		w.delay, w.notYet, w.Tries = 0, time.Time{}, 0
+		w.delay, w.notBefore, w.Tries = 0, time.Time{}, 0
 		return
 	}
 	w.Tries++
-	w.delay = min(max(2*w.delay, retryFirst), retryMost)
-	w.notYet = time.Now().Add(w.delay)
+	w.delay = min(max(2*w.delay, retryMin), retryMax)
+	w.notBefore = time.Now().Add(w.delay)
 }
 
 // Live reports whether a container may still write output: it runs, or is about to.
@@ -460,5 +450,5 @@ func (a *Agent) Live(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workers[id]
-	return w != nil && w.Entry.Final == nil && rank(w.Actual) < 3
+	return w != nil && w.Entry.Final == nil && stateOrder(w.Actual) < 3
 }

@@ -23,7 +23,7 @@ var (
 	runsFlag = flag.Int("runs", 60, "random histories to run")
 )
 
-// wid is the only worker of the first attempt of a job.
+// wid returns the id of the only worker of the first attempt of a job.
 func wid(job int64) container.ID { return container.ID{Job: job, Attempt: 1} }
 
 // scene runs a story in a bubble, with a fresh world and a running agent.
@@ -38,7 +38,7 @@ func scene(t *testing.T, story func(t *testing.T, w *world)) {
 	})
 }
 
-// settle lets time pass until nothing more is to happen before d is over.
+// settle lets time pass until all steps before the end of d are done.
 func settle(d time.Duration) {
 	time.Sleep(d) // the bubble's time
 	synctest.Wait()
@@ -50,13 +50,13 @@ func (w *world) state(id container.ID) cluster.WorkerState {
 	return w.allocs[id].state
 }
 
-func (w *world) box(id container.ID) box {
+func (w *world) container(id container.ID) fakeContainer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.boxes[id]; b != nil {
+	if b := w.containers[id]; b != nil {
 		return *b
 	}
-	return box{removed: true}
+	return fakeContainer{removed: true}
 }
 
 func (w *world) result(a *assigned) *cluster.WorkerReport {
@@ -99,10 +99,11 @@ func TestSingleWorkerRunsAtOnce(t *testing.T) {
 		}
 		w.leave(wid(1), container.Exit{Code: 3, OOM: true})
 		synctest.Wait()
-		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM || !reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
+		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM ||
+			!reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
 			t.Fatalf("got %+v, %v", w.result(a), w.history(a))
 		}
-		if !w.box(wid(1)).removed || !w.isRetired(wid(1)) {
+		if !w.container(wid(1)).removed || !w.isRetired(wid(1)) {
 			t.Fatal("the container is still there")
 		}
 	})
@@ -112,7 +113,7 @@ func TestGangWaitsForRelease(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), false)
 		settle(time.Minute)
-		if w.box(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
+		if w.container(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
 			t.Fatalf("started before its gang was there, or not reported: %s", w.state(wid(1)))
 		}
 		w.change(func() { a.Released = true })
@@ -128,17 +129,18 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
 		began := time.Now()
 		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
 		settle(29 * time.Second)
 		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
-		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 ||
+			deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
-		if b := w.box(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
+		if b := w.container(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
 			t.Fatalf("got %s, signals %v", b.state, b.signals)
 		}
 		w.kill()
@@ -147,20 +149,20 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		if w.result(a) == nil || w.result(a).Signal != 9 {
 			t.Fatalf("not killed at the end of its grace: %+v", w.result(a))
 		}
-		if b := w.box(wid(1)); len(b.signals) != 1 {
+		if b := w.container(wid(1)); len(b.signals) != 1 {
 			t.Fatalf("signalled %d times", len(b.signals))
 		}
 	})
 }
 
-// TestStrongerStop: a job that is saving its work for a preemption is told that it was cancelled, by another signal, and once, whatever daemon
-// comes.
+// TestStrongerStop shows that a job that saves its work for a preemption gets the notice and the
+// signal of a cancellation, once, whatever daemon runs.
 func TestStrongerStop(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
 		w.stop(wid(1), cluster.CauseShrink, 10*time.Minute)
 		settle(time.Second)
@@ -169,12 +171,14 @@ func TestStrongerStop(t *testing.T) {
 			stop.Cause, a.Stop = cluster.CauseTE, &stop
 		})
 		settle(time.Second)
-		if b, n := w.box(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) || n.Reason != "preempt" {
+		if b, n := w.container(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) ||
+			n.Reason != "preempt" {
 			t.Fatalf("the same signal again: got %v, notice %+v", b.signals, n)
 		}
 		began := time.Now()
 		w.change(func() {
-			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000, Signal: "SIGINT"}
+			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000,
+				Signal: "SIGINT"}
 		})
 		settle(time.Second)
 		w.kill()
@@ -182,10 +186,11 @@ func TestStrongerStop(t *testing.T) {
 		settle(28 * time.Second)
 		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
-		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" ||
+			deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
-		if b := w.box(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
+		if b := w.container(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
 			t.Fatalf("got signals %v, %s", b.signals, b.state)
 		}
 		settle(2 * time.Second)
@@ -195,7 +200,8 @@ func TestStrongerStop(t *testing.T) {
 	})
 }
 
-// TestStopIsNeverSilent: wherever the daemon is killed meanwhile, the job gets its signal before it is killed.
+// TestStopIsNeverSilent shows that the job gets its signal before it is killed, wherever the daemon
+// is killed meanwhile.
 func TestStopIsNeverSilent(t *testing.T) {
 	for calls := 1; calls <= 8; calls++ {
 		for seed := range uint64(4) {
@@ -206,14 +212,14 @@ func TestStopIsNeverSilent(t *testing.T) {
 				a := w.assign(wid(1), true)
 				settle(time.Minute)
 				w.mu.Lock()
-				w.boxes[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
+				w.containers[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
 				w.mu.Unlock()
 				w.stop(wid(1), cluster.CauseTE, time.Minute)
 				<-w.crashed
 				w.kill()
 				w.start()
 				settle(2 * time.Minute)
-				if b := w.box(wid(1)); len(b.signals) == 0 || w.result(a) == nil {
+				if b := w.container(wid(1)); len(b.signals) == 0 || w.result(a) == nil {
 					t.Errorf("killed at call %d, seed %d: signals %v, result %+v", calls, seed, b.signals, w.result(a))
 				}
 			})
@@ -227,7 +233,8 @@ func TestStopBeforeStart(t *testing.T) {
 		synctest.Wait()
 		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 || w.box(wid(1)).starts != 0 {
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 ||
+			w.container(wid(1)).starts != 0 {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -239,19 +246,21 @@ func TestLostShimIsReported(t *testing.T) {
 		synctest.Wait()
 		w.loseShim(wid(1))
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed || !strings.Contains(w.result(a).Message, "shim") {
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed ||
+			!strings.Contains(w.result(a).Message, "shim") {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
 }
 
-// TestContainerThatIsGone without a trace, as after a crash of the whole machine: that is reported, and what is left of its bundle goes.
+// TestContainerThatIsGone shows that a container that is gone without a trace, as after a crash of
+// the machine, is reported, and that its bundle is removed.
 func TestContainerThatIsGone(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.kill()
-		w.change(func() { delete(w.boxes, wid(1)) })
+		w.change(func() { delete(w.containers, wid(1)) })
 		w.start()
 		settle(time.Second)
 		if r := w.result(a); r == nil || r.State != cluster.WorkerFailed || !r.Began || !w.isRetired(wid(1)) {
@@ -269,12 +278,12 @@ func TestExitWhileAway(t *testing.T) {
 		w.change(func() { w.down = true })
 		w.start()
 		settle(time.Minute)
-		w.kill() // a second time, with the result written down and not reported
+		w.kill() // a second time, with the result written and not reported
 		w.start()
 		settle(time.Minute)
 		w.change(func() { w.down = false })
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || !w.box(wid(1)).removed {
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || !w.container(wid(1)).removed {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -284,13 +293,13 @@ func TestNoWordFromControllers(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)
 		settle(5 * time.Minute)
-		renewed := w.box(wid(1)).lease
+		renewed := w.container(wid(1)).lease
 		if left := time.Until(renewed); left < 8*time.Minute || left > 10*time.Minute {
 			t.Fatalf("lease has %v left after steady renewal", left)
 		}
 		w.change(func() { w.down = true })
 		settle(9 * time.Minute)
-		if b := w.box(wid(1)); b.state != container.Running || b.lease.After(renewed.Add(time.Minute)) {
+		if b := w.container(wid(1)); b.state != container.Running || b.lease.After(renewed.Add(time.Minute)) {
 			t.Fatalf("got %s, lease moved by %v", b.state, b.lease.Sub(renewed))
 		}
 	})
@@ -302,17 +311,17 @@ func TestFinishedIsNotRunAgain(t *testing.T) {
 		synctest.Wait()
 		w.leave(wid(1), container.Exit{Code: 7})
 		settle(time.Second)
-		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never heard
+		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never received it
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.container(wid(1)).starts != 1 {
+			t.Fatalf("got %+v after %d starts", w.result(a), w.container(wid(1)).starts)
 		}
 		w.kill()
 		w.change(func() { a.result = nil })
 		w.start()
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("after a restart: got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.container(wid(1)).starts != 1 {
+			t.Fatalf("after a restart: got %+v after %d starts", w.result(a), w.container(wid(1)).starts)
 		}
 	})
 }
@@ -325,8 +334,8 @@ func TestNextAttemptWaitsForTheLast(t *testing.T) {
 		w.change(func() { a.gone = true })
 		w.assign(second, true)
 		settle(time.Minute)
-		if w.box(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
-			t.Fatalf("got %s and %s", w.box(first).state, w.state(second))
+		if w.container(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
+			t.Fatalf("got %s and %s", w.container(first).state, w.state(second))
 		}
 	})
 }
@@ -339,7 +348,7 @@ func TestCoresAreExclusive(t *testing.T) {
 		settle(time.Minute)
 		used, running := map[int]bool{}, []container.ID{}
 		for n := range int64(10) {
-			if b := w.box(wid(n + 1)); b.state == container.Running {
+			if b := w.container(wid(n + 1)); b.state == container.Running {
 				running = append(running, wid(n+1))
 				for _, c := range b.cores {
 					if used[c] {
@@ -386,7 +395,8 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 		}
 		settle(2 * time.Second)
 		last := w.lastNode()
-		if w.result(a) == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy || !strings.Contains(last.GPUs[1].Problem, "4711") {
+		if w.result(a) == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy ||
+			!strings.Contains(last.GPUs[1].Problem, "4711") {
 			t.Fatalf("got %+v, GPUs %+v", w.result(a), last.GPUs)
 		}
 		w.change(func() { delete(w.onGPU, "GPU-1") })
@@ -402,30 +412,35 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	})
 }
 
-// TestNothingBeginsOnAnUnwellGPU, also when the controllers have not heard that it is.
-func TestNothingBeginsOnAnUnwellGPU(t *testing.T) {
+// TestNoStartOnAnUnhealthyGPU shows that no container starts on such a GPU, even if the controllers
+// do not know its health yet.
+func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
 		w.start()
 		defer w.kill()
 		fits, refused := w.assign(wid(1), true), w.assign(wid(2), true)
 		w.change(func() { fits.GPUs, refused.GPUs = []int{0}, []int{1} })
 		settle(time.Second)
-		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final || !strings.Contains(r.Message, "XID 79") {
+		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final ||
+			!strings.Contains(r.Message, "XID 79") {
 			t.Errorf("got %+v", r)
 		}
-		if w.state(wid(1)) != cluster.WorkerRunning || w.box(wid(2)).starts > 0 {
+		if w.state(wid(1)) != cluster.WorkerRunning || w.container(wid(2)).starts > 0 {
 			t.Errorf("got %q on the other", w.state(wid(1)))
 		}
 	})
 }
 
-// TestNewerHealthIsNotOvertaken: a slow registration does not bring back a GPU that is known to be in use still.
+// TestNewerHealthIsNotOvertaken shows that a slow registration does not bring back a GPU that is
+// still in use.
 func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.start()
 		defer w.kill()
 		a := w.assign(wid(1), true)
@@ -444,11 +459,13 @@ func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestGPUsKeepTheirPlaces from daemon to daemon: controllers refuse an inventory in which a GPU that a job holds is not at its index.
+// TestGPUsKeepTheirPlaces shows that GPUs keep their index from daemon to daemon: controllers
+// refuse an inventory in which the GPU of a job has another index.
 func TestGPUsKeepTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.gpus = both
 		w.start()
 		defer func() { w.kill() }()
@@ -461,7 +478,7 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			healthy []bool
 			problem string // of the first
 		}{
-			{both[1:], nil, []bool{false, true}, "not there any more"},
+			{both[1:], nil, []bool{false, true}, "missing"},
 			{nil, errors.New("the driver hangs"), []bool{false, false}, "the driver hangs"},
 			{both, nil, []bool{true, true}, ""},
 		} {
@@ -470,30 +487,33 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			w.start()
 			settle(time.Minute)
 			got := w.lastNode().GPUs
-			if len(got) != 2 || got[0].UUID != "GPU-0" || got[0].Healthy != now.healthy[0] || got[1].UUID != "GPU-1" || got[1].Healthy != now.healthy[1] {
+			if len(got) != 2 || got[0].UUID != "GPU-0" || got[0].Healthy != now.healthy[0] || got[1].UUID != "GPU-1" ||
+				got[1].Healthy != now.healthy[1] {
 				t.Fatalf("got %+v", got)
 			}
 			if !strings.Contains(got[0].Problem, now.problem) {
 				t.Fatalf("got %q", got[0].Problem)
 			}
-			if b := w.box(wid(1)); b.state != container.Running || time.Until(b.lease) < 8*time.Minute {
+			if b := w.container(wid(1)); b.state != container.Running || time.Until(b.lease) < 8*time.Minute {
 				t.Fatalf("got %s, a lease of %v", b.state, time.Until(b.lease))
 			}
 		}
 	})
 }
 
-// TestUnwritableMemory of the GPUs, as on a full disk, keeps no daemon from starting.
-func TestUnwritableMemory(t *testing.T) {
+// TestUnwritableGPUFile shows that a full disk does not keep a daemon from starting.
+func TestUnwritableGPUFile(t *testing.T) {
 	a := NewAgent(Parts{
-		GPUs: gpu.Sim{Node: "n1", N: 2}, Memory: gpu.Memory{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
+		GPUs:    gpu.Sim{Node: "n1", N: 2},
+		GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")},
+		Log:     slog.New(slog.DiscardHandler),
 	})
-	if err := a.Inventory(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
+	if err := a.LoadGPUs(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
 		t.Errorf("got %v, %d GPUs", err, len(a.gpus.Devices))
 	}
 }
 
-// TestDriverThatIsLoadedLate is that of a machine whose node daemon starts first.
+// TestDriverThatIsLoadedLate is for a machine whose node daemon starts before the driver.
 func TestDriverThatIsLoadedLate(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		settle(time.Minute)
@@ -505,7 +525,8 @@ func TestDriverThatIsLoadedLate(t *testing.T) {
 	})
 }
 
-// TestBundlesThatHang, because their images are on a server that does not answer, keep nothing else from being stopped and reported.
+// TestBundlesThatHang shows that images on a server that does not answer delay no stop and no
+// report.
 func TestBundlesThatHang(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.life.agent.Cores = nil
@@ -525,7 +546,7 @@ func TestBundlesThatHang(t *testing.T) {
 		}
 		close(hangs)
 		settle(time.Minute)
-		for n := range int64(2 * parallelSteps) { // too late for those that began
+		for n := range int64(2 * parallelSteps) { // too late for those that have started
 			if got := w.state(wid(10 + n)); got != cluster.WorkerRunning && got != cluster.WorkerFailed {
 				t.Errorf("job %d in the end: got %q", 10+n, got)
 			}
@@ -533,7 +554,8 @@ func TestBundlesThatHang(t *testing.T) {
 	})
 }
 
-// TestFinalFailures are told from those that another try may help.
+// TestFinalFailures shows that failures that stay are distinguished from those that another try may
+// avoid.
 func TestFinalFailures(t *testing.T) {
 	for _, final := range []bool{false, true} {
 		scene(t, func(t *testing.T, w *world) {
@@ -544,15 +566,17 @@ func TestFinalFailures(t *testing.T) {
 			a := w.assign(wid(1), true)
 			settle(time.Second)
 			r := w.result(a)
-			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began || !strings.Contains(r.Message, "image /x cannot be read") {
+			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began ||
+				!strings.Contains(r.Message, "image /x cannot be read") {
 				t.Errorf("got %+v", r)
 			}
 		})
 	}
 }
 
-// TestHistories runs random histories with faults and kills: every worker that was assigned is reported to have ended exactly once,
-// or was withdrawn; none is started twice; nothing is left.
+// TestHistories runs random histories with faults and kills: every worker that was assigned is
+// reported to have ended exactly once, or was withdrawn. None is started twice, and all are
+// removed.
 func TestHistories(t *testing.T) {
 	seeds := []uint64{*seedFlag}
 	if *seedFlag == 0 {
@@ -597,7 +621,7 @@ func history(t *testing.T, seed uint64) {
 	}
 }
 
-// step lets something happen in the world.
+// step makes a random event happen in the world.
 func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	job := 1 + dice.Int64N(6)
 	last := container.ID{Job: job, Attempt: attempts[job]}
@@ -625,7 +649,7 @@ func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	}
 }
 
-// quiesce ends the faults, lets everything end, and waits until it has.
+// quiesce ends the faults, ends all containers, and waits until that is done.
 func (w *world) quiesce() {
 	w.mu.Lock()
 	w.faults, w.crashIn = 0, 0
@@ -644,14 +668,14 @@ func (w *world) quiesce() {
 	})
 	settle(time.Minute)
 	w.mu.Lock()
-	for id := range w.boxes {
+	for id := range w.containers {
 		w.end(id, &container.Exit{})
 	}
 	w.mu.Unlock()
 	settle(2 * time.Minute)
 	w.mu.Lock()
-	for id := range w.boxes {
-		w.end(id, &container.Exit{}) // those that had waited for cores or for an earlier attempt
+	for id := range w.containers {
+		w.end(id, &container.Exit{}) // those that waited for cores or for an earlier attempt
 	}
 	w.mu.Unlock()
 	settle(2 * time.Minute)
@@ -665,7 +689,7 @@ func (w *world) check() {
 			w.t.Errorf("%v has no result and is %s", id, a.state)
 		}
 	}
-	for id, b := range w.boxes {
+	for id, b := range w.containers {
 		if b.starts > 1 {
 			w.t.Errorf("%v was started %d times", id, b.starts)
 		}
@@ -675,9 +699,10 @@ func (w *world) check() {
 	}
 }
 
-// lag is by how much the lease of a container ends before that of an answer that came just now would.
+// lag returns how much earlier the lease of a container ends than that of an answer that came just
+// now.
 func (w *world) lag(id container.ID) time.Duration {
-	return 10*time.Minute - time.Until(w.box(id).lease)
+	return 10*time.Minute - time.Until(w.container(id).lease)
 }
 
 func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
@@ -686,7 +711,7 @@ func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
 			w.assign(wid(job), true)
 		}
 		settle(time.Second)
-		w.change(func() { w.boxes[wid(5)].deaf = true })
+		w.change(func() { w.containers[wid(5)].deaf = true })
 		settle(9 * time.Minute)
 		for job := int64(1); job <= 8; job++ {
 			if lag := w.lag(wid(job)); job != 5 && lag > 3*time.Minute {
@@ -701,10 +726,10 @@ func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
 		a := w.assign(wid(1), true)
 		w.assign(wid(2), true)
 		settle(time.Second)
-		w.change(func() { a.gone = true; w.boxes[wid(1)].undying = true }) // its lease is the last resort
-		before := w.box(wid(1)).lease
+		w.change(func() { a.gone = true; w.containers[wid(1)].undying = true }) // its lease is the last resort
+		before := w.container(wid(1)).lease
 		settle(5 * time.Minute)
-		if got := w.box(wid(1)).lease; got.After(before) {
+		if got := w.container(wid(1)).lease; got.After(before) {
 			t.Errorf("its lease was moved by %v", got.Sub(before))
 		}
 		if lag := w.lag(wid(2)); lag > 3*time.Minute {
@@ -714,13 +739,13 @@ func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
 }
 
 func TestALeaseCountsSleep(t *testing.T) {
-	now := present()
-	l := lease{asked: now, term: time.Minute}
+	now := currentMoment()
+	l := lease{askedAt: now, term: time.Minute}
 	if d := time.Until(l.end()); d > time.Minute || d < 50*time.Second {
 		t.Errorf("awake it ends in %v", d)
 	}
-	now.boot -= int64(40 * time.Second) // since then the machine has slept for so long
-	l.asked = now
+	now.boot -= int64(40 * time.Second) // the machine was suspended for that long since then
+	l.askedAt = now
 	if d := time.Until(l.end()); d > 20*time.Second || d < 10*time.Second {
 		t.Errorf("after 40 s of sleep it ends in %v", d)
 	}

@@ -1,7 +1,23 @@
-// Package noded is the node daemon: it makes what runs on its machine match what the controllers want, and tells them what became of
-// it. Containers belong to shims that outlive it, so that it may be restarted, or killed, at any time.
+// Package noded is the node daemon. It makes the containers on its machine match the allocations of
+// the controllers, and reports their states. Each worker's containers belong to a rota-shim process
+// (noded/shim) that outlives the daemon, so that the daemon may be restarted, or killed, at any
+// time.
 //
-// What is to be done next about a container is decided by one pure function (plan.go) from what is true; [Agent] carries it out.
+// Where to find what:
+//   - Allocations arrive, and leases are renewed: allocs.go polls the controllers, and lease.go
+//     passes each confirmed lease on to the shims. The shim's side is noded/shim/lease.go.
+//   - The next step of a container: nextstep.go, a pure function of what is true about it. Its
+//     function exitReport turns an exit code into the report of a worker.
+//   - Steps are carried out: steps.go creates, starts, signals, kills and removes containers. Its
+//     function stop writes the notice and sends the signal of a stop.
+//   - What is due is noticed: agent.go inspects the containers and starts steps.
+//   - Reports to the controllers: report.go (states) and progress.go (progress, log findings).
+//   - Health of the GPUs: gpus.go.
+//   - Controllers and the proxy for local users: controllers.go.
+//
+// Packages below: container talks to the shims, bundle writes what a container is made from, oci
+// computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
+// output, progress reads progress files, machine and gpu describe the hardware.
 package noded
 
 import (
@@ -21,47 +37,49 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
-	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/logs"
+	"github.com/rota-hpc/rota/noded/machine"
 )
 
-// shutdownTime is how long requests in progress have when the daemon stops.
+// shutdownTime is how long requests in progress may take when the daemon stops.
 const shutdownTime = 3 * time.Second
 
 // daemon is what Run has opened, in this order.
 type daemon struct {
 	cfg     Config
 	key     identity.Key
-	machine machine
+	machine machine.Machine
 	journal *journal.Journal
 	http    net.Listener
-	socket  net.Listener // nil without
+	socket  net.Listener // nil if none is configured
 	list    *member.List
 	shims   *container.Shims
 	gpus    gpu.Source
-	disk    *disk
+	logs    *logs.Store
+	bundles *bundle.Store
 	control *controllers
 	agent   *Agent
 }
 
-// Run is the node daemon. It returns nil when ctx ends; what runs on the node goes on running.
+// Run is the node daemon. It returns nil when ctx ends; containers go on running.
 func Run(ctx context.Context, cfg Config) (err error) {
-	unix.Umask(0o022) // a job's user passes through what is made here, and its own files are not to depend on who has started the daemon
+	unix.Umask(0o022) // jobs' users must be able to enter the directories made here, whatever the umask of the caller
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	if err := refuse(cfg); err != nil {
-		dropCgroups(cfg.CgroupRoot)
+	if err := checkRequirements(cfg); err != nil {
+		removeCgroups(cfg.CgroupRoot)
 		return err
 	}
 	d := &daemon{cfg: cfg}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.assemble} {
+	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.newAgent} {
 		if err := open(ctx); err != nil {
 			return err
 		}
@@ -69,17 +87,26 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return d.run(ctx)
 }
 
-// openState reads the key, looks at the machine and opens the journal.
+// openState reads the cluster key, inspects the machine and opens the journal.
 func (d *daemon) openState(context.Context) (err error) {
 	if d.cfg.KeyFile != "" {
 		if d.key, err = identity.ReadKey(d.cfg.KeyFile); err != nil {
 			return err
 		}
 	}
-	if d.machine, err = inspect(d.cfg); err != nil {
+	low, high, err := parsePorts(d.cfg.Ports)
+	if err != nil {
 		return err
 	}
-	if err = checkVersion(d.cfg.DataDir); err != nil {
+	d.machine, err = machine.Inspect(machine.Config{
+		Name: d.cfg.Name, Cores: d.cfg.Cores, Memory: d.cfg.Memory, Labels: d.cfg.Labels,
+		SharedPaths: d.cfg.SharedPaths,
+		PortMin:     low, PortMax: high,
+	})
+	if err != nil {
+		return err
+	}
+	if err = checkFormat(d.cfg.DataDir); err != nil {
 		return err
 	}
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
@@ -99,9 +126,9 @@ func (d *daemon) listen(context.Context) (err error) {
 		}
 		return fmt.Errorf("--http: %w", err)
 	}
-	d.machine.node.Addr = d.http.Addr().String()
-	if host, port, err := net.SplitHostPort(d.machine.node.Addr); err == nil && net.ParseIP(host).IsUnspecified() {
-		d.machine.node.Addr = net.JoinHostPort(d.machine.hostname, port)
+	d.machine.Node.Addr = d.http.Addr().String()
+	if host, port, err := net.SplitHostPort(d.machine.Node.Addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		d.machine.Node.Addr = net.JoinHostPort(d.machine.Hostname, port)
 	}
 	if d.cfg.Socket != "" {
 		if d.socket, err = listenUnix(d.cfg.Socket); err != nil {
@@ -109,14 +136,16 @@ func (d *daemon) listen(context.Context) (err error) {
 		}
 	}
 	d.list, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger, Fast: loopback(d.cfg.Gossip),
-		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.node.Addr, Version: api.Build()},
+		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger,
+		Fast: loopback(d.cfg.Gossip),
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
 	})
 	return err
 }
 
-// listenUnix listens on a socket that everyone may connect to: the kernel tells who does. The socket of a daemon that was killed is
-// replaced, that of a running one is not.
+// listenUnix listens on a socket that all local users may connect to: the kernel says which user
+// each connection belongs to. The socket of a daemon that was killed is replaced, that of a running
+// one is not.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -127,7 +156,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is there and is not a socket: choose another path", path)
+			return nil, fmt.Errorf("%s exists and is not a socket: choose another path", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -140,87 +169,82 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o666)
 }
 
-// openDisk prepares what containers are made from, and takes up those that are there.
+// openDisk prepares the directories of containers and logs, and connects to the shims that run.
 func (d *daemon) openDisk(ctx context.Context) (err error) {
-	disk := &disk{
-		containers: filepath.Join(d.cfg.DataDir, "containers"), logs: filepath.Join(d.cfg.DataDir, "logs"), log: d.cfg.Logger,
-		cgroupRoot: d.cfg.CgroupRoot, shared: d.machine.node.SharedPath, dev: "/dev",
-	}
-	if err := os.MkdirAll(disk.logs, 0o700); err != nil {
+	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"),
+		Dir: filepath.Join(d.cfg.DataDir, "logs")}
+	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
-	root, err := container.PrepareHostRoot(filepath.Join(d.cfg.DataDir, "root"), disk.shared)
+	d.bundles, err = bundle.Open(bundle.Config{
+		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
+		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
+		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile,
+	})
 	if err != nil {
 		return err
 	}
-	disk.node = oci.Node{
-		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
-		NoSwapLimit: !container.SwapLimited(),
-	}
-	disk.node.MaxMemlock, disk.node.MaxNofile = d.cfg.MaxMemlock, d.cfg.MaxNofile
-	d.disk = disk
-	d.shims, err = container.NewShims(container.Config{Dir: disk.containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
+	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
+		Warm: d.cfg.WarmShims})
 	if err != nil {
 		return err
 	}
-	if err := disk.sweep(ctx, d.shims, d.journal); err != nil {
+	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
-	d.gpus, err = d.gpuSource(ctx)
-	return err
+	d.gpus = d.gpuSource(ctx)
+	return nil
 }
 
-func (d *daemon) gpuSource(ctx context.Context) (gpu.Source, error) {
+func (d *daemon) gpuSource(ctx context.Context) gpu.Source {
 	if d.cfg.SimGPUs > 0 {
-		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}, nil
+		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
 	}
-	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger}), nil
+	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 }
 
-// gpuMemory is where it is left which GPUs there are. Simulated ones are as many as the daemon is told.
-func (d *daemon) gpuMemory() gpu.Memory {
+// inventoryFile returns where the inventory of the GPUs is kept. That of simulated GPUs is not
+// kept.
+func (d *daemon) inventoryFile() gpu.InventoryFile {
 	if d.cfg.SimGPUs > 0 {
-		return gpu.Memory{}
+		return gpu.InventoryFile{}
 	}
-	return gpu.Memory{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.node.BootID}
+	return gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 }
 
-// assemble makes the agent.
-func (d *daemon) assemble(ctx context.Context) error {
+// newAgent makes the agent.
+func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
-		Node: d.machine.node, Control: d.control, Runtime: d.shims, Bundles: d.disk, Journal: d.journal, GPUs: d.gpus,
-		Memory: d.gpuMemory(), Cores: d.machine.cores, Log: d.cfg.Logger,
+		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
+		GPUs:    d.gpus,
+		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	d.disk.gpus = func() []cluster.GPU {
-		d.agent.mu.Lock()
-		defer d.agent.mu.Unlock()
-		return d.agent.gpus.GPUs()
-	}
-	return d.agent.Inventory(ctx)
+	return d.agent.LoadGPUs(ctx)
 }
 
-// run runs everything until ctx ends or a part of it fails.
+// run runs all parts until ctx ends or one of them fails.
 func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.list.Run(running) })
-	group.Go(func() error { return d.control.watch(running, d.list) })
+	group.Go(func() error { return d.control.watchGossip(running, d.list) })
 	group.Go(func() error { return d.agent.Run(running) })
-	group.Go(func() error { return d.disk.keepLogs(running) })
+	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
 	guard := &identity.Guard{Key: d.key}
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/logs/{id}", &logServer{disk: d.disk, live: d.agent.Live})
+	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
-		problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error { return d.serve(running, d.http, handler) })
 	if d.socket != nil {
-		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
+		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
 	}
-	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.node.Addr, "gossip", d.list.Addr(), "version", api.Build())
+	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
+		"version", api.Build())
 	if d.cfg.Ready != nil {
-		d.cfg.Ready(d.machine.node.Addr)
+		d.cfg.Ready(d.machine.Node.Addr)
 	}
 	err := group.Wait()
 	if ctx.Err() != nil {
@@ -229,10 +253,11 @@ func (d *daemon) run(ctx context.Context) error {
 	return err
 }
 
-// serve answers requests on l until ctx ends, and then gives those in progress a moment.
+// serve answers requests on l until ctx ends, and then waits for those in progress.
 func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelDebug),
 	}
@@ -252,7 +277,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) erro
 	return context.Cause(ctx)
 }
 
-// close undoes what was opened, in reverse.
+// close closes what was opened, in reverse order.
 func (d *daemon) close() error {
 	var errs []error
 	if d.gpus != nil {
@@ -266,12 +291,12 @@ func (d *daemon) close() error {
 	}
 	for _, l := range []net.Listener{d.socket, d.http} {
 		if l != nil {
-			_ = l.Close() // closed already when it was served
+			_ = l.Close() // already closed if it was served
 		}
 	}
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
 	}
-	dropCgroups(d.cfg.CgroupRoot)
+	removeCgroups(d.cfg.CgroupRoot)
 	return errors.Join(errs...)
 }

@@ -1,70 +1,20 @@
 package noded
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// progressMost is how much of a progress file is read at a time. A job that writes more loses the older lines, which nobody would see.
-const progressMost = 1 << 20
-
-// progressLine is one line of a progress file.
-type progressLine struct {
-	Step    *int64
-	Saved   int64
-	Metrics map[string]float64
-}
-
-// notNumbers are what Python writes for a loss that has diverged. JSON has no such values.
-var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
-
-// parseProgress reads one line, nil if it is none. A metric that is not a number is left out: the step counts all the same.
-func parseProgress(text []byte) *progressLine {
-	var l struct {
-		Step    *int64              `json:"step"`
-		Saved   int64               `json:"saved_step"`
-		Metrics map[string]*float64 `json:"metrics"`
-	}
-	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil || l.Step == nil {
-		return nil
-	}
-	line := &progressLine{Step: l.Step, Saved: l.Saved}
-	for name, value := range l.Metrics {
-		if value == nil {
-			continue
-		}
-		if line.Metrics == nil {
-			line.Metrics = map[string]float64{}
-		}
-		line.Metrics[name] = *value
-	}
-	return line
-}
-
-// progressTail is how far a progress file has been read.
-type progressTail struct {
-	offset  int64
-	inode   uint64
-	written time.Time    // when the file last grew
-	reached *api.Reached // the first line from the step on that matters
-}
-
-// sample reads the progress of everything that runs and hands the newest of each on.
-func (a *Agent) sample(ctx context.Context) error {
+// sampleProgress reads the progress of all running workers, every sampleInterval, and queues it for
+// a report.
+func (a *Agent) sampleProgress(ctx context.Context) error {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
@@ -90,49 +40,15 @@ func (a *Agent) readProgress() []api.Sample {
 	a.mu.Unlock()
 	var samples []api.Sample
 	for _, id := range running {
-		samples = append(samples, a.progressOf(id)...)
-		a.findingsOf(id)
+		samples = append(samples, a.newProgress(id)...)
+		a.queueFindings(id)
 	}
 	return samples
 }
 
-// source is where the progress of a worker is read.
-type source struct {
-	path   string                  // of a file of the daemon's, or one that the job is given
-	file   *container.ProgressFile // a file of the user's; then path is empty
-	user   container.User
-	stop   *jobspec.ArrayStop // the step at which the value of a metric matters
-	policy bool               // something may be found in the output
-}
-
-// Progress implements Bundles. What the shim finds in the output comes before a file of the job's own, and that before the one it is given.
-func (d *disk) Progress(id container.ID) *source {
-	dir := filepath.Join(d.containers, id.String())
-	s, err := container.ReadSettings(dir)
-	if err != nil {
-		return nil // it is gone, or not there yet
-	}
-	from := &source{path: container.ProgressPath(dir), user: s.User, policy: len(s.Policies) > 0}
-	switch {
-	case s.Steps != nil:
-		from.path = container.StepsPath(dir)
-	case s.Progress != nil:
-		from.file = s.Progress
-	case len(s.Tasks) > 0:
-		from.path = container.ProgressPath(container.TaskDir(dir, s.Reporter))
-	}
-	return from
-}
-
-func (s *source) open() (*os.File, error) {
-	if s.file == nil {
-		return os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	}
-	return openBeneath(s.file.Dir, s.file.Path, &s.user)
-}
-
-// progressOf reads what a container has reported since the last time; none is no error.
-func (a *Agent) progressOf(id container.ID) []api.Sample {
+// newProgress returns the newest progress that a container has written since the last call, nil if
+// there is none.
+func (a *Agent) newProgress(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
 	if w == nil {
@@ -145,7 +61,7 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 	if from == nil {
 		from = a.Bundles.Progress(id)
 		if from != nil && desired != nil && desired.Spec != nil && desired.Spec.Array != nil {
-			from.stop = desired.Spec.Array.Stop
+			from.Stop = desired.Spec.Array.Stop
 		}
 	}
 	line, next, err := a.readTail(w, tail, from)
@@ -154,54 +70,57 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 	}
 	a.mu.Lock()
 	w.tail = next
-	if desired != nil { // before it is known what is wanted, something may be missing from it
+	if desired != nil { // the allocation may add to the source, so that it is not kept without one
 		w.source = from
 	}
 	if line != nil {
-		a.paced(id, w, desired, *line.Step)
+		a.queueStepRate(id, w, desired, *line.Step)
 	}
 	a.mu.Unlock()
 	if line == nil {
 		return nil
 	}
 	return []api.Sample{{
-		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics,
-		Reached: next.reached,
+		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
+		Metrics: line.Metrics,
+		Reached: next.Reached,
 	}}
 }
 
-// progressTime is how long a progress file may take to be read. The user's may be on a server that does not answer.
-const progressTime = 2 * time.Second
+// readPatience is how long reading a progress file may take. A file of the user's may be on a
+// server that does not answer.
+const readPatience = 2 * time.Second
 
-var errHangs = errors.New("it takes long to be read")
+var errSlowRead = errors.New("reading it takes too long")
 
-// progressRead is a read of a progress file, and what it has come to once it is done.
+// progressRead is a read of a progress file, with its result once it is done.
 type progressRead struct {
-	done chan struct{}
-	late bool // it has been waited for
-	line *progressLine
-	next progressTail
-	err  error
+	done    chan struct{}
+	overdue bool // readPatience has passed
+	line    *progress.Line
+	next    progress.Tail
+	err     error
 }
 
-// readTail reads on from a tail. What takes too long is left to itself, and taken up when it has come to something: neither another worker's
-// progress nor the end of this one waits for it.
-func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressLine, progressTail, error) {
+// readTail reads a progress file from where tail ends. A read that takes too long goes on in the
+// background, and its result is returned by a later call: it delays neither other workers' progress
+// nor the end of this one.
+func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
 	if from == nil {
 		return nil, tail, nil
 	}
 	a.mu.Lock()
-	r := w.reading
+	r := w.read
 	if r == nil {
 		r = &progressRead{done: make(chan struct{})}
-		w.reading = r
+		w.read = r
 		go func() {
 			defer close(r.done)
-			r.line, r.next, r.err = tail.read(from)
+			r.line, r.next, r.err = tail.Read(from)
 		}()
 	}
-	patience := progressTime
-	if r.late {
+	patience := readPatience
+	if r.overdue {
 		patience = 0
 	}
 	a.mu.Unlock()
@@ -212,75 +131,57 @@ func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressL
 	case <-timer.C:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		r.late = true
-		return nil, tail, errHangs
+		r.overdue = true
+		return nil, tail, errSlowRead
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w.reading == r {
-		w.reading = nil
+	if w.read == r {
+		w.read = nil
 	}
 	return r.line, r.next, r.err
 }
 
-// read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.
-func (t progressTail) read(from *source) (*progressLine, progressTail, error) {
-	f, err := from.open()
+// queueStepRate queues the step rate of an attempt for a report, if its job is elastic. The agent's
+// mutex is held.
+func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
+	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) ||
+		desired.Spec.Groups[desired.Group].Elastic == nil {
+		return
+	}
+	after := time.Duration(cluster.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
+	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
+		a.out.putFinding(cluster.WorkerReport{
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+			Rate: rate,
+		})
+	}
+}
+
+// queueFindings queues what log policies have found since the last call. After a restart of this
+// daemon all findings are reported again; the controllers take each policy once.
+func (a *Agent) queueFindings(id container.ID) {
+	a.mu.Lock()
+	w := a.workers[id]
+	look := w != nil && w.source != nil && w.source.Policies
+	a.mu.Unlock()
+	if !look {
+		return
+	}
+	list, err := a.Bundles.Findings(id)
 	if err != nil {
-		return nil, t, err
+		a.Log.Warn("findings of log policies cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
+		return
 	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, t, err
+	a.mu.Lock()
+	// a caller that finds nothing new knows that all findings are in the outbox, before the worker's end
+	defer a.mu.Unlock()
+	from := min(w.findingsQueued, len(list))
+	w.findingsQueued = max(w.findingsQueued, len(list))
+	for _, one := range list[from:] {
+		a.out.putFinding(cluster.WorkerReport{
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+			Policy: one.Policy, Message: one.Line,
+		})
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, t, errors.New("it is not a regular file")
-	}
-	if st.Ino != t.inode || st.Size < t.offset {
-		t = progressTail{inode: st.Ino, reached: t.reached}
-	}
-	if st.Size == t.offset {
-		return nil, t, nil
-	}
-	begin := max(t.offset, st.Size-progressMost)
-	data := make([]byte, st.Size-begin)
-	n, err := f.ReadAt(data, begin)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, t, err
-	}
-	line, whole := newestLine(data[:n])
-	if from.stop != nil && t.reached == nil {
-		t.reached = firstReached(data[:whole], from.stop)
-	}
-	t.offset, t.written = begin+int64(whole), time.Unix(st.Mtim.Unix())
-	return line, t, nil
-}
-
-// firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
-func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
-	for one := range bytes.Lines(data) {
-		line := parseProgress(one)
-		if line == nil || *line.Step < stop.AtStep {
-			continue
-		}
-		if value, ok := line.Metrics[stop.Metric]; ok {
-			return &api.Reached{Step: *line.Step, Value: value}
-		}
-	}
-	return nil
-}
-
-// newestLine returns the last whole line that can be read, and the length of all whole lines.
-func newestLine(data []byte) (*progressLine, int) {
-	whole := bytes.LastIndexByte(data, '\n') + 1
-	rest := data[:whole]
-	for len(rest) > 0 {
-		begin := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		if line := parseProgress(rest[begin:]); line != nil {
-			return line, whole
-		}
-		rest = rest[:begin]
-	}
-	return nil, whole
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
 func TestProgressIsSampled(t *testing.T) {
@@ -37,21 +38,15 @@ func TestProgressIsSampled(t *testing.T) {
 		settle(5 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 || w.samples[1].Step != 3 {
+		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 ||
+			w.samples[1].Step != 3 {
 			t.Fatalf("got %+v", w.samples)
 		}
 	})
 }
 
-// TestALossThatHasDiverged is no number, and the step that it comes with is progress nevertheless.
-func TestALossThatHasDiverged(t *testing.T) {
-	line, _ := newestLine([]byte(`{"step":1}` + "\n" + `{"step": 7, "saved_step": 5, "metrics": {"loss": NaN, "grad": -Infinity, "lr": 0.5}}` + "\n"))
-	if line == nil || *line.Step != 7 || line.Saved != 5 || len(line.Metrics) != 1 || line.Metrics["lr"] != 0.5 {
-		t.Fatalf("got %+v", line)
-	}
-}
-
-// TestFindingsAreReported once while nothing goes wrong, and ahead of the end of their worker.
+// TestFindingsAreReported shows that findings are reported once while no call fails, and before the
+// end of their worker.
 func TestFindingsAreReported(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
@@ -62,17 +57,19 @@ func TestFindingsAreReported(t *testing.T) {
 			if w.findings == nil {
 				w.findings = map[container.ID][]container.Finding{}
 			}
-			w.findings[wid(1)] = append(w.findings[wid(1)], container.Finding{Policy: policy, Line: "line of " + policy})
+			w.findings[wid(1)] = append(w.findings[wid(1)],
+				container.Finding{Policy: policy, Line: "line of " + policy})
 		}
 		find("ecc")
 		settle(5 * time.Second)
 		w.mu.Lock()
-		if len(w.found) != 1 || w.found[0].Policy != "ecc" || w.found[0].Message != "line of ecc" || w.found[0].State != cluster.WorkerRunning {
+		if len(w.found) != 1 || w.found[0].Policy != "ecc" || w.found[0].Message != "line of ecc" ||
+			w.found[0].State != cluster.WorkerRunning {
 			t.Errorf("got %+v", w.found)
 		}
 		w.down = true
 		w.mu.Unlock()
-		find("oom") // the last thing it says
+		find("oom") // its last line of output
 		w.leave(wid(1), container.Exit{Code: 1})
 		settle(time.Minute)
 		w.change(func() { w.down = false })
@@ -85,7 +82,8 @@ func TestFindingsAreReported(t *testing.T) {
 	})
 }
 
-// TestReachedIsNotLost while no controller answers: an array decides by it.
+// TestReachedIsNotLost shows that a step that an array waits for is kept while no controller
+// answers.
 func TestReachedIsNotLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	scene(t, func(t *testing.T, w *world) {
@@ -93,7 +91,8 @@ func TestReachedIsNotLost(t *testing.T) {
 		w.assign(wid(1), true)
 		settle(5 * time.Second)
 		w.change(func() { w.down = true })
-		lines := "{\"step\":9,\"metrics\":{\"loss\":3}}\n{\"step\":11,\"metrics\":{\"loss\":2}}\n{\"step\":12,\"metrics\":{\"loss\":1}}\n"
+		lines := "{\"step\":9,\"metrics\":{\"loss\":3}}\n{\"step\":11,\"metrics\":{\"loss\":2}}\n" +
+			"{\"step\":12,\"metrics\":{\"loss\":1}}\n"
 		if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -106,13 +105,14 @@ func TestReachedIsNotLost(t *testing.T) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if n := len(w.samples); n == 0 || w.samples[n-1].Reached == nil || w.samples[n-1].Reached.Step != 11 || w.samples[n-1].Reached.Value != 2 {
+		if n := len(w.samples); n == 0 || w.samples[n-1].Reached == nil || w.samples[n-1].Reached.Step != 11 ||
+			w.samples[n-1].Reached.Value != 2 {
 			t.Errorf("got %+v", w.samples)
 		}
 	})
 }
 
-// silent mounts a file system whose server answers nothing, and returns its directory.
+// silent mounts a file system whose server never answers, and returns its directory.
 func silent(t *testing.T) (dir string, giveUp func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -136,28 +136,29 @@ func silent(t *testing.T) (dir string, giveUp func()) {
 // reads are bundles whose progress is in one place.
 type reads struct {
 	Bundles
-	from *source
+	from *progress.Source
 }
 
-func (r reads) Progress(container.ID) *source { return r.from }
+func (r reads) Progress(container.ID) *progress.Source { return r.from }
 
-// TestProgressFileThatHangs: it holds up neither the progress of others nor the end of its worker, and is read on once its server answers.
+// TestProgressFileThatHangs shows that a file that hangs delays neither the progress of others nor
+// the end of its worker, and that reading goes on once its server answers.
 func TestProgressFileThatHangs(t *testing.T) {
 	dir, giveUp := silent(t)
-	from := &source{file: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
+	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
 	a := NewAgent(Parts{Bundles: reads{from: from}, Log: slog.New(slog.DiscardHandler)})
 	a.workers[wid(1)] = &worker{id: wid(1)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range 100 { // the first waits for a while, the others do not
-			a.progressOf(wid(1))
+			a.newProgress(wid(1))
 		}
 	}()
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Error("it is waited for")
+		t.Error("reading waits for the file")
 	}
 	giveUp()
 	<-done
@@ -165,14 +166,14 @@ func TestProgressFileThatHangs(t *testing.T) {
 	if err := os.WriteFile(good, []byte("{\"step\":7}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from = &source{path: good}
+	from = &progress.Source{Path: good}
 	a.Bundles = reads{from: from}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		if got := a.progressOf(wid(1)); len(got) == 1 && got[0].Step == 7 {
+		if got := a.newProgress(wid(1)); len(got) == 1 && got[0].Step == 7 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is read any more")
+			t.Fatal("no progress is read any more")
 		}
 	}
 }

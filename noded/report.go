@@ -12,41 +12,45 @@ import (
 )
 
 const (
-	reportMost     = 512 // workers in one report: well below what the controllers accept in one entry
+	reportMax      = 512 // workers in one report, well below what the controllers accept in one log entry
 	sampleInterval = 2 * time.Second
+	reportTimeout  = 15 * time.Second // of one request with a report; a healthy controller answers in milliseconds
 )
 
-// outbox holds what the controllers have not confirmed: of each worker only the newest state, since a later one implies the earlier.
+// outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
+// state, because a later state implies the earlier ones.
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]cluster.WorkerReport
-	found   map[finding]cluster.WorkerReport // what is said once of a worker: of its log policies, and how fast it is
-	samples map[container.ID]api.Sample
-	ready   chan struct{} // has room for one token: something is there
+	// what is reported once of each worker: a policy's finding, its step rate
+	findings map[findingKey]cluster.WorkerReport
+	samples  map[container.ID]api.Sample
+	ready    chan struct{} // holds one value when the outbox is not empty
 }
 
-// finding is one policy that has found something in one worker's output; "": how fast the worker is.
-type finding struct {
+// findingKey names the finding of one policy in one worker's output; policy "" is the step rate.
+type findingKey struct {
 	id     container.ID
 	policy string
 }
 
 func newOutbox() outbox {
-	return outbox{workers: map[container.ID]cluster.WorkerReport{}, found: map[finding]cluster.WorkerReport{}, samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
+	return outbox{workers: map[container.ID]cluster.WorkerReport{}, findings: map[findingKey]cluster.WorkerReport{},
+		samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
-func (o *outbox) put(id container.ID, r cluster.WorkerReport) {
+func (o *outbox) putReport(id container.ID, r cluster.WorkerReport) {
 	o.mu.Lock()
 	o.workers[id] = r
 	o.mu.Unlock()
-	o.wake()
+	o.notify()
 }
 
 func (o *outbox) putFinding(r cluster.WorkerReport) {
 	o.mu.Lock()
-	o.found[finding{idOf(r), r.Policy}] = r
+	o.findings[findingKey{workerID(r), r.Policy}] = r
 	o.mu.Unlock()
-	o.wake()
+	o.notify()
 }
 
 func (o *outbox) putSamples(s []api.Sample) {
@@ -55,11 +59,11 @@ func (o *outbox) putSamples(s []api.Sample) {
 		o.samples[container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}] = one
 	}
 	o.mu.Unlock()
-	o.wake()
+	o.notify()
 }
 
-// putBack returns samples that could not be sent, unless there are newer ones.
-func (o *outbox) putBack(samples []api.Sample) {
+// returnSamples puts back samples that could not be sent, unless there are newer ones.
+func (o *outbox) returnSamples(samples []api.Sample) {
 	o.mu.Lock()
 	for _, one := range samples {
 		id := container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}
@@ -68,25 +72,25 @@ func (o *outbox) putBack(samples []api.Sample) {
 		}
 	}
 	o.mu.Unlock()
-	o.wake()
+	o.notify()
 }
 
-func (o *outbox) wake() {
+func (o *outbox) notify() {
 	select {
 	case o.ready <- struct{}{}:
 	default:
 	}
 }
 
-// batch returns what is to be sent next. It stays in the outbox until it is confirmed.
-func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) {
+// nextBatch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
+func (o *outbox) nextBatch() (workers []cluster.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.found { // ahead of the ends of the same workers: what was found says what these mean
+	for _, r := range o.findings { // before the ends of the same workers, which they explain
 		workers = append(workers, r)
 	}
 	for _, r := range o.workers {
-		if len(workers) >= reportMost {
+		if len(workers) >= reportMax {
 			break
 		}
 		workers = append(workers, r)
@@ -94,47 +98,50 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 	for _, one := range o.samples {
 		samples = append(samples, one)
 	}
-	clear(o.samples) // chatter: not worth sending again
+	clear(o.samples) // samples are not sent again
 	return workers, samples
 }
 
-// confirm drops what was sent, unless there is something newer, and returns it.
-func (o *outbox) confirm(sent []cluster.WorkerReport) {
+// dropConfirmed drops what was sent, unless there is something newer.
+func (o *outbox) dropConfirmed(sent []cluster.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
-		if id := idOf(r); r.Policy != "" || r.Rate != 0 {
-			delete(o.found, finding{id, r.Policy})
+		if id := workerID(r); r.Policy != "" || r.Rate != 0 {
+			delete(o.findings, findingKey{id, r.Policy})
 		} else if o.workers[id] == r {
 			delete(o.workers, id)
 		}
 	}
-	more := len(o.workers)+len(o.found) > 0
+	more := len(o.workers)+len(o.findings) > 0
 	o.mu.Unlock()
 	if more {
-		o.wake()
+		o.notify()
 	}
 }
 
-func idOf(r cluster.WorkerReport) container.ID {
+func workerID(r cluster.WorkerReport) container.ID {
 	return container.ID{Job: int64(r.Job), Attempt: r.Attempt, Worker: r.Worker}
 }
 
-// tell puts what the worker has reached into the outbox, if that is news. The mutex is held.
-func (a *Agent) tell(w *worker) {
-	state := reached(w.facts)
-	if state == "" || state == w.sent {
+// queueReport puts the state of the worker into the outbox, if it was not reported yet. The mutex
+// is held.
+func (a *Agent) queueReport(w *worker) {
+	state := reportableState(w.facts)
+	if state == "" || state == w.lastReported {
 		return
 	}
-	w.sent = state
+	w.lastReported = state
 	if w.Entry.Final != nil {
-		a.out.put(w.id, *w.Entry.Final)
+		a.out.putReport(w.id, *w.Entry.Final)
 		return
 	}
-	a.out.put(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker, State: state})
+	a.out.putReport(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker,
+		State: state})
 }
 
-// report sends what is in the outbox, one batch at a time, so that reports of one worker arrive in order.
-func (a *Agent) report(ctx context.Context) error {
+// sendReports sends what is in the outbox, one batch at a time, so that the reports of a worker
+// arrive in order.
+func (a *Agent) sendReports(ctx context.Context) error {
 	var wait backoff // of samples alone
 	for {
 		select {
@@ -142,69 +149,71 @@ func (a *Agent) report(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-a.out.ready:
 		}
-		workers, samples := a.out.batch()
+		workers, samples := a.out.nextBatch()
 		if len(workers)+len(samples) == 0 {
 			continue
 		}
 		if len(workers) == 0 {
-			a.chat(ctx, samples, &wait)
+			a.sendSamples(ctx, samples, &wait)
 			continue
 		}
-		if a.deliver(ctx, workers, samples) {
-			a.out.confirm(workers)
-			a.confirmed(workers)
+		if a.deliverReports(ctx, workers, samples) {
+			a.out.dropConfirmed(workers)
+			a.markConfirmed(workers)
 		}
 	}
 }
 
-// chat sends samples once. Those that an array waits for go back into the outbox when that fails, where newer ones take their place and
-// reports of workers overtake them.
-func (a *Agent) chat(ctx context.Context, samples []api.Sample, wait *backoff) {
-	sending, cancel := context.WithTimeout(ctx, 15*time.Second)
+// sendSamples sends samples once. If that fails, those that an array waits for go back into the
+// outbox, where newer ones replace them and reports of workers overtake them.
+func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *backoff) {
+	sending, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Samples: samples})
 	if err == nil {
 		*wait = backoff{}
 		return
 	}
-	if samples = awaited(samples); len(samples) > 0 {
-		a.complain(ctx, "cannot report progress to the controllers; it will be repeated", err, wait.next(ctx))
-		a.out.putBack(samples)
+	if samples = awaitedSamples(samples); len(samples) > 0 {
+		a.logRetry(ctx, "cannot report progress to the controllers; it will be tried again", err, wait.sleep(ctx))
+		a.out.returnSamples(samples)
 	}
 }
 
-// awaited keeps the samples that something depends on; the rest is chatter.
-func awaited(samples []api.Sample) []api.Sample {
+// awaitedSamples returns the samples that an array waits for. The others are only for display.
+func awaitedSamples(samples []api.Sample) []api.Sample {
 	return slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil })
 }
 
-// deliver sends one batch of workers until it is confirmed or ctx ends, and tells which.
-func (a *Agent) deliver(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
+// deliverReports sends one batch of workers until it is confirmed or ctx ends. It reports whether
+// it was confirmed.
+func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
-		sending, cancel := context.WithTimeout(ctx, 15*time.Second)
-		_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
+		sending, cancel := context.WithTimeout(ctx, reportTimeout)
+		_, err := a.Control.Report(sending, a.Node.Name,
+			api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
 		cancel()
 		if err == nil {
 			return true
 		}
-		samples = awaited(samples)
-		a.complain(ctx, "cannot report to the controllers; it will be repeated", err, wait.next(ctx))
+		samples = awaitedSamples(samples)
+		a.logRetry(ctx, "cannot report to the controllers; it will be tried again", err, wait.sleep(ctx))
 	}
 	return false
 }
 
-// confirmed notes which results the controllers have.
-func (a *Agent) confirmed(workers []cluster.WorkerReport) {
+// markConfirmed notes which results the controllers have confirmed.
+func (a *Agent) markConfirmed(workers []cluster.WorkerReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ctx.Err() != nil {
 		return
 	}
 	for _, r := range workers {
-		if w := a.workers[idOf(r)]; w != nil && r.State.Final() && r.Policy == "" {
-			w.Acked = true
-			a.advance(w)
+		if w := a.workers[workerID(r)]; w != nil && r.State.Final() && r.Policy == "" {
+			w.Confirmed = true
+			a.reconcile(w)
 		}
 	}
 }

@@ -15,45 +15,44 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Config is everything the daemon is told.
+// Config has all settings of the node daemon.
 type Config struct {
-	Name        string            // of this node, unique in the cluster
-	DataDir     string            // journal, containers, logs
-	Gossip      string            // host:port for discovery
-	HTTP        string            // host:port of its own listener, for logs; "": a free port on the host of Gossip
-	Join        []string          // gossip addresses of anyone in the cluster
-	Controllers []string          // addresses of controllers, besides those that gossip finds
-	Socket      string            // unix socket through which local users reach the controllers; "" for none
-	Cores       int               // 0: those of the machine; more than it has: by quota, not by core number
-	Memory      jobspec.Bytes     // 0: that of the machine less what the system needs
-	SimGPUs     int               // simulated GPUs instead of real ones
+	Name        string   // of this node, unique in the cluster
+	DataDir     string   // for the journal, containers and logs
+	Gossip      string   // host:port for discovery
+	HTTP        string   // host:port of the listener for logs; "": a free port on the host of Gossip
+	Join        []string // gossip addresses of any daemons in the cluster
+	Controllers []string // addresses of controllers, in addition to those found by gossip
+	Socket      string   // unix socket through which local users reach the controllers; "" for none
+	// 0: those of the machine; more than it has: shares of processor time, not cores by number
+	Cores       int
+	Memory      jobspec.Bytes     // bytes; 0: those of the machine less what the system needs
+	SimGPUs     int               // number of simulated GPUs that replace the real ones
 	Labels      map[string]string // of the node
 	CgroupRoot  string            // "": /rota/NAME
-	SharedPaths []string          // besides /home, /shared and /data, as far as they are there
-	Ports       string            // LOW-HIGH: for MASTER_PORT; "": a range of its own
-	KeyFile     string            // the cluster key; needed to listen off loopback
-	ShimPath    string            // rota-shim; "": beside this program
-	InitPath    string            // rota-init; "": beside this program
+	SharedPaths []string          // in addition to those of /home, /shared and /data that exist
+	Ports       string            // LOW-HIGH for MASTER_PORT; "": a default range
+	KeyFile     string            // with the cluster key; required unless all listeners are on loopback
+	ShimPath    string            // path of rota-shim; "": beside this program
+	InitPath    string            // path of rota-init; "": beside this program
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
-	WarmShims   int               // shims started ahead
-	MaxMemlock  jobspec.Bytes     // the most that ulimit.memlock may be; 0: no bound
-	MaxNofile   int64             // the most that ulimit.nofile may be; 0: no bound
+	WarmShims   int               // shims that are started in advance
+	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
+	MaxNofile   int64             // files that ulimit.nofile may be at most; 0: no bound
 
 	Logger *slog.Logger
-	// Ready, if set, is called with the address of the listener once everything runs.
+	// Ready, if set, is called with the address of the listener when all parts run.
 	Ready func(http string)
 }
 
-// DefaultConfig is a node on the default ports of this machine.
+// DefaultConfig returns the settings of a node on the default ports of this machine.
 func DefaultConfig() Config {
-	name, _ := os.Hostname() // an empty name is refused by Validate
-	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock", WarmShims: 2}
+	name, _ := os.Hostname() // Validate refuses an empty name
+	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock",
+		WarmShims: 2}
 }
 
-// defaultShared are shared where they are there.
-var defaultShared = []string{"/home", "/shared", "/data"}
-
-// withDefaults fills in what follows from the rest.
+// withDefaults fills in the settings that follow from others.
 func (c Config) withDefaults() Config {
 	if c.CgroupRoot == "" {
 		c.CgroupRoot = "/rota/" + c.Name
@@ -84,8 +83,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// defaultPorts is the range for MASTER_PORT: below the kernel's range for outgoing connections. Nodes that share a machine, as they
-// do when they are on loopback, get ranges of their own.
+// defaultPorts returns the range for MASTER_PORT, below the kernel's range for outgoing
+// connections. Nodes that share a machine (on loopback) get ranges of their own.
 func defaultPorts(name string, shared bool) string {
 	if !shared {
 		return "20000-29999"
@@ -101,28 +100,30 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !validName(c.Name) {
-		bad("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
+		bad("--name %q: write 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
 	}
 	if !filepath.IsAbs(c.DataDir) {
-		bad("--data-dir %q: name an absolute path that only this node daemon uses", c.DataDir)
+		bad("--data-dir %q: write an absolute path that only this node daemon uses", c.DataDir)
 	}
 	for _, l := range []struct{ flag, addr string }{{"--gossip", c.Gossip}, {"--http", c.HTTP}} {
 		if _, port, err := net.SplitHostPort(l.addr); err != nil {
 			bad("%s %q: write host:port", l.flag, l.addr)
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			bad("%s %q: the port is a number from 0 to 65535", l.flag, l.addr)
+			bad("%s %q: write a port from 0 to 65535", l.flag, l.addr)
 		} else if c.KeyFile == "" && !loopback(l.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or listen on 127.0.0.1", l.flag, l.addr)
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or "+
+				"listen on 127.0.0.1", l.flag, l.addr)
 		}
 	}
 	if len(c.Join) == 0 && len(c.Controllers) == 0 {
-		bad("--join is not set: name the gossip address of anyone in the cluster, or a controller with --controller")
+		bad("--join is not set: give the gossip address of any daemon in the cluster, or a controller with " +
+			"--controller")
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
-		bad("--cores, --memory and --sim-gpus are not negative, and there are at most 1024 simulated GPUs")
+		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
-		bad("--max-memlock and --max-nofile are not negative; leave them out for no bound")
+		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")
 	}
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)
@@ -149,7 +150,7 @@ func parsePorts(s string) (low, high int, err error) {
 	return a, b, nil
 }
 
-// validName accepts what may stand in a path, a metric and a cgroup.
+// validName accepts what is valid in a path, a metric and a cgroup.
 func validName(s string) bool {
 	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
 		return false

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// carry does one step, without the mutex. The function it returns tells the worker what has changed; an error means that the step
-// is to be repeated.
-func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
+// runStep does one step, without holding the mutex. The function it returns applies the changes to
+// the worker. After an error the step is repeated.
+func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	switch s.Op {
@@ -29,9 +27,9 @@ func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (fu
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
 	case opFinish:
-		done, err := a.finish(ctx, id, f, s.Result)
+		done, err := a.recordResult(ctx, id, f, s.Result)
 		if err == nil && f.Actual == "" {
-			a.clearFailed(ctx, id)
+			a.cleanUpFailed(ctx, id)
 		}
 		return done, err
 	case opRemove:
@@ -42,42 +40,43 @@ func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (fu
 	return nil, fmt.Errorf("unknown step %q", s.Op)
 }
 
-// startTries is how often a start is tried again before it is given up and the container killed.
+// startTries is how often a start is tried before the attempt fails and the container is killed.
 const startTries = 3
 
 var errNoCores = errors.New("its cores are not free yet")
 
-// create writes the intent down and makes the container. What goes wrong is the worker's result: whether to try again, and where,
-// is the controllers' business.
+// create writes the intent to the journal and creates the container. An error becomes the worker's
+// result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := a.unwell(f.Desired.GPUs); err != nil {
-		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
+		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
 	}
-	cores, err := a.coresFor(f)
+	cores, err := a.takeCores(f)
 	if err != nil {
 		return nil, err
 	}
-	if !f.Known {
+	if !f.Journaled {
 		if err := a.Journal.Append(journal.Record{Op: journal.Intend, ID: id.String(), Cores: cores}); err != nil {
-			a.giveCores(cores)
+			a.releaseCores(cores)
 			return nil, err
 		}
 	}
-	known := func(w *worker) { w.Known, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
-	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores)
+	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.allGPUs())
 	if err == nil {
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
 	if err == nil {
-		return func(w *worker) { known(w); w.goTo(container.Created) }, nil
+		return func(w *worker) { known(w); w.advanceState(container.Created) }, nil
 	}
-	if ctx.Err() != nil && a.stopping() {
-		return known, err // this daemon is going down, which says nothing about the container
+	if ctx.Err() != nil && a.isStopping() {
+		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
-	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
-	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err), Final: container.IsFinal(err)})
+	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
+	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed,
+		Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
-		a.clearFailed(ctx, id)
+		a.cleanUpFailed(ctx, id)
 	}
 	return func(w *worker) {
 		known(w)
@@ -87,16 +86,16 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	}, ferr
 }
 
-// clearFailed drops what a container that is not there, or an attempt to make one, has left on disk. If a container came of it after all, it is
-// found by the next listing, killed and removed.
-func (a *Agent) clearFailed(ctx context.Context, id container.ID) {
+// cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the
+// next inspection finds it, and it is killed and removed.
+func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
-	if err != nil && !errors.Is(err, container.ErrLive) && !a.stopping() {
+	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
 		a.Log.Warn("cannot remove what is left of a failed launch", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 }
 
-func (a *Agent) stopping() bool {
+func (a *Agent) isStopping() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ctx.Err() != nil
@@ -108,8 +107,8 @@ func (a *Agent) leaseEnd() time.Time {
 	return a.lease.end()
 }
 
-// brief is an error as it is reported: whole in nearly every case, but bounded.
-func brief(err error) string {
+// shortMessage returns the text of an error, cut off at messageMax bytes.
+func shortMessage(err error) string {
 	s := err.Error()
 	if len(s) > messageMax {
 		return s[:messageMax] + "…"
@@ -117,51 +116,58 @@ func brief(err error) string {
 	return s
 }
 
-// start lets the command begin. That it may have begun is written down first: after that it is never made again.
+// start starts the command of a container. The journal is written first: a container that may have
+// been started is never created again.
 func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := a.Journal.Append(journal.Record{Op: journal.Started, ID: id.String()}); err != nil {
 		return nil, err
 	}
 	started := func(w *worker) { w.Entry.Started = true }
 	if err := a.Runtime.Start(ctx, id); err != nil {
-		if f.Tries < startTries || a.stopping() {
+		if f.Tries < startTries || a.isStopping() {
 			return started, err
 		}
-		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
 	}
-	return func(w *worker) { started(w); w.goTo(container.Running) }, nil
+	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
 }
 
-// goTo notes the state that a step has reached, unless the runtime has told of a later one meanwhile.
-func (w *worker) goTo(s container.State) {
-	if rank(s) > rank(w.Actual) {
+// advanceState sets the state that a step has reached, unless the runtime has reported a later one
+// meanwhile.
+func (w *worker) advanceState(s container.State) {
+	if stateOrder(s) > stateOrder(w.Actual) {
 		w.Actual = s
 	}
 }
 
-// stop tells the container why it has to go, and asks it to. Under a stronger cause it is told again, and gets another signal if that is one. A
-// daemon that is killed before it has written that down does it again: a job that is told twice loses nothing, and one that is never told its work.
+// stop carries out the first step of a stop: it writes the notice that tells the job why it has to
+// end, and sends the signal. A stronger cause writes a new notice, and sends its signal if that is
+// another one. A daemon that is killed before the journal is written repeats both: that does no
+// harm, while a job without notice would lose work. The kill at the deadline is opKill.
 func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	s := f.Desired.Stop
 	n := container.Notice{
-		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt, Signal: s.Signal,
+		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt,
+		Signal: s.Signal,
 	}
 	if err := a.Bundles.Notice(id, n); err != nil {
-		// The signal matters more than its explanation.
+		// The signal matters more than the notice.
 		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
-		if err := a.Runtime.Signal(ctx, id, signalNumber(s.Signal)); err != nil {
+		if err := a.Runtime.Signal(ctx, id, container.SignalNumber(s.Signal)); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}); err != nil {
-		a.Log.Error("cannot write down that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
+	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause,
+		Signal: s.Signal}); err != nil {
+		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err",
+			err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
 
-// noticeReason is a cause in the words of the notice file.
+// noticeReason returns the reason in the notice file for a cause.
 func noticeReason(c cluster.Cause) string {
 	switch c {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder, cluster.CauseRequeue:
@@ -172,36 +178,29 @@ func noticeReason(c cluster.Cause) string {
 	return string(c)
 }
 
-// signalNumber reads a name such as SIGUSR1. Job files are checked when they are submitted, so that another name means a job from
-// a later version: it is asked to end in the usual way.
-func signalNumber(name string) int {
-	if n := unix.SignalNum(name); n != 0 {
-		return int(n)
-	}
-	return int(unix.SIGTERM)
-}
-
-// finish writes down what became of a container. Its cores are free from then on; its GPUs are looked at first.
-func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
+// recordResult writes the result of a container to the journal. From then on its cores are free.
+// Before that its GPUs are checked for processes that are left on them.
+func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker),
+	error) {
 	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
-		a.checkGPUs(ctx, f.Desired.GPUs)
-		a.out.putSamples(a.progressOf(id)) // what it wrote last goes along with its end
-		a.findingsOf(id)
+		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
+		a.out.putSamples(a.newProgress(id)) // the last progress is reported with the end
+		a.queueFindings(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err
 	}
 	if e, ok := a.Journal.Entry(id.String()); ok && e.Final != nil {
-		r = *e.Final // the first result stands, also when writing it down had seemed to fail
+		r = *e.Final // the first result stands, even if writing it seemed to fail
 	}
 	return func(w *worker) {
-		a.giveCores(w.Entry.Cores)
-		w.Known, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
+		a.releaseCores(w.Entry.Cores)
+		w.Journaled, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
 	}, nil
 }
 
-// remove drops all of an ended container but its log.
+// remove removes all of an ended container but its log.
 func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), error) {
 	if err := a.Bundles.Retire(id); err != nil {
 		return nil, err
@@ -212,7 +211,7 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 	return func(w *worker) { w.Actual = "" }, nil
 }
 
-// forget drops an intent that came to nothing.
+// forget removes an intent whose container was never created.
 func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
@@ -220,33 +219,34 @@ func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*wor
 	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {
 		return nil, err
 	}
-	a.giveCores(f.Entry.Cores)
-	return func(w *worker) { w.Known, w.Entry = false, journal.Entry{} }, nil
+	a.releaseCores(f.Entry.Cores)
+	return func(w *worker) { w.Journaled, w.Entry = false, journal.Entry{} }, nil
 }
 
-// coresFor takes the cores of a worker, or finds those that the journal says it has.
-func (a *Agent) coresFor(f facts) ([]int, error) {
+// takeCores takes free cores for a worker, or returns those that the journal has for it.
+func (a *Agent) takeCores(f facts) ([]int, error) {
 	if a.Cores == nil {
 		return nil, nil
 	}
-	if f.Known {
+	if f.Journaled {
 		return f.Entry.Cores, nil
 	}
-	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.nearGPUs(f.Desired))
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.numaNodeOf(f.Desired))
 	if cores == nil {
 		return nil, errNoCores
 	}
 	return cores, nil
 }
 
-func (a *Agent) giveCores(cores []int) {
+func (a *Agent) releaseCores(cores []int) {
 	if a.Cores != nil {
-		a.Cores.Give(cores)
+		a.Cores.Release(cores)
 	}
 }
 
-// nearGPUs is the NUMA node of an alloc's first GPU, -1 if it has none or it is not known.
-func (a *Agent) nearGPUs(d *api.Alloc) int {
+// numaNodeOf returns the NUMA node of an allocation's first GPU, -1 if it has none or its node is
+// unknown.
+func (a *Agent) numaNodeOf(d *api.Alloc) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(d.GPUs) == 0 || d.GPUs[0] >= len(a.gpus.Devices) {

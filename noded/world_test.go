@@ -18,6 +18,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
 // world is a node and its controllers, in memory: what survives when the agent is killed.
@@ -27,7 +29,7 @@ type world struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	faults  int // of 100 calls, those that go wrong
+	faults  int // of 200 calls, those that are lost, and those whose answer is
 	crashIn int // calls until the agent is killed; 0: never
 	crashed chan struct{}
 	down    bool // no controller answers
@@ -35,7 +37,7 @@ type world struct {
 	index       uint64
 	wake        chan struct{} // closed when index grows
 	allocs      map[container.ID]*assigned
-	boxes       map[container.ID]*box
+	containers  map[container.ID]*fakeContainer
 	changes     chan container.ID
 	notices     map[container.ID]container.Notice
 	retired     map[container.ID]bool
@@ -43,7 +45,7 @@ type world struct {
 	progress    string        // file that every container reports to
 	unbuildable error         // why no bundle can be made
 	building    chan struct{} // what making a bundle waits for
-	stop10      bool          // the job is of an array that stops elements at step 10
+	stop10      bool          // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
 	found       []cluster.WorkerReport // of log policies, as reported
 	boots       int
@@ -64,8 +66,8 @@ type assigned struct {
 	history []cluster.WorkerState
 }
 
-// box is a container.
-type box struct {
+// fakeContainer is a container.
+type fakeContainer struct {
 	state   container.State
 	exit    *container.Exit
 	starts  int
@@ -73,16 +75,16 @@ type box struct {
 	signals []int
 	lease   time.Time
 	cores   []int
-	exits   func(signal int) *container.Exit // what it does with a signal; nil: it ends
+	exits   func(signal int) *container.Exit // its answer to a signal; nil: it ends
 	removed bool
-	deaf    bool // its shim answers to nothing
-	undying bool // nothing kills it
+	deaf    bool // its shim does not answer
+	undying bool // a kill does not end it
 }
 
-// listen waits in vain when the shim of a container answers to nothing.
+// listen waits in vain when the shim of a container does not answer.
 func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 	r.mu.Lock()
-	deaf := r.boxes[id] != nil && r.boxes[id].deaf
+	deaf := r.containers[id] != nil && r.containers[id].deaf
 	r.mu.Unlock()
 	if deaf {
 		<-ctx.Done()
@@ -92,8 +94,10 @@ func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
-		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)), wake: make(chan struct{}), index: 1,
-		allocs: map[container.ID]*assigned{}, boxes: map[container.ID]*box{}, changes: make(chan container.ID, 1000),
+		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)),
+		wake: make(chan struct{}), index: 1,
+		allocs: map[container.ID]*assigned{}, containers: map[container.ID]*fakeContainer{},
+		changes: make(chan container.ID, 1000),
 		notices: map[container.ID]container.Notice{}, retired: map[container.ID]bool{}, onGPU: map[string][]int{},
 	}
 }
@@ -126,7 +130,8 @@ func (w *world) assign(id container.ID, released bool) *assigned {
 func (w *world) stop(id container.ID, cause cluster.Cause, grace time.Duration) {
 	w.change(func() {
 		if a := w.allocs[id]; a.Stop == nil {
-			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() + cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
+			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() +
+				cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
 		}
 	})
 }
@@ -150,7 +155,7 @@ func (w *world) leave(id container.ID, e container.Exit) {
 }
 
 func (w *world) end(id container.ID, e *container.Exit) {
-	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+	if b := w.containers[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
 		b.state, b.exit = container.Exited, e
 		w.emit(id)
 	}
@@ -160,7 +165,7 @@ func (w *world) end(id container.ID, e *container.Exit) {
 func (w *world) loseShim(id container.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+	if b := w.containers[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
 		b.state = container.Lost
 		w.emit(id)
 	}
@@ -168,7 +173,8 @@ func (w *world) loseShim(id container.ID) {
 
 var errFault = errors.New("injected fault")
 
-// life is one run of the agent: everything it does goes through it, and nothing any more once it has been killed.
+// life is one run of the agent: every call goes through it, and fails once the agent has been
+// killed.
 type life struct {
 	*world
 	dead    bool
@@ -190,15 +196,16 @@ func (w *world) start() {
 	l.agent = NewAgent(Parts{
 		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
-		Memory: gpu.Memory{Path: w.path + ".gpus", BootID: "boot"},
-		Cores:  NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
+		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
+		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
 	w.life = l
 	w.crashed = make(chan struct{})
 	w.mu.Unlock()
-	if err := l.agent.Inventory(ctx); err != nil {
+	if err := l.agent.LoadGPUs(ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() {
@@ -222,7 +229,8 @@ func (w *world) kill() {
 	}
 }
 
-// call is made around everything the agent does: do may not happen, happen and look as if it had not, or be the last thing of all.
+// call wraps every call of the agent: do may not happen, may happen and return an error, or may be
+// the last call of all.
 func (l *life) call(ctx context.Context, do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,23 +352,23 @@ func stage(s cluster.WorkerState) int {
 	return 0
 }
 
-// take is what Apply does with one worker's report.
+// take does what Apply does with one worker's report.
 func (w *world) take(r cluster.WorkerReport) {
 	if r.Policy != "" {
 		w.found = append(w.found, r)
-		if a := w.allocs[idOf(r)]; a != nil && a.result != nil {
-			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, idOf(r))
+		if a := w.allocs[workerID(r)]; a != nil && a.result != nil {
+			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, workerID(r))
 		}
 		return
 	}
-	a := w.allocs[idOf(r)]
+	a := w.allocs[workerID(r)]
 	if a == nil {
-		w.t.Errorf("report for %v, which was never assigned", idOf(r))
+		w.t.Errorf("report for %v, which was never assigned", workerID(r))
 		return
 	}
 	if r.State.Final() {
 		if a.result != nil && *a.result != r {
-			w.t.Errorf("%v has two results: %+v and %+v", idOf(r), *a.result, r)
+			w.t.Errorf("%v has two results: %+v and %+v", workerID(r), *a.result, r)
 		}
 		a.result = &r
 	}
@@ -380,13 +388,13 @@ type lifeRuntime struct{ *life }
 
 func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, lease time.Time) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b != nil && !b.removed {
 			return nil
 		}
 		if b == nil {
-			b = &box{}
-			r.boxes[id] = b
+			b = &fakeContainer{}
+			r.containers[id] = b
 		}
 		if b.starts > 0 {
 			r.t.Errorf("%v is made again after it was started", id)
@@ -400,7 +408,7 @@ func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, leas
 
 func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b == nil || b.removed {
 			return fmt.Errorf("no container %v", id)
 		}
@@ -415,7 +423,7 @@ func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 
 func (r lifeRuntime) Signal(ctx context.Context, id container.ID, signal int) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b == nil || b.state != container.Running {
 			return nil
 		}
@@ -436,7 +444,7 @@ func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
 		return err
 	}
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil && b.undying {
+		if b := r.containers[id]; b != nil && b.undying {
 			return errFault
 		}
 		r.end(id, &container.Exit{Signal: 9})
@@ -449,7 +457,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 		return err
 	}
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil {
+		if b := r.containers[id]; b != nil {
 			b.lease = lease
 		}
 		return nil
@@ -458,7 +466,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 
 func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil && !b.removed {
+		if b := r.containers[id]; b != nil && !b.removed {
 			if b.state != container.Exited && b.state != container.Lost {
 				return container.ErrLive
 			}
@@ -474,7 +482,7 @@ func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	var out []container.Status
 	return out, r.call(ctx, func() error {
-		for id, b := range r.boxes {
+		for id, b := range r.containers {
 			if !b.removed {
 				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit})
 			}
@@ -487,7 +495,8 @@ func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
 
-func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int) (string, error) {
+func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []cluster.GPU) (string,
+	error) {
 	l.mu.Lock()
 	building := l.building
 	l.mu.Unlock()
@@ -495,13 +504,13 @@ func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, c
 		<-building
 	}
 	return "dir", l.call(ctx, func() error {
-		if b := l.boxes[id]; b == nil {
-			l.boxes[id] = &box{removed: true}
+		if b := l.containers[id]; b == nil {
+			l.containers[id] = &fakeContainer{removed: true}
 		}
 		if l.unbuildable != nil {
 			return l.unbuildable
 		}
-		l.boxes[id].cores = cores
+		l.containers[id].cores = cores
 		return nil
 	})
 }
@@ -514,10 +523,10 @@ func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) *source {
-	from := &source{path: l.progress, policy: true}
+func (l lifeBundles) Progress(container.ID) *progress.Source {
+	from := &progress.Source{Path: l.progress, Policies: true}
 	if l.stop10 {
-		from.stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
+		from.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
 	}
 	return from
 }
@@ -547,8 +556,6 @@ func (l lifeGPUs) Inventory(context.Context) (gpu.Inventory, error) {
 	}
 	return gpu.Inventory{Devices: append([]gpu.Device(nil), l.world.gpus...)}, nil
 }
-
-func (l lifeGPUs) Samples(context.Context) ([]gpu.Sample, error) { return nil, nil }
 
 func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 	l.mu.Lock()

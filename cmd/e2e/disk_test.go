@@ -85,7 +85,7 @@ func TestDiskFullWhileLogging(t *testing.T) {
 			t.Errorf("ended as %s: %s", j.Code, j.Reason.Text)
 		}
 		out := w.ok("logs", id)
-		w.wants(out[max(0, len(out)-500):], "bytes of output lost: no room left for the log", "\nafter\n")
+		w.wants(out[max(0, len(out)-500):], "bytes of output lost: no space left for the log", "\nafter\n")
 	})
 }
 

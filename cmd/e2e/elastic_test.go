@@ -106,7 +106,7 @@ func TestElasticJobMakesRoomAndGrowsAgain(t *testing.T) {
 	if e := j.Elastic; e.Workers != 4 || j.Attempts[1].Cause != "grow" || j.Resizes != 2 || j.Attempts[1].Rate == 0 {
 		t.Errorf("after it has gone: %+v, attempts %+v", e, j.Attempts)
 	}
-	w.wants(w.ok("status", id), "4/1-4", "it has grown from 2 into room that nobody else wanted")
+	w.wants(w.ok("status", id), "4/1-4", "it has grown from 2 into free capacity")
 
 	j = w.ends(id)
 	if j.Code != "CD" || j.Attempt != 3 || j.Preemptions != (api.Preemptions{}) {

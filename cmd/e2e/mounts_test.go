@@ -33,7 +33,7 @@ func TestMountsLeadNowhere(t *testing.T) {
 	for want, text := range map[string]string{
 		"which is not below a shared path":                                                 mount(w.shared+"/out", "/mine"),
 		"locked/inner cannot be used with the rights of the job's user: permission denied": mount(w.shared+"/locked/inner", "/mine"),
-		"would have to be made in":                                                         mount(w.shared+"/good", w.shared+"/locked/new"),
+		"which other jobs share":                                                           mount(w.shared+"/good", w.shared+"/locked/new"),
 		"cannot be used with the rights of the job's u":                                    image,
 	} {
 		wants[w.submit(text)] = want

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/config"
 )
 
-// readFile takes over what the configuration file says, if there is one.
+// readFile copies the settings of the configuration file into cfg, if --config names one.
 func readFile(c *cli.Context, cfg *controld.Config, logFormat *string) error {
 	path := c.String("config")
 	if path == "" {
@@ -19,9 +19,9 @@ func readFile(c *cli.Context, cfg *controld.Config, logFormat *string) error {
 		return err
 	}
 	for _, pair := range []struct{ field, value *string }{
-		{&cfg.Name, f.Name}, {&cfg.DataDir, f.DataDir}, {&cfg.HTTP, f.HTTP}, {&cfg.Raft, f.Raft}, {&cfg.Gossip, f.Gossip},
-		{&cfg.Advertise, f.Advertise}, {&cfg.Socket, f.Socket}, {&cfg.KeyFile, f.ClusterKeyFile}, {logFormat, f.LogFormat},
-		{&cfg.RootJobsAs, f.RootJobsAs},
+		{&cfg.Name, f.Name}, {&cfg.DataDir, f.DataDir}, {&cfg.HTTP, f.HTTP}, {&cfg.Raft, f.Raft},
+		{&cfg.Gossip, f.Gossip}, {&cfg.Advertise, f.Advertise}, {&cfg.Socket, f.Socket},
+		{&cfg.KeyFile, f.ClusterKeyFile}, {logFormat, f.LogFormat}, {&cfg.RootJobsAs, f.RootJobsAs},
 	} {
 		if pair.value != nil {
 			*pair.field = *pair.value

@@ -8,27 +8,29 @@ import (
 	"time"
 )
 
-// How far the heap grows before garbage is collected. A small state (20,000 jobs take some 60 MB) may have four times its size in garbage, since
-// collecting at every doubling costs a third of the submissions a second. What a large one may have is bounded, down to its own size again:
-// collecting costs in proportion to the state then, but comes as seldom.
+// How far the heap grows before garbage is collected. A small state (20,000 jobs take about 60 MB)
+// may have four times its size in garbage, because collecting at every doubling costs a third of
+// the submissions per second. The garbage of a large state is bounded, down to the state's own
+// size: a collection takes longer there, but is as rare.
 const (
-	garbageMost  = 512 << 20 // bytes
-	percentMost  = 400
-	percentLeast = 100
-	percentStep  = 10 // smaller changes are not worth stopping the world for
+	garbageMax  = 512 << 20 // bytes
+	percentMax  = 400
+	percentMin  = 100
+	percentStep = 10 // smaller changes are not worth stopping the world for
 )
 
-// gcPercent is GOGC for a heap with so many live bytes.
+// gcPercent returns GOGC, in percent, for a heap with the given number of live bytes.
 func gcPercent(live uint64) int {
-	return int(min(max(garbageMost*100/max(live, 1), percentLeast), percentMost))
+	return int(min(max(garbageMax*100/max(live, 1), percentMin), percentMax))
 }
 
-// boundGarbage keeps GOGC at what the size of the heap calls for until ctx ends. A GOGC in the environment overrides it.
+// boundGarbage keeps GOGC at what [gcPercent] says for the size of the heap until ctx ends. GOGC in
+// the environment overrides it.
 func boundGarbage(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	current := percentMost
+	current := percentMax
 	debug.SetGCPercent(current)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(time.Second)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
 )
 
@@ -19,13 +21,12 @@ import (
 func parse(t *testing.T, args ...string) (controld.Config, error) {
 	t.Helper()
 	var got controld.Config
-	a := app(&bytes.Buffer{})
-	a.Writer = &bytes.Buffer{}
-	a.Action = func(c *cli.Context) (err error) {
-		got, err = settings(c, &bytes.Buffer{})
+	app := daemon.NewApp("rota-controld", "", io.Discard, flags(), func(c *cli.Context) (err error) {
+		got, err = readSettings(c, io.Discard)
 		return err
-	}
-	err := a.RunContext(t.Context(), append([]string{"rota-controld"}, args...))
+	})
+	app.Writer = io.Discard
+	err := app.RunContext(t.Context(), append([]string{"rota-controld"}, args...))
 	return got, err
 }
 
@@ -41,14 +42,17 @@ cluster { name = "alpha" }
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := parse(t, "--config", path, "--name", "from-flag", "--join", "a:1,b:2", "--join", "c:3", "--bootstrap-expect", "3", "--socket", "")
+	cfg, err := parse(t, "--config", path, "--name", "from-flag", "--join", "a:1,b:2", "--join", "c:3",
+		"--bootstrap-expect", "3", "--socket", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Name != "from-flag" || cfg.HTTP != "127.0.0.1:1111" || strings.Join(cfg.Join, " ") != "a:1 b:2 c:3" || cfg.BootstrapExpect != 3 {
+	if cfg.Name != "from-flag" || cfg.HTTP != "127.0.0.1:1111" || strings.Join(cfg.Join, " ") != "a:1 b:2 c:3" ||
+		cfg.BootstrapExpect != 3 {
 		t.Errorf("settings are %+v", cfg)
 	}
-	if cfg.Socket != "" || cfg.Raft != controld.DefaultConfig().Raft || cfg.Cluster == nil || cfg.Cluster.ClusterName != "alpha" {
+	if cfg.Socket != "" || cfg.Raft != controld.DefaultConfig().Raft || cfg.Cluster == nil ||
+		cfg.Cluster.ClusterName != "alpha" {
 		t.Errorf("settings are %+v", cfg)
 	}
 	again, err := cfg.Reload()
@@ -78,8 +82,8 @@ func TestRunsUntilItIsStopped(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	err := run(ctx, []string{"rota-controld", "--name", "c1", "--data-dir", dir, "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0",
-		"--gossip", "127.0.0.1:0", "--socket", ""}, &bytes.Buffer{})
+	err := run(ctx, []string{"rota-controld", "--name", "c1", "--data-dir", dir, "--http", "127.0.0.1:0",
+		"--raft", "127.0.0.1:0", "--gossip", "127.0.0.1:0", "--socket", ""}, &bytes.Buffer{})
 	if err != nil {
 		t.Error(err)
 	}
@@ -93,9 +97,10 @@ func TestADirectoryThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := run(t.Context(), []string{"rota-controld", "--name", "c1", "--data-dir", filepath.Join(dir, "state"), "--http", "127.0.0.1:0",
-		"--raft", "127.0.0.1:0", "--gossip", "127.0.0.1:0", "--socket", ""}, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "data directory") || !strings.Contains(err.Error(), syscall.ENOTDIR.Error()) {
+	err := run(t.Context(), []string{"rota-controld", "--name", "c1", "--data-dir", filepath.Join(dir, "state"),
+		"--http", "127.0.0.1:0", "--raft", "127.0.0.1:0", "--gossip", "127.0.0.1:0", "--socket", ""}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "data directory") ||
+		!strings.Contains(err.Error(), syscall.ENOTDIR.Error()) {
 		t.Errorf("got %v", err)
 	}
 }

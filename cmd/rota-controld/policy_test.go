@@ -9,10 +9,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-// TestPoliciesAreTheSameLiveAndSimulated sees to it that what was simulated can be put into a configuration file: the same policies, and the
-// same parameters under the same names.
+// TestPoliciesAreTheSameLiveAndSimulated checks that a simulated policy can be put into a
+// configuration file: the same policies, with the same parameters under the same names.
 func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
-	only := []string{"srtf"} // has to be told how long jobs run
+	only := []string{"srtf"} // needs to know in advance how long jobs run
 	other := map[string]string{"influence": "usage_influence"}
 	live := append(config.Policies(), only...)
 	slices.Sort(live)
@@ -30,7 +30,8 @@ func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
 				key = name
 			}
 			if !slices.Contains(known, key) {
-				t.Errorf("policy %s can be simulated with %s, but a configuration cannot say it: it has %v", policy, key, known)
+				t.Errorf("policy %s can be simulated with %s, but a configuration cannot say it: it has %v", policy,
+					key, known)
 			}
 		}
 	}

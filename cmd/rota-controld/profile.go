@@ -8,12 +8,12 @@ import (
 	"runtime/pprof"
 )
 
-// profileVariable names the environment variable with a directory for profiles: what this process spends its processor time on, from its
-// start to its end, in the form that `go tool pprof` reads. `make pgo` sets it.
+// profileVariable names the environment variable with the directory for a CPU profile of the whole
+// run, in the format of `go tool pprof`. `make pgo` sets it.
 const profileVariable = "ROTA_PROFILE_DIR"
 
-// profile begins a profile in dir, if that is set, and returns what ends it.
-func profile(dir string) (stop func() error, err error) {
+// startProfile starts a CPU profile in dir, unless dir is empty, and returns what ends it.
+func startProfile(dir string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestProfile(t *testing.T) {
 	dir := t.TempDir()
-	stop, err := profile(dir)
+	stop, err := startProfile(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,10 +22,10 @@ func TestProfile(t *testing.T) {
 	if info, err := os.Stat(files[0]); err != nil || info.Size() == 0 {
 		t.Errorf("the profile is empty: %v", err)
 	}
-	if _, err := profile(filepath.Join(dir, "missing")); err == nil {
+	if _, err := startProfile(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a directory that is not there was taken")
 	}
-	if stop, err := profile(""); err != nil || stop() != nil {
+	if stop, err := startProfile(""); err != nil || stop() != nil {
 		t.Errorf("without a directory: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // channel is the socket to the shim. When the shim dies it closes, and the container must end.
 type channel struct{ file *os.File }
 
-// openChannel takes over the descriptor that the shim left, if there is one.
+// openChannel opens the descriptor that the shim left, if there is one.
 func openChannel() channel {
 	fd, err := strconv.Atoi(os.Getenv(launch.ChannelEnv))
 	if err != nil {
@@ -24,7 +24,8 @@ func openChannel() channel {
 	return channel{os.NewFile(uintptr(fd), "shim")}
 }
 
-// listen delivers signals that the shim orders. When the shim is gone it ends this process, and with it the container.
+// listen delivers the signals that the shim orders. When the shim is gone, it ends this process,
+// and with it the container.
 func (c channel) listen(signals chan<- unix.Signal) {
 	if c.file == nil {
 		return
@@ -39,7 +40,7 @@ func (c channel) listen(signals chan<- unix.Signal) {
 	os.Exit(125)
 }
 
-// send tells the shim the result; without a shim it does nothing.
+// send sends the result to the shim; without a shim it does nothing.
 func (c channel) send(r launch.Result) error {
 	if c.file == nil {
 		return nil

@@ -1,9 +1,11 @@
-// Command rota-init is the first process of every container. It starts the ranks of the worker, passes signals on to the programs
-// they run, reaps orphans, stops the other ranks when one fails, and tells the shim how the worker ended.
+// Command rota-init is the first process of every container. It starts the ranks of the worker,
+// passes signals on to the programs they run, reaps orphans, stops the other ranks when one fails,
+// and reports to the shim how the worker ended.
 //
-// A signal goes to each rank's process and, where that is a shell, also to what the shell runs, but never to the helpers of a
-// program (such as the workers of a data loader). A rank whose shell dies of such a signal lives on until the programs that were
-// signalled with it have ended, and takes their exit code: so `python train.py` in a script can save a checkpoint and exit with 85.
+// A signal goes to each rank's process and, if that is a shell, also to what the shell runs, but
+// never to the helpers of a program (such as the workers of a data loader). A rank whose shell dies
+// of such a signal lives on until the programs that were signalled with it have ended, and takes
+// their exit code: so `python train.py` in a script can save a checkpoint and exit with 85.
 package main
 
 import (
@@ -20,22 +22,23 @@ import (
 
 func main() {
 	if len(os.Args) > 1 {
-		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(run(launch.PlanFile))
 }
 
-const usage = `rota-init is the first process of every container of a Rota job. It starts the job's processes as ` + launch.PlanFile + ` says, passes
-signals on to them, and tells the shim how they ended. It takes no arguments, and nobody needs to start it by hand.
+const usage = `rota-init is the first process of every container of a Rota job. It starts the job's processes as
+` + launch.PlanFile + ` says, passes signals on to them, and reports to the shim how they ended. It takes no
+arguments and is not meant to be started by hand.
 `
 
-// explain answers somebody who has started this program to see what it is.
-func explain(args []string, stdout, stderr io.Writer) int {
+// answerArguments is for a user that starts this program by hand. It returns the exit code.
+func answerArguments(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)
 		return 0
 	}
-	fmt.Fprintf(stderr, "rota-init: argument %q is not understood: it takes none; see rota-init --help\n", args[0])
+	fmt.Fprintf(stderr, "rota-init: argument %q is not expected: it takes none; see rota-init --help\n", args[0])
 	return 2
 }
 
@@ -69,11 +72,12 @@ func read(path string) (*launch.Plan, error) {
 	if len(p.Ranks) == 0 {
 		return nil, fmt.Errorf("launch plan has no ranks")
 	}
-	return &p, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // ranks run as the same user and must not trace this process
+	// ranks run as the same user and must not trace this process
+	return &p, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-// readSecrets adds the variables whose values are in files to the environment of the ranks. A line's end at the end of a file, which editors
-// add, is no part of the secret.
+// readSecrets adds the variables whose values are in files to the environment of the ranks. A line
+// end at the end of a file, which editors add, is not part of the secret.
 func readSecrets(p *launch.Plan) error {
 	for _, s := range p.Secrets {
 		value, err := os.ReadFile(s.File)

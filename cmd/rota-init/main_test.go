@@ -33,7 +33,7 @@ func told(r *rank, s unix.Signal, pids ...int) *rank {
 	return r
 }
 
-// noSuchPID is above what the kernel gives out, so that signals to it reach nobody.
+// noSuchPID is above what the kernel gives out, so that signals to it reach no process.
 const noSuchPID = 1 << 23
 
 func TestTheFirstFailureDecides(t *testing.T) {
@@ -46,8 +46,9 @@ func TestTheFirstFailureDecides(t *testing.T) {
 		"one fails":             {[]unix.WaitStatus{exited(0), exited(3)}, launch.Result{Code: 3}, true},
 		"the rest is not asked": {[]unix.WaitStatus{exited(3), exited(9)}, launch.Result{Code: 3}, true},
 		"nor if it is killed":   {[]unix.WaitStatus{exited(1), killed(unix.SIGTERM)}, launch.Result{Code: 1}, true},
-		"a signal":              {[]unix.WaitStatus{killed(unix.SIGSEGV), exited(1)}, launch.Result{Signal: int(unix.SIGSEGV)}, true},
-		"one alone":             {[]unix.WaitStatus{exited(7)}, launch.Result{Code: 7}, false},
+		"a signal": {[]unix.WaitStatus{killed(unix.SIGSEGV), exited(1)},
+			launch.Result{Signal: int(unix.SIGSEGV)}, true},
+		"one alone": {[]unix.WaitStatus{exited(7)}, launch.Result{Code: 7}, false},
 	} {
 		w := gang()
 		for i := range c.ends {
@@ -58,45 +59,55 @@ func TestTheFirstFailureDecides(t *testing.T) {
 			if !w.running() {
 				t.Errorf("%s: over before rank %d has ended", name, i)
 			}
-			w.ended(ended(noSuchPID+i, s))
+			w.noteExit(ended(noSuchPID+i, s))
 		}
-		if w.running() || w.verdict != c.want || w.stopping != c.stop || (w.kill != nil) != c.stop {
-			t.Errorf("%s: %+v, stopping %t, running %t", name, w.verdict, w.stopping, w.running())
+		if w.running() || w.result != c.want || w.stopping != c.stop || (w.kill != nil) != c.stop {
+			t.Errorf("%s: %+v, stopping %t, running %t", name, w.result, w.stopping, w.running())
 		}
 	}
 }
 
 func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 	const shell, gone = noSuchPID, noSuchPID + 1
-	program := os.Getpid() // one that is there
+	program := os.Getpid() // a process that exists
 	for name, c := range map[string]struct {
 		rank *rank
 		ends []exit
 		want launch.Result
 		over bool
 	}{
-		"the program's code counts": {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(85))}, launch.Result{Code: 85}, true},
-		"it is waited for":          {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, false},
-		"it dies of it too":         {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
-		"its shell saw it end":      {told(living(shell), unix.SIGTERM, gone), []exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
-		"the shell ends by itself":  {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, exited(4))}, launch.Result{Code: 4}, true},
-		"the shell goes on":         {told(living(shell), unix.SIGTERM, program), []exit{ended(program, exited(85)), ended(shell, exited(85))}, launch.Result{Code: 85}, true},
-		"another signal":            {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},
-		"an orphan is nothing":      {living(shell), []exit{ended(noSuchPID+9, exited(1))}, launch.Result{}, false},
-		"only the first end counts": {living(shell), []exit{ended(shell, exited(2)), ended(shell, exited(3))}, launch.Result{Code: 2}, true},
+		"the program's code counts": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(85))}, launch.Result{Code: 85}, true},
+		"it is waited for": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, false},
+		"it dies of it too": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGTERM)), ended(program, killed(unix.SIGTERM))}, launch.Result{Signal: 15},
+			true},
+		"its shell saw it end": {told(living(shell), unix.SIGTERM, gone),
+			[]exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
+		"the shell ends by itself": {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, exited(4))},
+			launch.Result{Code: 4}, true},
+		"the shell goes on": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(program, exited(85)), ended(shell, exited(85))}, launch.Result{Code: 85}, true},
+		"another signal": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},
+		"an orphan is nothing": {living(shell), []exit{ended(noSuchPID+9, exited(1))}, launch.Result{}, false},
+		"only the first end counts": {living(shell), []exit{ended(shell, exited(2)), ended(shell, exited(3))},
+			launch.Result{Code: 2}, true},
 	} {
 		for _, e := range c.ends {
-			c.rank.reaped(e)
+			c.rank.noteExit(e)
 		}
-		if c.rank.result != c.want || c.rank.over != c.over {
-			t.Errorf("%s: %+v, over %t", name, c.rank.result, c.rank.over)
+		if c.rank.result != c.want || c.rank.done != c.over {
+			t.Errorf("%s: %+v, over %t", name, c.rank.result, c.rank.done)
 		}
 	}
 }
 
 func TestSignalsGoToProgramsBelowShells(t *testing.T) {
 	table := map[int]process{
-		10: {parent: 1, shell: true}, 11: {parent: 10, shell: true}, 12: {parent: 11}, 13: {parent: 12}, // 13: what a program started
+		// 13: what a program started
+		10: {parent: 1, shell: true}, 11: {parent: 10, shell: true}, 12: {parent: 11}, 13: {parent: 12},
 		20: {parent: 1}, 21: {parent: 20}, 30: {parent: 1, shell: true},
 	}
 	for _, c := range []struct {
@@ -119,7 +130,7 @@ func TestWhichSignalsArePassedOn(t *testing.T) {
 		unix.SIGTERM: true, unix.SIGUSR1: true, unix.SIGINT: true, unix.SIGHUP: true, unix.SIGCONT: true,
 		unix.SIGCHLD: false, unix.SIGURG: false, unix.SIGPIPE: false, unix.SIGTTIN: false, unix.SIGTTOU: false,
 	} {
-		if passedOn(s) != want {
+		if isForwarded(s) != want {
 			t.Errorf("%v: %t", s, !want)
 		}
 	}
@@ -164,33 +175,38 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 	old := os.Stderr
 	os.Stderr = quiet
 	defer func() { os.Stderr = old; quiet.Close() }()
-	for command, code := range map[string]int{"no-such-command": 127, "/no/such/file": 127, "/etc/passwd": 126, "/": 126} {
+	for command, code := range map[string]int{"no-such-command": 127, "/no/such/file": 127, "/etc/passwd": 126,
+		"/": 126} {
 		w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
 		r := w.start(&launch.Rank{Name: "rank 0", Args: []string{command}})
-		if !r.over || r.result.Code != code {
+		if !r.done || r.result.Code != code {
 			t.Errorf("%s: %+v, want %d", command, r.result, code)
 		}
 	}
 }
 
-// TestWhatIsNotThereIsNamed: neither a shell for a directory nor a script for what is to run it.
-func TestWhatIsNotThereIsNamed(t *testing.T) {
+// TestWhatIsMissingIsNamed shows that a missing directory is not reported as a missing shell, nor a
+// missing interpreter as a missing script.
+func TestWhatIsMissingIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
 	for _, c := range []struct{ text, dir, want string }{
-		{"#!/bin/sh\n", filepath.Join(dir, "none"), "the working directory " + dir + "/none cannot be entered on this node: no such file or directory"},
+		{"#!/bin/sh\n", filepath.Join(dir, "none"), "the working directory " + dir +
+			"/none cannot be entered on this node: no such file or directory"},
 		{"#!/usr/bin/none -u\n", dir, `script: its interpreter "/usr/bin/none": no such file or directory`},
-		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its lines end as on Windows`},
+		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its ` +
+			`lines end with CR LF, as on Windows`},
 		{"no script", dir, "script: exec format error"},
 	} {
 		if err := os.WriteFile(script, []byte(c.text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, err := os.StartProcess(script, []string{script}, &os.ProcAttr{Dir: c.dir, Sys: &syscall.SysProcAttr{Setpgid: true}})
+		_, err := os.StartProcess(script, []string{script},
+			&os.ProcAttr{Dir: c.dir, Sys: &syscall.SysProcAttr{Setpgid: true}})
 		if err == nil {
 			t.Fatalf("%q was started", c.text)
 		}
-		if got := explained("script", script, c.dir, err); got != c.want {
+		if got := startFailure("script", script, c.dir, err); got != c.want {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -217,7 +233,8 @@ func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, shim := os.NewFile(uintptr(fds[0]), "init"), os.NewFile(uintptr(fds[1]), "shim")
-	// Both stay open to the end of the test program: the end of the channel ends the process, as it must in a container.
+	// Both stay open to the end of the test program: the end of the channel ends the process, as it
+	// must in a container.
 	t.Cleanup(func() { kept = append(kept, ours, shim) })
 	signals := make(chan unix.Signal, 4)
 	go channel{ours}.listen(signals)
@@ -260,11 +277,13 @@ func TestSecretsBecomeVariables(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	var out, errs strings.Builder
-	if code := explain([]string{"--help"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "first process of every container") || errs.Len() > 0 {
+	if code := answerArguments([]string{"--help"}, &out, &errs); code != 0 ||
+		!strings.Contains(out.String(), "first process of every container") || errs.Len() > 0 {
 		t.Errorf("--help: %d %q %q", code, &out, &errs)
 	}
 	out.Reset()
-	if code := explain([]string{"--frob"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--frob") || out.Len() > 0 {
+	if code := answerArguments([]string{"--frob"}, &out, &errs); code != 2 ||
+		!strings.Contains(errs.String(), "--frob") || out.Len() > 0 {
 		t.Errorf("--frob: %d %q %q", code, &out, &errs)
 	}
 }

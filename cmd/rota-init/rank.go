@@ -14,19 +14,19 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// rank is one process that the plan asked for.
+// rank is one process of the plan.
 type rank struct {
 	pid       int
 	alive     bool
-	over      bool
+	done      bool
 	sent      unix.Signal  // the last signal passed on
-	signalled map[int]bool // what the rank's shell ran and got the signal too, and still runs
+	signalled map[int]bool // programs of the rank's shell that got the signal too, and still run
 	result    launch.Result
 }
 
 // signal passes s on to the rank's programs. A kill goes to everything in its process group.
 func (r *rank) signal(s unix.Signal, table map[int]process) {
-	if r.over {
+	if r.done {
 		return
 	}
 	if s == unix.SIGKILL {
@@ -64,16 +64,16 @@ func (r *rank) programs(table map[int]process) []int {
 	return found
 }
 
-// reaped takes note of a process that has ended and reports whether the rank is over by it.
-func (r *rank) reaped(e exit) bool {
+// noteExit records the end of a process. It reports whether the rank is done with that.
+func (r *rank) noteExit(e exit) bool {
 	switch {
-	case r.over:
+	case r.done:
 		return false
 	case r.alive && e.pid == r.pid:
 		r.alive = false
 		r.result = resultOf(e.status)
 		if !e.status.Signaled() || e.status.Signal() != r.sent {
-			clear(r.signalled) // it ended by itself: nothing is waited for
+			clear(r.signalled) // it ended by itself: no other program is waited for
 		}
 	case r.signalled[e.pid]:
 		delete(r.signalled, e.pid)
@@ -84,15 +84,16 @@ func (r *rank) reaped(e exit) bool {
 		return false
 	}
 	if !r.alive {
-		r.forget()
+		r.dropReaped()
 	}
-	r.over = !r.alive && len(r.signalled) == 0
-	return r.over
+	r.done = !r.alive && len(r.signalled) == 0
+	return r.done
 }
 
-// forget leaves out what the shell had reaped when it died, between one signal and the next: nobody else will hear of its end. What is there
-// still is a child of this process by now.
-func (r *rank) forget() {
+// dropReaped drops programs that the shell had reaped when it died, between one signal and the
+// next: their ends are never reported to this process. Those that still exist are children of this
+// process by now.
+func (r *rank) dropReaped() {
 	maps.DeleteFunc(r.signalled, func(pid int, _ bool) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) })
 }
 
@@ -133,7 +134,7 @@ func processes() map[int]process {
 	return table
 }
 
-// isShell judges by the program that runs, because the name of a script's process is the script's.
+// isShell goes by the program that runs, because the name of a script's process is the script's.
 func isShell(pid int, name string) bool {
 	if exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe"); err == nil {
 		name = filepath.Base(exe)

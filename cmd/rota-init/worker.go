@@ -16,14 +16,14 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// worker runs the ranks of one container. Only the goroutine in run touches it.
+// worker runs the ranks of one container. Only the goroutine of run uses it.
 type worker struct {
 	plan     *launch.Plan
 	signals  chan unix.Signal
 	exits    chan exit
 	ranks    []*rank
-	stopping bool // a rank has failed and the others have been told to stop
-	verdict  launch.Result
+	stopping bool // a rank has failed and the others have been asked to stop
+	result   launch.Result
 	kill     <-chan time.Time
 }
 
@@ -39,7 +39,7 @@ func newWorker(plan *launch.Plan, c channel) *worker {
 	signal.Notify(own)
 	go func() {
 		for s := range own {
-			if n := s.(syscall.Signal); passedOn(n) {
+			if n := s.(syscall.Signal); isForwarded(n) {
 				w.signals <- n
 			}
 		}
@@ -48,8 +48,8 @@ func newWorker(plan *launch.Plan, c channel) *worker {
 	return w
 }
 
-// passedOn reports whether a signal is meant for the ranks. SIGURG is the Go runtime's own.
-func passedOn(s syscall.Signal) bool {
+// isForwarded reports whether a signal is meant for the ranks. SIGURG is the Go runtime's own.
+func isForwarded(s syscall.Signal) bool {
 	return s != unix.SIGCHLD && s != unix.SIGURG && s != unix.SIGPIPE && s != unix.SIGTTIN && s != unix.SIGTTOU
 }
 
@@ -57,8 +57,8 @@ func passedOn(s syscall.Signal) bool {
 func (w *worker) run() launch.Result {
 	for i := range w.plan.Ranks {
 		w.ranks = append(w.ranks, w.start(&w.plan.Ranks[i]))
-		if r := w.ranks[i]; r.over {
-			w.judge(r.result)
+		if r := w.ranks[i]; r.done {
+			w.addResult(r.result)
 		}
 	}
 	if w.running() {
@@ -69,16 +69,16 @@ func (w *worker) run() launch.Result {
 		case s := <-w.signals:
 			w.forward(s)
 		case e := <-w.exits:
-			w.ended(e)
+			w.noteExit(e)
 		case <-w.kill:
 			w.forward(unix.SIGKILL)
 		}
 	}
-	return w.verdict
+	return w.result
 }
 
 func (w *worker) running() bool {
-	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return !r.over })
+	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return !r.done })
 }
 
 func (w *worker) forward(s unix.Signal) {
@@ -88,73 +88,78 @@ func (w *worker) forward(s unix.Signal) {
 	}
 }
 
-func (w *worker) ended(e exit) {
+func (w *worker) noteExit(e exit) {
 	for _, r := range w.ranks {
-		if r.reaped(e) {
-			w.judge(r.result)
+		if r.noteExit(e) {
+			w.addResult(r.result)
 		}
 	}
 }
 
-// judge takes one rank's result into the worker's: the highest code of those that ended before the rest were stopped.
-func (w *worker) judge(r launch.Result) {
+// addResult merges one rank's result into the worker's: the highest code of those that ended before
+// the rest were stopped.
+func (w *worker) addResult(r launch.Result) {
 	if w.stopping {
 		return
 	}
-	if weight(r) > weight(w.verdict) {
-		w.verdict = r
+	if severity(r) > severity(w.result) {
+		w.result = r
 	}
-	if weight(r) != 0 && len(w.plan.Ranks) > 1 {
+	if severity(r) != 0 && len(w.plan.Ranks) > 1 {
 		w.stopping = true
 		w.forward(unix.SIGTERM)
 		w.kill = time.After(time.Duration(w.plan.KillTimeout) * time.Millisecond)
 	}
 }
 
-func weight(r launch.Result) int {
+func severity(r launch.Result) int {
 	if r.Signal != 0 {
 		return 128 + r.Signal
 	}
 	return r.Code
 }
 
-// start starts one rank, in a process group of its own. One that cannot be started has ended with a shell's code for that.
+// start starts one rank, in a process group of its own. A rank that cannot be started has ended
+// with a shell's code for that.
 func (w *worker) start(plan *launch.Rank) *rank {
 	env := append(slices.Clone(w.plan.Env), plan.Env...)
 	path, err := lookPath(plan.Args[0], env, w.plan.Dir)
 	if err == nil {
 		var p *os.Process
 		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{
-			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+			Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 		if err == nil {
 			return &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "rota-init: %s: %s\n", plan.Name, explained(plan.Args[0], path, w.plan.Dir, err))
+	fmt.Fprintf(os.Stderr, "rota-init: %s: %s\n", plan.Name, startFailure(plan.Args[0], path, w.plan.Dir, err))
 	code := 126
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		code = 127
 	}
-	return &rank{over: true, result: launch.Result{Code: code}}
+	return &rank{done: true, result: launch.Result{Code: code}}
 }
 
-// explained says what was not there: the kernel says the same of a program, of what is to interpret it, and of the working directory.
-func explained(name, path, dir string, err error) string {
+// startFailure says what is missing: the kernel returns the same error for a program, its
+// interpreter, and the working directory.
+func startFailure(name, path, dir string, err error) string {
 	if refused := unix.Access(dir, unix.X_OK); refused != nil {
-		return fmt.Sprintf("the working directory %s cannot be entered on this node: %s", dir, cause(refused))
+		return fmt.Sprintf("the working directory %s cannot be entered on this node: %s", dir, reasonOf(refused))
 	}
 	if interpreter := interpreterOf(path); errors.Is(err, os.ErrNotExist) && interpreter != "" {
 		hint := ""
 		if strings.HasSuffix(interpreter, "\r") {
-			hint = "; its lines end as on Windows"
+			hint = "; its lines end with CR LF, as on Windows"
 		}
 		return fmt.Sprintf("%s: its interpreter %q: no such file or directory%s", name, interpreter, hint)
 	}
-	return name + ": " + cause(err)
+	return name + ": " + reasonOf(err)
 }
 
-// interpreterOf is the program that a script names in its first line, "" if it is no script that can be read.
+// interpreterOf returns the program that a script names in its first line, "" if it is no script
+// that can be read.
 func interpreterOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -162,7 +167,7 @@ func interpreterOf(path string) string {
 	}
 	defer f.Close()
 	head := make([]byte, 256)
-	n, _ := f.Read(head) // what cannot be read is no script
+	n, _ := f.Read(head) // an unreadable file is no script
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	rest, script := strings.CutPrefix(line, "#!")
 	if !script {
@@ -172,7 +177,7 @@ func interpreterOf(path string) string {
 	return first
 }
 
-func cause(err error) string {
+func reasonOf(err error) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		return "command not found in PATH"
 	}
@@ -215,7 +220,8 @@ func searchPath(name, path, dir string) (string, error) {
 	return "", err
 }
 
-// reap waits for every child there is, orphans too. As the first process it always gets them.
+// reap waits for all children, including orphans, which always become children of the first
+// process.
 func reap(exits chan<- exit) {
 	for {
 		var status unix.WaitStatus
@@ -223,7 +229,7 @@ func reap(exits chan<- exit) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return // no children left, so no rank is left
+			return // no children are left, and so no ranks
 		default:
 			exits <- exit{pid, status}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// file is a configuration file: the flags by their names, with underscores for hyphens; what
-// a flag repeats is a list here, and labels are a map.
+// file is a configuration file. Its attributes are named after the flags, with underscores for
+// hyphens. Flags that may be repeated are lists, and labels are a map.
 type file struct {
 	Name           *string           `hcl:"name,optional"`
 	DataDir        *string           `hcl:"data_dir,optional"`
@@ -37,7 +37,7 @@ type file struct {
 	LogFormat      *string           `hcl:"log_format,optional"`
 }
 
-// readFile sets every flag that the file has and the command line has not.
+// readFile sets every flag that is in the file and not on the command line.
 func readFile(c *cli.Context, path string) error {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -60,19 +60,23 @@ func readFile(c *cli.Context, path string) error {
 	return nil
 }
 
-// flags are the settings that the file has, by the names of their flags.
+// flags returns the settings of the file by the names of their flags.
 func (f *file) flags() map[string][]string {
 	out := map[string][]string{"join": f.Join, "controller": f.Controller, "shared-path": f.SharedPath}
 	for name, v := range map[string]*string{
-		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket, "memory": f.Memory,
-		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim, "init": f.Init,
+		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket,
+		"memory":      f.Memory,
+		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim,
+		"init":       f.Init,
 		"log-format": f.LogFormat, "max-memlock": f.MaxMemlock,
 	} {
 		if v != nil {
 			out[name] = []string{*v}
 		}
 	}
-	for name, v := range map[string]*int{"cores": f.Cores, "sim-gpus": f.SimGPUs, "warm-shims": f.WarmShims, "max-nofile": f.MaxNofile} {
+	for name, v := range map[string]*int{
+		"cores": f.Cores, "sim-gpus": f.SimGPUs, "warm-shims": f.WarmShims, "max-nofile": f.MaxNofile,
+	} {
 		if v != nil {
 			out[name] = []string{strconv.Itoa(*v)}
 		}

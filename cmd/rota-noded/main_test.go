@@ -11,30 +11,35 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded"
 )
 
-// parse is the configuration that a command line comes to.
+// parse returns the configuration that a command line gives.
 func parse(t *testing.T, args ...string) (noded.Config, error) {
 	t.Helper()
 	var cfg noded.Config
-	app := &cli.App{Flags: flags(noded.DefaultConfig()), Writer: io.Discard, ErrWriter: io.Discard, Action: func(c *cli.Context) (err error) {
-		if path := c.String("config"); path != "" {
-			if err := readFile(c, path); err != nil {
-				return err
-			}
-		}
-		cfg, err = config(c)
+	app := daemon.NewApp("rota-noded", "", io.Discard, flags(noded.DefaultConfig()), func(c *cli.Context) (err error) {
+		cfg, err = readSettings(c)
 		return err
-	}}
+	})
+	app.Writer = io.Discard
 	err := app.RunContext(context.Background(), append([]string{"rota-noded"}, args...))
 	return cfg, err
 }
 
 func TestFlagsWinOverFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.hcl")
-	text := "name = \"n1\"\ncores = 4\nmemory = \"2GiB\"\njoin = [\"a:7072\", \"b:7072\"]\nlabel = { rack = \"r1\" }\nmax_memlock = \"8GiB\"\nmax_nofile = 65536\n"
+	text := `
+name        = "n1"
+cores       = 4
+memory      = "2GiB"
+join        = ["a:7072", "b:7072"]
+label       = { rack = "r1" }
+max_memlock = "8GiB"
+max_nofile  = 65536
+`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,9 @@ func TestFlagsWinOverFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.MaxMemlock != 8*jobspec.GiB || cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" || !reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
+	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.MaxMemlock != 8*jobspec.GiB ||
+		cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" ||
+		!reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
 		t.Fatalf("got %+v", cfg)
 	}
 }
@@ -67,7 +74,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestMisspeltFlags are told of in a line, without the whole help.
+// TestMisspeltFlags shows that a misspelt flag gives one line of error, without the whole help.
 func TestMisspeltFlags(t *testing.T) {
 	for _, args := range [][]string{{"--max-nofile", "x"}, {"--naem", "n1"}} {
 		var said strings.Builder

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideV2 tells the tests that they run where /sys/fs/cgroup is version 2, without controllers for memory, cores and processes.
+// insideV2 tells the tests that they run where /sys/fs/cgroup is version 2, without controllers for
+// memory, cores and processes.
 const insideV2 = "ROTA_TEST_CGROUP2"
 
-// bareResources leaves the device rules, which version 2 always has.
+// bareResources keeps only the device rules, which version 2 always has.
 func bareResources(r *specs.LinuxResources) { r.CPU, r.Memory, r.Pids = nil, nil, nil }
 
-// TestCgroup2 repeats the contract and the device fence on cgroup version 2, in a mount namespace of its own where this machine
-// runs version 1.
+// TestCgroup2 repeats the contract and the device fence on cgroup version 2, in a mount namespace
+// of its own if this machine runs version 1.
 func TestCgroup2(t *testing.T) {
 	const unified = "/sys/fs/cgroup/unified"
 	var fs unix.Statfs_t
@@ -29,8 +30,10 @@ func TestCgroup2(t *testing.T) {
 		t.Skip("no cgroup version 2 hierarchy beside version 1 here")
 	}
 	const enter = `set -e
-mount --make-rprivate /; mount --bind ` + unified + ` /mnt; for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done; mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
-exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestCrewEndsWithItsShim' -test.v`
+mount --make-rprivate /; mount --bind ` + unified + ` /mnt
+for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done
+mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
+exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestTasksEndWithTheirShim' -test.v`
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter, "/proc/self/exe")
 	self, err := os.Executable()
 	check(t, err)

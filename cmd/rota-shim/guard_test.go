@@ -12,11 +12,13 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// TestGuards mounts directories that a job chose. What root could mount and its user could not reach must not be seen.
+// TestGuards mounts directories that a job chose. What root could mount and its user could not
+// reach must not be seen.
 func TestGuards(t *testing.T) {
 	n := newNode(t, 0)
 	outside := filepath.Join(filepath.Dir(n.shared), "outside")
-	for dir, mode := range map[string]os.FileMode{outside: 0o755, n.shared + "/good": 0o755, n.shared + "/locked/inner": 0o755} {
+	for dir, mode := range map[string]os.FileMode{outside: 0o755, n.shared + "/good": 0o755, n.shared +
+		"/locked/inner": 0o755} {
 		check(t, os.MkdirAll(dir, mode))
 		check(t, os.WriteFile(filepath.Join(dir, "name"), []byte(filepath.Base(dir)+"\n"), 0o644))
 	}
@@ -33,7 +35,7 @@ func TestGuards(t *testing.T) {
 		{"out", "out", "", false},
 		{"locked/inner", "locked/inner", "permission denied", true},
 		{"none", "none", "no such file", true},
-		{"good", "locked/inner", "was changed while it was being mounted", true},
+		{"good", "locked/inner", "changed while it was being mounted", true},
 	} {
 		id := container.ID{Job: int64(20 + i), Attempt: 1}
 		g := container.Guard{Source: filepath.Join(n.shared, c.source), Target: "/mine"}
@@ -43,7 +45,8 @@ func TestGuards(t *testing.T) {
 		n.guards = []container.Guard{g}
 		dir := n.bundle(id, "cat /mine/name")
 		editSpec(t, dir, func(s *specs.Spec) {
-			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/mine", Type: "bind", Source: filepath.Join(n.shared, c.mounted), Options: []string{"rbind", "ro"}})
+			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/mine", Type: "bind",
+				Source: filepath.Join(n.shared, c.mounted), Options: []string{"rbind", "ro"}})
 		})
 		err := n.shims.Create(t.Context(), id, dir, time.Now().Add(time.Hour))
 		if c.want != "" {
@@ -61,7 +64,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestImageListing: a directory whose entries the user may not read is no image for them.
+// TestImageListing shows that a directory whose entries the user may not read is no image for that
+// user.
 func TestImageListing(t *testing.T) {
 	n := newNode(t, 0)
 	closed := filepath.Join(n.shared, "closed")
@@ -74,7 +78,7 @@ func TestImageListing(t *testing.T) {
 	check(t, n.shims.Remove(t.Context(), one))
 }
 
-// TestImageLinks: links in an image never lead root out of the directory it makes for it.
+// TestImageLinks shows that links in an image never lead root out of the directory it makes for it.
 func TestImageLinks(t *testing.T) {
 	base := t.TempDir()
 	image, victim := filepath.Join(base, "image"), filepath.Join(base, "victim")

@@ -22,10 +22,11 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "the one seed of TestDaemonKilledAnywhere")
 )
 
-// envDoomed makes this program a daemon that is to be killed: it is the directory of the containers. Shims inherit the variable.
+// envDoomed makes this program a daemon that is to be killed: it is the directory of the
+// containers. Shims inherit the variable.
 const envDoomed = "ROTA_TEST_DOOMED"
 
-// doomed makes, runs and removes the containers whose bundles it finds, until it is killed.
+// doomed creates, runs and removes the containers whose bundles it finds, until it is killed.
 func doomed(dir string) error {
 	shims, err := container.NewShims(container.Config{Dir: dir, ShimPath: os.Getenv(envDoomed + "_SHIM"), Warm: 1})
 	if err != nil {
@@ -38,7 +39,8 @@ func doomed(dir string) error {
 		id := container.ID{Job: n, Attempt: 1}
 		saved := filepath.Join(filepath.Dir(dir), "bundles", id.String())
 		cp := exec.Command("cp", "-a", saved, dir)
-		cp.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // or it would go on when this daemon has been killed
+		// or it would go on after this daemon was killed
+		cp.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cp.Run(); err != nil {
 			return err
 		}
@@ -64,8 +66,8 @@ func doomed(dir string) error {
 	}
 }
 
-// TestDaemonKilledAnywhere kills the daemon at random moments: the next one finds every container that there is, can end and remove it, and
-// nothing else is left.
+// TestDaemonKilledAnywhere kills the daemon at random moments: the next one finds every existing
+// container, can end and remove it, and leaves no others.
 func TestDaemonKilledAnywhere(t *testing.T) {
 	n := newNode(t, 0)
 	bundles := filepath.Join(filepath.Dir(n.dir), "bundles")
@@ -73,7 +75,7 @@ func TestDaemonKilledAnywhere(t *testing.T) {
 		id := container.ID{Job: job, Attempt: 1}
 		var dir string
 		if job == 3 {
-			dir = n.crew(id, "", mainTask("main", "sleep 0.05"), sidecar("side", "poststart", "exec sleep 1000"))
+			dir = n.tasks(id, "", mainTask("main", "sleep 0.05"), sidecar("side", "poststart", "exec sleep 1000"))
 		} else {
 			dir = n.bundle(id, "sleep 0.05; exit 3")
 		}

@@ -1,5 +1,6 @@
-// Command rota-shim is the parent of one container. The node daemon starts it and gives it its order over the socket on descriptor
-// 3; from then on it lives as long as the container, whatever becomes of the daemon.
+// Command rota-shim supervises the containers of one worker (noded/shim). The node daemon starts it
+// and gives it its order over the socket on descriptor 3. From then on it lives as long as the
+// containers, even if the daemon ends.
 package main
 
 import (
@@ -12,14 +13,15 @@ import (
 
 func init() { shim.Reexec() }
 
-const usage = `rota-shim is the parent of the containers of one worker of a Rota job. It keeps their output, holds their lease, stops them when that
-ends, and leaves a record of how they ended; it lives on when the node daemon is restarted. rota-noded starts it, with a socket on
-descriptor 3 over which it is told what to do. It takes no arguments, and nobody needs to start it by hand.
+const usage = `rota-shim supervises the containers of one worker of a Rota job. It keeps their output, stops them when
+their lease ends, and writes a record of how they ended. It goes on while the node daemon is restarted. rota-noded
+starts it with a socket on descriptor 3, over which it gets its orders. It takes no arguments and is not meant to be
+started by hand.
 `
 
 func main() {
 	if len(os.Args) > 1 {
-		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if err := shim.Serve(); err != nil {
 		fmt.Fprintf(os.Stderr, "rota-shim: %v\n", err)
@@ -27,12 +29,12 @@ func main() {
 	}
 }
 
-// explain answers somebody who has started this program to see what it is.
-func explain(args []string, stdout, stderr io.Writer) int {
+// answerArguments is for a user that starts this program by hand. It returns the exit code.
+func answerArguments(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)
 		return 0
 	}
-	fmt.Fprintf(stderr, "rota-shim: argument %q is not understood: it takes none; see rota-shim --help\n", args[0])
+	fmt.Fprintf(stderr, "rota-shim: argument %q is not expected: it takes none; see rota-shim --help\n", args[0])
 	return 2
 }

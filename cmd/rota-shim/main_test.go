@@ -60,7 +60,7 @@ func withBinaries(run func() int) (int, error) {
 	return code, removeCgroups()
 }
 
-// removeCgroups removes the parent of the tests' cgroups; what is left in one is a fault.
+// removeCgroups removes the parent of the tests' cgroups; a cgroup that is left in it is a fault.
 func removeCgroups() error {
 	found, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot)
 	if _, err := os.Stat("/sys/fs/cgroup" + cgroupRoot); err == nil {
@@ -101,7 +101,8 @@ func newNode(t testing.TB, warm int) *node {
 	for dir := base; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o755) // the job's user must reach the shared directory
 	}
-	n := &node{t: t, dir: filepath.Join(base, "c"), shared: filepath.Join(base, "shared"), log: container.LogFiles{Join: true, Keep: 2}}
+	n := &node{t: t, dir: filepath.Join(base, "c"), shared: filepath.Join(base, "shared"),
+		log: container.LogFiles{Join: true, Keep: 2}}
 	check(t, os.Mkdir(n.shared, 0o755))
 	check(t, os.Chown(n.shared, testUID, testGID))
 	root, err := container.PrepareHostRoot(filepath.Join(base, "root"), []string{n.shared})
@@ -120,12 +121,13 @@ func check(t testing.TB, err error) {
 }
 
 func (n *node) open(warm int) {
-	shims, err := container.NewShims(container.Config{Dir: n.dir, ShimPath: filepath.Join(binaries, "rota-shim"), Warm: warm})
+	shims, err := container.NewShims(container.Config{Dir: n.dir, ShimPath: filepath.Join(binaries, "rota-shim"),
+		Warm: warm})
 	check(n.t, err)
 	n.shims = shims
 }
 
-// clean ends everything and looks for what is left.
+// clean ends everything and checks that nothing is left.
 func (n *node) clean() {
 	ctx := context.Background()
 	list, err := n.shims.List(ctx)
@@ -170,13 +172,16 @@ func (n *node) input(id container.ID, script string) oci.Input {
 	return oci.Input{
 		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
 		Owner: cluster.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
-		Spec: &jobspec.Job{Name: "test", Workdir: n.shared, Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
-			Name: "main", Script: script,
-			Resources: jobspec.Resources{Cores: 1, Memory: 256 * jobspec.MiB, Shm: 16 * jobspec.MiB, Tmp: 16 * jobspec.MiB},
-		}}}}},
+		Spec: &jobspec.Job{Name: "test", Workdir: n.shared,
+			Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
+				Name: "main", Script: script,
+				Resources: jobspec.Resources{Cores: 1, Memory: 256 * jobspec.MiB, Shm: 16 * jobspec.MiB,
+					Tmp: 16 * jobspec.MiB},
+			}}}}},
 		Node: oci.Node{
 			Name: "n1", SharedPaths: []string{n.shared}, RunDir: container.RunDir(n.shims.Path(id)),
-			InitPath: filepath.Join(binaries, "rota-init"), CgroupPath: cgroupRoot + "/" + id.String(), Root: root(n.root),
+			InitPath: filepath.Join(binaries, "rota-init"), CgroupPath: cgroupRoot + "/" + id.String(),
+			Root: root(n.root),
 		},
 	}
 }
@@ -208,7 +213,8 @@ func (n *node) bundle(id container.ID, script string) string {
 		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
 		Settings: container.Settings{
 			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
-			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards, Secrets: n.secrets, Policies: n.policies, Steps: n.steps,
+			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards, Secrets: n.secrets,
+			Policies: n.policies, Steps: n.steps,
 		},
 	}))
 	return dir
@@ -227,13 +233,17 @@ func (n *node) run(id container.ID, script string) (container.Exit, string) {
 }
 
 func (n *node) output(id container.ID) string {
-	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), "stdout")) // absent before the container is made
+	// absent before the container is created
+	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), "stdout"))
 	return string(b)
 }
 
 func (n *node) ready(t *testing.T, id container.ID) {
 	t.Helper()
-	eventually(t, "the command is ready", func() bool { return strings.Contains(n.output(id)+n.said(id, "main"), "ready") })
+	eventually(t, "the command is ready", func() bool {
+		return strings.Contains(n.output(id)+n.said(id, "main"),
+			"ready")
+	})
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {
@@ -268,13 +278,14 @@ var scripts = map[containertest.Kind]string{
 	containertest.Ignores: "trap '' TERM; echo ready; exec sleep 1000",
 }
 
-// program is the bundle of one of the contract's programs.
+// program returns the bundle of one of the contract's programs.
 func (n *node) program(id container.ID, k containertest.Kind) string {
 	switch k {
-	case containertest.CrewFails:
-		return n.crew(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
-	case containertest.CrewSaves:
-		return n.crew(id, "", mainTask("main", scripts[containertest.Saves]), sidecar("side", "poststart", "exec sleep 1000"))
+	case containertest.TasksFail:
+		return n.tasks(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
+	case containertest.TasksSave:
+		return n.tasks(id, "", mainTask("main", scripts[containertest.Saves]),
+			sidecar("side", "poststart", "exec sleep 1000"))
 	}
 	return n.bundle(id, scripts[k])
 }
@@ -286,8 +297,11 @@ func TestContract(t *testing.T) {
 				n := newNode(t, warm)
 				return &containertest.Harness{
 					Runtime: n.shims,
-					Bundle:  func(_ *testing.T, id container.ID, k containertest.Kind) string { return n.program(id, k) },
-					Ready:   n.ready,
+					Bundle: func(_ *testing.T, id container.ID,
+						k containertest.Kind) string {
+						return n.program(id, k)
+					},
+					Ready: n.ready,
 					Restart: func(t *testing.T) container.Runtime {
 						check(t, n.shims.Close())
 						n.open(warm)

@@ -60,7 +60,8 @@ exit 3`)
 	if exit.Code != 3 {
 		t.Errorf("exit %+v", exit)
 	}
-	want(t, out, "id 23456 23457 23457 24000", "usr is read-only", "root is read-only", "tmp is writable", "host is hidden",
+	want(t, out, "id 23456 23457 23457 24000", "usr is read-only", "root is read-only", "tmp is writable",
+		"host is hidden",
 		"CapEff:\t0000000000000000", "NoNewPrivs:\t1", n.shared, "pid 1 is init", "1 1 ", "run is fenced", "tmpfs")
 	info, err := os.Stat(filepath.Join(n.shared, "made-here"))
 	check(t, err)
@@ -98,7 +99,10 @@ func TestPids(t *testing.T) {
 	editSpec(t, dir, func(s *specs.Spec) { limit := int64(20); s.Linux.Resources.Pids.Limit = &limit })
 	check(t, n.shims.Create(t.Context(), one, dir, time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
-	eventually(t, "fork fails", func() bool { return strings.Contains(n.output(one), "Resource temporarily unavailable") })
+	eventually(t, "fork fails", func() bool {
+		return strings.Contains(n.output(one),
+			"Resource temporarily unavailable")
+	})
 	check(t, n.shims.Kill(t.Context(), one))
 	n.await(one)
 }
@@ -115,8 +119,9 @@ func editSpec(t *testing.T, dir string, f func(*specs.Spec)) {
 	check(t, os.WriteFile(container.ConfigPath(dir), b, 0o600))
 }
 
-// TestDeviceFence needs no GPU: a granted node without a driver gives ENXIO, a fenced one EPERM. The container is root with
-// CAP_MKNOD here, which no job is, so that it can make the nodes of others.
+// TestDeviceFence needs no GPU: a granted node without a driver gives ENXIO, a fenced one EPERM.
+// The container is root with CAP_MKNOD here, which no job is, so that it can make the nodes of
+// others.
 func TestDeviceFence(t *testing.T) {
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) {
@@ -135,12 +140,14 @@ try /dev/nvidia2 own
 for i in 0 1 3; do mknod /dev/x$i c 195 $i; try /dev/x$i other$i; done
 mknod /dev/mytun c 10 200; try /dev/mytun tun`)
 	editSpec(t, dir, func(s *specs.Spec) {
-		for _, set := range []*[]string{&s.Process.Capabilities.Bounding, &s.Process.Capabilities.Permitted, &s.Process.Capabilities.Effective, &s.Process.Capabilities.Inheritable, &s.Process.Capabilities.Ambient} {
+		for _, set := range []*[]string{&s.Process.Capabilities.Bounding, &s.Process.Capabilities.Permitted,
+			&s.Process.Capabilities.Effective, &s.Process.Capabilities.Inheritable, &s.Process.Capabilities.Ambient} {
 			*set = []string{"CAP_MKNOD", "CAP_DAC_OVERRIDE"}
 		}
 		s.Process.User.AdditionalGids = nil
 		for i := range s.Mounts {
-			s.Mounts[i].Options = slices.DeleteFunc(s.Mounts[i].Options, func(o string) bool { return s.Mounts[i].Destination == "/dev" && o == "nodev" })
+			s.Mounts[i].Options = slices.DeleteFunc(s.Mounts[i].Options,
+				func(o string) bool { return s.Mounts[i].Destination == "/dev" && o == "nodev" })
 		}
 	})
 	check(t, n.shims.Create(t.Context(), one, dir, time.Now().Add(time.Hour)))
@@ -213,7 +220,8 @@ func TestErrorsOfCreate(t *testing.T) {
 		{"no such file or directory", func(s *specs.Spec) { s.Root.Path = "/nowhere" }},
 		{"/nothing", func(s *specs.Spec) { s.Process.Args = []string{"/nothing"} }},
 		{"/nowhere", func(s *specs.Spec) {
-			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/tmp/x", Type: "bind", Source: "/nowhere", Options: []string{"bind"}})
+			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/tmp/x", Type: "bind", Source: "/nowhere",
+				Options: []string{"bind"}})
 		}},
 	} {
 		id := container.ID{Job: int64(10 + i), Attempt: 1}
@@ -227,10 +235,11 @@ func TestErrorsOfCreate(t *testing.T) {
 	}
 }
 
-// TestShimKilledAlone kills the shim while no daemon is there: the container must go by itself.
+// TestShimKilledAlone kills the shim while no daemon runs: the container must end by itself.
 func TestShimKilledAlone(t *testing.T) {
 	n := newNode(t, 0)
-	check(t, n.shims.Create(t.Context(), one, n.bundle(one, "trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
+	check(t, n.shims.Create(t.Context(), one, n.bundle(one,
+		"trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
 	procs := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0/cgroup.procs"
@@ -246,7 +255,8 @@ func TestShimKilledAlone(t *testing.T) {
 	}
 }
 
-// TestNothingFillsTheNodesDisk: of what a job sees of its own bundle it may write its progress only, and that begins anew when it is large.
+// TestNothingFillsTheNodesDisk shows that a job may write only its progress in its own bundle, and
+// that this file is emptied when it is large.
 func TestNothingFillsTheNodesDisk(t *testing.T) {
 	n := newNode(t, 0)
 	script := `cd /run/rota
@@ -263,7 +273,7 @@ echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
 	}
 }
 
-// TestRemoveEndsWhatIsLeft in the cgroup of a container, which its shim could not remove for that.
+// TestRemoveEndsWhatIsLeft shows that Remove ends what is left in a container's cgroup.
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)
 	n.run(one, "exit 0")
@@ -274,7 +284,7 @@ func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	stray := exec.Command("sleep", "1000")
 	check(t, stray.Start())
 	check(t, os.WriteFile(filepath.Join(left, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))
-	check(t, n.shims.Remove(t.Context(), one)) // that its cgroup is gone is seen when the node is cleaned
+	check(t, n.shims.Remove(t.Context(), one)) // the end of the test checks that its cgroup is gone
 	if _, state, _ := strings.Cut(read(t, fmt.Sprintf("/proc/%d/stat", stray.Process.Pid)), ") "); state[0] != 'Z' {
 		t.Errorf("the stray process has state %q", state[0])
 		check(t, stray.Process.Kill())
@@ -289,7 +299,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestSignalsReachPrograms: a shell passes nothing on, so its program must get the signal itself, and time to act on it.
+// TestSignalsReachPrograms shows that a shell's program gets the signal itself, and time to react,
+// because a shell passes no signal on.
 func TestSignalsReachPrograms(t *testing.T) {
 	n := newNode(t, 0)
 	check(t, os.WriteFile(filepath.Join(n.shared, "p.py"), []byte(`
@@ -306,14 +317,16 @@ signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
 while True: time.sleep(1000)
 `), 0o644))
-	check(t, n.shims.Create(t.Context(), one, n.bundle(one, "python3 p.py; echo not reached"), time.Now().Add(time.Hour)))
+	check(t, n.shims.Create(t.Context(), one, n.bundle(one, "python3 p.py; echo not reached"),
+		time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
 	check(t, n.shims.Signal(t.Context(), one, int(unix.SIGTERM)))
 	if s := n.await(one); s.Exit == nil || s.Exit.Code != 85 {
 		t.Errorf("ended as %+v", s.Exit)
 	}
-	if out := n.output(one); !strings.Contains(out, "saved") || strings.Contains(out, "helper was signalled") || strings.Contains(out, "not reached") {
+	if out := n.output(one); !strings.Contains(out, "saved") || strings.Contains(out, "helper was signalled") ||
+		strings.Contains(out, "not reached") {
 		t.Errorf("output:\n%s", out)
 	}
 }
@@ -321,7 +334,8 @@ while True: time.sleep(1000)
 func TestRanks(t *testing.T) {
 	n := newNode(t, 0)
 	n.task(func(task *jobspec.Task) { task.Launch = &jobspec.Launch{Type: "slurm", Nproc: 3} })
-	exit, out := n.run(one, `echo "rank $RANK of $WORLD_SIZE"; if [ $SLURM_PROCID = 1 ]; then exit 9; fi; exec sleep 1000`)
+	exit, out := n.run(one, `echo "rank $RANK of $WORLD_SIZE"; if [ $SLURM_PROCID = 1 ]; then exit 9; fi; exec `+
+		`sleep 1000`)
 	if exit.Code != 9 {
 		t.Errorf("exit %+v", exit)
 	}
@@ -335,7 +349,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestRuncRunsTheBundle: what is on disk is an ordinary OCI bundle.
+// TestRuncRunsTheBundle shows that the bundle on disk is an ordinary OCI bundle.
 func TestRuncRunsTheBundle(t *testing.T) {
 	runc, err := exec.LookPath("runc")
 	if err != nil {
@@ -343,7 +357,8 @@ func TestRuncRunsTheBundle(t *testing.T) {
 	}
 	n := newNode(t, 0)
 	dir := n.bundle(one, "echo from runc; exit 4")
-	out, err := exec.Command(runc, "--root", t.TempDir(), "run", "--bundle", dir, "rota-test-"+strconv.Itoa(os.Getpid())).CombinedOutput()
+	out, err := exec.Command(runc, "--root", t.TempDir(), "run", "--bundle", dir, "rota-test-"+
+		strconv.Itoa(os.Getpid())).CombinedOutput()
 	code := 0
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -429,15 +444,17 @@ func (n *node) over(id container.ID) bool {
 	return slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id && s.Exit != nil })
 }
 
-// TestHelp: somebody who starts the programs by hand learns what they are.
+// TestHelp shows that a user that starts the programs by hand learns what they are for.
 func TestHelp(t *testing.T) {
-	for program, says := range map[string]string{"rota-shim": "parent of the containers of one worker", "rota-init": "first process of every container"} {
+	for program, says := range map[string]string{"rota-shim": "supervises the containers of one worker",
+		"rota-init": "first process of every container"} {
 		out, err := exec.Command(filepath.Join(binaries, program), "--help").Output()
 		if err != nil || !strings.Contains(string(out), says) {
 			t.Errorf("%s --help: %v\n%s", program, err, out)
 		}
 		var exit *exec.ExitError
-		if err := exec.Command(filepath.Join(binaries, program), "--frob").Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		if err := exec.Command(filepath.Join(binaries, program), "--frob").Run(); !errors.As(err, &exit) ||
+			exit.ExitCode() != 2 {
 			t.Errorf("%s --frob: %v", program, err)
 		}
 	}

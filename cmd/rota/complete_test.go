@@ -8,28 +8,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
 // busy is a controller with some jobs and nodes for completions to find.
-func busy(t *testing.T) *answers {
+func busy(t *testing.T) *rotatest.Answers {
 	t.Helper()
 	four := 4
-	a := newAnswers(t)
-	a.on("GET /v1/jobs", streamOf([]api.Job{
-		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending, Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
-		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running, Array: api.ArrayPlace{Job: 12, Index: &four}},
+	a := rotatest.NewAnswers(t)
+	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{
+		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending,
+			Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
+		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running,
+			Array: api.ArrayPlace{Job: 12, Index: &four}},
 		{ID: 14, Name: "bad $(touch x)", User: "bob", Account: "vision", Queue: "cpu", Code: cluster.Running},
 	}))
-	a.give("GET /v1/nodes", list("NodeList", api.Node{Name: "gpu01", State: "idle"}, api.Node{Name: "gpu02", State: "drained"}))
-	a.give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
-	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
+	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"},
+		api.Node{Name: "gpu02", State: "drained"}))
+	a.Give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
+	a.Give("GET /v1/shares", rotatest.List("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
 	return a
 }
 
 func TestComplete(t *testing.T) {
-	s := session{t: t, addr: busy(t).URL}
+	s := rotatest.Session{Commands: commands, T: t, Addr: busy(t).URL}
 	for _, c := range []struct{ line, want string }{
 		{"qu", "queue"},
 		{"node ", "drain resume"},
@@ -68,8 +73,8 @@ func TestComplete(t *testing.T) {
 		{"--co", "--color"},
 		{"no-such-command ", ""},
 	} {
-		got := s.run(append([]string{"complete", "bash", "--"}, strings.Split(c.line, " ")...)...)
-		words := strings.Fields(got.stdout)
+		got := s.Run(append([]string{"complete", "bash", "--"}, strings.Split(c.line, " ")...)...)
+		words := strings.Fields(got.Stdout)
 		want := strings.Fields(c.want)
 		if strings.Contains(c.line, "states=") { // bash takes the word apart
 			for i := range want {
@@ -78,34 +83,34 @@ func TestComplete(t *testing.T) {
 		}
 		slices.Sort(words)
 		slices.Sort(want)
-		if got.code != 0 || got.stderr != "" || !slices.Equal(words, want) {
+		if got.Code != 0 || got.Stderr != "" || !slices.Equal(words, want) {
 			t.Errorf("%q: %q, want %q (%+v)", c.line, words, want, got)
 		}
 	}
-	if got := s.run("complete", "fish", "--", "cancel", "14"); got.stdout != "14\tR bad $(touch x)\n" {
+	if got := s.Run("complete", "fish", "--", "cancel", "14"); got.Stdout != "14\tR bad $(touch x)\n" {
 		t.Errorf("%+v", got)
 	}
 }
 
 // Every command and every flag is offered.
 func TestCompleteOffersEverything(t *testing.T) {
-	s := session{t: t, addr: "unix:/nowhere"}
-	app := newApp(system())
-	all := strings.Fields(s.run("complete", "bash", "--", "").stdout)
-	for _, c := range app.Commands {
+	s := rotatest.Session{Commands: commands, T: t, Addr: "unix:/nowhere"}
+	all := strings.Fields(s.Run("complete", "bash", "--", "").Stdout)
+	for _, c := range commands(command.System()) {
 		if c.Hidden {
 			continue
 		}
 		if !slices.Contains(all, c.Name) {
 			t.Errorf("%s is not offered", c.Name)
 		}
-		offered := strings.Fields(s.run("complete", "bash", "--", c.Name, "-").stdout)
+		offered := strings.Fields(s.Run("complete", "bash", "--", c.Name, "-").Stdout)
 		for _, f := range c.Flags {
-			if name := dashed(longest(f.Names())); visible(f) && !slices.Contains(offered, name) {
-				t.Errorf("%s: %s is not offered", c.Name, name)
+			if command.Visible(f) && !slices.ContainsFunc(f.Names(),
+				func(name string) bool { return slices.Contains(offered, command.Dashed(name)) }) {
+				t.Errorf("%s: %s is not offered", c.Name, f.Names())
 			}
 		}
-		if c.ArgsUsage != "" && c.ArgsUsage != "[OPTIONS]" && argumentSources()[c.Name] == nil {
+		if c.ArgsUsage != "" && c.ArgsUsage != "[OPTIONS]" && c.Arguments == nil {
 			t.Errorf("%s takes %s, and nothing is offered for that", c.Name, c.ArgsUsage)
 		}
 	}
@@ -113,9 +118,10 @@ func TestCompleteOffersEverything(t *testing.T) {
 
 // Without a cluster nothing is said, and what needs none is offered all the same.
 func TestCompleteWithoutCluster(t *testing.T) {
-	s := session{t: t, addr: "unix:/nowhere/rota.sock"}
+	s := rotatest.Session{Commands: commands, T: t, Addr: "unix:/nowhere/rota.sock"}
 	for line, want := range map[string]string{"cancel ": "", "node drain ": "", "node dr": "drain\n"} {
-		if got := s.run(append([]string{"complete", "bash", "--"}, strings.Split(line, " ")...)...); got.stdout != want || got.stderr != "" || got.code != 0 {
+		if got := s.Run(append([]string{"complete", "bash", "--"}, strings.Split(line, " ")...)...); got.Stdout != want ||
+			got.Stderr != "" || got.Code != 0 {
 			t.Errorf("%q: %+v", line, got)
 		}
 	}
@@ -141,7 +147,8 @@ func shellTest(t *testing.T, shell, script string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL, asRota + "=1"}
+	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL,
+		rotatest.AsRota + "=1"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
@@ -152,14 +159,8 @@ func shellTest(t *testing.T, shell, script string) string {
 	return string(out)
 }
 
-// asRota makes this test's program be rota.
-const asRota = "ROTA_TEST_AS_ROTA"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(asRota) != "" {
-		main()
-	}
-	os.Exit(m.Run())
+	rotatest.Main(m, commands)
 }
 
 var completed = []struct{ line, want string }{
@@ -206,7 +207,8 @@ func TestFishCompletion(t *testing.T) {
 	}
 }
 
-// zsh completes only at a prompt, so its own functions are replaced by ones that print what they are given.
+// zsh completes only at a prompt, so its own functions are replaced by ones that print what they
+// are given.
 func TestZshCompletion(t *testing.T) {
 	for _, c := range completed {
 		words := strings.Fields("rota " + c.line)

@@ -6,25 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// packaged is what packages install, made from the program: the manual and the shells' completions.
-func packaged(t *testing.T) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	for _, p := range manPages(newApp(system())) {
-		files[filepath.Join("man", p.file)] = string(p.text)
-	}
-	for _, s := range shells {
-		files[filepath.Join("completions", s.file)] = s.script
-	}
-	return files
-}
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/manual"
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+)
 
 // What lies in packaging is what the program says of itself.
 func TestPackaging(t *testing.T) {
 	root := "../../packaging"
-	want := packaged(t)
+	want := manual.Packaged(commands(command.System()))
 	for name, text := range want {
 		path := filepath.Join(root, name)
 		if *update {
@@ -52,18 +44,18 @@ func TestPackaging(t *testing.T) {
 
 func TestMan(t *testing.T) {
 	dir := t.TempDir()
-	s := session{t: t}
-	if got := s.run("man", dir); got.code != 0 {
+	s := rotatest.Session{Commands: commands, T: t}
+	if got := s.Run("man", dir); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	for name, text := range packaged(t) {
+	for name, text := range manual.Packaged(commands(command.System())) {
 		if kind, file := filepath.Split(name); kind == "man/" {
 			if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != text {
 				t.Errorf("%s: %v", file, err)
 			}
 		}
 	}
-	if got := s.run("man"); got.code != exitUsage {
+	if got := s.Run("man"); got.Code != exit.Usage {
 		t.Errorf("%+v", got)
 	}
 }
@@ -81,16 +73,20 @@ func TestManIsRoff(t *testing.T) {
 		t.Skip("needs mandoc or groff")
 	}
 	dir := t.TempDir()
-	for _, p := range manPages(newApp(system())) {
-		path := filepath.Join(dir, p.file)
-		if err := os.WriteFile(path, p.text, 0o644); err != nil {
+	for name, text := range manual.Packaged(commands(command.System())) {
+		if !strings.HasPrefix(name, "man/") {
+			continue
+		}
+		path := filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), check[0], append(check[1:], path)...).CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s: %v\n%s", p.file, err, out)
+		if out, err := exec.CommandContext(t.Context(), check[0],
+			append(check[1:], path)...).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		if strings.Contains(string(p.text), "\n\n") {
-			t.Logf("%s has empty lines", p.file)
+		if strings.Contains(text, "\n\n") {
+			t.Logf("%s has empty lines", name)
 		}
 	}
 }

@@ -8,41 +8,38 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
 )
 
 // used is which commands and flags have been called, by first name.
 type used map[string]map[string]bool
 
-// note adds what a command line calls. It fails on lines that the command would refuse as wrongly written.
-func (u used) note(t *testing.T, app *cli.App, words []string) {
+// note adds what a command line calls. It fails on lines that the command would refuse as wrongly
+// written.
+func (u used) note(t *testing.T, all []*command.Command, words []string) {
 	t.Helper()
-	out, err := reorder(words, app)
+	c, out, err := command.Parse(words[1:], all)
 	if err != nil {
 		t.Errorf("%q: %v", words, err)
 		return
 	}
-	command := app.Command(out[1])
-	if u[command.Name] == nil {
-		u[command.Name] = map[string]bool{}
+	name := out[0] // help and version come without their command
+	if c != nil && name != "help" {
+		name = c.Name
 	}
-	table := tableOf(command.Flags)
-	for i := 2; i < len(out) && out[i] != "--"; i++ {
-		name, _, glued := strings.Cut(strings.TrimLeft(out[i], "-"), "=")
-		u[command.Name][firstName(command, name)] = true
-		if kind := table[name]; !glued && (kind == textFlag || kind == numberFlag) {
-			i++
+	if u[name] == nil {
+		u[name] = map[string]bool{}
+	}
+	for _, flag := range out[1:] {
+		if flag == "--" {
+			break
 		}
+		first, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		u[name][first] = true
 	}
-}
-
-// firstName is the first name of a flag of command, or name where it has no such flag.
-func firstName(command *cli.Command, name string) string {
-	for _, f := range command.Flags {
-		if slices.Contains(f.Names(), name) {
-			return f.Names()[0]
-		}
-	}
-	return name
 }
 
 // calls returns the command lines of rota in a line of shell.
@@ -62,8 +59,8 @@ func calls(line string) [][]string {
 	return found
 }
 
-// shellCommands takes a line of shell apart, as far as lines in documents go: words and quotes, pipes, lists, redirections,
-// and commands within $( ).
+// shellCommands takes a line of shell apart, as far as lines in documents go: words and quotes,
+// pipes, lists, redirections, and commands within $( ).
 func shellCommands(line string) [][]string {
 	var all [][]string
 	var words []string
@@ -140,10 +137,10 @@ func shellCommands(line string) [][]string {
 	return all
 }
 
-// Every command and every flag of it is in a session, so that somebody has looked at what it prints. Flags that all commands have, that all
-// lists have, or that submit, plan and convert share, are to be in one of them.
+// Every command and every flag of it is in a session, so that its output has been reviewed. Flags that all commands have, that all lists have, or that submit, plan and convert
+// share, are to be in one of them.
 func TestSessionsShowEverything(t *testing.T) {
-	app := newApp(system())
+	all := commands(command.System())
 	u := used{}
 	files, err := filepath.Glob("../e2e/sessions/*/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -158,13 +155,16 @@ func TestSessionsShowEverything(t *testing.T) {
 			line = strings.TrimSuffix(line, "\n")
 			if command, ok := strings.CutPrefix(line, "$ "); ok && !strings.HasSuffix(command, "# refused") {
 				for _, words := range calls(command) {
-					u.note(t, app, words)
+					u.note(t, all, words)
 				}
 			}
 		}
 	}
-	shared := tableOf(append(viewFlags(), scriptFlags()...))
-	for _, c := range app.Commands {
+	shared := map[string]bool{}
+	for _, f := range append(listing.ViewFlags(), input.ScriptFlags()...) {
+		shared[f.Names()[0]] = true
+	}
+	for _, c := range all {
 		if c.Hidden {
 			continue
 		}
@@ -174,20 +174,22 @@ func TestSessionsShowEverything(t *testing.T) {
 		}
 		for _, f := range c.Flags {
 			name := f.Names()[0]
-			if !visible(f) || u[c.Name][name] {
+			if !command.Visible(f) || u[c.Name][name] {
 				continue
 			}
-			if _, ok := shared[name]; (!ok && !likeSbatch(c)) || !u.anywhere(app, f) {
-				t.Errorf("no session has rota %s %s", c.Name, dashed(name))
+			readsScripts := c.Name == "submit" || c.Name == "plan" || c.Name == "convert"
+			if (!shared[name] && !readsScripts) || !u.anywhere(all, f) {
+				t.Errorf("no session has rota %s %s", c.Name, command.Dashed(name))
 			}
 		}
 	}
 }
 
 // anywhere reports whether some command that has the flag too was called with it.
-func (u used) anywhere(app *cli.App, f cli.Flag) bool {
-	for _, c := range app.Commands {
-		if u[c.Name][firstName(c, f.Names()[0])] && slices.ContainsFunc(c.Flags, func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
+func (u used) anywhere(all []*command.Command, f cli.Flag) bool {
+	for _, c := range all {
+		if u[c.Name][f.Names()[0]] && slices.ContainsFunc(c.Flags,
+			func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
 			return true
 		}
 	}

@@ -1,5 +1,6 @@
-// Package api is the contract between Rota's control daemon and everyone who talks to it: the JSON of every request and response,
-// and a client. It holds no server and no OpenAPI library, so that the command starts fast.
+// Package api is the contract between Rota's control daemon and every program that talks to it: the
+// JSON of every request and response, and a client. It holds no server and no OpenAPI library, so
+// that the command starts fast.
 package api
 
 import (
@@ -33,8 +34,9 @@ type List[T any] struct {
 	Kind       string `json:"kind"`
 	Index      uint64 `json:"index"`
 	Items      []T    `json:"items"`
-	Next       string `json:"next,omitempty"`  // value of page for the following page
-	Delta      bool   `json:"delta,omitempty"` // only what has changed since the index that was asked after, what has ended included
+	Next       string `json:"next,omitempty"` // value of page for the following page
+	// only what has changed since the index that was asked after, what has ended included
+	Delta bool `json:"delta,omitempty"`
 }
 
 // Job is a job as users see it.
@@ -84,13 +86,14 @@ type Job struct {
 	Deadline     *Time        `json:"deadline,omitempty"`
 }
 
-// ArrayPlace says which element of which array a job is, or what a record knows of its elements. It is empty for any other job.
+// ArrayPlace says which task of which array a job is, or, of an array job, what became of its
+// tasks. It is empty for any other job.
 type ArrayPlace struct {
-	Job    cluster.JobID     `json:"job,omitempty"`    // the array's record
-	Index  *int              `json:"index,omitempty"`  // of an element
-	Params map[string]string `json:"params,omitempty"` // of an element
+	Job    cluster.JobID     `json:"job,omitempty"`    // the array job
+	Index  *int              `json:"index,omitempty"`  // of an array task
+	Params map[string]string `json:"params,omitempty"` // of an array task
 
-	Indices     string `json:"indices,omitempty"` // of a record: the elements that have not begun, such as 4-99%8
+	Indices     string `json:"indices,omitempty"` // of an array job: the tasks that have not begun, such as 4-99%8
 	Size        int    `json:"size,omitempty"`
 	MaxParallel int    `json:"max_parallel,omitempty"`
 	Live        int    `json:"live,omitempty"`
@@ -99,7 +102,8 @@ type ArrayPlace struct {
 	Cancelled   int    `json:"cancelled,omitempty"`
 }
 
-// Elastic says with how many workers a job may run, those of its elastic group, and with how many it does.
+// Elastic says with how many workers a job may run, those of its elastic group, and with how many
+// it does.
 type Elastic struct {
 	Workers    int    `json:"workers"` // 0 while it waits
 	Min        int    `json:"min"`
@@ -108,9 +112,9 @@ type Elastic struct {
 	Text       string `json:"text,omitempty"` // why it has as many as it has
 }
 
-// GroupPlace says which group of which job a job is; a record's groups are in Job.Groups.
+// GroupPlace says which group of which pipeline job a job is; that job's groups are in Job.Groups.
 type GroupPlace struct {
-	Job  cluster.JobID `json:"job"` // the record
+	Job  cluster.JobID `json:"job"` // the pipeline job
 	Name string        `json:"name"`
 }
 
@@ -178,23 +182,25 @@ type UpdateRequest struct {
 	Name      *string          `json:"name,omitempty"`
 }
 
-// PruneRequest is the body of POST /v1/jobs/{id}/prune: the best elements of an array by a metric go on, the others are cancelled.
+// PruneRequest is the body of POST /v1/jobs/{id}/prune: the best tasks of an array by a metric go
+// on, the others are cancelled.
 type PruneRequest struct {
 	Metric string `json:"metric"`
 	Goal   string `json:"goal,omitempty"`    // min (default) or max
 	Keep   string `json:"keep"`              // "top 25%" or "top 4"
-	AtStep int64  `json:"at_step,omitempty"` // elements that have not come so far are left alone
+	AtStep int64  `json:"at_step,omitempty"` // tasks that have not come so far are left alone
 	DryRun bool   `json:"dry_run,omitempty"` // only say what would be done
 }
 
-// PruneResponse lists elements by their index.
+// PruneResponse lists array tasks by their index.
 type PruneResponse struct {
 	Kept      []int `json:"kept"`
 	Cancelled []int `json:"cancelled"`
 	Silent    []int `json:"silent"` // running, but without that metric: left alone
 }
 
-// CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is set. An empty filter is refused.
+// CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is
+// set. An empty filter is refused.
 type CancelRequest struct {
 	IDs     []cluster.JobID `json:"ids,omitempty"`
 	Refs    []string        `json:"refs,omitempty"` // jobs by name as well: 123_[4-9], 123.train
@@ -212,13 +218,15 @@ type ControlResponse struct {
 
 // ControlItem is one job's share of a ControlResponse; Error is nil when it was done.
 type ControlItem struct {
-	ID      cluster.JobID `json:"id"`
-	Members string        `json:"members,omitempty"` // of a record, by number from 1, when only they were meant
-	Ref     string        `json:"ref,omitempty"`     // what the caller of the command named
-	Error   *Problem      `json:"error,omitempty"`
+	ID cluster.JobID `json:"id"`
+	// of an array or pipeline job, by number from 1, when only they were meant
+	Members string   `json:"members,omitempty"`
+	Ref     string   `json:"ref,omitempty"` // what the caller of the command named
+	Error   *Problem `json:"error,omitempty"`
 }
 
-// Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one sentence.
+// Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one
+// sentence.
 type Why struct {
 	ID     cluster.JobID `json:"id"`
 	Reason Reason        `json:"reason"`
@@ -240,12 +248,13 @@ type PlanRequest struct {
 
 // PlanResponse is the answer: what would happen if the job were submitted now.
 type PlanResponse struct {
-	Starts bool         `json:"starts"`           // now; of an array or a job with groups, some of it
-	Begins int          `json:"begins,omitempty"` // how many elements or groups would start now, 1 for any other job
-	Places []PlanNode   `json:"places"`           // of its workers, in order, or those of the first element; empty when it would wait
-	Reason Reason       `json:"reason"`           // why it would wait
-	Ahead  int          `json:"ahead"`            // jobs that go first
-	Funnel []FunnelStep `json:"funnel"`           // the nodes that are left after each obstacle, when it would wait
+	Starts bool `json:"starts"`           // now; of an array or a job with groups, some of it
+	Begins int  `json:"begins,omitempty"` // how many array tasks or groups would start now, 1 for any other job
+	// of its workers, in order, or those of the first array task; empty when it would wait
+	Places []PlanNode   `json:"places"`
+	Reason Reason       `json:"reason"` // why it would wait
+	Ahead  int          `json:"ahead"`  // jobs that go first
+	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
 }
 
@@ -319,19 +328,21 @@ type UserShare struct {
 	Fairness
 }
 
-// Fairness compares what somebody has with what he should have. Parts are thousandths of the cluster, by the resource of which it is the
-// largest part.
+// Fairness compares what an account or user has with what it should have. Parts are thousandths of
+// the cluster, by the resource of which they are the largest part.
 type Fairness struct {
 	Weight   int64 `json:"weight"`
 	Deserved int64 `json:"deserved"` // whatever others ask for
-	Fair     int64 `json:"fair"`     // what it should have now that others ask for what they do
+	Fair     int64 `json:"fair"`     // what it should have now, given what others ask for
 	Alloc    int64 `json:"alloc"`    // what it holds
 	Borrowed int64 `json:"borrowed"` // of that, what it does not deserve
 	Usage    int64 `json:"usage"`    // seconds for which it has held the whole cluster, those long ago counted less
-	Ratio    int64 `json:"ratio"`    // usage in thousandths of what it would be had it held what it deserves while it had jobs; -1: of nothing
+	// usage in thousandths of what it would be had it held what it deserves while it had jobs; -1:
+	// of nothing
+	Ratio int64 `json:"ratio"`
 }
 
-// Cluster is who the controllers are and what they know.
+// Cluster is the controllers and what they know.
 type Cluster struct {
 	Name        string       `json:"name"`
 	Leader      string       `json:"leader"`
@@ -358,7 +369,7 @@ type Check struct {
 	Violations []string `json:"violations"`
 }
 
-// Problem is an error as the API tells it (RFC 9457), with a stable Code.
+// Problem is an error of the API (RFC 9457), with a stable Code.
 type Problem struct {
 	Type   string   `json:"type"`
 	Title  string   `json:"title"`

@@ -36,7 +36,8 @@ func (r Read) into(q *call) {
 	}
 }
 
-// JobFilter selects jobs; all that is set must match. Without States and All only jobs that have not ended are listed.
+// JobFilter selects jobs; all that is set must match. Without States and All only jobs that have
+// not ended are listed.
 type JobFilter struct {
 	IDs     []cluster.JobID
 	Refs    []string // jobs by name as well: 123_4, 123_[4-9], 123.train
@@ -50,8 +51,10 @@ type JobFilter struct {
 	Spec    bool     // with the job's specification
 	Limit   int      // of one page; the server's default is 1,000 and its maximum 10,000
 	Fields  []string // by their names in JSON; the others stay zero. None: all
-	Delta   bool     // with User and Read.After: only what has changed since, what has ended included, if List.Delta says so
-	Page    string   // List.Next of the page before
+	// with User and Read.After: only what has changed since, what has ended included, if List.Delta
+	// says so
+	Delta bool
+	Page  string // List.Next of the page before
 }
 
 func (f JobFilter) values() url.Values {
@@ -112,7 +115,8 @@ func (c *Client) post(ctx context.Context, q call, in, out any) error {
 	return err
 }
 
-// Submit submits one job and returns its id. With a key it may be repeated without submitting twice; NewKey makes one.
+// Submit submits one job and returns its id. With a key it may be repeated without submitting
+// twice; NewKey makes one.
 func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (cluster.JobID, error) {
 	ids, err := c.SubmitAll(ctx, key, []*jobspec.Job{job})
 	if err != nil {
@@ -144,7 +148,8 @@ func (c *Client) Plan(ctx context.Context, job *jobspec.Job) (*PlanResponse, err
 	return &resp, nil
 }
 
-// Job returns one job with its specification; a finished one comes from the history when the state has it no more.
+// Job returns one job with its specification; a finished one comes from the history when the state
+// has it no more.
 func (c *Client) Job(ctx context.Context, id cluster.JobID, read Read) (*Job, Answer, error) {
 	var job Job
 	a, err := c.get(ctx, jobPath(id, ""), nil, read, &job)
@@ -167,10 +172,11 @@ func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer
 // refPath is the path of a job by name.
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
-// Control applies a verb to a job by name, or to several elements of an array: 123_[4-9].
+// Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
 func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) (*ControlResponse, error) {
 	var resp ControlResponse
-	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, &resp); err != nil {
+	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason},
+		&resp); err != nil {
 		return nil, err
 	}
 	return &resp, nil
@@ -183,14 +189,15 @@ func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return &why, a, err
 }
 
-// Update changes the time limit, priority or name of a job that has not ended. Adding time is not repeated when its outcome is unknown.
+// Update changes the time limit, priority or name of a job that has not ended. Adding time is not
+// repeated when its outcome is unknown.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
 	var resp ControlResponse
 	err := c.post(ctx, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change, &resp)
 	return &resp, err
 }
 
-// Prune cancels all elements of an array but the best by a metric.
+// Prune cancels all tasks of an array but the best by a metric.
 func (c *Client) Prune(ctx context.Context, ref string, req PruneRequest) (*PruneResponse, error) {
 	var resp PruneResponse
 	err := c.post(ctx, call{path: refPath(ref, "/prune")}, req, &resp)
@@ -236,7 +243,7 @@ func (c *Client) CancelMany(ctx context.Context, req CancelRequest) (*ControlRes
 	return &resp, err
 }
 
-// Why tells why a job waits.
+// Why returns why a job waits.
 func (c *Client) Why(ctx context.Context, id cluster.JobID) (*Why, Answer, error) {
 	var why Why
 	a, err := c.get(ctx, jobPath(id, "/why"), nil, Read{}, &why)
@@ -289,7 +296,8 @@ func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, err
 	return &list, a, err
 }
 
-// Events lists what happened after an index, oldest first; it waits up to wait for something to happen.
+// Events lists what happened after an index, oldest first; it waits up to wait for something to
+// happen.
 func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (*List[Event], Answer, error) {
 	var list List[Event]
 	v := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {wait.String()}}
@@ -313,7 +321,8 @@ type HistoryFilter struct {
 
 // History returns one page of finished jobs, the last to end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
-	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States, Limit: f.Limit, Page: f.Page}.values()
+	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States,
+		Limit: f.Limit, Page: f.Page}.values()
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(timeLayout))
 	}
@@ -339,7 +348,7 @@ func (c *Client) Config(ctx context.Context, read Read) (*cluster.Config, Answer
 	return &cfg, a, err
 }
 
-// Cluster tells who the controllers are.
+// Cluster returns the controllers.
 func (c *Client) Cluster(ctx context.Context) (*Cluster, Answer, error) {
 	var cl Cluster
 	a, err := c.get(ctx, "/v1/cluster", nil, Read{}, &cl)
@@ -355,22 +364,25 @@ func (c *Client) Check(ctx context.Context) (*Check, Answer, error) {
 
 func nodePath(node, rest string) string { return "/v1/nodes/" + url.PathEscape(node) + rest }
 
-// Register tells the controllers a node's inventory. Called by node daemons.
+// Register sends a node's inventory to the controllers. Called by node daemons.
 func (c *Client) Register(ctx context.Context, node string, req RegisterRequest) (*RegisterResponse, error) {
 	var resp RegisterResponse
 	err := c.post(ctx, call{path: nodePath(node, "/register"), repeat: true}, req, &resp)
 	return &resp, err
 }
 
-// Allocs fetches what should exist on a node once the index is above after, or wait has passed. Called by node daemons.
-func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*NodeAllocs, error) {
+// Allocs fetches what should exist on a node once the index is above after, or wait has passed.
+// Called by node daemons.
+func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
+	wait time.Duration) (*NodeAllocs, error) {
 	var allocs NodeAllocs
 	v := url.Values{"boot_id": {bootID}}
 	_, err := c.get(ctx, nodePath(node, "/allocs"), v, Read{After: after, Wait: wait}, &allocs)
 	return &allocs, err
 }
 
-// Report tells the controllers what changed on a node; reports may be repeated. Called by node daemons.
+// Report sends what changed on a node to the controllers; reports may be repeated. Called by node
+// daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	var resp ReportResponse
 	err := c.post(ctx, call{path: nodePath(node, "/report"), repeat: true}, req, &resp)

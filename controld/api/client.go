@@ -26,8 +26,9 @@ const DefaultSocket = "/run/rota/rota.sock"
 // devAddrFile is what `rota dev` leaves in its directory for the commands started beside it.
 const devAddrFile = ".rota/addr"
 
-// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else the default socket if it is there, else the
-// cluster that `rota dev` runs in the working directory, else the default socket again, so that the error names it.
+// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else the default
+// socket if it is there, else the cluster that `rota dev` runs in the working directory, else the
+// default socket again, so that the error names it.
 func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
@@ -52,12 +53,13 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Header is added to every request.
 	Header http.Header
-	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer but have no leader.
-	// Default 10 s.
+	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer
+	// but have no leader. Default 10 s.
 	RetryFor time.Duration
 	// Unreachable is how long it is repeated while no controller accepts a connection. Default 2 s.
 	Unreachable time.Duration
-	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default 10 s.
+	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default
+	// 10 s.
 	Answer time.Duration
 }
 
@@ -85,7 +87,7 @@ type UnreachableError struct {
 func (e *UnreachableError) Error() string {
 	cause := e.Err
 	var u *url.Error
-	if errors.As(cause, &u) { // method and URL are noise to who reads this
+	if errors.As(cause, &u) { // method and URL are noise in a message
 		cause = u.Err
 	}
 	return fmt.Sprintf("no controller reachable at %s: %v", strings.Join(e.Addrs, ", "), cause)
@@ -94,8 +96,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Dial returns a client for addr: http://host:port, host:port, unix:PATH, or several of these with commas between. It connects when
-// it is first used; an error says that addr cannot be read.
+// Dial returns a client for addr: http://host:port, host:port, unix:PATH, or several of these with
+// commas between. It connects when it is first used; an error says that addr cannot be read.
 func Dial(addr string) (*Client, error) { return DialWith(addr, Options{}) }
 
 // DialWith is Dial with options.
@@ -128,8 +130,9 @@ func DialWith(addr string, opts Options) (*Client, error) {
 
 func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}
-	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
-		DialContext: dialer.DialContext}
+	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true,
+		DialContext:        dialer.DialContext}
 	if opts.Dial != nil {
 		t.DialContext = opts.Dial
 	}
@@ -204,8 +207,8 @@ type call struct {
 	stream bool          // the body is read by the caller
 }
 
-// roundTrip sends the call until it is answered, on the next address each time. Each is tried before it gives up: one that is silent may take all
-// the time there is.
+// roundTrip sends the call until it is answered, on the next address each time. Each is tried
+// before it gives up: one that is silent may take all the time there is.
 func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
@@ -244,7 +247,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mayRepeat says whether the call may be sent again after err, and for how long since the first attempt.
+// mayRepeat says whether the call may be sent again after err, and for how long since the first
+// attempt.
 func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -346,7 +350,8 @@ func readProblem(resp *http.Response) error {
 	return p
 }
 
-// do makes a call and decodes its answer into out, if out is not nil. It returns the state's index that answered.
+// do makes a call and decodes its answer into out, if out is not nil. It returns the state's index
+// that answered.
 func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 	if q.method == http.MethodGet {
 		q.repeat = true

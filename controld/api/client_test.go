@@ -70,7 +70,8 @@ func TestAKeyedSubmissionIsRepeatedUntilItIsAnswered(t *testing.T) {
 func TestWithoutAKeyNothingUncertainIsRepeated(t *testing.T) {
 	addr, n := answers(t, problem(503, CodeUncertain), submitted)
 	var p *Problem
-	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); !errors.As(err, &p) || p.Code != CodeUncertain || n.Load() != 1 {
+	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); !errors.As(err, &p) ||
+		p.Code != CodeUncertain || n.Load() != 1 {
 		t.Errorf("%v after %d requests", err, n.Load())
 	}
 	addr, n = answers(t, cut, submitted)
@@ -95,7 +96,7 @@ func TestTheNextAddressIsTried(t *testing.T) {
 }
 
 func TestASilentAddressDoesNotUseUpTheTimeOfTheOthers(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and no process answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,13 +136,18 @@ func TestGivingUp(t *testing.T) {
 }
 
 func TestAnswersThatAreNotOurs(t *testing.T) {
-	addr, _ := answers(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "proxy says no", http.StatusBadGateway) })
+	addr, _ := answers(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "proxy says no",
+			http.StatusBadGateway)
+	})
 	var p *Problem
-	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); !errors.As(err, &p) || !strings.Contains(p.Detail, "proxy says no") {
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); !errors.As(err, &p) ||
+		!strings.Contains(p.Detail, "proxy says no") {
 		t.Errorf("got %v", err)
 	}
 	addr, _ = answers(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") })
-	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); err == nil || !strings.Contains(err.Error(), "/v1/nodes") {
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); err == nil ||
+		!strings.Contains(err.Error(), "/v1/nodes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The protocol between a node daemon and the controllers. A node talks to any controller; followers pass it on to the leader.
+// The protocol between a node daemon and the controllers. A node talks to any controller; followers
+// pass it on to the leader.
 //
 //	POST /v1/nodes/{name}/register   RegisterRequest -> RegisterResponse   at start, and when the inventory changes
-//	GET  /v1/nodes/{name}/allocs     ?boot_id=&after=INDEX&wait=10s -> NodeAllocs     long poll; its answer renews the lease
+//	GET  /v1/nodes/{name}/allocs     ?boot_id=&after=INDEX&wait=10s -> NodeAllocs   long poll; renews the lease
 //	POST /v1/nodes/{name}/report     ReportRequest -> ReportResponse       changes only, in batches
 
 // RegisterRequest is a node's inventory.
@@ -23,10 +24,11 @@ type RegisterResponse struct {
 
 // NodeAllocs is everything that should exist on one node. What is not in it should not exist.
 type NodeAllocs struct {
-	Index   uint64          `json:"index"`
-	Now     cluster.Instant `json:"now"`      // the log's clock when the leader answered
-	LeaseMS int64           `json:"lease_ms"` // counted from when the node sent the request; 0 when the leader could not confirm its quorum
-	Allocs  []Alloc         `json:"allocs"`
+	Index uint64          `json:"index"`
+	Now   cluster.Instant `json:"now"` // the log's clock when the leader answered
+	// counted from when the node sent the request; 0 when the leader could not confirm its quorum
+	LeaseMS int64   `json:"lease_ms"`
+	Allocs  []Alloc `json:"allocs"`
 }
 
 // Alloc is one worker that a node should run, or be stopping.
@@ -47,17 +49,19 @@ type Alloc struct {
 	Nodes      []string         `json:"nodes"`       // of every worker, by worker index
 	MasterAddr string           `json:"master_addr"` // address of worker 0's node
 	MasterPort int              `json:"master_port"`
-	Restarts   int              `json:"restarts"`       // attempts before this one
-	LeaseGrace int64            `json:"lease_grace_ms"` // from the lease's end to the kill: well before another attempt may start
-	Start      cluster.UnixMS   `json:"start"`          // wall clock of the assignment, for display
-	Cluster    string           `json:"cluster"`
+	Restarts   int              `json:"restarts"` // attempts before this one
+	// from the lease's end to the kill: well before another attempt may start
+	LeaseGrace int64          `json:"lease_grace_ms"`
+	Start      cluster.UnixMS `json:"start"` // wall clock of the assignment, for display
+	Cluster    string         `json:"cluster"`
 
-	Group       int           `json:"group,omitempty"`        // index of its group in Spec.Groups
-	GroupWorker int           `json:"group_worker,omitempty"` // its number among the group's workers
-	Hosts       []GroupHosts  `json:"hosts,omitempty"`        // of a gang of several groups: who is where, group by group
-	Array       *ArrayPlace   `json:"array,omitempty"`        // of an array's element
-	Record      cluster.JobID `json:"record,omitempty"`       // the job that this one is a member of
-	Port        int           `json:"port,omitempty"`         // of this worker, in a gang of several groups
+	Group       int `json:"group,omitempty"`        // index of its group in Spec.Groups
+	GroupWorker int `json:"group_worker,omitempty"` // its number among the group's workers
+	// of a gang of several groups: where its workers are, group by group
+	Hosts  []GroupHosts  `json:"hosts,omitempty"`
+	Array  *ArrayPlace   `json:"array,omitempty"`  // of an array task
+	Record cluster.JobID `json:"record,omitempty"` // the array or pipeline job that this one is a member of
+	Port   int           `json:"port,omitempty"`   // of this worker, in a gang of several groups
 }
 
 // GroupHosts is where the workers of one group are, by number in the group.
@@ -88,7 +92,7 @@ type Sample struct {
 	Step    int64              `json:"step"`
 	Saved   int64              `json:"saved_step,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	Reached *Reached           `json:"reached,omitempty"` // of an array that stops elements: from then on in every sample
+	Reached *Reached           `json:"reached,omitempty"` // of an array with stop: from then on in every sample
 }
 
 // Reached is what array.stop compares: the metric in the first line at or after its step.

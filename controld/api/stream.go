@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/rota-hpc/rota/controld/wire"
 )
 
-// StreamJobs asks for a list of jobs of any length in one answer and returns it as it comes: a List[Job] in JSON, each item on a line of its
-// own. The caller closes it. Limit and Page of the filter do not count.
+// StreamJobs asks for a list of jobs of any length in one answer and returns it as it comes: a
+// List[Job] in JSON, each item on a line of its own. The caller closes it. Limit and Page of the
+// filter do not count.
 func (c *Client) StreamJobs(ctx context.Context, f JobFilter, read Read) (io.ReadCloser, Answer, error) {
 	q := call{method: http.MethodGet, path: "/v1/jobs", query: f.values(), repeat: true, stream: true}
 	read.into(&q)
@@ -28,8 +27,8 @@ func (c *Client) StreamJobs(ctx context.Context, f JobFilter, read Read) (io.Rea
 	return resp.Body, answerOf(resp.Header), nil
 }
 
-// EachJob visits every job of a list of any length as it comes. A visited job is the next one once visit has returned; what it points to is
-// not used again.
+// EachJob visits every job of a list of any length as it comes. A visited job is the next one once
+// visit has returned; what it points to is not used again.
 func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func(*Job) error) (Answer, error) {
 	body, answer, err := c.StreamJobs(ctx, f, read)
 	if err != nil {
@@ -61,14 +60,10 @@ func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func
 	}
 }
 
-var jobs = wire.For[Job]()
-
-// readJob reads a job into one that may hold another. Members that this version does not know are passed over.
+// readJob reads a job into one that may hold another. Members that this version does not know are
+// passed over.
 func readJob(text []byte, job *Job) error {
 	*job = Job{}
-	if jobs.Read(text, job) {
-		return nil
-	}
 	return json.Unmarshal(text, job)
 }
 

@@ -33,19 +33,6 @@ type Quota struct {
 	Models map[string]int64 `json:"models,omitempty"` // of one model each, in thousandths
 }
 
-// NeedsVersion returns the cluster version that every controller must know before it can be told of a configuration.
-func (c *Config) NeedsVersion() int {
-	p := c.Policy
-	p.ReserveAfterMS, p.MaxBypass, p.ReserveHoldMS, p.MaxLaunchFails, p.MaxRequeues, p.MaxNodeLosses = 0, 0, 0, 0, 0, 0
-	switch {
-	case p.GrowAfterMS != 0 || p.CooldownMS != 0 || p.GrowGainPM != 0 || p.Rigid:
-		return 3
-	case c.Accounts != nil || c.Capacity != nil || p != (Policy{}):
-		return 2
-	}
-	return 1
-}
-
 // Bounds of what is configured of accounts.
 const (
 	MaxAccounts = 10_000

@@ -29,7 +29,7 @@ func TestAccountsThatCannotBe(t *testing.T) {
 		`below account "a": gpus: 6 are deserved o`:             {"a": {Terms: Terms{Deserved: whole(4)}, Users: map[string]Terms{"u": {Deserved: whole(6)}}}},
 	} {
 		c := DefaultConfig()
-		c.Version, c.Accounts, c.Capacity = LatestVersion, accounts, whole(20)
+		c.Accounts, c.Capacity = accounts, whole(20)
 		s := New(DefaultConfig())
 		_, err := s.Apply(1, Entry{Command: SetConfig{Config: c}})
 		if !errors.Is(err, ErrBadConfig) || !strings.Contains(err.Error(), want) {

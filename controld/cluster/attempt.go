@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
 type simple struct {
@@ -13,8 +9,8 @@ type simple struct {
 	workers  [1]Worker
 }
 
-// redraft copies a job and its live attempt to be changed and put back.
-func redraft(j *Job) (*Job, *Attempt) {
+// copyToChange copies a job and its live attempt to be changed and put back.
+func copyToChange(j *Job) (*Job, *Attempt) {
 	if len(j.Attempts) == 1 && len(j.Attempts[0].Workers) == 1 {
 		d := &simple{*j, [1]Attempt{j.Attempts[0]}, [1]Worker{j.Attempts[0].Workers[0]}}
 		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
@@ -27,8 +23,8 @@ func redraft(j *Job) (*Job, *Attempt) {
 	return &next, a
 }
 
-// another copies a job to be changed and stored, with one more attempt of so many workers.
-func another(j *Job, workers int) (*Job, *Attempt) {
+// copyWithAttempt copies a job to be changed and stored, with one more attempt of so many workers.
+func copyWithAttempt(j *Job, workers int) (*Job, *Attempt) {
 	if len(j.Attempts) == 0 && workers == 1 {
 		d := &simple{job: *j}
 		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
@@ -40,71 +36,9 @@ func another(j *Job, workers int) (*Job, *Attempt) {
 	return &next, &next.Attempts[len(kept)]
 }
 
-// rank orders worker states; both final ones are last.
-func rank(w WorkerState) int {
-	switch w {
-	case WorkerAssigned:
-		return 0
-	case WorkerCreated:
-		return 1
-	case WorkerRunning:
-		return 2
-	case WorkerExited, WorkerFailed:
-		return 3
-	}
-	return -1
-}
-
-// nodeReport notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
-func (s *State) nodeReport(c NodeReport) error {
-	n, _ := s.v.Node(c.Node)
-	switch {
-	case n == nil:
-		return fmt.Errorf("node %s: %w", c.Node, ErrNoNode)
-	case n.BootID != c.BootID:
-		return fmt.Errorf("node %s: %w", c.Node, ErrOtherBoot)
-	}
-	for _, r := range c.Workers {
-		if rank(r.State) < 0 {
-			return fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, ErrBadReport)
-		}
-	}
-	for i := range c.Workers {
-		if c.Workers[i].Policy != "" {
-			s.found(c.Node, &c.Workers[i])
-			continue
-		}
-		s.rated(c.Node, &c.Workers[i])
-		s.workerReport(c.Node, &c.Workers[i])
-	}
-	return nil
-}
-
-func (s *State) workerReport(node string, r *WorkerReport) {
-	a, err := s.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
-		return
-	}
-	if w := &a.Workers[r.Worker]; w.Node != node || rank(r.State) <= rank(w.State) {
-		return
-	}
-	next, a := redraft(s.v.Job(r.Job))
-	w := &a.Workers[r.Worker]
-	w.State = r.State
-	if r.State == WorkerRunning || r.State == WorkerExited || r.Began {
-		w.Started = cmp.Or(w.Started, s.v.at)
-	}
-	if r.State.Final() {
-		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
-		w.LaunchFinal, w.Why = r.Final, r.Why
-		s.vacate(next, a, w)
-	}
-	s.advance(next, a)
-}
-
 // lose ends, without word from them, the workers for which gone says so.
 func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
-	next, a := redraft(j)
+	next, a := copyToChange(j)
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if !w.State.Final() && gone(w) {
@@ -113,7 +47,7 @@ func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
 		}
 	}
 	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
-	if a.Stop == nil || strength[a.Stop.Cause] < strength[CauseNodeLost] {
+	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[CauseNodeLost] {
 		s.stop(next, a, Stop{Cause: CauseNodeLost})
 	}
 	s.advance(next, a)
@@ -166,7 +100,7 @@ func stopsRest(a *Attempt, trouble Cause) bool {
 	if trouble == "" || a.Stop == nil {
 		return trouble != ""
 	}
-	return trouble == CauseLease && strength[a.Stop.Cause] < strength[CauseLease]
+	return trouble == CauseLease && stopStrength[a.Stop.Cause] < stopStrength[CauseLease]
 }
 
 // proceed lets commands start once every container exists, and notes when every command runs.
@@ -182,7 +116,7 @@ func (s *State) proceed(j *Job, a *Attempt, least int) {
 			j.Started = s.now()
 		}
 		if j.Parent != 0 {
-			s.family(j.Parent).ran = true
+			s.childChangesOf(j.Parent).ran = true
 		}
 		s.emitJob(EventStarted, j, "")
 	}
@@ -205,7 +139,7 @@ func (w *Worker) trouble() Cause {
 }
 
 func worse(a, b Cause) Cause {
-	if strength[b] > strength[a] {
+	if stopStrength[b] > stopStrength[a] {
 		return b
 	}
 	return a

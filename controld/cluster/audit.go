@@ -13,7 +13,7 @@ import (
 type Auditor struct {
 	s       *State
 	touched *touched
-	books
+	tallies
 	faults  int       // of the state's, reported so far
 	errs    []error   // found by the check in progress
 	changed []*Job    // that it is about
@@ -57,7 +57,7 @@ func (a *Auditor) begin() error {
 	*a.touched = touched{}
 	err := a.s.Check()
 	a.faults = len(a.s.faults)
-	a.books = newBooks()
+	a.tallies = newTallies()
 	a.around = newVicinity()
 	for _, n := range a.s.v.nodes {
 		a.nodes[n.Name] = n
@@ -120,8 +120,8 @@ func (a *Auditor) follow(id JobID) *Job {
 	}
 	if next == nil {
 		delete(a.jobs, id)
-		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its record counts it all the same
-			a.member(old, 1)
+		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its parent job counts it all the same
+			a.countChild(old, 1)
 		}
 		delete(a.families, id)
 		return old
@@ -173,7 +173,7 @@ func (a *Auditor) checkTotals() {
 	for what, pair := range map[string][2]int{
 		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.size(), c.live}, "runs": {v.runs.size(), c.live}, "finished jobs": {v.finished.size(), c.final},
 		"groups": {len(a.s.slots), len(a.groups)}, "jobs with dependencies": {v.needing.size(), c.needing}, "jobs with deadlines": {v.dated.size(), c.dated},
-		"leaves with a standing": {len(a.s.standAt), len(a.standings)}, "standings": {v.standings.size(), len(a.standings)},
+		"leaves with a standing": {len(a.s.usageCounterAt), len(a.usageCounters)}, "standings": {v.usageCounters.size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])

@@ -41,8 +41,8 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		want   string
 	}{
 		{"a step that is not allowed", func(s *scene) {
-			s.s.witness(s.run, &Job{ID: s.run.ID, State: Pending})
-			s.s.witness(&Job{State: Completed}, &Job{ID: s.run.ID, State: Pending})
+			s.s.checkStep(s.run, &Job{ID: s.run.ID, State: Pending})
+			s.s.checkStep(&Job{State: Completed}, &Job{ID: s.run.ID, State: Pending})
 		}, "went from"},
 		{"a state without its attempt", func(s *scene) { s.run.State = Pending }, "do not agree"},
 		{"an unknown state", func(s *scene) { s.run.State = "??" }, "no such state"},
@@ -62,7 +62,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a shape with another number", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].number += 7 }, "number of a shape"},
 		{"a shape of too many groups", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].groups++ }, "groups"},
 		{"a leaf with another number", func(s *scene) { s.s.leaves.known[s.waiting.Leaf()].number += 7 }, "number of a leaf"},
-		{"a condition that is not known", func(s *scene) { delete(s.s.v.sites, ShapeOf(s.waiting).Where) }, "not known"},
+		{"a condition that is not known", func(s *scene) { delete(s.s.v.nodeSets, ShapeOf(s.waiting).Where) }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
 		{"a member of no record", func(s *scene) { s.member.Member++ }, "no such record"},
 		{"a member with another specification", func(s *scene) { spec := *s.member.Spec; s.member.Spec = &spec }, "another specification"},
@@ -77,9 +77,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			s.run.Live().Workers[1].Place = Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
 		}, "n3"},
 		{"room taken by nobody", func(s *scene) { s.s.ownGrid().Take(2, Request{Active: Vector{Cores: 1}}, []int{}) }, "made anew"},
-		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().ownRoom(0).gpus |= 3 }, "made anew"},
-		{"a node in no bucket", func(s *scene) { s.s.ownGrid().sort(0, false) }, "bucket"},
-		{"a node in two buckets", func(s *scene) { g := s.s.ownGrid(); g.bucket[0] |= 1; g.bucket[g.words] |= 1 }, "bucket"},
+		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().Give(0, Request{Active: Vector{GPUs: 2000}}, []int{0, 1}) }, "made anew"},
 		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, Vector{GPUs: 1000}) }, "claims on node"},
 		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, Vector{GPUs: 1000}) }, "claims on node"},
 		{"a reservation for a running job", func(s *scene) { s.s.v.reservations = append(s.s.v.reservations, &Reservation{Job: s.s.v.lastJob + 1}) }, "does not wait"},
@@ -100,12 +98,12 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a run that holds less", func(s *scene) { s.s.v.Run(s.run.ID).Rooms[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.Run(s.run.ID).Ends = 0 }, "run of job"},
 		{"a run of a job that waits", func(s *scene) { s.s.v.runs.set(int64(s.waiting.ID), s.s.v.Run(s.run.ID)) }, "index of runs"},
-		{"a leaf that holds more", func(s *scene) { s.s.ownStanding(s.run.Leaf()).Held.GPUs++ }, "standing"},
-		{"a leaf that wants less", func(s *scene) { s.s.ownStanding(s.run.Leaf()).Wants.Memory-- }, "standing"},
-		{"a leaf that has held it for longer", func(s *scene) { s.s.ownStanding(s.run.Leaf()).since[0].late.Cores++ }, "standing"},
-		{"a leaf that is not known", func(s *scene) { delete(s.s.standAt, s.run.Leaf()) }, "standing"},
+		{"a leaf that holds more", func(s *scene) { s.s.ownUsageCounter(s.run.Leaf()).Held.GPUs++ }, "standing"},
+		{"a leaf that wants less", func(s *scene) { s.s.ownUsageCounter(s.run.Leaf()).Wants.Memory-- }, "standing"},
+		{"a leaf that has held it for longer", func(s *scene) { s.s.ownUsageCounter(s.run.Leaf()).since[0].late.Cores++ }, "standing"},
+		{"a leaf that is not known", func(s *scene) { delete(s.s.usageCounterAt, s.run.Leaf()) }, "standing"},
 		{"more nodes than there are", func(s *scene) { s.s.v.inventory.Up.GPUs += 1000 }, "inventory"},
-		{"a node that meets no condition", func(s *scene) { s.s.v.sites[ShapeOf(s.waiting).Where].levels[0].Nodes[0] &^= 1 << 2 }, "n3"},
+		{"a node that meets no condition", func(s *scene) { s.s.v.nodeSets[ShapeOf(s.waiting).Where].levels[0].Nodes[0] &^= 1 << 2 }, "n3"},
 	} {
 		s := newScene(t)
 		c.breach(s)
@@ -123,7 +121,6 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{world: newWorld(t)}
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	s.must(SetConfig{Config: cfg})
 	for _, n := range []string{"n1", "n2", "n3"} {
 		s.node(n, 8)
@@ -157,7 +154,7 @@ func (s *scene) touchAll(ids ...JobID) {
 	for _, id := range append(ids, ids[3]+1) {
 		next := *s.job(id)
 		if len(next.Attempts) > 0 {
-			draft, _ := redraft(&next)
+			draft, _ := copyToChange(&next)
 			next = *draft
 		}
 		s.s.store(s.job(id), &next)
@@ -178,7 +175,7 @@ func (s *scene) submitTo2(edit func(*jobspec.Job)) JobID {
 	s.t.Helper()
 	spec := testSpec(1, 1)
 	edit(spec)
-	return s.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Key: fmt.Sprint("k", s.index), Digest: "d", Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	return s.must(SubmitJobs{Owner: alice, Key: fmt.Sprint("k", s.index), Digest: "d", Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 }
 
 func (s *scene) holding(node string) *holding {
@@ -224,7 +221,7 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 		for range 1 + r.IntN(20) {
 			run := &Run{Since: Instant(r.Int64N(int64(now))), held: Amounts{Cores: r.Int64N(100), Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
 			runs = append(runs, run)
-			st.run(run, 1)
+			st.addRun(run, 1)
 			lasted := float64(d.Since(run.Since)) / 1000
 			want[0] += float64(run.held.Cores) * lasted
 			want[1] += float64(run.held.Memory) * lasted
@@ -237,7 +234,7 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 			}
 		}
 		for _, run := range runs {
-			st.run(run, -1)
+			st.addRun(run, -1)
 		}
 		if st.jobs != 0 || len(st.since) != 0 || !st.Held.equal(&Amounts{}) {
 			t.Fatalf("seed %d: nobody is left and it is %+v", seed, st)

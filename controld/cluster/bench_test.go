@@ -142,7 +142,7 @@ func BenchmarkCancel(b *testing.B) {
 				for i := 0; i < jobs; i += each {
 					c := ControlJobs{Verb: VerbCancel, By: alice.UID}
 					for k := range each {
-						c.IDs = append(c.IDs, JobID(1+pick(i+k)))
+						c.Targets = append(c.Targets, Target{ID: JobID(1 + pick(i+k))})
 					}
 					if _, err := s.Apply(s.Index()+1, Entry{Command: c}); err != nil {
 						b.Fatal(err)
@@ -162,7 +162,7 @@ func BenchmarkSubmitArray(b *testing.B) {
 	s := crowd(b, 0, 100_000)
 	spec := crowdSpec(3)
 	spec.Array = &jobspec.Array{Indices: "0-9999"}
-	data, err := Encode(Entry{Command: SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}})
+	data, err := Encode(Entry{Command: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}})
 	if err != nil {
 		b.Fatal(err)
 	}

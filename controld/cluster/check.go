@@ -19,7 +19,7 @@ func (s *State) Check() error {
 		note(checkState(j))
 		note(checkLedger(j))
 		note(s.checkJob(j))
-		note(s.checkKin(j))
+		note(s.checkTasksOf(j))
 	}
 	before := len(errs)
 	s.checkHoldings(note)
@@ -28,15 +28,15 @@ func (s *State) Check() error {
 	}
 	s.checkIndexes(note)
 	s.checkRuns(note)
-	s.checkStandings(note)
+	s.checkUsageCounters(note)
 	s.checkReservations(note)
-	s.checkSites(note)
+	s.checkNodeSets(note)
 	note(s.shapes.check("shape", &s.v.groups, func(g *Group) (Shape, int) { return g.Key.Shape, g.Number }))
 	note(s.leaves.check("leaf", &s.v.groups, func(g *Group) (Leaf, int) { return g.Key.Leaf(), g.Leaf }))
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.checkUsage(note)
-	note(s.checkPasts())
+	note(s.checkRuntimeHistory())
 	return errors.Join(errs...)
 }
 
@@ -57,7 +57,7 @@ func checkState(j *Job) error {
 	case len(j.Attempts) > MaxAttemptsKept:
 		return bad("too many attempts kept")
 	case j.Family != nil:
-		return checkRecord(j)
+		return checkParent(j)
 	case (a != nil) != (j.State == Configuring || j.State == Running || j.State == Completing):
 		return bad("an attempt in progress and the state do not agree")
 	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
@@ -197,7 +197,7 @@ func (s *State) checkIndexes(note func(error)) {
 			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
 			continue
 		}
-		note(checkFront(g))
+		note(checkQueueHead(g))
 		if f, _ := s.v.fronts.get(slot); f != g.Front {
 			note(fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, f, g.Front))
 		}
@@ -254,11 +254,11 @@ func (s *State) checkHoldings(note func(error)) {
 func (s *State) checkOwners(i int) error {
 	var taken [MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {
-		for _, g := range held.gpus {
+		for _, g := range held.GPUs {
 			if g >= len(s.v.nodes[i].GPUs) {
 				return fmt.Errorf("node %s: GPU %d is held and not there", s.v.nodes[i].Name, g)
 			}
-			if taken[g] += min(WholeGPU, held.request.Active.GPUs); taken[g] > WholeGPU {
+			if taken[g] += min(WholeGPU, held.Request.Active.GPUs); taken[g] > WholeGPU {
 				return fmt.Errorf("node %s: of GPU %d %d thousandths are held", s.v.nodes[i].Name, g, taken[g])
 			}
 		}
@@ -273,31 +273,14 @@ func (s *State) checkGrid() error {
 	}
 	got, want := s.v.grid, s.regrid()
 	for i, n := range s.v.nodes {
-		r := got.at(i)
-		switch {
-		case got.nodes[i] != n || *r != *want.at(i) || got.usable[i] != want.usable[i] || got.total[i] != want.total[i]:
-			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, *want.at(i))
-		case !slices.Equal(got.lentOn(i), want.lentOn(i)):
-			return fmt.Errorf("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), want.lentOn(i))
-		case got.Claimed(i) != want.Claimed(i):
-			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))
-		case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:
-			return fmt.Errorf("more is held on node %s than it has: %+v", n.Name, *r)
+		if err := got.compareNode(i, n, want, i); err != nil {
+			return err
 		}
-	}
-	for n := range max(got.Buckets(), want.Buckets()) {
-		if !slices.Equal(trimZero(got.Bucket(n)), trimZero(want.Bucket(n))) {
-			return fmt.Errorf("bucket %d of the grid is %x, made anew %x", n, got.Bucket(n), want.Bucket(n))
+		if got.Claimed(i) != want.Claimed(i) {
+			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))
 		}
 	}
 	return nil
-}
-
-func trimZero(words []uint64) []uint64 {
-	for len(words) > 0 && words[len(words)-1] == 0 {
-		words = words[:len(words)-1]
-	}
-	return words
 }
 
 // checkReservations says whether room is kept for jobs that wait, and for those only (A5).

@@ -20,13 +20,12 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a step that is not allowed", func(w *world, run, _ *Job) {
 			next := *run
 			next.State = Pending
-			w.s.witness(&next, &Job{ID: run.ID, State: Completed})
+			w.s.checkStep(&next, &Job{ID: run.ID, State: Completed})
 		}, "went from"},
 		{"a worker with another's GPU", func(w *world, run, _ *Job) { run.Live().Workers[1].Place = run.Live().Workers[0].Place }, "said to hold"},
 		{"part of a gang", func(w *world, run, _ *Job) { run.Live().Workers = run.Live().Workers[:1] }, "not whole"},
 		{"room taken by nobody", func(w *world, run, _ *Job) { w.s.v.grid.Take(2, run.Request, []int{0, 1}) }, "made anew"},
 		{"a claim of nobody", func(w *world, run, _ *Job) { w.s.v.grid.Claim(2, Vector{GPUs: 1000}) }, "claims on node"},
-		{"a node in no bucket", func(w *world, _, _ *Job) { w.s.v.grid.sort(2, false) }, "bucket"},
 		{"a job in no group", func(w *world, _, pending *Job) { w.s.dequeue(pending); w.s.regroupAll() }, "not in its group"},
 		{"a group with the front of another", func(w *world, _, pending *Job) { w.s.ownGroup(groupKey(pending)).Front.Plain = false }, "front of group"},
 		{"an elastic job that does not wait", func(w *world, _, _ *Job) { w.s.v.elasticFirst++ }, "elastic job first"},

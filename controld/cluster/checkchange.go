@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -20,7 +19,7 @@ func (a *Auditor) checkChanged(old, next *Job) {
 	a.note(checkLedger(next))
 	a.note(a.s.checkJob(next))
 	if next.Parent != 0 {
-		a.note(a.s.checkMember(next))
+		a.note(a.s.checkTask(next))
 	} else if record, n := a.s.v.Element(next.ID); record != nil && record.ID != next.ID {
 		a.bad("job %d has the id of member %d of job %d", next.ID, n, record.ID)
 	}
@@ -93,7 +92,7 @@ func (a *Auditor) checkGroup(k GroupKey) {
 		a.bad("group %+v has not its %d jobs at its slot", k, n)
 		return
 	}
-	a.note(checkFront(g))
+	a.note(checkQueueHead(g))
 	if f, _ := a.s.v.fronts.get(a.s.slots[k]); f != g.Front {
 		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Front)
 	}
@@ -101,7 +100,7 @@ func (a *Auditor) checkGroup(k GroupKey) {
 	a.note(a.leaves.check("leaf", &a.s.leaves, k.Leaf(), g.Leaf))
 	for part := range k.Shape.Each {
 		for _, text := range []string{part.Where, part.Prefer} {
-			if text != "" && a.s.v.sites[text] == nil {
+			if text != "" && a.s.v.nodeSets[text] == nil {
 				a.bad("the nodes of a group are not known: %q", text)
 			}
 		}
@@ -110,9 +109,9 @@ func (a *Auditor) checkGroup(k GroupKey) {
 
 // checkLeaf checks what is noted of a leaf or an account.
 func (a *Auditor) checkLeaf(leaf Leaf) {
-	if want := a.standings[leaf]; want != nil {
-		a.note(a.s.checkStanding(leaf, want))
-	} else if _, known := a.s.standAt[leaf]; known {
+	if want := a.usageCounters[leaf]; want != nil {
+		a.note(a.s.checkUsageCounter(leaf, want))
+	} else if _, known := a.s.usageCounterAt[leaf]; known {
 		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
 	}
 	at, known := a.s.usageAt[leaf]
@@ -133,7 +132,7 @@ func (a *Auditor) checkLeaf(leaf Leaf) {
 	}
 }
 
-// checkFamily compares what a record knows of its members with what they have come to.
+// checkFamily compares what a parent job knows of its children with what they have come to.
 func (a *Auditor) checkFamily(id JobID) {
 	j, k := a.s.v.Job(id), a.families[id]
 	if j == nil || j.Family == nil || k == nil {
@@ -153,7 +152,7 @@ func (a *Auditor) checkFamily(id JobID) {
 	}
 }
 
-// touchedMembers returns the members of a record that have just changed.
+// touchedMembers returns the children that have just changed.
 func (a *Auditor) touchedMembers(record *Job) []*Job {
 	var list []*Job
 	for _, j := range a.changed {
@@ -208,7 +207,7 @@ func (a *Auditor) checkNode(name string) {
 	}
 	a.note(a.s.checkOwners(i))
 	a.checkRoom(n, i)
-	a.checkSite(n, i)
+	a.checkNodeSetsOf(n, i)
 }
 
 // checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
@@ -218,34 +217,23 @@ func (a *Auditor) checkRoom(n *Node, i int) {
 		a.bad("the grid has %d nodes of %d", got.Len(), len(a.s.v.nodes))
 		return
 	}
-	anew.settle(0, a.s.heldOn(i))
-	r := got.at(i)
-	switch {
-	case got.nodes[i] != n || *r != *anew.at(0) || got.usable[i] != anew.usable[0] || got.total[i] != anew.total[0]:
-		a.bad("room on node %s is %+v, made anew %+v", n.Name, *r, *anew.at(0))
-	case !slices.Equal(got.lentOn(i), anew.lentOn(0)):
-		a.bad("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), anew.lentOn(0))
-	case got.Claimed(i) != a.claims[n.Name]:
-		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
-	case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:
-		a.bad("more is held on node %s than it has: %+v", n.Name, *r)
+	anew.rebuild(0, a.s.heldOn(i))
+	if err := got.compareNode(i, n, anew, 0); err != nil {
+		a.bad("%v", err)
 	}
-	for b := range got.Buckets() {
-		in := got.Bucket(b)[i/64]&(1<<(i%64)) != 0
-		if in != (r.up && !r.whole && bits.OnesCount64(r.gpus) == b) {
-			a.bad("bucket %d of the grid is wrong about node %s: %v", b, n.Name, in)
-		}
+	if got.Claimed(i) != a.claims[n.Name] {
+		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
 	}
 }
 
-// checkSite compares what the state knows of the conditions that a node meets.
-func (a *Auditor) checkSite(n *Node, i int) {
+// checkNodeSetsOf compares what the state knows of the conditions that a node meets.
+func (a *Auditor) checkNodeSetsOf(n *Node, i int) {
 	if !a.around.stock {
 		return
 	}
 	var facts jobspec.NodeFacts
 	setFacts(&facts, n)
-	for text, known := range a.s.v.sites {
+	for text, known := range a.s.v.nodeSets {
 		score, in := known.score(&facts)
 		for _, l := range known.levels {
 			if has := i/64 < len(l.Nodes) && l.Nodes[i/64]&(1<<(i%64)) != 0; has != (in && l.Score == score) {

@@ -51,7 +51,7 @@ func TestEncodeDecode(t *testing.T) {
 
 // FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a busy state must keep every invariant.
 func FuzzDecode(f *testing.F) {
-	log, err := os.ReadFile("testdata/v0.1/log.jsonl")
+	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzReadSnapshot feeds garbage. What is accepted must be usable.
 func FuzzReadSnapshot(f *testing.F) {
-	data, err := os.ReadFile("testdata/v0.1/snapshot.jsonl")
+	data, err := os.ReadFile("testdata/snapshot.jsonl")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDamagedSnapshots(t *testing.T) {
 			t.Fatalf("accepted without line %d: %s", i+1, lines[i])
 		}
 	}
-	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
+	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {DataFormat, "1-dev.0"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
 		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(bad, good) {
 			t.Fatalf("%s does not occur", change[0])

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// relate keeps the index of who depends on whom in step with a job that has changed, and wakes those who waited for the change.
-func (s *State) relate(old, next *Job) {
+// updateDependents keeps the index of who depends on whom in step with a job that has changed, and wakes those who waited for the change.
+func (s *State) updateDependents(old, next *Job) {
 	before, after := old.targets(), next.targets()
 	if !slices.Equal(before, after) {
 		s.link(next.ID, before, after)
@@ -19,7 +19,7 @@ func (s *State) relate(old, next *Job) {
 	case old != nil && len(old.Needs) > 0:
 		s.v.needing.drop(int64(next.ID))
 	}
-	s.tell(old, next)
+	s.notifyDependents(old, next)
 }
 
 // targets returns the jobs that an unfinished job depends on, ascending.
@@ -81,35 +81,35 @@ func (s *State) allDependents() map[JobID][]JobID {
 	return index
 }
 
-// tell notes who must be looked at because of a change, at the end of this entry.
-func (s *State) tell(old, next *Job) {
+// notifyDependents notes who must be looked at because of a change, at the end of this entry.
+func (s *State) notifyDependents(old, next *Job) {
 	if old == nil || s.v.needing.empty() {
 		return
 	}
 	started := old.Started.At == 0 && next.Started.At != 0
 	ended := !old.State.Final() && next.State.Final()
 	if started || ended {
-		s.wake(next.ID)
+		s.requeueDependents(next.ID)
 	}
 	if next.Parent != 0 && ended {
-		s.noteElements(next.Parent, Span(next.Member, next.Member), next.State == Completed)
+		s.noteEndedTasks(next.Parent, Span(next.Member, next.Member), next.State == Completed)
 	}
 	if next.Family != nil && next.Family != old.Family {
-		s.tellDropped(next, next.Family.Dropped.Without(old.Family.Dropped))
+		s.notifyDroppedTasks(next, next.Family.Dropped.Without(old.Family.Dropped))
 	}
 }
 
-func (s *State) tellDropped(record *Job, dropped Ranges) {
+func (s *State) notifyDroppedTasks(record *Job, dropped Ranges) {
 	if len(dropped) == 0 {
 		return
 	}
-	s.noteElements(record.ID, dropped, false)
+	s.noteEndedTasks(record.ID, dropped, false)
 	for n := range dropped.All() {
-		s.wake(record.ID + JobID(n))
+		s.requeueDependents(record.ID + JobID(n))
 	}
 }
 
-func (s *State) wake(target JobID) {
+func (s *State) requeueDependents(target JobID) {
 	for _, id := range s.dependentsOf(target) {
 		heap.Push(&s.due, id)
 	}

@@ -26,7 +26,7 @@ type resolver struct {
 	admin bool
 	facts map[JobID]Fact
 	made  []*Job           // jobs of this submission that are not in the state yet, by the ids that they will get
-	kin   []*Job           // those of them with members, by id
+	kin   []*Job           // those of them with children, by id
 	named map[string]JobID // the youngest of each name among the first seen of made
 	seen  int
 }
@@ -87,14 +87,14 @@ func (r *resolver) need(j *Job, d *jobspec.Dependency) (Need, error) {
 	}
 	slices.Sort(n.Jobs)
 	n.Jobs = slices.Compact(n.Jobs)
-	if d.Type == needCorr {
-		return n, r.checkElements(j, &n)
+	if d.Type == needAfterCorr {
+		return n, r.checkCounterparts(j, &n)
 	}
 	return n, nil
 }
 
 func checkDependency(d *jobspec.Dependency) error {
-	known := []string{needAfter, needAfterOK, needAfterAny, needAfterNotOK, needCorr, needSingleton}
+	known := []string{needAfter, needAfterOK, needAfterAny, needAfterNotOK, needAfterCorr, needSingleton}
 	switch {
 	case !slices.Contains(known, d.Type):
 		return &SpecError{fmt.Sprintf("type is one of %s, not %q", strings.Join(known, ", "), d.Type)}
@@ -210,7 +210,7 @@ func (r *resolver) mayDependOn(id JobID, text string) error {
 	return nil
 }
 
-// record returns a job, or for a member the record that knows of it.
+// record returns a job, or for a child the parent job that knows of it.
 func (r *resolver) record(id JobID) *Job {
 	if j := r.job(id); j != nil {
 		return j
@@ -223,7 +223,7 @@ func (r *resolver) record(id JobID) *Job {
 	return record
 }
 
-// gone reports whether a member of a record has been made and has left the state.
+// gone reports whether a child of a parent job has been made and has left the state.
 func (r *resolver) gone(id JobID, record *Job) bool {
 	n := int(id - record.ID)
 	return !record.Family.Waiting.Has(n) && !record.Family.Dropped.Has(n)
@@ -251,8 +251,8 @@ func (r *resolver) settleNew(j *Job) {
 	next.Needs = nil
 	for i := range j.Needs {
 		n := j.Needs[i]
-		if n.Type == needCorr {
-			r.noteEnded(&n)
+		if n.Type == needAfterCorr {
+			r.noteAlreadyEnded(&n)
 			next.Needs = append(next.Needs, n)
 			continue
 		}
@@ -260,7 +260,7 @@ func (r *resolver) settleNew(j *Job) {
 	}
 	never := next.Reason
 	if next.State == Cancelled { // settleNewNeed's mark
-		r.s.abandon(j, Cancelled, never)
+		r.s.giveUp(j, Cancelled, never)
 		return
 	}
 	if next.Hold == j.Hold && next.Eligible == j.Eligible && slices.EqualFunc(next.Needs, j.Needs, sameJobs) {
@@ -275,14 +275,14 @@ func (r *resolver) settleNew(j *Job) {
 func sameJobs(a, b Need) bool { return slices.Equal(a.Jobs, b.Jobs) }
 
 func (r *resolver) settleNewNeed(next *Job, n *Need) {
-	w := weigh(n, r.fate)
+	w := considerNeed(n, r.fate)
 	switch {
 	case n.Type == needSingleton: // its predecessor was unfinished a moment ago
 		next.Needs = append(next.Needs, *n)
 	case w.never != 0 && !keepsWaiting(next):
-		next.State, next.Reason = Cancelled, neverMet(n, w.never)
+		next.State, next.Reason = Cancelled, unsatisfiable(n, w.never)
 	case w.never != 0:
-		holdForNever(next, neverMet(n, w.never))
+		holdUnsatisfiable(next, unsatisfiable(n, w.never))
 	case w.met:
 		next.postpone(r.s.v.at.after(n.Delay), r.s.v.at)
 	default:

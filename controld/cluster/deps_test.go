@@ -20,7 +20,7 @@ func (w *world) submit2(owner Identity, facts []Fact, edit ...func(*jobspec.Job)
 	for _, e := range edit {
 		e(spec)
 	}
-	got, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}, Facts: facts})
+	got, err := w.apply(SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}, Facts: facts})
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func TestDependencyRefusals(t *testing.T) {
 	w.refused(err, ErrNotOwner)
 	_, err = w.submit2(bob, nil, needs("afterok:j")) // alice's j is none of bob's
 	w.refused(err, ErrNoJob)
-	cmd := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: bob, Jobs: []*jobspec.Job{testSpec(1, 1)}}, Admin: true}
+	cmd := SubmitJobs{Owner: bob, Jobs: []*jobspec.Job{testSpec(1, 1)}, Admin: true}
 	needs(fmt.Sprint("afterok:", mine))(cmd.Jobs[0])
 	w.must(cmd)
 }
@@ -188,7 +188,7 @@ func TestNamesMeanTheNewest(t *testing.T) {
 	a.Name, b.Name, c.Name = "prep", "train", "train"
 	needs("afterok:prep")(b)
 	needs("afterok:train singleton")(c)
-	ids := w.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{a, b, c}}}).([]JobID)
+	ids := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{a, b, c}}).([]JobID)
 	if got := w.job(ids[1]).Needs[0].Jobs; !slices.Equal(got, ids[:1]) {
 		t.Errorf("prep of the same submission is %v, not %v", got, ids[:1])
 	}
@@ -307,7 +307,7 @@ func TestCascade(t *testing.T) {
 			}
 			apply(s, SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1)}})
 			for i := 1; i < n; i += 5000 {
-				c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice}}
+				c := SubmitJobs{Owner: alice}
 				for k := i; k < min(n, i+5000); k++ {
 					spec := testSpec(1, 1)
 					needs(on(k))(spec)
@@ -315,7 +315,7 @@ func TestCascade(t *testing.T) {
 				}
 				apply(s, c)
 			}
-			cancel := ControlJobs{Verb: VerbCancel, IDs: []JobID{1}, By: 1000}
+			cancel := ControlJobs{Verb: VerbCancel, Targets: targets(1), By: 1000}
 			apply(s, cancel)
 			if bad := s.Check(); bad != nil {
 				t.Fatal(bad)

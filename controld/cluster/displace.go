@@ -29,15 +29,12 @@ func (s *State) displaced(j *Job, cause Cause) {
 	switch cause {
 	case CauseTE, CauseReclaim, CauseOrder:
 	case CauseMigrate: // there is room elsewhere, which is his before others look for it
-		j.First = s.v.config.Version >= 3 && a.Stop.Resize == nil
+		j.First = a.Stop.Resize == nil
 		return
 	default:
 		return
 	}
-	s.learnGrace(j.Queue, a.Ended.At-a.Stop.At)
-	if s.v.config.Version < 2 {
-		return
-	}
+	s.recordStopDuration(j.Queue, a.Ended.At-a.Stop.At)
 	over := s.v.at - displacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t Instant) bool { return t <= over })
 	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)
@@ -55,7 +52,7 @@ var causeText = map[Cause]string{
 // wantsRoom reports whether a job still waits for room that is made for it.
 func (s *State) wantsRoom(id JobID) bool {
 	j := s.v.Job(id)
-	return j != nil && j.waits() && !aside(j)
+	return j != nil && j.waits() && !isSetAside(j)
 }
 
 // Before reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes

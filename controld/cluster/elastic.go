@@ -114,17 +114,6 @@ func (j *Job) settleSize() {
 	}
 }
 
-// newIn3 names what in a job is of version 3, "" if nothing is.
-func newIn3(spec *jobspec.Job) string {
-	switch {
-	case slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }):
-		return "elastic"
-	case slices.ContainsFunc(spec.Groups, sharesGPU):
-		return "gpu.share"
-	}
-	return ""
-}
-
 // checkElastic refuses numbers of workers that make no sense, and groups that could not be stopped and started with another one.
 func checkElastic(spec *jobspec.Job, g *jobspec.Group) error {
 	e := g.Elastic

@@ -28,7 +28,7 @@ func (w *world) submit3(gpus int, edit ...func(*jobspec.Job)) JobID {
 	for _, e := range edit {
 		e(spec)
 	}
-	return w.must(SubmitJobs3{SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}}).([]JobID)[0]
+	return w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 }
 
 // stretch brings an elastic job to running on nodes, one worker on each.
@@ -53,7 +53,7 @@ func (w *world) resize(id JobID, leave []int, nodes ...string) error {
 
 func (w *world) plan3(a Action) error {
 	w.t.Helper()
-	return w.must(CommitPlan3{CommitPlan{Actions: []Action{a}}}).([]error)[0]
+	return w.must(CommitPlan{Actions: []Action{a}}).([]error)[0]
 }
 
 // leaves has a worker exit as one that has saved when it was asked to.
@@ -97,7 +97,6 @@ func (w *world) frees(node string, want int64) {
 func elasticWorld(t *testing.T) *world {
 	w := newWorld(t)
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	w.must(SetConfig{Config: cfg})
 	for _, n := range []string{"n1", "n2", "n3", "n4"} {
 		w.node(n, 4)
@@ -447,47 +446,6 @@ func TestResizeSurvivesRestore(t *testing.T) {
 	w.on(id, "n1", "n3", "n4")
 }
 
-func TestElasticNeedsVersion3(t *testing.T) {
-	spec := testSpec(1, 1)
-	elastic(1, 2)(spec)
-	if version, because := NeedsVersion(spec); version != 3 || because != "elastic" {
-		t.Errorf("needs version %d because of %q", version, because)
-	}
-	w := elasticWorld(t)
-	for _, c := range []Command{SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}, SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}} {
-		if _, err := w.apply(c); err == nil || !strings.Contains(err.Error(), "elastic needs cluster version 3") {
-			t.Errorf("%s: %v", c.Kind(), err)
-		}
-	}
-	both := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1), spec}}}
-	if kind := both.Command().Kind(); kind != KindSubmitJobs3 {
-		t.Errorf("submitted as %s", kind)
-	}
-	both.Jobs = both.Jobs[:1]
-	if kind := both.Command().Kind(); kind != KindSubmitJobs2 {
-		t.Errorf("submitted as %s", kind)
-	}
-	plan := CommitPlan{Actions: []Action{{Resize: &ResizeJob{Job: 1, Attempt: 1, Leave: []int{0}}}}}
-	for _, c := range []Command{plan, CommitPlan2{plan}} {
-		if _, err := Encode(Entry{Command: c}); err == nil {
-			t.Errorf("%s with a resize is written", c.Kind())
-		}
-	}
-	report := NodeReport{Node: "n", BootID: "b", Workers: []WorkerReport{{Job: 1, Attempt: 1, State: WorkerRunning, Rate: 5}}}
-	if k2, k3 := report.Command(2), report.Command(3); k2.Kind() != KindNodeReport2 || k2.(NodeReport2).Workers[0].Rate != 0 || k3.Kind() != KindNodeReport3 {
-		t.Errorf("reported as %+v and %+v", k2, k3)
-	}
-	for kind, body := range map[Kind]string{
-		KindCommitPlan: `{"based_on":1,"actions":[{"resize":{"job":1,"attempt":1}}]}`, KindCommitPlan2: `{"based_on":1,"actions":[{"resize":{"job":1,"attempt":1}}]}`,
-		KindNodeReport:  `{"node":"n","boot_id":"b","workers":[{"job":1,"attempt":1,"worker":0,"state":"running","rate":1}]}`,
-		KindNodeReport2: `{"node":"n","boot_id":"b","workers":[{"job":1,"attempt":1,"worker":0,"state":"running","rate":1}]}`,
-	} {
-		if _, err := Decode([]byte(`{"kind":"` + string(kind) + `","at":1,"wall":1,"body":` + body + `}`)); err == nil {
-			t.Errorf("%s reads %s", kind, body)
-		}
-	}
-}
-
 func TestElasticSpecs(t *testing.T) {
 	w := elasticWorld(t)
 	for want, edit := range map[string]func(*jobspec.Job){
@@ -508,18 +466,17 @@ func TestElasticSpecs(t *testing.T) {
 	} {
 		spec := testSpec(1, 1)
 		edit(spec)
-		if _, err := w.apply(SubmitJobs3{SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	cfg.Queues["quick"] = Queue{DefaultClass: jobspec.TE}
 	w.must(SetConfig{Config: cfg})
 	spec := testSpec(1, 1)
 	elastic(1, 2)(spec)
 	spec.Queue = "quick"
-	if _, err := w.apply(SubmitJobs3{SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}}); err == nil {
+	if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil {
 		t.Error("the class of a queue makes an elastic job a te job")
 	}
 }
@@ -554,7 +511,7 @@ func TestRates(t *testing.T) {
 	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4))
 	rate := func(worker int, n int64) {
 		node, _ := w.s.v.Node(w.job(id).Live().Workers[worker].Node)
-		w.must(NodeReport3{NodeReport{Node: node.Name, BootID: node.BootID, Workers: []WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: WorkerRunning, Rate: n}}}})
+		w.must(NodeReport{Node: node.Name, BootID: node.BootID, Workers: []WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: WorkerRunning, Rate: n}}})
 	}
 	rate(1, 2500)
 	rate(0, 99)
@@ -562,20 +519,5 @@ func TestRates(t *testing.T) {
 	w.leaves(id, 0, 1)
 	if j := w.job(id); j.Attempts[0].Rate != 2500 || j.Attempts[1].Rate != 0 {
 		t.Errorf("rates %d and %d", j.Attempts[0].Rate, j.Attempts[1].Rate)
-	}
-}
-
-// TestElasticPoliciesNeedVersion3 keeps a configuration from controllers that cannot read it.
-func TestElasticPoliciesNeedVersion3(t *testing.T) {
-	for want, policies := range map[int][]Policy{
-		1: {{}, {ReserveAfterMS: 5}},
-		2: {{Name: "rota"}, {MinTurnMS: 1}},
-		3: {{GrowAfterMS: 1}, {CooldownMS: 1}, {Name: "elastic", GrowGainPM: 1}, {Rigid: true}},
-	} {
-		for _, p := range policies {
-			if got := (&Config{Policy: p}).NeedsVersion(); got != want {
-				t.Errorf("%+v needs version %d, not %d", p, got, want)
-			}
-		}
 	}
 }

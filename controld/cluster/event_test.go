@@ -36,12 +36,12 @@ func TestEventsOfViewsStay(t *testing.T) {
 
 // TestRecentOfViewsStay does the same for what trial-and-error jobs asked for last.
 func TestRecentOfViewsStay(t *testing.T) {
-	s := New(Config{Version: 3})
+	s := New(Config{})
 	var views [][]Vector
 	for i := range 3 * recentKept {
 		s.v.index++
 		s.v.at = 1
-		s.learnArrival(&Job{Class: "te", Workers: 1, Request: Request{Active: Vector{Cores: int64(i)}}})
+		s.recordArrival(&Job{Class: "te", Workers: 1, Request: Request{Active: Vector{Cores: int64(i)}}})
 		if i%5 == 0 || i%5 == 1 {
 			views = append(views, s.View().Learned().TE.Recent)
 		}

@@ -1,13 +1,13 @@
 package cluster
 
-// forkEpoch is above every epoch that a live state reaches, so that a fork owns nothing of what it was made from.
-const forkEpoch = 1 << 62
+// forkedEpoch is above every epoch that a live state reaches, so that a fork owns nothing of what it was made from.
+const forkedEpoch = 1 << 62
 
 // Fork returns a state of its own that begins as the view is: for trying out what would happen. It shares all that it does not change, so it
 // costs little at any size; whoever reads the view, or the state that it is of, sees nothing of what the fork does. It knows no
 // idempotency keys. Several forks of one view may live side by side.
 func Fork(v *View) *State {
-	s := &State{v: *v, epoch: forkEpoch, forked: true, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[Leaf]int64{}}
+	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[Leaf]int64{}}
 	s.v.keys = table[*key]{}
 	for slot, g := range s.v.groups.from(0) {
 		s.slots[g.Key] = slot
@@ -17,7 +17,7 @@ func Fork(v *View) *State {
 	}
 	s.shapes.fill()
 	s.leaves.fill()
-	s.adoptStandings()
+	s.indexUsageCounters()
 	for at, u := range s.v.usage.from(0) {
 		s.usageAt[u.Leaf], s.nextUsage = at, at+1
 	}

@@ -30,12 +30,12 @@ const pageNodes = 16
 
 // gridPage is what is free on nodes that follow each other, and what of it is claimed.
 type gridPage struct {
-	room   [pageNodes]room
+	room   [pageNodes]freeCapacity
 	claims [pageNodes]Vector // of all reservations
 }
 
-// room is what is free on one node. It is kept small because cycles look at all of them.
-type room struct {
+// freeCapacity is what is free on one node. It is kept small because cycles look at all of them.
+type freeCapacity struct {
 	cores       int32
 	residentGPU int32 // thousandths
 	memory      int64
@@ -60,8 +60,8 @@ func newGrid(nodes []*Node) *Grid {
 }
 
 // empty returns the room on a node that runs nothing.
-func empty(n *Node) room {
-	return room{
+func empty(n *Node) freeCapacity {
+	return freeCapacity{
 		cores: int32(n.Cores), memory: int64(n.Memory), gpus: healthy(n), up: n.State == NodeUp,
 		residentGPU: int32(len(n.GPUs) * WholeGPU), residentMem: int64(n.Memory),
 	}
@@ -103,10 +103,10 @@ func (g *Grid) resize() {
 }
 
 // at returns the room on a node, to be read.
-func (g *Grid) at(i int) *room { return &g.pages[uint(i)/pageNodes].room[uint(i)%pageNodes] }
+func (g *Grid) at(i int) *freeCapacity { return &g.pages[uint(i)/pageNodes].room[uint(i)%pageNodes] }
 
 // ownRoom returns the room on a node ready to be written.
-func (g *Grid) ownRoom(i int) *room { return &g.ownPage(i / pageNodes).room[uint(i)%pageNodes] }
+func (g *Grid) ownRoom(i int) *freeCapacity { return &g.ownPage(i / pageNodes).room[uint(i)%pageNodes] }
 
 // ownPage returns a page that no other grid has.
 func (g *Grid) ownPage(p int) *gridPage {
@@ -278,7 +278,7 @@ func (g *Grid) joins(node int, r Request, gpus []int) bool {
 }
 
 // holds reports whether a request fits beside what is claimed, as far as it is not for GPUs to work on: see offers.
-func (r *room) holds(q Request, claimed Vector) bool {
+func (r *freeCapacity) holds(q Request, claimed Vector) bool {
 	memory := int64(claimed.Memory)
 	return int64(r.cores)-claimed.Cores >= q.Active.Cores &&
 		r.memory-memory >= int64(q.Active.Memory) &&

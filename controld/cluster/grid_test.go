@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -63,8 +64,8 @@ func TestGridCopies(t *testing.T) {
 }
 
 // rooms lists the room on all nodes of a grid.
-func rooms(g *Grid) []room {
-	list := make([]room, g.Len())
+func rooms(g *Grid) []freeCapacity {
+	list := make([]freeCapacity, g.Len())
 	for i := range list {
 		list[i] = *g.at(i)
 	}
@@ -92,5 +93,31 @@ func TestResidentMemoryBounds(t *testing.T) {
 	q := Request{Active: Vector{Cores: 1, Memory: 100 * jobspec.GiB}, Resident: Vector{Memory: 100 * jobspec.GiB}}
 	if why := Fits(g, 0, q, nil); why == nil || why.Code != ReasonResources {
 		t.Fatalf("got %+v: what is suspended keeps its memory", why)
+	}
+}
+
+// TestCompareNode breaks what a grid says of a node, one thing at a time.
+func TestCompareNode(t *testing.T) {
+	n := testNode("n1", 4)
+	n.State = NodeUp
+	for _, test := range []struct {
+		name, want string
+		breaks     func(g *Grid)
+	}{
+		{"nothing", "", func(*Grid) {}},
+		{"a GPU that is free twice", "made anew", func(g *Grid) { g.ownRoom(0).gpus &^= 1 }},
+		{"a node in no bucket", "bucket", func(g *Grid) { g.sort(0, false) }},
+		{"a node in two buckets", "bucket", func(g *Grid) { g.bucket[0] |= 1 }},
+		{"more held than there is", "than it has", func(g *Grid) { g.ownRoom(0).cores = -1 }},
+	} {
+		g, anew := newGrid([]*Node{&n}), newGrid([]*Node{&n})
+		test.breaks(g)
+		if test.want == "than it has" {
+			test.breaks(anew)
+		}
+		err := g.compareNode(0, &n, anew, 0)
+		if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
 	}
 }

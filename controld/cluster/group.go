@@ -7,11 +7,11 @@ import (
 
 // groupKey returns the key of a pending job's group.
 func groupKey(j *Job) GroupKey {
-	return GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: aside(j), Level: j.Level()}
+	return GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: isSetAside(j), Level: j.Level()}
 }
 
-// aside reports whether a waiting job cannot start whatever room there is.
-func aside(j *Job) bool {
+// isSetAside reports whether a waiting job cannot start whatever room there is.
+func isSetAside(j *Job) bool {
 	return j.Hold != NotHeld || j.Blocked() || j.Family != nil && len(j.ready()) == 0
 }
 
@@ -47,14 +47,14 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	g, _ := s.v.groups.get(slot)
 	switch {
 	case g == nil:
-		s.keepSites(k.Shape)
+		s.keepNodeSets(k.Shape)
 		g = &Group{
 			Key: k, slot: slot, Number: s.shapes.use(k.Shape), Leaf: s.leaves.use(k.Leaf()), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch,
 		}
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch
-		if s.forked {
+		if s.sharesArrays {
 			next.Jobs = slices.Clip(next.Jobs)
 		}
 		g = &next

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
 	"reflect"
 	"testing"
 )
@@ -17,32 +16,16 @@ func inexactPlans() map[string]CommitPlan {
 	}
 }
 
-func TestInexactIsOfPlan3Alone(t *testing.T) {
+func TestInexactIsWritten(t *testing.T) {
 	for name, p := range inexactPlans() {
-		if _, err := Encode(Entry{Command: p}); !errors.Is(err, errPlanField) {
-			t.Errorf("%s: commit-plan/1 is written: %v", name, err)
-		}
-		if _, err := Encode(Entry{Command: CommitPlan2{p}}); !errors.Is(err, errPlanField2) {
-			t.Errorf("%s: commit-plan/2 is written: %v", name, err)
-		}
-		want := Entry{Command: p.Command(3)}
+		want := Entry{Command: p}
 		line, err := Encode(want)
-		if err != nil || want.Command.Kind() != KindCommitPlan3 {
-			t.Fatalf("%s: as %s: %v", name, want.Command.Kind(), err)
+		if err != nil || !bytes.Contains(line, []byte(`"inexact":true`)) {
+			t.Fatalf("%s: %s, %v", name, line, err)
 		}
 		if back, err := Decode(line); err != nil || !reflect.DeepEqual(back, want) {
 			t.Errorf("%s: got %+v, %v", name, back, err)
 		}
-		for kind, refused := range map[Kind]error{KindCommitPlan: errPlanField, KindCommitPlan2: errPlanField2} {
-			older := bytes.Replace(line, []byte(KindCommitPlan3), []byte(kind), 1)
-			if _, err := Decode(older); !errors.Is(err, refused) {
-				t.Errorf("%s: %s reads %s: %v", name, kind, older, err)
-			}
-		}
-	}
-	exact := CommitPlan{Actions: []Action{{Stop: &StopJob{Job: 1, Attempt: 1, Cause: CauseTE, For: 2}}}}
-	if kind := exact.Command(3).Kind(); kind != KindCommitPlan2 {
-		t.Errorf("a plan whose stops are exact is written as %s", kind)
 	}
 }
 

@@ -226,9 +226,9 @@ type Job struct {
 	Ledger    Ledger    `json:"ledger"`
 	Seq       int64     `json:"seq,omitempty"` // number in the history once final
 
-	Parent   JobID   `json:"parent,omitempty"`   // the record it is a member of: an array, or a job whose groups run one by one
+	Parent   JobID   `json:"parent,omitempty"`   // the parent job it is a child of: an array, or a job whose groups run one by one
 	Member   int     `json:"member,omitempty"`   // its number there, from 1; its id is Parent + Member
-	Family   *Family `json:"family,omitempty"`   // of a record that runs nothing itself but through its members
+	Family   *Family `json:"family,omitempty"`   // of a parent job that runs nothing itself but through its children
 	Parts    []Part  `json:"parts,omitempty"`    // of a gang of several groups, in the order of its workers; nil: one group
 	Needs    []Need  `json:"needs,omitempty"`    // dependencies that are not met yet; while there are any it does not start
 	Deadline Instant `json:"deadline,omitempty"` // 0: none
@@ -248,11 +248,11 @@ type Job struct {
 	placing  *placing // what its spec says of where it may run; nil: nothing
 }
 
-// Family is what a record knows of its members. Their ids follow its own: member n has id ID + n. Members of an array are made when they
+// Family is what a parent job knows of its children. Their ids follow its own: child n has id ID + n. Members of an array are made when they
 // start, those of a job with several groups when it is submitted.
 type Family struct {
 	Size      int    `json:"size"`
-	Waiting   Ranges `json:"waiting,omitempty"`    // members not made yet
+	Waiting   Ranges `json:"waiting,omitempty"`    // children not made yet
 	Dropped   Ranges `json:"dropped,omitempty"`    // cancelled before they were made
 	Ready     Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
 	HeldUser  Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
@@ -263,7 +263,7 @@ type Family struct {
 	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
 	Ill       Ranges `json:"ill,omitempty"`        // those counted by Failed and Cancelled: they may have left the state
 
-	// Fate is the state in which the record will end once its last member has, when that was decided for the whole of it.
+	// Fate is the state in which the parent job will end once its last child has, when that was decided for the whole of it.
 	Fate JobState `json:"fate,omitempty"`
 }
 
@@ -381,7 +381,7 @@ const (
 	ReasonBegin         ReasonCode = "BeginTime"
 	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
 	ReasonDeadline      ReasonCode = "DeadLine"
-	ReasonMembers       ReasonCode = "Members"      // a record waits for its members
+	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
 	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
 	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
 	ReasonNoVictim      ReasonCode = "NoVictim"     // nobody may be asked to leave for it
@@ -460,11 +460,18 @@ type Policy struct {
 	Rigid       bool  `json:"rigid,omitempty"`         // rota: elastic jobs have their least workers and no more
 }
 
-// NewPolicy is the policy that a new cluster gets once all of its controllers can be told of policies. It is not in [DefaultConfig]: logs
-// of the first release begin there, and mean the policy without a name.
+// NewPolicy is the scheduling policy of a new cluster.
 const NewPolicy = "rota"
 
-// DefaultConfig is what the log of every cluster starts from.
+// InitialConfig returns the configuration that the log of every cluster starts from: the defaults with [NewPolicy].
+func InitialConfig() Config {
+	c := DefaultConfig()
+	c.Policy.Name = NewPolicy
+	return c
+}
+
+// DefaultConfig returns what holds where a configuration file says nothing. It names no policy: such a file leaves the
+// cluster's policy as it is.
 func DefaultConfig() Config {
 	return Config{
 		ClusterName: "rota",

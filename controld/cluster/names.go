@@ -11,7 +11,7 @@ type nameKey struct {
 	name string
 }
 
-// named is the jobs of one owner with one name, ascending. Members of records have none of their own.
+// named is the jobs of one owner with one name, ascending. Members of parent jobs have none of their own.
 type named struct {
 	all  []JobID // those in the state
 	open []JobID // those that have not ended

@@ -11,7 +11,7 @@ const (
 	needAfterOK    = "afterok"    // all have ended well
 	needAfterAny   = "afterany"   // all have ended
 	needAfterNotOK = "afternotok" // all have ended otherwise than well
-	needCorr       = "aftercorr"  // of an array: each element waits for the one with its index
+	needAfterCorr  = "aftercorr"  // of an array: each element waits for the one with its index
 	needSingleton  = "singleton"  // every older job of the same owner and name has ended
 )
 
@@ -22,7 +22,7 @@ const maxSettled = 10_000
 // fate is how far a job that others depend on has come.
 type fate struct{ started, ended, well bool }
 
-// fate returns that of a job or of a member of a record, which may not have been made yet.
+// fate returns that of a job or of a child of a parent job, which may not have been made yet.
 func (s *State) fate(id JobID) fate {
 	if j := s.v.Job(id); j != nil {
 		ended := j.State.Final()
@@ -42,18 +42,18 @@ func (s *State) fate(id JobID) fate {
 // element is not blocked while some of its elements are ready.
 func (j *Job) Blocked() bool {
 	for i := range j.Needs {
-		if j.Needs[i].Type != needCorr || j.Family == nil {
+		if j.Needs[i].Type != needAfterCorr || j.Family == nil {
 			return true
 		}
 	}
 	return len(j.Needs) > 0 && len(j.MayStart()) == 0
 }
 
-// MayStart returns the members of a record that are not made yet and may be, as far as the jobs that it depends on element by element are
+// MayStart returns the children that are not made yet and may be, as far as the jobs that it depends on element by element are
 // concerned.
 func (j *Job) MayStart() Ranges {
 	for i := range j.Needs {
-		if j.Needs[i].Type == needCorr {
+		if j.Needs[i].Type == needAfterCorr {
 			return j.Family.Waiting.Both(j.Family.Ready)
 		}
 	}
@@ -98,8 +98,8 @@ type weighed struct {
 	never JobID // the job because of which it can never be met, 0 if it can
 }
 
-// weigh looks at the jobs of a dependency anew.
-func weigh(n *Need, fate func(JobID) fate) weighed {
+// considerNeed looks at the jobs of a dependency anew.
+func considerNeed(n *Need, fate func(JobID) fate) weighed {
 	var w weighed
 	for _, id := range n.Jobs {
 		switch verdictOn(n.Type, fate(id)) {
@@ -122,9 +122,9 @@ func weigh(n *Need, fate func(JobID) fate) weighed {
 	return w
 }
 
-// reweigh is weigh for a job in the state. A singleton whose predecessor has ended waits for the one before that.
-func (s *State) reweigh(j *Job, n *Need) weighed {
-	w := weigh(n, s.fate)
+// reconsiderNeed is weigh for a job in the state. A singleton whose predecessor has ended waits for the one before that.
+func (s *State) reconsiderNeed(j *Job, n *Need) weighed {
+	w := considerNeed(n, s.fate)
 	if n.Type == needSingleton && w.met {
 		if before := s.openBefore(j.ID, j.Owner.UID, j.Spec.Name); before != 0 {
 			w = weighed{rest: []JobID{before}}
@@ -137,26 +137,26 @@ func (s *State) reweigh(j *Job, n *Need) weighed {
 // turn is done too, oldest first, up to maxSettled jobs. That order makes what is left over a function of the state alone, so that a
 // replica that restores a snapshot goes on in the same way.
 func (s *State) settleNeeds() {
-	s.matchElements()
-	s.settleFamilies()
+	s.matchCounterparts()
+	s.settleParents()
 	if s.v.unsettled && len(s.due) == 0 {
-		s.lookAtAll()
+		s.requeueAllDependents()
 	}
 	for settled := 0; settled < maxSettled; settled++ {
 		if s.skipSettled(); len(s.due) == 0 {
 			break
 		}
 		s.settleJob(s.v.Job(heap.Pop(&s.due).(JobID)))
-		s.settleFamilies()
-		s.matchElements()
-		s.settleFamilies()
+		s.settleParents()
+		s.matchCounterparts()
+		s.settleParents()
 	}
 	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0
 }
 
-// lookAtAll notes every job with dependencies as due to be looked at.
-func (s *State) lookAtAll() {
+// requeueAllDependents notes every job with dependencies as due to be looked at.
+func (s *State) requeueAllDependents() {
 	for id := range s.v.needing.from(0) {
 		s.due = append(s.due, JobID(id)) // ascending is a heap
 	}
@@ -175,7 +175,7 @@ func (s *State) unsettled(j *Job) bool {
 		return false
 	}
 	for i := range j.Needs {
-		if w := s.reweigh(j, &j.Needs[i]); w.met || w.never != 0 || !slices.Equal(w.rest, j.Needs[i].Jobs) {
+		if w := s.reconsiderNeed(j, &j.Needs[i]); w.met || w.never != 0 || !slices.Equal(w.rest, j.Needs[i].Jobs) {
 			return true
 		}
 	}
@@ -188,12 +188,12 @@ func (s *State) settleJob(j *Job) {
 	next.Needs = nil
 	for i := range j.Needs {
 		n := j.Needs[i]
-		switch w := s.reweigh(j, &n); {
+		switch w := s.reconsiderNeed(j, &n); {
 		case w.never != 0 && !keepsWaiting(j):
-			s.abandon(j, Cancelled, neverMet(&n, w.never))
+			s.giveUp(j, Cancelled, unsatisfiable(&n, w.never))
 			return
 		case w.never != 0:
-			holdForNever(&next, neverMet(&n, w.never))
+			holdUnsatisfiable(&next, unsatisfiable(&n, w.never))
 		case w.met:
 			next.postpone(s.v.at.after(n.Delay), s.v.at)
 		default:
@@ -224,9 +224,9 @@ func keepsWaiting(j *Job) bool {
 	return j.Spec.OnDependencyFailure == "hold" && (j.Parent == 0 || j.Spec.Array != nil)
 }
 
-// holdForNever keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one, and says why the
+// holdUnsatisfiable keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one, and says why the
 // operator might think twice.
-func holdForNever(j *Job, why Reason) {
+func holdUnsatisfiable(j *Job, why Reason) {
 	if j.Hold == HeldByAdmin {
 		j.Reason = Reason{Code: ReasonHeldAdmin, For: why.For, Text: why.Sentence()}
 		return
@@ -234,7 +234,7 @@ func holdForNever(j *Job, why Reason) {
 	j.Hold, j.Reason = HeldNever, why
 }
 
-func neverMet(n *Need, id JobID) Reason {
+func unsatisfiable(n *Need, id JobID) Reason {
 	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
 }
 

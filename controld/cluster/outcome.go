@@ -19,16 +19,16 @@ type outcome struct {
 	final      bool   // of a failure to launch: trying again cannot help
 }
 
-// judge says how an attempt, all of whose workers are final, ended.
-func judge(j *Job, a *Attempt) outcome {
-	o := tally(a)
+// outcomeOf says how an attempt, all of whose workers are final, ended.
+func outcomeOf(j *Job, a *Attempt) outcome {
+	o := outcomeOfWorkers(a)
 	stop := Cause("")
 	if a.Stop != nil {
 		stop = a.Stop.Cause
 	}
 	clean := succeeded(j, a)
 	switch {
-	case o.condemn(j, a):
+	case o.applyPolicy(j, a):
 	case stop == CauseCancelled, stop == CauseRequeue, stop == CauseTimeout: // however politely it went
 		o.cause = stop
 	case clean:
@@ -37,7 +37,7 @@ func judge(j *Job, a *Attempt) outcome {
 		o.cause = stop
 	case slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.Lease }):
 		o.cause = CauseLease
-	case stop != "" && strength[stop] < strength[CauseFailed]:
+	case stop != "" && stopStrength[stop] < stopStrength[CauseFailed]:
 		o.cause = stop
 	default:
 		o.cause = culprit(j, a, &o)
@@ -57,9 +57,9 @@ func culprits(a *Attempt) []*Worker {
 	return list
 }
 
-// tally returns the exit code and the signal that stand for the attempt: the highest code of the culprits, or of all when the
+// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest code of the culprits, or of all when the
 // stop came first.
-func tally(a *Attempt) outcome {
+func outcomeOfWorkers(a *Attempt) outcome {
 	list := culprits(a)
 	if len(list) == 0 {
 		for i := range a.Workers {
@@ -113,11 +113,11 @@ func checkpointCode(spec *jobspec.Job) int {
 
 // end closes an attempt, and with it the job or the job's way back to the queue.
 func (s *State) end(j *Job, a *Attempt) {
-	o := judge(j, a)
-	next := s.forgo(j, a, resizes(o.cause))
+	o := outcomeOf(j, a)
+	next := s.cancelResize(j, a, resizes(o.cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
 	s.freePorts(a)
-	s.learnFreed()
+	s.recordRelease()
 	j.ExitCode, j.Signal = o.code, o.signal
 	s.emitFor(EventEnded, j, o.cause)
 	s.settle(j, a, o)
@@ -131,7 +131,7 @@ func (s *State) settle(j *Job, a *Attempt, o outcome) {
 	p := &s.v.config.Policy
 	switch o.cause {
 	case CauseCompleted:
-		s.learnService(j)
+		s.recordService(j)
 		s.finish(j, Completed, Reason{})
 	case CauseCancelled:
 		s.finish(j, Cancelled, Reason{Text: a.Stop.Reason})
@@ -288,7 +288,7 @@ func (s *State) finish(j *Job, state JobState, why Reason) {
 	s.unreserve(j.ID)
 	s.v.lastSeq++
 	j.State, j.Reason, j.Hold, j.Ended, j.Seq = state, why, NotHeld, s.now(), s.v.lastSeq
-	s.learnPast(j)
+	s.recordRuntime(j)
 	s.put(j)
 	var cause Cause
 	if n := len(j.Attempts); n > 0 {
@@ -299,6 +299,6 @@ func (s *State) finish(j *Job, state JobState, why Reason) {
 	}
 	s.emitJob(EventFinished, j, cause)
 	if j.Parent != 0 {
-		s.memberEnded(j)
+		s.countEndedTask(j)
 	}
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -33,66 +32,8 @@ type Finding struct {
 	Acts   bool   `json:"acts,omitempty"` // it decided what becomes of the attempt
 }
 
-// Refusals of reports by their form.
-var (
-	errReportField  = errors.New("policy, final, why or rate: node-report/1 has no such field")
-	errReportField2 = errors.New("node-report/2 has no rate")
-)
-
-// decodeReport1 decodes a report of version 1, which is as strict about fields that came later as programs of that version are.
-func decodeReport1(body []byte) (Command, error) {
-	var c NodeReport
-	if err := decodeStrict(body, &c); err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Policy != "" || r.Final || r.Why != "" }) || c.rates() {
-		return nil, errReportField
-	}
-	return c, nil
-}
-
-// decodeReport2 is decodeReport1 for reports of version 2.
-func decodeReport2(body []byte) (Command, error) {
-	var c NodeReport2
-	if err := decodeStrict(body, &c); err != nil {
-		return nil, err
-	}
-	if c.rates() {
-		return nil, errReportField2
-	}
-	return c, nil
-}
-
-// rates reports whether a report says how fast an attempt is.
-func (c NodeReport) rates() bool {
-	return slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Rate != 0 })
-}
-
-// Command returns the report as the kind that a cluster of a version knows. An older one leaves out what it has no words for.
-func (c NodeReport) Command(version int) Command {
-	if version >= 3 && c.rates() {
-		return NodeReport3{c}
-	}
-	workers := make([]WorkerReport, 0, len(c.Workers))
-	for _, r := range c.Workers {
-		r.Rate = 0
-		if version < 2 {
-			if r.Policy != "" {
-				continue
-			}
-			r.Final, r.Why = false, ""
-		}
-		workers = append(workers, r)
-	}
-	c.Workers = workers
-	if version >= 2 {
-		return NodeReport2{c}
-	}
-	return c
-}
-
-// found takes in what a log policy has found, once for each attempt.
-func (s *State) found(node string, r *WorkerReport) {
+// recordFinding takes in what a log policy has found, once for each attempt.
+func (s *State) recordFinding(node string, r *WorkerReport) {
 	a, err := s.attempt(r.Job, r.Attempt)
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || len(a.Findings) >= maxFindings {
 		return
@@ -101,7 +42,7 @@ func (s *State) found(node string, r *WorkerReport) {
 	if policy == nil || slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Policy == r.Policy }) {
 		return
 	}
-	next, a := redraft(s.v.Job(r.Job))
+	next, a := copyToChange(s.v.Job(r.Job))
 	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), maxFindingText)], "") // half a character would be another one in a state that was restored
 	f := Finding{Policy: r.Policy, Worker: r.Worker, Line: line, At: s.now()}
 	f.Acts = a.Stop == nil && policyCause(policy.Action) != ""
@@ -138,8 +79,8 @@ func policyCause(action string) Cause {
 	return ""
 }
 
-// sentence returns what a log policy has decided about an attempt, and in what words; "" if none has, or something stronger came after it.
-func sentence(j *Job, a *Attempt) (action, text string) {
+// decidedByPolicy returns what a log policy has decided about an attempt, and in what words; "" if none has, or something stronger came after it.
+func decidedByPolicy(j *Job, a *Attempt) (action, text string) {
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		p := policyNamed(j.Spec, f.Policy)
@@ -150,9 +91,9 @@ func sentence(j *Job, a *Attempt) (action, text string) {
 	return "", ""
 }
 
-// condemn makes the outcome of an attempt what a log policy has decided, and reports whether one has.
-func (o *outcome) condemn(j *Job, a *Attempt) bool {
-	action, text := sentence(j, a)
+// applyPolicy makes the outcome of an attempt what a log policy has decided, and reports whether one has.
+func (o *outcome) applyPolicy(j *Job, a *Attempt) bool {
+	action, text := decidedByPolicy(j, a)
 	switch action {
 	case policyExclude:
 		if succeeded(j, a) { // it was done before it was stopped, or is content with what it has

@@ -23,7 +23,7 @@ func watched(t *testing.T, edit ...func(*jobspec.Job)) (*world, JobID) {
 	for _, e := range edit {
 		e(spec)
 	}
-	id := w.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	id := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 	w.ok(w.start(id, "n1"))
 	w.run(id)
 	return w, id
@@ -33,9 +33,9 @@ func watched(t *testing.T, edit ...func(*jobspec.Job)) (*world, JobID) {
 func (w *world) finds(id JobID, policy, line string) {
 	w.t.Helper()
 	a := w.job(id).Attempts[len(w.job(id).Attempts)-1]
-	w.must(NodeReport2{NodeReport{Node: a.Workers[0].Node, BootID: "b1", Workers: []WorkerReport{{
+	w.must(NodeReport{Node: a.Workers[0].Node, BootID: "b1", Workers: []WorkerReport{{
 		Job: id, Attempt: a.N, State: WorkerRunning, Policy: policy, Message: line,
-	}}}})
+	}}})
 }
 
 func TestPolicyExcludesNode(t *testing.T) {
@@ -149,7 +149,7 @@ func TestPolicyOfEventsOnly(t *testing.T) {
 	if seen != 1 {
 		t.Errorf("%d events", seen)
 	}
-	w.must(ControlJobs{Verb: VerbCancel, IDs: []JobID{id}, By: alice.UID})
+	w.must(ControlJobs{Verb: VerbCancel, Targets: targets(id), By: alice.UID})
 	w.finds(id, "oom", "too late to decide anything")
 	w.report(id, 0, WorkerExited, signal(15))
 	w.state(id, Cancelled)
@@ -157,52 +157,25 @@ func TestPolicyOfEventsOnly(t *testing.T) {
 
 func TestFinalLaunchFailure(t *testing.T) {
 	w, id := watched(t)
-	w.must(ControlJobs{Verb: VerbCancel, IDs: []JobID{id}, By: alice.UID})
+	w.must(ControlJobs{Verb: VerbCancel, Targets: targets(id), By: alice.UID})
 	id = w.submit(1, 1)
 	w.ok(w.start(id, "n2"))
 	a := w.job(id).Live()
-	w.must(NodeReport2{NodeReport{Node: "n2", BootID: "b1", Workers: []WorkerReport{{
+	w.must(NodeReport{Node: "n2", BootID: "b1", Workers: []WorkerReport{{
 		Job: id, Attempt: a.N, State: WorkerFailed, Message: "image /x cannot be read", Final: true,
-	}}}})
+	}}})
 	w.state(id, BootFailed)
 	if j := w.job(id); j.Counters.LaunchFailures != 1 || j.Reason.Text != "image /x cannot be read" {
 		t.Errorf("%+v %+v", j.Counters, j.Reason)
 	}
 }
 
-func TestReportsOfVersion1(t *testing.T) {
-	r := NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{
-		{Job: 1, Attempt: 1, State: WorkerRunning, Policy: "p", Message: "m"}, {Job: 1, Attempt: 1, State: WorkerFailed, Final: true, Why: "w"},
-	}}
-	one, ok := r.Command(1).(NodeReport)
-	if !ok || len(one.Workers) != 1 || one.Workers[0].Final || one.Workers[0].Why != "" {
-		t.Errorf("in version 1: %+v", one)
-	}
-	if _, ok := r.Command(2).(NodeReport2); !ok || !r.Workers[1].Final {
-		t.Errorf("in version 2: %+v", r)
-	}
-	for _, c := range []Command{one, NodeReport2{r}} {
-		b, err := Encode(Entry{Command: c})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Decode(b); err != nil {
-			t.Errorf("%s: %v", b, err)
-		}
-	}
-	if b, err := Encode(Entry{Command: r}); err != nil {
-		t.Fatal(err)
-	} else if _, err := Decode(b); err == nil {
-		t.Error("a report of version 1 with fields of version 2 is taken")
-	}
-}
-
 // TestTheTaskThatFailedIsNamed when it is none of the main ones.
 func TestTheTaskThatFailedIsNamed(t *testing.T) {
 	w, id := watched(t)
-	w.must(NodeReport2{NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{{
+	w.must(NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{{
 		Job: id, Attempt: 1, State: WorkerExited, ExitCode: 3, Why: "its prestart task setup ended with exit code 3",
-	}}}})
+	}}})
 	w.state(id, Failed)
 	if got := w.job(id).Reason.Text; got != "its prestart task setup ended with exit code 3" {
 		t.Errorf("the reason is %q", got)

@@ -10,7 +10,7 @@ import (
 )
 
 // stretch makes some of a submission's jobs elastic.
-func (c *chaos) stretch(cmd SubmitJobs2) Command {
+func (c *chaos) stretch(cmd SubmitJobs) Command {
 	for _, spec := range cmd.Jobs {
 		if c.one(5) {
 			continue
@@ -37,7 +37,7 @@ func (c *chaos) stretch(cmd SubmitJobs2) Command {
 			g.Exclusive = true
 		}
 	}
-	return SubmitJobs3{cmd}
+	return cmd
 }
 
 // workersOf picks with how many workers a job starts.
@@ -212,7 +212,7 @@ func (c *chaos) elasticCommand() Command {
 		return c.register()
 	case n < 14 && open < 10:
 		if cmd, ok := c.submit().(SubmitJobs); ok {
-			return c.stretch(SubmitJobs2{SubmitJobs: cmd})
+			return c.stretch(cmd)
 		}
 		return c.submit()
 	case n < 16:
@@ -220,9 +220,9 @@ func (c *chaos) elasticCommand() Command {
 	case n < 17:
 		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(40)}
 	case n < 30:
-		return CommitPlan3{CommitPlan{Actions: []Action{{Start: c.unfold()}}}}
+		return CommitPlan{Actions: []Action{{Start: c.unfold()}}}
 	case n < 42:
-		return CommitPlan3{CommitPlan{Actions: []Action{{Resize: c.resize()}}}}
+		return CommitPlan{Actions: []Action{{Resize: c.resize()}}}
 	case n < 45:
 		return c.plan()
 	}

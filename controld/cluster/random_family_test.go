@@ -44,7 +44,7 @@ func (c *chaos) divide(spec *jobspec.Job) {
 // control2 acts on records and on some of their members.
 func (c *chaos) control2() Command {
 	verbs := []Verb{VerbCancel, VerbHold, VerbHold, VerbRelease, VerbRelease, VerbRequeue, "x"}
-	cmd := ControlJobs2{Verb: verbs[c.IntN(len(verbs))], By: uint32(c.IntN(3)), Admin: c.one(2)}
+	cmd := ControlJobs{Verb: verbs[c.IntN(len(verbs))], By: uint32(c.IntN(3)), Admin: c.one(2)}
 	if cmd.Verb == VerbCancel && c.one(3) {
 		cmd.Signal = []string{"SIGUSR1", "SIGNONE"}[c.IntN(2)]
 	}

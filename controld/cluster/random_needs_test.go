@@ -9,7 +9,8 @@ import (
 
 // depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be arrays that follow arrays.
 func (c *chaos) depend(cmd SubmitJobs) Command {
-	next := SubmitJobs2{SubmitJobs: cmd, Admin: c.one(2)}
+	next := cmd
+	next.Admin = c.one(2)
 	for _, spec := range cmd.Jobs {
 		spec.Name = fmt.Sprint("j", c.IntN(4))
 		if c.one(4) {
@@ -47,12 +48,12 @@ func followed() []*jobspec.Job {
 		spec.Groups[0].Tasks[0].Resources.Cores = 1
 	}
 	first.Name, second.Name = "first", "second"
-	second.Dependencies = []jobspec.Dependency{{Type: needCorr, Jobs: []string{"first"}}}
+	second.Dependencies = []jobspec.Dependency{{Type: needAfterCorr, Jobs: []string{"first"}}}
 	return []*jobspec.Job{first, second}
 }
 
 func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
-	types := []string{needAfter, needAfterOK, needAfterOK, needAfterAny, needAfterNotOK, needCorr, needSingleton, "x"}
+	types := []string{needAfter, needAfterOK, needAfterOK, needAfterAny, needAfterNotOK, needAfterCorr, needSingleton, "x"}
 	d := jobspec.Dependency{Type: types[c.IntN(len(types)-1+c.IntN(20)/19)]}
 	if d.Type == needSingleton {
 		return d
@@ -60,7 +61,7 @@ func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
 	if c.one(3) {
 		d.Delay = jobspec.Seconds(c.IntN(20))
 	}
-	if d.Type == needCorr {
+	if d.Type == needAfterCorr {
 		d.Jobs = []string{fmt.Sprint(c.array(spec))}
 		return d
 	}

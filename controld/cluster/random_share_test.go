@@ -21,7 +21,7 @@ func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 			r.GPU.Share = 1000 + c.IntN(3)
 		}
 	}
-	return SubmitJobs2{SubmitJobs: cmd}.Command()
+	return cmd
 }
 
 // sharedPlace is a place on a GPU of a node that others share if there is one, or on any.
@@ -77,11 +77,11 @@ func (c *chaos) noticeShares() {
 		var sharers [MaxGPUsPerNode]int
 		whole := false
 		for _, held := range c.s.heldOn(i) {
-			if held.request.Share() == 0 {
-				whole = whole || len(held.gpus) > 0
+			if held.Request.Share() == 0 {
+				whole = whole || len(held.GPUs) > 0
 				continue
 			}
-			sharers[held.gpus[0]]++
+			sharers[held.GPUs[0]]++
 		}
 		for g, k := range sharers {
 			if k == 0 {

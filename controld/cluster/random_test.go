@@ -126,7 +126,7 @@ func (c *chaos) submit() Command {
 		return c.depend(cmd)
 	}
 	if c.stretchy && c.one(4) {
-		return c.stretch(SubmitJobs2{SubmitJobs: cmd})
+		return c.stretch(cmd)
 	}
 	return cmd
 }
@@ -138,7 +138,7 @@ func (c *chaos) control() Command {
 	verbs := []Verb{VerbCancel, VerbHold, VerbRelease, VerbRelease, VerbRequeue, "x"}
 	cmd := ControlJobs{Verb: verbs[c.IntN(len(verbs))], By: uint32(c.IntN(3)), Admin: c.one(2)}
 	for range c.IntN(4) {
-		cmd.IDs = append(cmd.IDs, c.job())
+		cmd.Targets = append(cmd.Targets, Target{ID: c.job()})
 	}
 	return cmd
 }
@@ -168,12 +168,6 @@ func (c *chaos) plan() Command {
 	var p CommitPlan
 	for range 1 + c.IntN(3) {
 		p.Actions = append(p.Actions, c.action())
-	}
-	switch {
-	case p.newIn3() || c.stretchy && c.one(4):
-		return CommitPlan3{p}
-	case p.newIn2() || c.one(2):
-		return CommitPlan2{p}
 	}
 	return p
 }
@@ -368,8 +362,12 @@ func (c *chaos) follow(t *testing.T, seed uint64, twin *State, i uint64, e Entry
 	if err != nil {
 		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
 	}
-	if _, err := twin.Apply(i, decoded); fmt.Sprint(err) != fmt.Sprint(want) {
+	result, err := twin.Apply(i, decoded)
+	if fmt.Sprint(err) != fmt.Sprint(want) {
 		t.Fatalf("seed %d, entry %d: refused with %v here and %v there", seed, i, want, err)
+	}
+	if bad := unlisted(e.Command.Kind(), result, err); bad != nil {
+		t.Errorf("seed %d, entry %d, %s: the table of commands has no refusal like: %v", seed, i, e.Command.Kind(), bad)
 	}
 	if !c.one(40) {
 		return twin

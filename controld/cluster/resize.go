@@ -8,43 +8,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Kinds of cluster version 3. Those they succeed keep their meaning.
-const (
-	KindSubmitJobs3 Kind = "submit-jobs/3"
-	KindCommitPlan3 Kind = "commit-plan/3"
-	KindNodeReport3 Kind = "node-report/3"
-)
-
-// SubmitJobs3 is SubmitJobs2 for jobs with elastic groups.
-type SubmitJobs3 struct {
-	SubmitJobs2
-}
-
-// CommitPlan3 is CommitPlan2 with elastic jobs that are resized.
-type CommitPlan3 struct {
-	CommitPlan
-}
-
-// NodeReport3 is NodeReport2 with how fast attempts are.
-type NodeReport3 struct {
-	NodeReport
-}
-
-// Kind implements Command.
-func (SubmitJobs3) Kind() Kind { return KindSubmitJobs3 }
-func (CommitPlan3) Kind() Kind { return KindCommitPlan3 }
-func (NodeReport3) Kind() Kind { return KindNodeReport3 }
-
-// Command returns the submission in the kind that its jobs need.
-func (c SubmitJobs2) Command() Command {
-	for _, spec := range c.Jobs {
-		if spec != nil && newIn3(spec) != "" {
-			return SubmitJobs3{c}
-		}
-	}
-	return c
-}
-
 // RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is, at most: see [RateAfter].
 const RateAfterMS = 60_000
 
@@ -55,7 +18,7 @@ func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(
 // RateAfter is [RateAfter] of the group.
 func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
 
-// ResizeJob, of commit-plan/3, gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
+// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
 // job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at
 // their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. Nobody's retries are
 // used up, and policies are not asked again.
@@ -105,7 +68,7 @@ func (s *State) planResize(c *ResizeJob) error {
 	if err := s.join(j, a, r, at); err != nil {
 		return err
 	}
-	next, a := redraft(j)
+	next, a := copyToChange(j)
 	s.stop(next, a, Stop{Cause: cause, For: c.For, Resize: r})
 	s.put(next)
 	return nil
@@ -235,13 +198,13 @@ func (a *Attempt) held(yield func(worker int, p *Place) bool) {
 }
 
 // needOf returns what a live job holds under a number.
-func (j *Job) needOf(worker int) need {
+func (j *Job) needOf(worker int) Held {
 	a := j.Live()
 	if worker < len(a.Workers) {
-		return need{j.RequestOf(worker), orNone(a.Workers[worker].GPUs)}
+		return Held{j.RequestOf(worker), orNone(a.Workers[worker].GPUs)}
 	}
 	e, _ := j.Elastic()
-	return need{j.RequestOf(e.First), orNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
+	return Held{j.RequestOf(e.First), orNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
 }
 
 // vacateRoom gives back what a job holds under a number, and returns what is noted of the node.
@@ -253,9 +216,9 @@ func (s *State) vacateRoom(j *Job, worker int, request Request, p *Place) *holdi
 	return h
 }
 
-// forgo gives back what is kept for the next attempt of a job that is being resized and holds nothing else, and returns the places that
+// cancelResize gives back what is kept for the next attempt of a job that is being resized and holds nothing else, and returns the places that
 // it was kept for. Workers that still run keep their room until they have exited. taken says that it is taken again at once.
-func (s *State) forgo(j *Job, a *Attempt, taken bool) []Place {
+func (s *State) cancelResize(j *Job, a *Attempt, taken bool) []Place {
 	r := a.resize()
 	if r == nil {
 		return nil
@@ -280,13 +243,13 @@ func (s *State) forgo(j *Job, a *Attempt, taken bool) []Place {
 	return places
 }
 
-// forgoOn gives up the next attempt of a job that was to have room on a node which was booted anew.
-func (s *State) forgoOn(j *Job) {
+// cancelResizeOnNode gives up the next attempt of a job that was to have room on a node which was booted anew.
+func (s *State) cancelResizeOnNode(j *Job) {
 	if j.Live().resize() == nil {
 		return
 	}
-	next, a := redraft(j)
-	s.forgo(next, a, false)
+	next, a := copyToChange(j)
+	s.cancelResize(next, a, false)
 	s.put(next)
 }
 
@@ -296,7 +259,7 @@ func resizes(c Cause) bool { return c == CauseShrink || c == CauseGrow || c == C
 // relaunch begins the next attempt of a job that has been resized. If its places are not to be had any more it waits like others.
 func (s *State) relaunch(id JobID, places []Place, cause Cause) {
 	j := s.v.Job(id)
-	if j == nil || j.State != Pending || aside(j) || j.Eligible > s.v.at {
+	if j == nil || j.State != Pending || isSetAside(j) || j.Eligible > s.v.at {
 		return
 	}
 	c := &StartJob{Job: id, Places: slices.Clone(places), cause: cause}
@@ -331,10 +294,10 @@ func (s *State) rated(node string, r *WorkerReport) {
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 {
 		return
 	}
-	next, a := redraft(s.v.Job(r.Job))
+	next, a := copyToChange(s.v.Job(r.Job))
 	a.Rate, a.Rated = r.Rate, s.v.at
 	s.put(next)
-	s.learnPace(next, a)
+	s.recordStepRate(next, a)
 }
 
 // checkResize says whether what is kept for the next attempt of a job is what it may have.

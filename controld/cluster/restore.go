@@ -29,7 +29,7 @@ func (s *State) loadJob(j *Job) error {
 	return nil
 }
 
-// adopt gives a member from a snapshot, which comes after its record and without a specification, that of its record.
+// adopt gives a child from a snapshot, which comes after its parent job and without a specification, that of its parent job.
 func (s *State) adopt(j *Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
@@ -77,7 +77,7 @@ func (s *State) derive() error {
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
 	s.regroupAll()
-	s.lookAtAll()
+	s.requeueAllDependents()
 	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0
 	return nil

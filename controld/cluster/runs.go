@@ -185,8 +185,8 @@ func (v *View) roomsOf(j *Job, a *Attempt, counts func(worker int) bool) []NodeR
 	return rooms
 }
 
-// seat keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
-func (s *State) seat(old, next *Job) {
+// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
+func (s *State) updateRun(old, next *Job) {
 	was, _ := s.v.runs.get(int64(next.ID))
 	var is *Run
 	switch {
@@ -196,11 +196,11 @@ func (s *State) seat(old, next *Job) {
 	case was != nil:
 		s.v.runs.drop(int64(next.ID))
 	}
-	s.restand(old, next, was, is)
+	s.updateUsageCounter(old, next, was, is)
 }
 
-// reseat makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
-func (s *State) reseat() {
+// rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
+func (s *State) rebuildRuns() {
 	s.touched.everything()
 	s.v.models = modelsIn(s.v.config)
 	s.v.inventory = s.v.inventoryOf()
@@ -209,8 +209,8 @@ func (s *State) reseat() {
 		runs.set(int64(j.ID), s.v.newRun(j, nil))
 	}
 	s.v.runs = runs
-	s.v.standings, s.standAt = s.standingsOf()
-	s.freeStands = nil
+	s.v.usageCounters, s.usageCounterAt = s.rebuildUsageCounters()
+	s.freeUsageCounters = nil
 }
 
 // sameModels reports whether the GPUs of two inventories of a node are of the same models.

@@ -191,7 +191,7 @@ func (g *Grid) most(node int) int64 {
 }
 
 // names reports whether each of the GPUs is free and named once.
-func (r *room) names(gpus []int) bool {
+func (r *freeCapacity) names(gpus []int) bool {
 	var seen uint64
 	for _, n := range gpus {
 		if n < 0 || n >= MaxGPUsPerNode || (r.gpus&^seen)&(1<<n) == 0 {

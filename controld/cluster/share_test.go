@@ -24,8 +24,8 @@ func part(workers, share int) *jobspec.Job {
 // submitPart submits such a job and returns its id.
 func (w *world) submitPart(workers, share int) JobID {
 	w.t.Helper()
-	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(workers, share)}}}
-	return w.must(c.Command()).([]JobID)[0]
+	c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(workers, share)}}
+	return w.must(c).([]JobID)[0]
 }
 
 // put starts a job of one worker on a GPU of a node.
@@ -162,19 +162,16 @@ func TestSharesThatMakeNoSense(t *testing.T) {
 	} {
 		spec := part(1, 500)
 		edit(&spec.Groups[0].Tasks[0].Resources)
-		c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}
-		if _, err := w.apply(c.Command()); err == nil {
+		c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}
+		if _, err := w.apply(c); err == nil {
 			t.Errorf("%+v was taken", spec.Groups[0].Tasks[0].Resources)
 		}
 	}
 	two := part(1, 600)
 	two.Groups[0].Tasks = append(two.Groups[0].Tasks, two.Groups[0].Tasks[0])
-	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{two}}}
-	if _, err := w.apply(c.Command()); err == nil {
+	c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{two}}
+	if _, err := w.apply(c); err == nil {
 		t.Error("tasks that need 1.2 GPUs together were taken")
-	}
-	if _, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(1, 500)}}}); err == nil {
-		t.Error("a submission of version 2 has a share")
 	}
 }
 
@@ -208,7 +205,7 @@ func TestGridOfParts(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 5))
 		var nodes []*Node
-		var model devicesOf
+		var devices devicesOf
 		for range 20 {
 			n := testNode("n", r.IntN(9))
 			n.State, n.Cores, n.Memory = NodeUp, 1000, jobspec.TiB
@@ -217,7 +214,7 @@ func TestGridOfParts(t *testing.T) {
 			for i := range free {
 				free[i] = 1000
 			}
-			model = append(model, free)
+			devices = append(devices, free)
 		}
 		g := newGrid(nodes)
 		var all []held
@@ -228,7 +225,7 @@ func TestGridOfParts(t *testing.T) {
 				all = append(all[:k], all[k+1:]...)
 				g.Give(h.node, h.r, h.gpus)
 				for _, n := range h.gpus {
-					model[h.node][n] += min(1000, h.r.Active.GPUs)
+					devices[h.node][n] += min(1000, h.r.Active.GPUs)
 				}
 				continue
 			}
@@ -238,28 +235,28 @@ func TestGridOfParts(t *testing.T) {
 			}
 			q := Request{Active: Vector{Cores: 1, GPUs: gpus}, Resident: Vector{GPUs: gpus}}
 			workers := 1 + r.IntN(3)
-			if got := g.ObstacleTo(node, q, workers) == ReasonNone; got != model.holds(node, gpus, workers) {
-				t.Fatalf("seed %d: %d workers of %d on %v: %v", seed, workers, gpus, model[node], got)
+			if got := g.ObstacleTo(node, q, workers) == ReasonNone; got != devices.holds(node, gpus, workers) {
+				t.Fatalf("seed %d: %d workers of %d on %v: %v", seed, workers, gpus, devices[node], got)
 			}
-			if !model.holds(node, gpus, 1) {
+			if !devices.holds(node, gpus, 1) {
 				continue
 			}
 			chosen := pickGPUs(r, g, node, q)
-			if (Fits(g, node, q, chosen) == nil) != fitsModel(model[node], gpus, chosen) {
-				t.Fatalf("seed %d: %d on GPUs %v of %v", seed, gpus, chosen, model[node])
+			if (Fits(g, node, q, chosen) == nil) != fitsModel(devices[node], gpus, chosen) {
+				t.Fatalf("seed %d: %d on GPUs %v of %v", seed, gpus, chosen, devices[node])
 			}
-			if !fitsModel(model[node], gpus, chosen) {
+			if !fitsModel(devices[node], gpus, chosen) {
 				continue
 			}
 			g.Take(node, q, chosen)
 			all = append(all, held{node, q, chosen})
 			for _, n := range chosen {
-				model[node][n] -= min(1000, gpus)
+				devices[node][n] -= min(1000, gpus)
 			}
 			if g.Shared(node) != 0 {
 				shared++
 			}
-			checkModel(t, seed, g, model)
+			checkModel(t, seed, g, devices)
 			checkBuckets(t, seed, g)
 		}
 		for _, h := range all {
@@ -349,11 +346,11 @@ func TestUnusable(t *testing.T) {
 func TestMix(t *testing.T) {
 	var m Mix
 	for i := range 20_000 {
-		m.add(coarse(Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
+		m.add(roundedRequest(Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
 		if i%100 == 0 {
-			m.add(coarse(Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
+			m.add(roundedRequest(Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
 		}
-		if len(m.Kinds) > mixKinds {
+		if len(m.Kinds) > maxRequestKinds {
 			t.Fatalf("%d kinds", len(m.Kinds))
 		}
 	}
@@ -364,11 +361,11 @@ func TestMix(t *testing.T) {
 			common += k.Count
 		}
 	}
-	if total > mixKept || common*100 < total*95 {
+	if total > requestsKept || common*100 < total*95 {
 		t.Errorf("%d of %d are of the usual kinds: %+v", common, total, m.Kinds)
 	}
 	for n, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 6, 7: 8, 9: 12, 96_000: 98_304, 0: 0} {
-		if got := coarsely(n); got != want {
+		if got := roundUpCoarse(n); got != want {
 			t.Errorf("%d is about %d, want %d", n, got, want)
 		}
 	}

@@ -6,24 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/rota-hpc/rota/controld/wire"
 )
 
-// The forms of a snapshot. Like kinds of commands they are never re-interpreted. In a cluster of version 2 and above every script is written
-// once, before the first job that has it, and jobs name it by its digest.
-const (
-	snapshotFormat  = "rota-snapshot/1"
-	snapshotFormat2 = "rota-snapshot/2"
-)
-
-// snapshotFormat returns the form that a view's snapshot has.
-func (v *View) snapshotFormat() string {
-	if v.config.Version >= 2 {
-		return snapshotFormat2
-	}
-	return snapshotFormat
-}
+// snapshotFormat names the form of a snapshot. Every script is written once, before the first job that has it; jobs name it by its digest.
+const snapshotFormat = "rota-snapshot/1"
 
 // ErrSnapshot is what every error about the contents of a snapshot wraps.
 var ErrSnapshot = errors.New("the snapshot cannot be used")
@@ -31,6 +17,7 @@ var ErrSnapshot = errors.New("the snapshot cannot be used")
 // snapshotHead is the first line of a snapshot.
 type snapshotHead struct {
 	Format  string  `json:"format"`
+	Data    string  `json:"data_format"` // see [DataFormat]
 	Index   uint64  `json:"index"`
 	At      Instant `json:"at"`
 	Wall    UnixMS  `json:"wall"`
@@ -42,9 +29,9 @@ type snapshotHead struct {
 	Learned *Learned `json:"learned,omitempty"`
 }
 
-// record is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
+// snapshotLine is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
 // that was cut off is told from a whole one.
-type record struct {
+type snapshotLine struct {
 	Config      *Config      `json:"config,omitempty"`
 	Node        *Node        `json:"node,omitempty"`
 	Text        *storedText  `json:"text,omitempty"`
@@ -60,68 +47,52 @@ type record struct {
 // idempotency keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
-	if err := json.NewEncoder(buf).Encode(head); err != nil {
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.statistics}
+	lines := json.NewEncoder(buf)
+	if err := lines.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	var n int64
-	var line []byte
-	for r := range v.records {
-		var err error
-		if line, err = writeRecord(buf, line, &r); err != nil {
+	for r := range v.snapshotLines {
+		if err := lines.Encode(&r); err != nil {
 			return fmt.Errorf("write snapshot: %w", err)
 		}
 		n++
 	}
-	if _, err := writeRecord(buf, line, &record{End: &n}); err != nil {
+	if err := lines.Encode(&snapshotLine{End: &n}); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return buf.Flush()
 }
 
-// recordLines is how a snapshot's lines are written.
-var recordLines = wire.For[record]()
-
-// writeRecord writes one line and returns its memory for the next.
-func writeRecord(w io.Writer, line []byte, r *record) ([]byte, error) {
-	line, err := recordLines.Append(line[:0], r)
-	if err != nil {
-		return line, err
-	}
-	line = append(line, '\n')
-	_, err = w.Write(line)
-	return line, err
-}
-
-// records yields the snapshot's records but the last.
-func (v *View) records(yield func(record) bool) {
-	if !yield(record{Config: v.config}) {
+// snapshotLines yields the snapshot's records but the last.
+func (v *View) snapshotLines(yield func(snapshotLine) bool) {
+	if !yield(snapshotLine{Config: v.config}) {
 		return
 	}
 	for _, n := range v.nodes {
-		if !yield(record{Node: n}) {
+		if !yield(snapshotLine{Node: n}) {
 			return
 		}
 	}
 	written := map[*text]bool{}
-	apart := v.snapshotFormat() != snapshotFormat
 	for j := range v.jobs.values() {
-		if !j.records(apart, written, yield) {
+		if !j.snapshotLines(written, yield) {
 			return
 		}
 	}
 	for _, r := range v.reservations {
-		if !yield(record{Reservation: r}) {
+		if !yield(snapshotLine{Reservation: r}) {
 			return
 		}
 	}
 	for _, u := range v.sortedUsage() {
-		if !yield(record{Usage: u}) {
+		if !yield(snapshotLine{Usage: u}) {
 			return
 		}
 	}
 	for k := range v.keys.values() {
-		if !yield(record{Key: k}) {
+		if !yield(snapshotLine{Key: k}) {
 			return
 		}
 	}
@@ -130,18 +101,19 @@ func (v *View) records(yield func(record) bool) {
 // ReadSnapshot returns the state that was written. Everything derived is made anew.
 func ReadSnapshot(r io.Reader) (*State, error) {
 	d := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
-	d.DisallowUnknownFields()
 	var head snapshotHead
 	if err := d.Decode(&head); err != nil {
 		return nil, fmt.Errorf("read snapshot: head: %w: %w", ErrSnapshot, err)
 	}
-	if head.Format != snapshotFormat && head.Format != snapshotFormat2 {
-		return nil, fmt.Errorf("read snapshot: format %q, this version reads %q and %q: %w", head.Format, snapshotFormat, snapshotFormat2, ErrSnapshot)
+	if head.Format != snapshotFormat || head.Data != DataFormat {
+		return nil, fmt.Errorf("read snapshot: it has the form %q of data format %q, and this program reads %q of %q: %w",
+			head.Format, head.Data, snapshotFormat, DataFormat, ErrSnapshot)
 	}
+	d.DisallowUnknownFields()
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
-	s.v.learned = head.Learned
+	s.v.statistics = head.Learned
 	s.loading = true
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -155,7 +127,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 
 func (s *State) readRecords(d *json.Decoder) error {
 	for n := int64(0); ; n++ {
-		var r record
+		var r snapshotLine
 		if err := d.Decode(&r); err != nil {
 			return fmt.Errorf("record %d: %w: %w", n, ErrSnapshot, err)
 		}
@@ -172,7 +144,7 @@ func (s *State) readRecords(d *json.Decoder) error {
 }
 
 // load stores one record. What it refers to comes before it.
-func (s *State) load(r *record) error {
+func (s *State) load(r *snapshotLine) error {
 	switch {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)

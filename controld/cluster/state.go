@@ -22,42 +22,42 @@ type State struct {
 	v      View // the present; its tables are written through the methods of State only
 	cached *View
 
-	epoch         uint64 // raised by View: what carries an older one is shared with a view
-	gridEpoch     uint64
-	siteEpoch     uint64
-	mixEpoch      uint64
-	learnedEpoch  uint64
-	pastEpoch     uint64
-	recentEpoch   uint64
-	shapes        numbers[Shape]
-	leaves        numbers[Leaf]
-	slots         map[GroupKey]int64 // of v.groups
-	freeSlots     []int64
-	nextSlot      int64
-	keyAt         map[keyName]int64 // of v.keys
-	firstKey      int64
-	nextKey       int64
-	families      map[JobID]*changes // what the present command has done to members; empty between commands
-	eventArray    []Event            // that v.events is part of
-	eventsEpoch   uint64             // of it
-	faults        []error            // illegal steps that Apply took, for Check
-	tracked       tracker
-	moves         map[GroupKey]*moves // what is to be done to groups; empty between commands
-	moved         []GroupKey          // the keys of moves, and perhaps others, in order
-	touchedGroups []*Group            // groups whose fronts may be outdated; empty between commands
-	contents      map[Digest]*text    // scripts of jobs in the state
-	shared        shared
-	names         map[nameKey]*named // see sameName; nil until somebody asks
-	dependents    map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
-	due           idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
-	ended         []ended            // members that have ended, to be told to those that follow them; empty between commands
-	usageAt       map[Leaf]int64     // of v.usage
-	loading       bool               // a snapshot is being read, which says since when leaves are active
-	nextUsage     int64
-	forked        bool           // arrays of jobs are another state's too
-	touched       *touched       // since an auditor last asked; nil: there is none
-	standAt       map[Leaf]int64 // of v.standings
-	freeStands    []int64
+	epoch             uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch         uint64
+	nodeSetEpoch      uint64
+	workloadMixEpoch  uint64
+	statisticsEpoch   uint64
+	runtimeEpoch      uint64
+	recentEpoch       uint64
+	shapes            numbers[Shape]
+	leaves            numbers[Leaf]
+	slots             map[GroupKey]int64 // of v.groups
+	freeSlots         []int64
+	nextSlot          int64
+	keyAt             map[keyName]int64 // of v.keys
+	firstKey          int64
+	nextKey           int64
+	childChanges      map[JobID]*childChanges // what the present command has done to children; empty between commands
+	eventArray        []Event                 // that v.events is part of
+	eventsEpoch       uint64                  // of it
+	faults            []error                 // illegal steps that Apply took, for Check
+	changedJobs       changedJobs
+	moves             map[GroupKey]*moves // what is to be done to groups; empty between commands
+	moved             []GroupKey          // the keys of moves, and perhaps others, in order
+	touchedGroups     []*Group            // groups whose fronts may be outdated; empty between commands
+	contents          map[Digest]*text    // scripts of jobs in the state
+	shared            shared
+	names             map[nameKey]*named // see sameName; nil until somebody asks
+	dependents        map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
+	due               idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
+	ended             []endedTasks       // children that have ended, to be told to those that follow them; empty between commands
+	usageAt           map[Leaf]int64     // of v.usage
+	loading           bool               // a snapshot is being read, which says since when leaves are active
+	nextUsage         int64
+	sharesArrays      bool           // arrays of jobs are another state's too
+	touched           *touched       // since an auditor last asked; nil: there is none
+	usageCounterAt    map[Leaf]int64 // of v.standings
+	freeUsageCounters []int64
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
@@ -85,11 +85,11 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, learned: s.v.learned,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
-		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), fronts: s.v.fronts.view(), elasticFirst: s.v.elasticFirst, sites: s.v.sites,
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), fronts: s.v.fronts.view(), elasticFirst: s.v.elasticFirst, nodeSets: s.v.nodeSets,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
-		runs: s.v.runs.view(), standings: s.v.standings.view(), models: s.v.models, inventory: s.v.inventory,
+		runs: s.v.runs.view(), usageCounters: s.v.usageCounters.view(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
@@ -106,70 +106,16 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 	if index <= s.v.index {
 		return nil, fmt.Errorf("entry %d after %d: %w", index, s.v.index, ErrOldIndex)
 	}
-	if !known(e.Command) {
-		return nil, &UnknownKindError{Kind: kindOf(e.Command)}
+	if err := checkKind(e.Command); err != nil {
+		return nil, err
 	}
 	// The clock starts at 1, so that 0 can mean "not yet" everywhere.
 	s.v.index, s.v.at, s.v.wall = index, max(e.At, s.v.at, 1), e.Wall
-	result, err := s.carryOut(e.Command)
-	s.settleFamilies()
+	result, err := e.Command.apply(s)
+	s.settleParents()
 	s.settleNeeds()
 	s.regroupAll()
 	return result, err
-}
-
-func (s *State) carryOut(command Command) (any, error) {
-	switch c := command.(type) {
-	case SubmitJobs:
-		return s.submitJobs(c)
-	case ControlJobs:
-		return s.controlJobs(c)
-	case RegisterNode:
-		return nil, s.registerNode(c)
-	case SetNodeState:
-		return nil, s.setNodeState(c)
-	case CommitPlan:
-		return s.commitPlan(c), nil
-	case NodeReport:
-		return nil, s.nodeReport(c)
-	case NodeReport2:
-		return nil, s.nodeReport(c.NodeReport)
-	case SubmitJobs2:
-		return s.submitJobs2(c, 2)
-	case ControlJobs2:
-		return s.controlJobs2(c)
-	case CommitPlan2:
-		return s.commitPlan(c.CommitPlan), nil
-	case SubmitJobs3:
-		return s.submitJobs2(c.SubmitJobs2, 3)
-	case CommitPlan3:
-		return s.commitPlan(c.CommitPlan), nil
-	case NodeReport3:
-		return nil, s.nodeReport(c.NodeReport)
-	case TrimHistory:
-		s.trimHistory(c)
-	case SetConfig:
-		return nil, s.setConfig(c)
-	case UpdateJobs:
-		return s.updateJobs(c)
-	}
-	return nil, nil
-}
-
-func known(c Command) bool {
-	switch c.(type) {
-	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig,
-		SubmitJobs2, ControlJobs2, CommitPlan2, NodeReport2, UpdateJobs, SubmitJobs3, CommitPlan3, NodeReport3:
-		return true
-	}
-	return false
-}
-
-func kindOf(c Command) Kind {
-	if c == nil {
-		return ""
-	}
-	return c.Kind()
 }
 
 // now is the stamp of the command being applied.
@@ -178,7 +124,7 @@ func (s *State) now() Stamp { return Stamp{At: s.v.at, Wall: s.v.wall} }
 // put stores a job that a command has made or changed, and keeps every index of jobs in step.
 func (s *State) put(next *Job) {
 	old := s.v.Job(next.ID)
-	s.witness(old, next)
+	s.checkStep(old, next)
 	s.store(old, next)
 }
 
@@ -190,7 +136,7 @@ func (s *State) store(old, next *Job) {
 		s.keepTexts(next)
 		s.v.njobs += next.weight()
 	}
-	s.tracked.note(next.ID)
+	s.changedJobs.add(next.ID)
 	s.touched.job(next.ID)
 	s.v.jobs.set(int64(next.ID), next)
 	s.queue(old, next)
@@ -200,14 +146,14 @@ func (s *State) store(old, next *Job) {
 	case wasLive:
 		s.v.live.drop(int64(next.ID))
 	}
-	s.seat(old, next)
+	s.updateRun(old, next)
 	if next.Seq > 0 {
 		s.v.finished.set(next.Seq, next)
 	}
 	s.renamed(old, next)
-	s.date(old, next)
-	s.relate(old, next)
-	s.attend(old, next)
+	s.updateDeadlines(old, next)
+	s.updateDependents(old, next)
+	s.updateActive(old, next)
 }
 
 // steps lists the states that may follow each state, itself left out.
@@ -219,15 +165,15 @@ var steps = map[JobState][]JobState{
 	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
 }
 
-// recordSteps is steps for records. They run nothing themselves, so all that can be said of them is that they have begun.
-var recordSteps = map[JobState][]JobState{
+// parentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of them is that they have begun.
+var parentSteps = map[JobState][]JobState{
 	"":      {Pending},
 	Pending: {Running, Completed, Failed, Cancelled, PastDue},
 	Running: {Completed, Failed, Cancelled, PastDue},
 }
 
-// witness records a step that the table of states does not allow, for Check to report.
-func (s *State) witness(old, next *Job) {
+// checkStep records a step that the table of states does not allow, for Check to report.
+func (s *State) checkStep(old, next *Job) {
 	var from JobState
 	if old != nil {
 		from = old.State
@@ -235,7 +181,7 @@ func (s *State) witness(old, next *Job) {
 	allowed := steps[from]
 	switch {
 	case next.Family != nil:
-		allowed = recordSteps[from]
+		allowed = parentSteps[from]
 	case next.Parent != 0 && old == nil:
 		allowed = []JobState{Pending, Configuring} // made when it is submitted, or when it starts
 	}
@@ -253,59 +199,4 @@ func (s *State) ownGrid() *Grid {
 		s.v.grid, s.gridEpoch = g, s.epoch
 	}
 	return s.v.grid
-}
-
-// trimHistory drops finished jobs, oldest first.
-func (s *State) trimHistory(c TrimHistory) {
-	if s.v.unsettled {
-		return // jobs are still to learn how those ended that they wait for
-	}
-	for seq := s.v.trimmed + 1; seq <= min(c.UpTo, s.v.lastSeq); seq++ {
-		if j, ok := s.v.finished.get(seq); ok {
-			s.v.finished.drop(seq)
-			s.v.jobs.drop(int64(j.ID))
-			s.forget(j)
-			s.tracked.note(j.ID)
-			s.touched.job(j.ID)
-			s.v.njobs -= j.weight()
-		}
-		s.v.trimmed = seq
-	}
-}
-
-func (s *State) setConfig(c SetConfig) error {
-	if err := checkConfig(&c.Config); err != nil {
-		return err
-	}
-	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its node may never hear of the new.
-	if old := s.v.config.leaseSpan(); old > c.Config.leaseSpan() && s.v.anyLive() {
-		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
-	}
-	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
-	c.Config.Version = max(c.Config.Version, s.v.config.Version)
-	s.v.config = &c.Config
-	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
-		s.reseat()
-	}
-	s.emit(Event{Type: EventConfig})
-	return nil
-}
-
-// leaseSpan is how long after its node was last heard of a worker may still run.
-func (c *Config) leaseSpan() Instant { return Instant(c.LeaseMS + c.MarginMS) }
-
-// checkConfig refuses what would make the state misbehave. What is merely unwise is for whoever proposes it to tell.
-func checkConfig(c *Config) error {
-	switch {
-	case len(c.Queues) == 0:
-		return fmt.Errorf("no queue: %w", ErrBadConfig)
-	case len(c.Queues) > MaxQueues:
-		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), MaxQueues, ErrBadConfig)
-	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
-		return fmt.Errorf("lease and node_down must be positive: %w", ErrBadConfig)
-	}
-	if err := CheckAccounts(c); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadConfig, err)
-	}
-	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/wire"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -32,8 +31,8 @@ type texts struct {
 	env     string  // the environments of every task and then the exported one, packed; "" if all are empty
 }
 
-// untouched is the texts of jobs that have none.
-var untouched = &texts{}
+// noTexts is the texts of jobs that have none.
+var noTexts = &texts{}
 
 // FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the scripts and the environments of tasks, and
 // what was exported, which it may lack: few need them, and they are most of a job. The caller must not change it.
@@ -44,7 +43,7 @@ func (j *Job) FullSpec() *jobspec.Job {
 // specWith returns a job's specification with its environments and, if asked for, its scripts.
 func (j *Job) specWith(scripts bool) *jobspec.Job {
 	t := j.texts
-	if t == nil || t == untouched {
+	if t == nil || t == noTexts {
 		return j.Spec
 	}
 	spec := *j.Spec
@@ -130,7 +129,7 @@ func (s *State) takeTexts(spec *jobspec.Job) *texts {
 	case filled:
 		t.env = string(env)
 	case t.scripts == nil:
-		return untouched
+		return noTexts
 	}
 	return &texts{t.scripts, t.env}
 }
@@ -243,21 +242,14 @@ const (
 	maxInternLen   = 256
 )
 
-// The codecs by which specifications are compared.
-var (
-	skeletonCodec = wire.For[jobspec.Job]()
-	groupsCodec   = wire.For[[]jobspec.Group]()
-)
-
 // skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
 // It does not keep spec itself, of which it takes the groups away.
 func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
 	groups, number := s.shareGroups(spec.Groups)
 	spec.Groups = nil // they are told by their number
-	key, err := skeletonCodec.Append(s.shared.buf[:0], spec)
+	key, err := json.Marshal(spec)
 	key = binary.AppendUvarint(key, number)
-	s.shared.buf = key
-	whole := err == nil && number > 0 && s.shared.worthIt()
+	whole := err == nil && number > 0 && len(key) <= maxSkeletonLen
 	if known := s.shared.jobs[string(key)]; whole && known != nil {
 		return known
 	}
@@ -291,18 +283,16 @@ type sharedGroups struct {
 
 // shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
 func (s *State) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
-	var err error
-	s.shared.of = groups
-	s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &s.shared.of)
-	if s.shared.of = nil; err != nil || !s.shared.worthIt() {
+	key, err := json.Marshal(groups)
+	if err != nil || len(key) > maxSkeletonLen {
 		return groups, 0
 	}
-	known, ok := s.shared.groups[string(s.shared.buf)]
+	known, ok := s.shared.groups[string(key)]
 	if !ok {
 		s.shared.groups = roomFor(s.shared.groups)
 		s.shared.numbered++
 		known = sharedGroups{groups, s.shared.numbered}
-		s.shared.groups[string(s.shared.buf)] = known
+		s.shared.groups[string(key)] = known
 	}
 	return known.groups, known.number
 }
@@ -336,19 +326,8 @@ type shared struct {
 	jobs    map[string]*jobspec.Job
 	groups  map[string]sharedGroups
 	strings map[string]string
-	buf     []byte
 	spec    jobspec.Job // being packed
 	env     []byte      // of it
-	of      []jobspec.Group
 
 	numbered uint64 // the last number given to groups
-}
-
-// worthIt reports whether what is in buf should be remembered, and keeps buf from staying large.
-func (s *shared) worthIt() bool {
-	if len(s.buf) <= maxSkeletonLen {
-		return true
-	}
-	s.buf = nil
-	return false
 }

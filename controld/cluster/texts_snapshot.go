@@ -12,17 +12,17 @@ type storedText struct {
 	Text   string `json:"text"`
 }
 
-// records yields a job as a snapshot has it and, if they are kept apart, before it those of its scripts that have not been written yet. A
-// member comes without the specification that it shares with its record.
-func (j *Job) records(apart bool, written map[*text]bool, yield func(record) bool) bool {
+// snapshotLines yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
+// child comes without the specification that it shares with its parent job.
+func (j *Job) snapshotLines(written map[*text]bool, yield func(snapshotLine) bool) bool {
 	stored := storedJob(*j)
-	r := record{Job: &stored}
+	r := snapshotLine{Job: &stored}
 	if j.Parent != 0 {
 		stored.Spec = nil
 		return yield(r)
 	}
-	stored.Spec = j.specWith(!apart)
-	if apart && j.texts != nil {
+	stored.Spec = j.specWith(false)
+	if j.texts != nil {
 		for _, t := range j.texts.scripts {
 			if t == nil {
 				r.Scripts = append(r.Scripts, "")
@@ -30,7 +30,7 @@ func (j *Job) records(apart bool, written map[*text]bool, yield func(record) boo
 			}
 			digest := hex.EncodeToString(t.digest[:])
 			r.Scripts = append(r.Scripts, digest)
-			if !written[t] && !yield(record{Text: &storedText{digest, t.text}}) {
+			if !written[t] && !yield(snapshotLine{Text: &storedText{digest, t.text}}) {
 				return false
 			}
 			written[t] = true
@@ -80,7 +80,7 @@ func (s *State) loadStored(j *Job, scripts []string) error {
 
 // checkTexts compares the index of scripts with the jobs that have them.
 func (s *State) checkTexts(note func(error)) {
-	if s.forked {
+	if s.sharesArrays {
 		return // it knows of its own only
 	}
 	refs := map[*text]int{}

@@ -13,81 +13,76 @@ import (
 
 // TestFullSpec submits jobs with all kinds of long parts: what comes back is what went in, also by way of JSON and of snapshots.
 func TestFullSpec(t *testing.T) {
-	for _, version := range []int{1, 2} {
-		w := newWorld(t)
-		cfg := DefaultConfig()
-		cfg.Version = version
-		w.must(SetConfig{Config: cfg})
-		long := strings.Repeat("long ", 100)
-		var want []*jobspec.Job
-		for i, edit := range []func(*jobspec.Job, *jobspec.Task){
-			func(*jobspec.Job, *jobspec.Task) {},
-			func(_ *jobspec.Job, t *jobspec.Task) { t.Script = "#!/bin/sh\n" },
-			func(_ *jobspec.Job, t *jobspec.Task) { t.Script = "#!/bin/sh\n" },
-			func(_ *jobspec.Job, t *jobspec.Task) {
-				t.Env = map[string]string{"A": "1", "": "", "LONG": long, "Ä": "\x00"}
-			},
-			func(j *jobspec.Job, _ *jobspec.Task) {
-				j.ExportEnv = map[string]string{"HOME": "/home/alice", "X": long}
-			},
-			func(j *jobspec.Job, t *jobspec.Task) {
-				t.Script = "one"
-				side := *t
-				side.Name, side.Script, side.Lifecycle = "side", "", &jobspec.Lifecycle{Hook: "poststart", Sidecar: true}
-				last := side
-				last.Name, last.Script, last.Env = "last", "two", map[string]string{"B": "2"}
-				j.Groups[0].Tasks = append(j.Groups[0].Tasks, side, last)
-				more := j.Groups[0]
-				more.Name = "more"
-				j.Groups = append(j.Groups, more)
-			},
-			func(j *jobspec.Job, t *jobspec.Task) {
-				t.Script, t.Env = long, map[string]string{"C": "3"}
-				j.Array = &jobspec.Array{Indices: "0-2"}
-			},
-		} {
-			spec := testSpec(1, 1)
-			spec.Name, spec.Groups[0].Name = fmt.Sprint("j", i), "main"
-			edit(spec, &spec.Groups[0].Tasks[0])
-			want = append(want, copied(t, spec))
-			if _, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}); err != nil {
-				t.Fatal(i, err)
+	w := newWorld(t)
+	long := strings.Repeat("long ", 100)
+	var want []*jobspec.Job
+	for i, edit := range []func(*jobspec.Job, *jobspec.Task){
+		func(*jobspec.Job, *jobspec.Task) {},
+		func(_ *jobspec.Job, t *jobspec.Task) { t.Script = "#!/bin/sh\n" },
+		func(_ *jobspec.Job, t *jobspec.Task) { t.Script = "#!/bin/sh\n" },
+		func(_ *jobspec.Job, t *jobspec.Task) {
+			t.Env = map[string]string{"A": "1", "": "", "LONG": long, "Ä": "\x00"}
+		},
+		func(j *jobspec.Job, _ *jobspec.Task) {
+			j.ExportEnv = map[string]string{"HOME": "/home/alice", "X": long}
+		},
+		func(j *jobspec.Job, t *jobspec.Task) {
+			t.Script = "one"
+			side := *t
+			side.Name, side.Script, side.Lifecycle = "side", "", &jobspec.Lifecycle{Hook: "poststart", Sidecar: true}
+			last := side
+			last.Name, last.Script, last.Env = "last", "two", map[string]string{"B": "2"}
+			j.Groups[0].Tasks = append(j.Groups[0].Tasks, side, last)
+			more := j.Groups[0]
+			more.Name = "more"
+			j.Groups = append(j.Groups, more)
+		},
+		func(j *jobspec.Job, t *jobspec.Task) {
+			t.Script, t.Env = long, map[string]string{"C": "3"}
+			j.Array = &jobspec.Array{Indices: "0-2"}
+		},
+	} {
+		spec := testSpec(1, 1)
+		spec.Name, spec.Groups[0].Name = fmt.Sprint("j", i), "main"
+		edit(spec, &spec.Groups[0].Tasks[0])
+		want = append(want, copied(t, spec))
+		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	w.node("n", 8)
+	last := w.s.v.LastJob() - 3
+	w.ok(w.plan(Action{Start: &StartJob{Job: last, Member: 2, Places: []Place{w.place("n", 1)}}}))
+	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := back.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*State{w.s, back, Fork(w.s.View())} {
+		k := 0
+		for j := range s.View().Jobs() {
+			spec := want[min(k, len(want)-1)]
+			if k++; j.Parent != 0 && j.Spec.Array == nil {
+				k--
+				spec = want[k-1]
+			}
+			data, err := json.Marshal(*j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var decoded Job
+			if err := json.Unmarshal(data, &decoded); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(j.FullSpec(), spec) || !reflect.DeepEqual(decoded.FullSpec(), spec) {
+				t.Errorf("job %d:\n%+v\n%s\nwant\n%+v", j.ID, j.FullSpec(), data, spec)
 			}
 		}
-		w.node("n", 8)
-		last := w.s.v.LastJob() - 3
-		w.ok(w.plan(Action{Start: &StartJob{Job: last, Member: 2, Places: []Place{w.place("n", 1)}}}))
-		back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := back.Check(); err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range []*State{w.s, back, Fork(w.s.View())} {
-			k := 0
-			for j := range s.View().Jobs() {
-				spec := want[min(k, len(want)-1)]
-				if k++; j.Parent != 0 && j.Spec.Array == nil {
-					k--
-					spec = want[k-1]
-				}
-				data, err := json.Marshal(*j)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var decoded Job
-				if err := json.Unmarshal(data, &decoded); err != nil {
-					t.Fatal(err)
-				}
-				if !reflect.DeepEqual(j.FullSpec(), spec) || !reflect.DeepEqual(decoded.FullSpec(), spec) {
-					t.Errorf("version %d, job %d:\n%+v\n%s\nwant\n%+v", version, j.ID, j.FullSpec(), data, spec)
-				}
-			}
-		}
-		if n := strings.Count(string(w.snapshot()), `#!/bin/sh\n`); (n == 1) != (version == 2) {
-			t.Errorf("version %d: a script that two jobs have is in the snapshot %d times", version, n)
-		}
+	}
+	if n := strings.Count(string(w.snapshot()), `#!/bin/sh\n`); n != 1 {
+		t.Errorf("a script that two jobs have is in the snapshot %d times", n)
 	}
 }
 
@@ -128,9 +123,6 @@ func TestScriptsAreForgotten(t *testing.T) {
 // TestDamagedScripts refuses snapshots whose scripts do not belong together.
 func TestDamagedScripts(t *testing.T) {
 	w := newWorld(t)
-	cfg := DefaultConfig()
-	cfg.Version = 2
-	w.must(SetConfig{Config: cfg})
 	w.submit(1, 1, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "echo" })
 	sound := string(w.snapshot())
 	at := strings.Index(sound, `"scripts":["`) + len(`"scripts":["`)

@@ -25,7 +25,7 @@ func (j *Job) Leaf() Leaf { return Leaf{j.Account, j.Owner.User} }
 type Usage struct {
 	Leaf
 	Since Instant   `json:"since,omitempty"` // when it became active; 0: it is not
-	Hours []HourUse `json:"hours"`           // ascending
+	Hours []HourUse `json:"hours,omitempty"` // ascending
 
 	active int    // jobs that run or could; derived
 	epoch  uint64 // at which it was last replaced
@@ -52,9 +52,9 @@ const (
 // Usages yields what each leaf has used, in no particular order.
 func (v *View) Usages() iter.Seq[*Usage] { return v.usage.values() }
 
-// charge notes that an amount was held since an instant by a leaf. Clusters of version 1 keep no usage: their snapshots have no place for it.
+// charge notes that an amount was held since an instant by a leaf.
 func (s *State) charge(of Leaf, held Vector, since Instant) {
-	if s.v.config.Version < 2 || held == (Vector{}) || since >= s.v.at {
+	if held == (Vector{}) || since >= s.v.at {
 		return
 	}
 	s.enter(of, since, func(h *HourUse, ms int64) {
@@ -95,8 +95,8 @@ func (s *State) ownUsage(at int64, of Leaf) *Usage {
 	return next
 }
 
-// attend keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
-func (s *State) attend(old, next *Job) {
+// updateActive keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
+func (s *State) updateActive(old, next *Job) {
 	was, is := old != nil && old.active(), next.active()
 	if was == is {
 		return
@@ -105,14 +105,14 @@ func (s *State) attend(old, next *Job) {
 	if was {
 		by = -1
 	}
-	s.attendLeaf(next.Leaf(), by)
-	s.attendLeaf(Leaf{Account: next.Account}, by)
+	s.updateActiveLeaf(next.Leaf(), by)
+	s.updateActiveLeaf(Leaf{Account: next.Account}, by)
 }
 
 // active reports whether a job runs, or could if there were room.
-func (j *Job) active() bool { return j.Live() != nil || j.waits() && !aside(j) }
+func (j *Job) active() bool { return j.Live() != nil || j.waits() && !isSetAside(j) }
 
-func (s *State) attendLeaf(of Leaf, by int) {
+func (s *State) updateActiveLeaf(of Leaf, by int) {
 	at, ok := s.usageSlot(of)
 	if !ok {
 		return
@@ -126,7 +126,7 @@ func (s *State) attendLeaf(of Leaf, by int) {
 	switch {
 	case next.active == 0:
 		next.Since = 0
-	case next.Since == 0 && by > 0 && s.v.config.Version >= 2 && !s.loading:
+	case next.Since == 0 && by > 0 && !s.loading:
 		next.Since = s.v.at
 	}
 }
@@ -221,9 +221,6 @@ func (s *State) checkUsage(note func(error)) {
 // sortedUsage returns what a snapshot has of usage, by account and user: slots, and leaves of which nothing is known, depend on what this
 // replica has seen.
 func (v *View) sortedUsage() []*Usage {
-	if v.config.Version < 2 {
-		return nil
-	}
 	var list []*Usage
 	oldest := int64(v.at)/hourMS - usedHours
 	for u := range v.usage.values() {

@@ -11,7 +11,6 @@ import (
 func charged(t *testing.T, spans [][2]Instant) *State {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	s := New(cfg)
 	for _, span := range spans {
 		s.v.at = max(s.v.at, span[1])
@@ -129,14 +128,13 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 // TestActiveTime: an account is active while a job of any of its users is; a user while one of his own is.
 func TestActiveTime(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	s := New(cfg)
 	job := func(id JobID, user string, state JobState) *Job {
 		return &Job{ID: id, Account: "team", Owner: Identity{User: user}, State: state}
 	}
 	step := func(at Instant, old, next *Job) {
 		s.v.at = at
-		s.attend(old, next)
+		s.updateActive(old, next)
 	}
 	step(1000, nil, job(1, "ann", Pending))
 	step(2000, nil, job(2, "bob", Pending))
@@ -150,14 +148,5 @@ func TestActiveTime(t *testing.T) {
 		if got := d.Active(u); got != want {
 			t.Errorf("%q was active for %d s, want %d: %+v", user, got, want, u)
 		}
-	}
-}
-
-func TestVersion1KeepsNoUsage(t *testing.T) {
-	s := New(DefaultConfig())
-	s.v.at = hourMS
-	s.charge(Leaf{"team", "ann"}, Vector{Cores: 1}, 0)
-	if !s.v.usage.empty() {
-		t.Error("its snapshot would have a line that the first release cannot read")
 	}
 }

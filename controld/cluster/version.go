@@ -1,6 +1,13 @@
 package cluster
 
-// LatestVersion is the greatest cluster version that this program knows: 1 has the kinds of the first release, 2 those with arrays, several
-// groups and dependencies, 3 those with elastic groups. A leader uses the kinds of Config.Version, and raises that when every controller knows
-// the next.
-const LatestVersion = 3
+// LatestVersion is the greatest cluster version that this program knows. A leader raises Config.Version to it once every
+// controller knows it, and proposes nothing of a version above Config.Version.
+//
+// From the first release on a kind of command keeps its meaning for ever. A second version is added like this: the new
+// meaning becomes a further kind in the table of commands, LatestVersion becomes 2, and code that proposes the new kind
+// asks for Config.Version >= 2 and proposes the old one otherwise.
+const LatestVersion = 1
+
+// DataFormat names the formats of the log and of snapshots. Until the first release they change in place, and each change
+// raises the number behind "dev": a data directory of another format is refused. From the first release on it stays "1".
+const DataFormat = "1-dev.1"

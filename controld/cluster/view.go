@@ -24,7 +24,7 @@ type View struct {
 
 	leasedUntil Instant // leases from before they were shortened may last until here, the margin included
 
-	learned *Learned // from what has happened; nil: nothing yet
+	statistics *Learned // from what has happened; nil: nothing yet
 
 	jobs         table[*Job]
 	nodes        []*Node // by name
@@ -40,15 +40,15 @@ type View struct {
 
 	elasticFirst int // see ElasticFirst
 
-	sites    map[string]*site // what waiting jobs say of nodes, by Where and Prefer
-	holdings table[*holding]  // by position of the node
-	runs     table[*Run]      // attempts in progress
-	models   []string         // see Models
+	nodeSets map[string]*nodeSet // what waiting jobs say of nodes, by Where and Prefer
+	holdings table[*holding]     // by position of the node
+	runs     table[*Run]         // attempts in progress
+	models   []string            // see Models
 	grid     *Grid
 	events   []Event
 
-	standings table[*Standing] // of leaves
-	inventory *Inventory
+	usageCounters table[*Standing] // of leaves
+	inventory     *Inventory
 
 	needing   table[*Job] // unfinished ones with dependencies
 	dated     table[*Job] // waiting ones with a deadline

@@ -34,6 +34,9 @@ func (w *world) apply(c Command) (any, error) {
 	w.log = append(w.log, e)
 	w.audit()
 	got, err := w.s.Apply(w.index, e)
+	if bad := unlisted(c.Kind(), got, err); bad != nil {
+		w.t.Errorf("%s: the table of commands has no refusal like: %v", c.Kind(), bad)
+	}
 	if bad := w.s.Check(); bad != nil {
 		w.t.Fatalf("after entry %d, %s: %v", w.index, c.Kind(), bad)
 	}
@@ -195,9 +198,18 @@ func (w *world) refused(err, want error) {
 	}
 }
 
+// targets are whole jobs by id.
+func targets(ids ...JobID) []Target {
+	list := make([]Target, len(ids))
+	for i, id := range ids {
+		list[i].ID = id
+	}
+	return list
+}
+
 func (w *world) control(verb Verb, by uint32, admin bool, ids ...JobID) error {
 	w.t.Helper()
-	res := w.must(ControlJobs{Verb: verb, IDs: ids, By: by, Admin: admin, Reason: "told so"}).([]ControlResult)
+	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin, Reason: "told so"}).([]ControlResult)
 	return res[0].Err
 }
 

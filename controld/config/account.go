@@ -5,7 +5,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Account is an account of the tree, with what is said of it and of users in it.
+// Account is an account of the tree with its settings, and those of users in it.
 type Account struct {
 	Name     string `hcl:"name,label"`
 	Parent   string `hcl:"parent,optional"`
@@ -15,7 +15,7 @@ type Account struct {
 	Users    []User `hcl:"user,block"`
 }
 
-// User is what is said of a user in an account.
+// User is the settings of a user in an account.
 type User struct {
 	Name     string `hcl:"name,label"`
 	Weight   *int   `hcl:"weight,optional"`
@@ -23,7 +23,7 @@ type User struct {
 	Limit    *Quota `hcl:"limit,block"`
 }
 
-// Quota is amounts of some resources. What is not written is not said.
+// Quota is amounts of some resources; one that is not written is not limited.
 type Quota struct {
 	GPUs   *int           `hcl:"gpus,optional"`
 	Cores  *int           `hcl:"cores,optional"`
@@ -49,7 +49,7 @@ func (m *Memory) Kind() string { return m.bytes.Kind() }
 // Example writes a number as it should have been, for messages.
 func (m *Memory) Example(number string) string { return m.bytes.Example(number) }
 
-// quota is what is replicated, nil if nothing is said.
+// quota is the replicated form, nil if nothing is written.
 func (q *Quota) quota() *cluster.Quota {
 	if q == nil {
 		return nil
@@ -87,7 +87,7 @@ func terms(weight *int, deserved, limit *Quota) cluster.Terms {
 	return t
 }
 
-// accounts are what is replicated, nil for none.
+// accounts is the replicated form, nil for none.
 func (f *File) accounts() map[string]cluster.Account {
 	if len(f.Accounts) == 0 {
 		return nil

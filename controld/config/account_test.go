@@ -42,18 +42,21 @@ func TestReadsAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := f.Replicated()
-	if p := cfg.Policy; p.Name != "fairshare" || p.MinRuntimeMS != 300_000 || p.HalfLifeMS != 86_400_000 || p.UsageInfluence != 500 {
+	if p := cfg.Policy; p.Name != "fairshare" || p.MinRuntimeMS != 300_000 || p.HalfLifeMS != 86_400_000 ||
+		p.UsageInfluence != 500 {
 		t.Errorf("policy is %+v", p)
 	}
 	if *cfg.Capacity.GPUs != 64_000 || cfg.Capacity.Cores != nil {
 		t.Errorf("capacity is %+v", cfg.Capacity)
 	}
 	d := cfg.Accounts["research"].Deserved
-	if cfg.Accounts["research"].Weight != 2 || *d.GPUs != 40_000 || *d.Cores != 512 || *d.Memory != 2048*jobspec.GiB || d.Models["H100"] != 8000 {
+	if cfg.Accounts["research"].Weight != 2 || *d.GPUs != 40_000 || *d.Cores != 512 || *d.Memory != 2048*jobspec.GiB ||
+		d.Models["H100"] != 8000 {
 		t.Errorf("research is %+v", cfg.Accounts["research"])
 	}
 	v := cfg.Accounts["vision"]
-	if v.Parent != "research" || v.Deserved != nil || *v.Limit.GPUs != 24_000 || v.Limit.Memory != nil || *v.Users["ann"].Deserved.GPUs != 4000 {
+	if v.Parent != "research" || v.Deserved != nil || *v.Limit.GPUs != 24_000 || v.Limit.Memory != nil ||
+		*v.Users["ann"].Deserved.GPUs != 4000 {
 		t.Errorf("vision is %+v", v)
 	}
 }

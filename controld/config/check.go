@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// check reports what is wrong with the values of a file, beyond what each attribute can say by itself, and where it was written.
+// check reports wrong values of a file with their places: those that no attribute can find by
+// itself.
 func (f *File) check(bad func(path, text, hint string)) {
 	seen := map[string]bool{}
 	once := func(path, what string) {
@@ -46,7 +47,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 }
 
-// check reports what no queue can be.
+// check reports settings that no queue can have.
 func (q Queue) check(bad func(field, text, hint string)) {
 	switch jobspec.Class(q.DefaultClass) {
 	case "", jobspec.BE, jobspec.TE:
@@ -60,19 +61,22 @@ func (q Queue) check(bad func(field, text, hint string)) {
 		bad("name", "a queue has a name", "")
 	}
 	if most := q.MaxTime; most > 0 && q.DefaultTime > most {
-		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused", q.DefaultTime, most), "")
+		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused",
+			q.DefaultTime, most), "")
 	}
 }
 
-// leastSpan is the shortest lease, margin and silence that daemons can keep up with: they speak with each other every half of it.
+// leastSpan is the shortest lease, margin and silence that daemons can keep up with: they speak
+// with each other every half of it.
 const leastSpan = time.Second
 
-// check reports leases that would end while all is well, and stop every job of the cluster.
+// check reports leases that would end in normal operation, and stop every job of the cluster.
 func (l *Lease) check(bad func(path, text, hint string)) {
 	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
 	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
-		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it would stop jobs while all is well", lease, down),
+		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it "+
+			"would stop jobs while all is well", lease, down),
 			"a longer duration, or a shorter node_down")
 	}
 	for _, span := range []struct {

@@ -1,5 +1,5 @@
-// Package config reads cluster.hcl: the settings of one controller, under the names of its flags, and the policy of the whole cluster,
-// which the leader replicates.
+// Package config reads cluster.hcl: the settings of one controller, under the names of its flags,
+// and the policy of the whole cluster, which the leader replicates.
 package config
 
 import (
@@ -11,9 +11,10 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// File is what a configuration file says. An attribute that it does not have is nil.
+// File is a configuration file. An attribute that it does not have is nil.
 type File struct {
 	Name            *string  `hcl:"name,optional"`
 	DataDir         *string  `hcl:"data_dir,optional"`
@@ -43,7 +44,8 @@ type Cluster struct {
 	Name string `hcl:"name"`
 }
 
-// Queue is a set of defaults and limits. What is not written is as in the queue "default" of a new cluster.
+// Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
+// of a new cluster.
 type Queue struct {
 	Name         string          `hcl:"name,label"`
 	DefaultClass string          `hcl:"default_class,optional"`
@@ -75,8 +77,8 @@ func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
 	read, diags := hclfile.Load(name, src, hclfile.SchemaOf(f), f, hclfile.Options{})
 	if len(diags) == 0 {
-		var more hclfile.Diagnostics
-		f.check(func(path, text, hint string) { more = append(more, read.At(path, hclfile.CodeValue, text, hint)) })
+		var more diagnostic.Diagnostics
+		f.check(func(path, text, hint string) { more = append(more, read.At(path, diagnostic.CodeValue, text, hint)) })
 		diags = diags.Merge(more)
 	}
 	if len(diags) > 0 {
@@ -92,10 +94,12 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// Replicated returns the cluster's configuration that the file describes, or nil if it says nothing of it and the log's stays. Where the
-// file names no policy its name is empty, and the cluster is to keep the one that it has.
+// Replicated returns the cluster's configuration that the file describes, or nil if it says nothing
+// of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
+// the policy that it has.
 func (f *File) Replicated() *cluster.Config {
-	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 && f.Capacity == nil {
+	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
+		f.Capacity == nil {
 		return nil
 	}
 	cfg := cluster.DefaultConfig()
@@ -126,7 +130,8 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// over puts q over the defaults. Those that would go beyond max_time are cut to it, or jobs that do not say their time would all be refused.
+// over puts q over the defaults. Defaults beyond max_time are cut to it: otherwise jobs without a
+// time limit would all be refused.
 func (q Queue) over(base cluster.Queue) cluster.Queue {
 	set(&base.DefaultClass, jobspec.Class(q.DefaultClass))
 	set(&base.DefaultTime, q.DefaultTime)

@@ -52,7 +52,8 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil || f.Operators[0] != "alice" {
+	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil ||
+		f.Operators[0] != "alice" {
 		t.Errorf("settings are %+v", f)
 	}
 	cfg := f.Replicated()
@@ -74,7 +75,8 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 			t.Errorf("queue %s is %+v, want %+v", name, cfg.Queues[name], want.Queues[name])
 		}
 	}
-	if cfg.Policy.ReserveAfterMS != 300_000 || cfg.Policy.MaxBypass != 10 || cfg.Policy.MaxRequeues != def.Policy.MaxRequeues {
+	if cfg.Policy.ReserveAfterMS != 300_000 || cfg.Policy.MaxBypass != 10 ||
+		cfg.Policy.MaxRequeues != def.Policy.MaxRequeues {
 		t.Errorf("policy is %+v", cfg.Policy)
 	}
 	if cfg.LeaseMS != 120_000 || cfg.MarginMS != def.MarginMS || cfg.NodeDownMS != 20_000 {
@@ -82,7 +84,8 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	}
 }
 
-// TestDefaultsKeepWithinMaxTime: a queue with nothing but a limit takes jobs that do not say their time.
+// TestDefaultsKeepWithinMaxTime: a queue with nothing but a limit takes jobs that do not say their
+// time.
 func TestDefaultsKeepWithinMaxTime(t *testing.T) {
 	f, err := Parse("c.hcl", []byte("queue \"gpu\" {\n max_time = \"1h\"\n}"))
 	if err != nil {

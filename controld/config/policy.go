@@ -10,8 +10,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// Policy is how jobs are ordered, displaced and retried: policy "rota" { p = 2 }. Without a name the cluster keeps the policy that it has,
-// and what is not written is as the policy has it.
+// Policy is how jobs are ordered, displaced and retried: policy "rota" { p = 2 }. Without a name
+// the cluster keeps the policy that it has. A parameter that is not written has the policy's
+// default.
 type Policy struct {
 	Name    string `hcl:"name,label,optional"`
 	written []written
@@ -27,10 +28,10 @@ type written struct {
 type parameter struct {
 	name, typ, doc string
 	set            func(p *cluster.Policy, text string) error
-	text           func(p *cluster.Policy) string // as it is written; "" for what is as the policy has it
+	text           func(p *cluster.Policy) string // as it is written; "" for the policy's default
 }
 
-// policyRow is a policy that a cluster can have, and what of it can be set besides what all have.
+// policyRow is a policy that a cluster can have, and its parameters besides the common ones.
 type policyRow struct {
 	name   string
 	params []parameter
@@ -60,44 +61,59 @@ var simulated = []string{"srtf"}
 
 // common are the parameters that do not depend on the policy.
 var common = []parameter{
-	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails), number(maxLaunchFails)},
-	{"max_requeues", "int", "exits that ask unasked for another attempt, after which a job is held", count(0, maxRequeues), number(maxRequeues)},
-	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses), number(maxNodeLosses)},
+	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails),
+		number(maxLaunchFails)},
+	{"max_requeues", "int", "exits that ask unasked for another attempt, after which a job is held",
+		count(0, maxRequeues), number(maxRequeues)},
+	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses),
+		number(maxNodeLosses)},
 }
 
-// reserving are the parameters of policies that keep room for a blocked head.
+// reserving are the parameters of policies that reserve capacity for a blocked queue head.
 var reserving = []parameter{
-	{"reserve_after", "duration", "how long a head waits before its room is kept", lasting(0, reserveAfter), always(reserveAfter)},
+	{"reserve_after", "duration", "how long the queue head waits before capacity is reserved for it",
+		lasting(0, reserveAfter),
+		always(reserveAfter)},
 	{"reserve_hold", "duration", "how long its room is kept", lasting(1, reserveHold), always(reserveHold)},
-	{"max_bypass", "int", "starts past a head before its room is kept in any case", count(0, maxBypass), number(maxBypass)},
+	{"max_bypass", "int", "starts past the queue head before capacity is reserved for it in any case", count(0, maxBypass),
+		number(maxBypass)},
 }
 
-// scoring are the parameters of who is displaced.
+// scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
-	{"s", "number", "how much a long grace weighs against size", graceWeight, func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
-	{"p", "int", "how often one job may be displaced (rota: within a day), or \"inf\"", maxPreempts, func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
+	{"s", "number", "how much a long grace weighs against size", graceWeight,
+		func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
+	{"p", "int", "how often one job may be preempted (rota: within a day), or \"inf\"", maxPreempts,
+		func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
 }
 
-// making are the parameters of how policy rota makes room.
+// making are the parameters of how policy rota preempts.
 var making = slices.Concat(scoring, []parameter{
 	minRuntime,
-	{"min_turn", "duration", "how long a job runs before one that has had less takes its turn, or \"never\"", minTurn, minTurnText},
-	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom, func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
-	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others", teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs, func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+	{"min_turn", "duration", "how long a job runs before one with less attained service replaces it, or \"never\"",
+		minTurn, minTurnText},
+	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom,
+		func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
+	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
+		teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs,
+		func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
 
-// sharing are the parameters of policies that go by what accounts and users deserve.
+// sharing are the parameters of policies that share by the quotas of accounts and users.
 var sharing = []parameter{
 	minRuntime,
 	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
-	{"usage_influence", "number", "how much usage counts in dividing what nobody deserves", influence, func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence,
+		func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []parameter{
-	{"fit", "string", "first, best, worst, random or frag", placement, func(p *cluster.Policy) string { return quoted(p.Placement) }},
-	{"seed", "int", "of what is drawn at random", seed, func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
+	{"fit", "string", "first, best, worst, random or frag", placement,
+		func(p *cluster.Policy) string { return quoted(p.Placement) }},
+	{"seed", "int", "of random choices", seed,
+		func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
 }
 
 var (
@@ -120,7 +136,8 @@ func minRunMS(p *cluster.Policy) *int64     { return &p.MinRunMS }
 func minTurnMS(p *cluster.Policy) *int64    { return &p.MinTurnMS }
 func halfLife(p *cluster.Policy) *int64     { return &p.HalfLifeMS }
 
-// Block implements [hclfile.Described]. What a policy does not have is refused by check, which knows its name.
+// Block implements [hclfile.Described]. A parameter that the policy does not have is refused by
+// check, which knows its name.
 func (*Policy) Block() *hclfile.Block {
 	b := &hclfile.Block{Tells: true, Attrs: []hclfile.Attr{hclfile.Text("name", "string", (*Policy).setName)}}
 	for _, p := range allParameters() {
@@ -139,12 +156,13 @@ func (p *Policy) setName(name string, _ hclfile.Source) error {
 	return nil
 }
 
-// write notes a parameter. It is carried out over what the policy has otherwise.
+// write keeps a parameter, to be set over the policy's default.
 func (p *Policy) write(param parameter, text string) error {
 	if err := param.set(&cluster.Policy{}, text); err != nil {
 		return err
 	}
-	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }}) // it has just been accepted
+	// it has just been accepted
+	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }})
 	return nil
 }
 
@@ -167,8 +185,8 @@ func Policies() []string {
 	return names
 }
 
-// Parameters lists what can be written in the block of a policy, nil if there is no such policy. Without a name it is what can be said of
-// the policy that a cluster has, whichever that is.
+// Parameters lists the parameters that the block of a policy may have, nil if there is no such
+// policy. Without a name it lists those of the policy that a cluster has, whichever that is.
 func Parameters(policy string) []string {
 	params := reserving
 	if policy != "" {
@@ -186,12 +204,13 @@ func Parameters(policy string) []string {
 	return names
 }
 
-// check reports a policy that there is not, and what the policy has no use for: nothing that is written goes unheeded.
+// check reports an unknown policy, and parameters that the policy does not have: none is ignored.
 func (p *Policy) check(bad func(path, text, hint string)) {
 	known := Parameters(p.Name)
 	switch {
 	case slices.Contains(simulated, p.Name):
-		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name), "there are "+strings.Join(Policies(), ", "))
+		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name),
+			"there are "+strings.Join(Policies(), ", "))
 		return
 	case known == nil:
 		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(Policies(), ", "))

@@ -40,7 +40,8 @@ var valid = map[string]struct {
 	"random_obeys_p":      {`true`, func(p *cluster.Policy) { p.PreemptCapped = true }},
 }
 
-// TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it, and nothing else, in what is replicated.
+// TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,
+// and nothing else, in what is replicated.
 func TestEveryParameterOfEveryPolicy(t *testing.T) {
 	base := cluster.DefaultConfig().Policy
 	set := map[string]bool{"Name": true}
@@ -93,7 +94,8 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 	}{
 		{"policy \"rota\" {\n  p = 0\n}", 2, "0 is not a whole number from 1"},
 		{"policy \"rota\" {\n  p = \"often\"\n}", 2, `nor "inf"`},
-		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, cooldown, elastic, fit, gain, grow_after, half_life, headroom, max_bypass"},
+		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, cooldown, elastic, fit, gain, grow_after, half_life, " +
+			"headroom, max_bypass"},
 		{"policy \"rota\" {\n  min_runtim = \"5m\"\n}", 2, `did you mean "min_runtime"?`},
 		{"policy \"rota\" {\n  min_turn = \"0s\"\n}", 2, `"0s" is nothing`},
 		{"policy \"rota\" {\n  min_runtime = 5\n}", 2, `5 has no unit; write "5s"`},
@@ -121,13 +123,15 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 		{"policy {\n  max_launch_failures = 0\n}", 2, "from 1"},
 	} {
 		_, err := Parse("c.hcl", []byte(test.src))
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), fmt.Sprintf("c.hcl:%d:", test.line)) {
+		if err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("c.hcl:%d:", test.line)) {
 			t.Errorf("%s:\ngot %v\nwant %q in line %d", test.src, err, test.want, test.line)
 		}
 	}
 }
 
-// TestAFileWithoutANameKeepsThePolicy reads a file that says something of the policy, but not which.
+// TestAFileWithoutANameKeepsThePolicy reads a file that says something of the policy, but not
+// which.
 func TestAFileWithoutANameKeepsThePolicy(t *testing.T) {
 	f, err := Parse("c.hcl", []byte("policy {\n  max_bypass = 7\n}\n"))
 	if err != nil {
@@ -143,7 +147,8 @@ func TestAFileWithoutANameKeepsThePolicy(t *testing.T) {
 
 // TestPoliciesInJSON reads both forms of the block.
 func TestPoliciesInJSON(t *testing.T) {
-	for _, src := range []string{`{"policy": {"rota": {"p": 2}}}`, `{"policy": {"name": "rota", "p": 2}}`, `{"policy": [{"rota": {"p": "2"}}]}`} {
+	for _, src := range []string{`{"policy": {"rota": {"p": 2}}}`, `{"policy": {"name": "rota", "p": 2}}`,
+		`{"policy": [{"rota": {"p": "2"}}]}`} {
 		f, err := Parse("c.json", []byte(src))
 		if err != nil {
 			t.Errorf("%s: %v", src, err)

@@ -9,15 +9,20 @@ import (
 
 // resting are the parameters of policies that give elastic jobs more workers.
 var resting = []parameter{
-	{"grow_after", "duration", "how long room is free before an elastic job grows into it; without it, what the job says", lasting(1, growAfter), span(growAfter)},
-	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its room; without it, what the job says", lasting(1, cooldown), span(cooldown)},
+	{"grow_after", "duration", "how long capacity is free before an elastic job grows into it; without it, what the job " +
+		"says", lasting(1, growAfter), span(growAfter)},
+	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its capacity; without it, what " +
+		"the " +
+		"job says", lasting(1, cooldown), span(cooldown)},
 }
 
 // rigid says whether policy rota gives elastic jobs more than their least workers.
-var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least workers: true, unless it says false", elastic, elasticText}
+var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least workers: true, unless it says false",
+	elastic, elasticText}
 
 // gain is when policy elastic takes workers back.
-var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay", leastGain, func(p *cluster.Policy) string { return orWord(p.GrowGainPM, "") }}
+var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay", leastGain,
+	func(p *cluster.Policy) string { return orWord(p.GrowGainPM, "") }}
 
 func growAfter(p *cluster.Policy) *int64 { return &p.GrowAfterMS }
 func cooldown(p *cluster.Policy) *int64  { return &p.CooldownMS }

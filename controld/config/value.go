@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Bounds of what can be meant.
+// Bounds of values.
 const (
 	maxCount    = 1_000_000_000
 	maxDuration = 100 * 365 * 24 * time.Hour
@@ -153,7 +153,8 @@ func randomObeysP(p *cluster.Policy, text string) (err error) {
 	return nil
 }
 
-// Text writes a policy as a file could have it: a block with everything that is not as the policy has it by itself.
+// Text writes a policy as a file could have it: a block with every parameter that differs from the
+// policy's default.
 func Text(p *cluster.Policy) string {
 	name := p.Name
 	if name == "" {
@@ -231,7 +232,8 @@ func orWord(n int64, word string) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// fraction writes thousandths that are left to the policy where they are 0, and are none where they are negative.
+// fraction writes thousandths that are left to the policy where they are 0, and are none where they
+// are negative.
 func fraction(thousandths int64) string {
 	if thousandths == 0 {
 		return ""

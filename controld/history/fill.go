@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Gap is a run of numbers, both ends included, whose records are missing.
+// Gap is a range of numbers, both ends included, whose records are missing.
 type Gap struct{ From, To int64 }
 
 // fillBatch is how many records Fill asks for at once: a few megabytes at most.
@@ -39,11 +39,12 @@ func (s *Store) Missing(ctx context.Context, upTo int64) ([]Gap, error) {
 	return gaps, rows.Err()
 }
 
-// Fetch returns a peer's records with from <= Seq <= to in order; it may return only the first of them.
+// Fetch returns a peer's records with from <= Seq <= to in order; it may return only the first of
+// them.
 type Fetch func(ctx context.Context, from, to int64) ([]*cluster.Job, error)
 
-// Fill fetches what s misses up to upTo, and makes it durable as it goes. It is an error when the peer does not have all of it; what
-// it had is kept.
+// Fill fetches what s misses up to upTo, and makes it durable as it goes. It is an error when the
+// peer does not have all of it; what it had is kept.
 func Fill(ctx context.Context, s *Store, fetch Fetch, upTo int64) error {
 	gaps, err := s.Missing(ctx, upTo)
 	if err != nil {
@@ -77,17 +78,18 @@ func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) error {
 	return nil
 }
 
-// checkRun makes sure that jobs are numbered from, from+1 and so on, to at most to, and returns the number after the last.
+// checkRun verifies that jobs are numbered from, from+1 and so on, to at most to, and returns the
+// number after the last.
 func checkRun(jobs []*cluster.Job, from, to int64) (int64, error) {
 	next := from
 	for _, j := range jobs {
 		if j == nil || j.Seq != next || j.Seq > to {
-			return 0, fmt.Errorf("peer does not have record %d", next)
+			return 0, fmt.Errorf("the other controller does not have record %d", next)
 		}
 		next++
 	}
 	if next == from {
-		return 0, fmt.Errorf("peer does not have record %d", from)
+		return 0, fmt.Errorf("the other controller does not have record %d", from)
 	}
 	return next, nil
 }

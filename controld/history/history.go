@@ -1,5 +1,6 @@
-// Package history keeps finished jobs on this machine: append-only, numbered by the state machine, in one SQLite file. It is the
-// only importer of the embedded database. What a controller missed it fetches from a peer with [Fill].
+// Package history keeps finished jobs on this machine: append-only, numbered by the state machine,
+// in one SQLite file. It is the only importer of the embedded database. A controller fetches what
+// it missed from a peer with [Fill].
 package history
 
 import (
@@ -30,7 +31,8 @@ var (
 // schemaVersion is the layout that this version writes and reads.
 const schemaVersion = 1
 
-// schema makes a new file. The columns beside body are what Query filters by; body is the whole job as JSON.
+// schema makes a new file. The columns beside body are what Query filters by; body is the whole job
+// as JSON.
 const schema = `
 CREATE TABLE IF NOT EXISTS job (
 	seq     INTEGER PRIMARY KEY,
@@ -58,7 +60,8 @@ type Store struct {
 	last atomic.Int64 // every record with 1 <= Seq <= last is on disk
 }
 
-// Open opens or makes the file at path. Errors wrap ErrNotWritable, ErrNewer or ErrCorrupt where one of them is the reason.
+// Open opens or makes the file at path. Errors wrap ErrNotWritable, ErrNewer or ErrCorrupt where
+// one of them is the reason.
 func Open(path string) (*Store, error) {
 	// Every connection of the pool needs its pragmas, so they go into the name.
 	name := "file:" + escapePath(path) + "?_txlock=immediate&_pragma=busy_timeout(10000)" +
@@ -132,7 +135,8 @@ func explain(err error) error {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Append makes finished jobs durable, all or none. A job whose Seq is there already is left as it is.
+// Append makes finished jobs durable, all or none. A job whose Seq is there already is left as it
+// is.
 func (s *Store) Append(ctx context.Context, jobs []*cluster.Job) error {
 	if len(jobs) == 0 {
 		return nil

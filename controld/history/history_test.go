@@ -21,7 +21,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "repeat a random test with this seed")
 
-// job makes the finished job with number seq. Users, accounts, states and names repeat with different periods.
+// job makes the finished job with number seq. Users, accounts, states and names repeat with
+// different periods.
 func job(seq int64) *cluster.Job {
 	states := []cluster.JobState{cluster.Completed, cluster.Failed, cluster.Cancelled}
 	at := cluster.UnixMS(1_000_000 + seq*1000)

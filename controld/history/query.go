@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// LimitMax is the most jobs that one call returns: the longest page of the API, and one that says that there are more.
+// LimitMax is the most jobs that one call returns: the longest page of the API, and one that says
+// that there are more.
 const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
@@ -107,7 +108,8 @@ func (s *Store) Query(ctx context.Context, f Filter) ([]*cluster.Job, error) {
 	return s.jobs(ctx, query, append(w.args, limited(f.Limit))...)
 }
 
-// Range returns the jobs with from <= Seq <= to in order, at most limit of them. Numbers that are missing here are left out.
+// Range returns the jobs with from <= Seq <= to in order, at most limit of them. Numbers that are
+// missing here are left out.
 func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*cluster.Job, error) {
 	return s.jobs(ctx, "SELECT body FROM job WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", from, to, limited(limit))
 }

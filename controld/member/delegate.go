@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// What follows is called by the library on its goroutines, some of it with the library's lock held: nothing here calls back.
+// What follows is called by the library on its goroutines, some of it with the library's lock held:
+// nothing here calls back.
 
 // NodeMeta implements memberlist.Delegate.
 func (l *List) NodeMeta(int) []byte { return l.meta }
@@ -38,7 +39,7 @@ func (l *List) NotifyLeave(n *memberlist.Node) { l.note(n, false, "member left o
 // NotifyUpdate implements memberlist.EventDelegate.
 func (l *List) NotifyUpdate(n *memberlist.Node) { l.note(n, true, "member changed") }
 
-// note keeps what is to be known about n and wakes who waits for a change.
+// note keeps what is to be known about n, and delivers on Changed.
 func (l *List) note(n *memberlist.Node, alive bool, what string) {
 	if n.Name == l.gossipName() {
 		return
@@ -56,7 +57,8 @@ func (l *List) note(n *memberlist.Node, alive bool, what string) {
 	}
 }
 
-// remember writes p down. When there are too many addresses, new ones are not kept: they are found again through the seeds.
+// remember writes p down. When there are too many addresses, new ones are not kept: they are found
+// again through the seeds.
 func (l *List) remember(name string, p Peer, alive bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +71,9 @@ func (l *List) remember(name string, p Peer, alive bool) {
 	}
 }
 
-// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of it; the one that started later gives
-// way, so that a newcomer with a wrong name cannot stop a machine at work.
+// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of
+// it; the one that started later gives way, so that a newcomer with a wrong name cannot stop a
+// machine at work.
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
 	l.log.Error("two machines have the same name and role; rename one", "member", existing.Name,
 		"addr", existing.Address(), "other", other.Address())
@@ -96,7 +99,7 @@ func (l *List) inConflict() bool {
 	return l.conflict
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: clusters with different names stay apart.
+// NotifyMerge implements memberlist.MergeDelegate: members without an identity are not joined.
 func (l *List) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
 		if err := l.NotifyAlive(n); err != nil {
@@ -112,9 +115,6 @@ func (l *List) NotifyAlive(n *memberlist.Node) error {
 	if err := json.Unmarshal(n.Meta, &m); err != nil {
 		return fmt.Errorf("member %q at %s: identity: %w", n.Name, n.Address(), err)
 	}
-	if ours := l.cfg.Meta.Cluster; ours != "" && m.Cluster != "" && m.Cluster != ours {
-		return fmt.Errorf("member %q at %s is of cluster %q, this one of %q: %w", n.Name, n.Address(), m.Cluster, ours, ErrCluster)
-	}
 	return nil
 }
 
@@ -124,8 +124,8 @@ func newBridge(to *slog.Logger) *log.Logger { return log.New(bridge{to}, "", 0) 
 // bridge is where the library writes.
 type bridge struct{ to *slog.Logger }
 
-// Write logs one line. What the library warns of, such as an unanswered probe, is everyday life in a cluster: only its errors
-// are an operator's business.
+// Write logs one line. What the library warns of, such as an unanswered probe, is everyday life in
+// a cluster: only its errors are an operator's business.
 func (b bridge) Write(line []byte) (int, error) {
 	text := bytes.TrimSpace(line)
 	write := b.to.Debug

@@ -1,5 +1,6 @@
-// Package member finds the machines of a cluster by gossip. It is the only importer of memberlist. What travels is identity, at most
-// 512 bytes a machine; inventory and liveness go through the daemons' own reports.
+// Package member finds the machines of a cluster by gossip. It is the only importer of memberlist.
+// What travels is identity, at most 512 bytes a machine; inventory and liveness go through the
+// daemons' own reports.
 package member
 
 import (
@@ -26,7 +27,6 @@ var (
 	ErrPortInUse   = errors.New("address is already in use")
 	ErrMetaTooLong = errors.New("identity does not fit")
 	ErrNameTaken   = errors.New("another machine with this name and role is in the cluster")
-	ErrCluster     = errors.New("belongs to another cluster")
 )
 
 // Role is what a member does.
@@ -43,10 +43,8 @@ type Meta struct {
 	Role    Role   `json:"r"`
 	HTTP    string `json:"h,omitempty"` // host:port of its HTTP listener
 	Raft    string `json:"f,omitempty"` // host:port of its Raft listener, for controllers
-	Cluster string `json:"c,omitempty"` // cluster name; members that name different ones do not merge
 	Version string `json:"v,omitempty"`
 	Started int64  `json:"s,omitempty"` // wall clock, ms; Open sets it
-	Links   bool   `json:"l,omitempty"` // it speaks with other controllers over guarded links only
 }
 
 // Peer is another member as gossip knows it.
@@ -82,6 +80,22 @@ const forgetAfter = 24 * time.Hour
 // addressesMax bounds the addresses remembered.
 const addressesMax = 10000
 
+// ValidName reports whether s can name a machine. A name may stand in a path, a metric and a
+// cgroup.
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // List is one member's view of the cluster. Its methods may be called from any goroutine.
 type List struct {
 	cfg  Config
@@ -92,14 +106,15 @@ type List struct {
 
 	changed chan struct{} // has one element after a change
 
-	mu       sync.Mutex
-	alive    map[string]Peer      // by the library's name for them, without this member; its own records are not safe to read
+	mu sync.Mutex
+	// by the library's name for them, without this member; its own records are not safe to read
+	alive    map[string]Peer
 	seen     map[string]time.Time // gossip addresses of members that were alive once, and when last
 	conflict bool
 }
 
-// Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on trying. Errors wrap ErrPortInUse or
-// ErrMetaTooLong where one of them is the reason.
+// Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on
+// trying. Errors wrap ErrPortInUse or ErrMetaTooLong where one of them is the reason.
 func Open(cfg Config) (*List, error) {
 	cfg.Meta.Started = time.Now().UnixMilli()
 	meta, err := encodeMeta(cfg)
@@ -138,7 +153,8 @@ func encodeMeta(cfg Config) ([]byte, error) {
 		return nil, err
 	}
 	if len(meta) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta), memberlist.MetaMaxSize)
+		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta),
+			memberlist.MetaMaxSize)
 	}
 	return meta, nil
 }
@@ -186,7 +202,8 @@ func splitAddr(addr string) (string, int, error) {
 	return a.IP.String(), a.Port, nil
 }
 
-// listen opens TCP and UDP on one port. A port that the system chose for one may be taken for the other, so it tries again.
+// listen opens TCP and UDP on one port. A port that the system chose for one may be taken for the
+// other, so it tries again.
 func listen(host string, port int, c *memberlist.Config) (*memberlist.NetTransport, error) {
 	var err error
 	for range 10 {
@@ -215,7 +232,8 @@ func listenError(addr string, err error) error {
 		}
 	}
 	if errors.Is(cause, syscall.EADDRINUSE) {
-		return fmt.Errorf("gossip cannot listen on %s: %w (another daemon may be running; stop it or choose another --gossip)", addr, ErrPortInUse)
+		return fmt.Errorf("gossip cannot listen on %s: %w (another daemon may be running; stop it or choose another "+
+			"--gossip)", addr, ErrPortInUse)
 	}
 	if cause != nil {
 		err = cause
@@ -226,7 +244,8 @@ func listenError(addr string, err error) error {
 // Addr returns the address that others reach this member at.
 func (l *List) Addr() string { return l.addr }
 
-// gossipName is the name under which the library knows this member: a machine may be a member in both roles.
+// gossipName is the name under which the library knows this member: a machine may be a member in
+// both roles.
 func (l *List) gossipName() string { return string(l.cfg.Meta.Role) + "/" + l.cfg.Name }
 
 // Peers returns the other members that are alive, by role and name.
@@ -253,8 +272,9 @@ func decodePeer(n *memberlist.Node) (Peer, error) {
 // Changed delivers after members have come, gone or changed; several changes may share a delivery.
 func (l *List) Changed() <-chan struct{} { return l.changed }
 
-// Run joins the cluster, and joins again every known address and seed from time to time, because gossip does not find back
-// together after a long partition. It returns when ctx ends, or with ErrNameTaken when another machine uses this name.
+// Run joins the cluster, and joins again every known address and seed from time to time, because
+// gossip does not find back together after a long partition. It returns when ctx ends, or with
+// ErrNameTaken when another machine uses this name.
 func (l *List) Run(ctx context.Context) error {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
@@ -266,14 +286,15 @@ func (l *List) Run(ctx context.Context) error {
 		case <-wait.C:
 		}
 		if l.inConflict() {
-			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name, l.Addr(), ErrNameTaken)
+			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name,
+				l.Addr(), ErrNameTaken)
 		}
 		joined = l.rejoin(joined)
 		wait.Reset(l.nextTry(joined))
 	}
 }
 
-// firstTries is how soon a member that knows nobody tries again.
+// firstTries is how soon a member that knows no other tries again.
 const firstTries = time.Second
 
 // nextTry is how long to wait.
@@ -284,13 +305,13 @@ func (l *List) nextTry(joined bool) time.Duration {
 	return l.cfg.Rejoin
 }
 
-// rejoin reaches out to every address that is not known to be alive, and reports whether this member knows anybody now or needs
-// to know nobody.
+// rejoin reaches out to every address that is not known to be alive, and reports whether this
+// member knows another now, or has no address to try.
 func (l *List) rejoin(joined bool) bool {
 	targets := l.targets(time.Now())
 	if len(targets) > 0 {
 		if n, err := l.list.Join(targets); err != nil && n == 0 && len(l.Peers()) == 0 {
-			l.log.Warn("nobody of the cluster can be reached yet; trying again", "join", targets, "error", err)
+			l.log.Warn("no machine of the cluster can be reached yet; trying again", "join", targets, "error", err)
 		}
 	}
 	known := len(l.Peers()) > 0

@@ -43,7 +43,8 @@ func (c *cuts) lose() {
 	c.lost = time.Now()
 }
 
-// quiet reports whether nobody has sent a packet over a cut link for a while: all have forgotten who is on the other side.
+// quiet reports whether no packet was sent over a cut link for a while: all have forgotten the
+// other side.
 func (c *cuts) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +93,8 @@ func (t *cutTransport) DialTimeout(addr string, d time.Duration) (net.Conn, erro
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// open starts a member and its Run, and stops both with the test. What Run returns arrives on the channel.
+// open starts a member and its Run, and stops both with the test. What Run returns arrives on the
+// channel.
 func open(t *testing.T, cfg Config) (*List, <-chan error) {
 	t.Helper()
 	cfg.Fast = true
@@ -145,7 +147,8 @@ func five(t *testing.T, c *cuts) []*List {
 	t.Helper()
 	var lists []*List
 	for i := range 5 {
-		cfg := Config{Name: fmt.Sprintf("m%d", i), Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Cluster: "test", Version: "v"}}
+		cfg := Config{Name: fmt.Sprintf("m%d", i),
+			Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Version: "v"}}
 		if i > 0 {
 			cfg.Join = []string{lists[0].Addr()}
 		}
@@ -161,7 +164,7 @@ func five(t *testing.T, c *cuts) []*List {
 	return lists
 }
 
-// full waits until everybody knows everybody.
+// full waits until all members know each other.
 func full(t *testing.T, lists []*List) {
 	t.Helper()
 	eventually(t, "full view", func() bool {
@@ -175,13 +178,14 @@ func TestFiveMembersFindEachOther(t *testing.T) {
 		t.Errorf("peers %v, want %v", got, want)
 	}
 	p := lists[2].Peers()[3]
-	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Cluster != "test" || p.Version != "v" || p.Addr != lists[4].Addr() {
+	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Version != "v" ||
+		p.Addr != lists[4].Addr() {
 		t.Errorf("m4 is known as %+v", p)
 	}
 	select {
 	case <-lists[2].Changed():
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("the change was not delivered")
 	}
 }
 
@@ -198,8 +202,8 @@ func TestDeathAndLeaveAreNoticed(t *testing.T) {
 	})
 }
 
-// TestLongPartitionHeals keeps two halves apart until each has given the other up for dead. The second half does not know the seed's
-// half by any other way than by what it remembers.
+// TestLongPartitionHeals keeps two halves apart until each has given the other up for dead. The
+// second half does not know the seed's half by any other way than by what it remembers.
 func TestLongPartitionHeals(t *testing.T) {
 	c := &cuts{cut: map[[2]string]bool{}}
 	lists := five(t, c)
@@ -245,7 +249,7 @@ func TestSameNameGivesWay(t *testing.T) {
 	case err := <-firstDone:
 		t.Errorf("the first twin ended with %v", err)
 	case <-time.After(patience):
-		t.Error("nobody noticed")
+		t.Error("it was not noticed")
 	}
 }
 
@@ -255,15 +259,14 @@ func TestSameNameInAnotherRole(t *testing.T) {
 	full(t, []*List{a, b})
 }
 
-func TestKeyAndClusterKeepStrangersOut(t *testing.T) {
+func TestTheKeyKeepsStrangersOut(t *testing.T) {
 	key := []byte("0123456789abcdef")
-	a, _ := open(t, Config{Name: "a", Key: key, Meta: Meta{Cluster: "one"}})
-	b, _ := open(t, Config{Name: "b", Key: key, Meta: Meta{Cluster: "one"}, Join: []string{a.Addr()}})
+	a, _ := open(t, Config{Name: "a", Key: key})
+	b, _ := open(t, Config{Name: "b", Key: key, Join: []string{a.Addr()}})
 	full(t, []*List{a, b})
 	for what, cfg := range map[string]Config{
-		"without key":   {Name: "c", Join: []string{a.Addr()}},
-		"other key":     {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
-		"other cluster": {Name: "c", Join: []string{a.Addr()}, Key: key, Meta: Meta{Cluster: "two"}},
+		"without key": {Name: "c", Join: []string{a.Addr()}},
+		"other key":   {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
 	} {
 		c, _ := open(t, cfg)
 		if _, err := c.list.Join([]string{a.Addr()}); err == nil {

@@ -17,7 +17,7 @@ import (
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	cfg := cluster.DefaultConfig()
-	cfg.Version, cfg.Policy.Name, cfg.Policy.HeadroomPM = cluster.LatestVersion, "rota", -1
+	cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
 	c.apply(b, cluster.SetConfig{Config: cfg})
 	c.best(b, 40_000)
 	for c.cycle(b) > 0 {

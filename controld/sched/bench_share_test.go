@@ -18,7 +18,7 @@ func (c *crowd) parts(b *testing.B, n int) {
 	for i := range n {
 		spec, _ := schedtest.NewWorld().MakeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch}}.Command())
+			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}
@@ -34,7 +34,7 @@ func BenchmarkSharedArrival(b *testing.B) {
 		b.Run(fmt.Sprint(kind), func(b *testing.B) {
 			c := newCrowd(b, 10_000)
 			cfg := cluster.DefaultConfig()
-			cfg.Version, cfg.Policy.Name, cfg.Policy.HeadroomPM = cluster.LatestVersion, "rota", -1
+			cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
 			c.apply(b, cluster.SetConfig{Config: cfg})
 			c.parts(b, 20_000)
 			c.best(b, 30_000)
@@ -53,8 +53,7 @@ func BenchmarkSharedArrival(b *testing.B) {
 				b.StopTimer()
 				c.now += 100
 				spec, _ := schedtest.NewWorld().MakeJob("quick", kind)
-				c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada,
-					Jobs: []*jobspec.Job{spec}}}.Command())
+				c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 				v := c.state.View()
 				b.StartTimer()
 				start := time.Now()
@@ -62,7 +61,7 @@ func BenchmarkSharedArrival(b *testing.B) {
 				decided = append(decided, time.Since(start))
 				b.StopTimer()
 				if len(plan.Actions) > 0 {
-					c.apply(b, plan.Command(cluster.LatestVersion))
+					c.apply(b, plan)
 				}
 				b.StartTimer()
 			}

@@ -178,7 +178,7 @@ func BenchmarkArray(b *testing.B) {
 					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1),
 						"order": order, "gpus": "1"})
 					begin := time.Now()
-					c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}}})
+					c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 					submit += time.Since(begin)
 					begin = time.Now()
 					plan, _ := sched.Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
@@ -193,8 +193,7 @@ func BenchmarkArray(b *testing.B) {
 					c.replaceOne(b, plan.Actions[0].Start)
 					next += time.Since(begin)
 					begin = time.Now()
-					c.apply(b, cluster.ControlJobs2{Verb: cluster.VerbCancel,
-						Targets: []cluster.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
+					c.apply(b, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
 					cancel += time.Since(begin)
 				}
 				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next,

@@ -24,7 +24,7 @@ type Cache struct {
 // Cycle is the function [Cycle] with this cache.
 func (d *Cache) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	t, _ := d.decide(v, now, p)
-	rotation := t.RotationChecked && (len(t.Actions) > 0 || v.Config().Version >= 2) // else the log has no place for it
+	rotation := t.RotationChecked
 	d.candidates.EndCycle()
 	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Turns: rotation}, t.NextWake()
 }

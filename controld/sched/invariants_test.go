@@ -435,7 +435,7 @@ func (l *life) told(plan cluster.CommitPlan) string {
 
 // carryOut applies a plan, which the state must accept as a whole.
 func (l *life) carryOut(plan cluster.CommitPlan) error {
-	result, err := l.Apply(plan.Command(cluster.LatestVersion))
+	result, err := l.Apply(plan)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestPromiseInVain(t *testing.T) {
 			}},
 			{Stop: &cluster.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.Ids["quick"]}},
 		}}
-		result, err := w.Apply(plan.Command(w.State.View().Config().Version))
+		result, err := w.Apply(plan)
 		if err != nil {
 			t.Fatal(err)
 		}

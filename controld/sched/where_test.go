@@ -43,7 +43,7 @@ func BenchmarkFillConstrained(b *testing.B) {
 			b.Fatal(err)
 		}
 		if batch = append(batch, spec); len(batch) == 1000 {
-			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch}})
+			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}

@@ -6,35 +6,37 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// feed brings the jobs of a simulation.
+// feed delivers the jobs of a simulation.
 type feed interface {
-	// next returns when the next job arrives; false if none will, or none before something else has happened.
+	// next returns when the next job arrives. It is false if no job will arrive, or none before
+	// something else has happened.
 	next(*engine) (cluster.Instant, bool)
 	// arrive submits the jobs that arrive now.
 	arrive(*engine) error
-	// count returns how many jobs there are in all, 0 if that is not known.
+	// count returns the number of all jobs, 0 if it is not known.
 	count() int
 }
 
-// list is a feed of jobs with submit times, in their order.
-type list struct {
+// arrivals is a feed of jobs with submit times, in their order.
+type arrivals struct {
 	jobs []*trace.Job
 	at   int
 }
 
-func (l *list) count() int { return len(l.jobs) }
+func (l *arrivals) count() int { return len(l.jobs) }
 
-func (l *list) next(e *engine) (cluster.Instant, bool) {
+func (l *arrivals) next(e *engine) (cluster.Instant, bool) {
 	if l.at == len(l.jobs) {
 		return 0, false
 	}
 	return e.instant(l.jobs[l.at].Submit), true
 }
 
-func (l *list) arrive(e *engine) error {
+func (l *arrivals) arrive(e *engine) error {
 	from := l.at
 	for l.at < len(l.jobs) && e.instant(l.jobs[l.at].Submit) <= e.now {
 		l.at++
@@ -42,44 +44,45 @@ func (l *list) arrive(e *engine) error {
 	return e.submit(l.jobs[from:l.at])
 }
 
-// loop is a feed that submits the next job whenever the demand of those that wait or run is below a load.
-type loop struct {
-	source   trace.Source
+// closedLoop is a feed that submits the next job whenever the demand of pending and running jobs is
+// below a load.
+type closedLoop struct {
+	source   synth.Source
 	fits     *fitting
 	load     int64 // thousandths
 	capacity cluster.Vector
 	demand   cluster.Vector // of the jobs that have arrived and not ended
-	trace    *trace.Trace   // of the jobs with the submit times that they got
-	seen     int            // finished jobs whose demand has been taken off
+	trace    *trace.Trace   // of the jobs with the submit times that were set
+	seen     int            // finished jobs whose demand has been subtracted
 	over     bool
 }
 
-func (l *loop) count() int { return 0 }
+func (l *closedLoop) count() int { return 0 }
 
-func (l *loop) next(e *engine) (cluster.Instant, bool) {
+func (l *closedLoop) next(e *engine) (cluster.Instant, bool) {
 	if len(e.runs) == 0 && !l.over {
 		return e.now, true
 	}
 	return 0, false
 }
 
-func (l *loop) arrive(e *engine) error {
+func (l *closedLoop) arrive(e *engine) error {
 	if e.tick(e.now) != e.now {
-		return nil // the paper's jobs come at ticks
+		return nil // the paper's jobs arrive at ticks
 	}
-	for _, v := range e.books.gone[l.seen:] {
+	for _, v := range e.totals.gone[l.seen:] {
 		l.demand = minus(l.demand, v)
 	}
-	l.seen = len(e.books.gone)
+	l.seen = len(e.totals.gone)
 	var jobs []*trace.Job
-	for !l.over && trace.Load(l.demand, l.capacity) < l.load {
+	for !l.over && synth.Load(l.demand, l.capacity) < l.load {
 		job, ok := l.source.Next()
 		if !ok {
 			l.over = true
 			break
 		}
 		job.Submit = e.ms(e.now)
-		if l.fits.why(&job) != "" { // it stays in the trace, so that who replays it is told
+		if l.fits.reasonAgainst(&job) != "" { // it stays in the trace, so that a replay reports it
 			l.trace.Jobs = append(l.trace.Jobs, job)
 			continue
 		}
@@ -90,7 +93,7 @@ func (l *loop) arrive(e *engine) error {
 	return e.submit(jobs)
 }
 
-// submit hands jobs to the state, those of one owner that follow each other in one command.
+// submit adds jobs to the state. Consecutive jobs of one owner share a command.
 func (e *engine) submit(jobs []*trace.Job) error {
 	for len(jobs) > 0 {
 		n := 1
@@ -107,22 +110,17 @@ func (e *engine) submit(jobs []*trace.Job) error {
 
 func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
-	first, plain := len(e.runs), true
+	first := len(e.runs)
 	for k, j := range jobs {
-		plain = plain && len(j.Models) == 0 && j.Servers == 0 && j.Request.GPUs%wholeGPU == 0 && !e.bends(j)
 		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
 		specs[k] = e.spec(&r)
-		e.books.arrived(e, &r)
+		e.totals.addArrival(e, &r)
 		e.runs = append(e.runs, r)
 		e.pending++
 	}
 	uid := uint32(1000 + e.runs[first].user)
 	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
-	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: specs}
-	if !plain {
-		c = cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}}.Command()
-	}
-	result, err := e.apply(c)
+	result, err := e.apply(cluster.SubmitJobs{Owner: owner, Jobs: specs})
 	if err != nil {
 		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
 	}
@@ -135,14 +133,15 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	return nil
 }
 
-// spec is a job as its user would have submitted it.
+// spec returns a job as its user would have submitted it.
 func (e *engine) spec(r *run) *jobspec.Job {
 	j := r.job
 	spec := &jobspec.Job{
-		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority, Groups: group("workers", j.Workers, j.PerNode, j.Request, j.Models),
+		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority, Groups: group("workers", j.Workers,
+			j.PerNode, j.Request, j.Models),
 	}
-	if e.bends(j) {
-		stretch(&spec.Groups[0], j)
+	if e.resizable(j) {
+		makeElastic(&spec.Groups[0], j)
 	}
 	if spec.Name == "" {
 		spec.Name = "job"
@@ -167,10 +166,10 @@ func (e *engine) spec(r *run) *jobspec.Job {
 	return spec
 }
 
-// defaultGrace is the state's, in ms.
+// defaultGrace is the grace period of the state if a job asks for none, in ms.
 const defaultGrace = 30_000
 
-// preemption is what a job says of being displaced. Jobs with the same grace share it.
+// preemption returns a job's settings for preemption. Jobs with the same grace period share them.
 func (e *engine) preemption(grace jobspec.Seconds) *jobspec.Preemption {
 	p := e.graces[grace]
 	if p == nil {
@@ -184,7 +183,7 @@ func (e *engine) preemption(grace jobspec.Seconds) *jobspec.Preemption {
 func group(name string, count, perNode int, v cluster.Vector, models []string) []jobspec.Group {
 	r := jobspec.Resources{Cores: int(v.Cores), Memory: v.Memory, GPUs: int((v.GPUs + wholeGPU - 1) / wholeGPU)}
 	if part := v.GPUs % wholeGPU; part > 0 {
-		r.GPU = &jobspec.GPU{Share: int(part)} // which no job file may ask for: nodes could not confine it
+		r.GPU = &jobspec.GPU{Share: int(part)} // no job file may ask for a part, because nodes could not confine it
 	}
 	var room struct { // one piece of memory
 		groups [1]jobspec.Group
@@ -213,14 +212,14 @@ func minus(a, b cluster.Vector) cluster.Vector {
 	return cluster.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
 }
 
-// fitting says which jobs no node of a cluster could ever run.
+// fitting says which jobs no node of a cluster can ever run.
 type fitting struct {
 	nodes  []cluster.Node
 	known  map[demand]string
 	models []string // of each node
 }
 
-// demand is what decides it.
+// demand is the part of a job that decides whether it fits.
 type demand struct {
 	worker, server   cluster.Vector
 	workers, servers int
@@ -238,8 +237,8 @@ func newFitting(nodes []cluster.Node) *fitting {
 	return f
 }
 
-// why returns why a job fits no set of nodes, "" if one could hold it.
-func (f *fitting) why(j *trace.Job) string {
+// reasonAgainst returns why no set of nodes can hold a job, "" if one can.
+func (f *fitting) reasonAgainst(j *trace.Job) string {
 	d := demand{j.Request, j.Server, j.Workers, j.Servers, j.PerNode, strings.Join(j.Models, "|")}
 	if why, known := f.known[d]; known {
 		return why
@@ -261,7 +260,7 @@ func (f *fitting) judge(j *trace.Job) string {
 			continue
 		}
 		matching++
-		if room += min(per, into(worker, &f.nodes[i])); room >= j.Workers {
+		if room += min(per, workersOn(worker, &f.nodes[i])); room >= j.Workers {
 			return f.judgeServers(j)
 		}
 	}
@@ -284,21 +283,23 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 	}
 	room, total := 0, cluster.Vector{}
 	for i := range f.nodes {
-		room += into(j.Server, &f.nodes[i])
+		room += workersOn(j.Server, &f.nodes[i])
 		total = plus(total, capacity(&f.nodes[i]))
 	}
 	if room < j.Servers {
-		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", trace.Counted(j.Servers, "server", "servers"), words(j.Server), room)
+		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", trace.Counted(j.Servers, "server", "servers"),
+			words(j.Server), room)
 	}
 	if need := j.Demand(j.Workers); need.Cores > total.Cores || need.Memory > total.Memory || need.GPUs > total.GPUs {
 		return fmt.Sprintf("%s of %s each and %s of %s: the nodes hold either, not both",
-			trace.Counted(j.Servers, "server", "servers"), words(j.Server), trace.Counted(j.Workers, "worker", "workers"), words(j.Request))
+			trace.Counted(j.Servers, "server", "servers"), words(j.Server), trace.Counted(j.Workers, "worker",
+				"workers"), words(j.Request))
 	}
 	return ""
 }
 
-// into returns how many workers an empty node holds.
-func into(v cluster.Vector, n *cluster.Node) int {
+// workersOn returns how many workers an empty node holds.
+func workersOn(v cluster.Vector, n *cluster.Node) int {
 	have := capacity(n)
 	fit := int64(trace.MaxWorkers)
 	for _, p := range [][2]int64{{v.Cores, have.Cores}, {int64(v.Memory), int64(have.Memory)}, {v.GPUs, have.GPUs}} {
@@ -306,7 +307,7 @@ func into(v cluster.Vector, n *cluster.Node) int {
 			fit = min(fit, p[1]/p[0])
 		}
 	}
-	if part := v.GPUs % wholeGPU; part > 0 { // it does not lie on two GPUs
+	if part := v.GPUs % wholeGPU; part > 0 { // a part lies on one GPU only
 		fit = min(fit, have.GPUs/wholeGPU*(wholeGPU/part))
 	}
 	return int(fit)

@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
-// BenchmarkRun is a set of the FitGpp paper's size, at its load on its cluster, under the policies whose speed is promised and those that cost
-// most.
+// BenchmarkRun runs a workload of the FitGpp paper's size, at its load on its cluster, under the
+// policies with a goal for speed and the slowest ones.
 func BenchmarkRun(b *testing.B) {
 	t := paperLoad(b, 1<<16)
 	for _, name := range []string{"fifo", "rota", "fairshare", "fitgpp"} {
@@ -24,10 +25,10 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// paperLoad makes the arrivals that keep the cluster of the paper at its load under policy fifo.
+// paperLoad draws the arrivals that keep the paper's cluster at its load under policy fifo.
 func paperLoad(b *testing.B, jobs int) *trace.Trace {
 	b.Helper()
-	source, err := trace.PaperModel().Source(1, jobs)
+	source, err := synth.PaperModel().Source(1, jobs)
 	if err != nil {
 		b.Fatal(err)
 	}

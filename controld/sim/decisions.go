@@ -6,14 +6,15 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Decision is one step that a simulation took for a job. Two builds decide alike if the lines of all their decisions are the same.
+// Decision is one step that a simulation took for a job. Two builds decide alike if the lines of
+// all their decisions are equal.
 type Decision struct {
 	At      int64 // ms of the trace's time
 	Step    Step
 	Job     int // 1 for the first job that arrived
 	Attempt int
 	Places  []cluster.Place // of all workers, in order
-	Cause   cluster.Cause   // of an end or a displacement
+	Cause   cluster.Cause   // of an end or a preemption
 }
 
 // Step is the kind of a [Decision].
@@ -21,23 +22,27 @@ type Step byte
 
 // Steps.
 const (
-	StepStart    Step = 'S' // an attempt begins at its places
-	StepEnd      Step = 'E' // an attempt leaves its places
-	StepResize   Step = 'R' // a job is asked to go on with other workers; the next start says which
-	StepDisplace Step = 'D' // a job is asked to stop
+	StepStart   Step = 'S' // an attempt begins at its places
+	StepEnd     Step = 'E' // an attempt leaves its places
+	StepResize  Step = 'R' // a job gets notice to continue with other workers; the next start says which
+	StepPreempt Step = 'D' // a job gets notice to stop
 )
 
-// causeNumbers are the causes as lines of decisions have them. A number is never given to another cause, so that lines of any two
-// builds can be compared whatever the causes are called.
+// causeNumbers are the causes in lines of decisions. A number is never given to another cause, so
+// that lines of any two builds can be compared whatever the causes are called.
 var causeNumbers = map[cluster.Cause]int{
-	"": 0, cluster.CauseCompleted: 1, cluster.CauseFailed: 2, cluster.CauseTimeout: 3, cluster.CauseOOM: 4, cluster.CauseCancelled: 5,
-	cluster.CauseTE: 6, cluster.CauseReclaim: 7, cluster.CauseOrder: 8, cluster.CauseShrink: 9, cluster.CauseGrow: 10, cluster.CauseDrain: 11,
-	cluster.CauseMigrate: 12, cluster.CauseNodeLost: 13, cluster.CauseLaunch: 14, cluster.CauseLease: 15, cluster.CauseRequeue: 16,
+	"": 0, cluster.CauseCompleted: 1, cluster.CauseFailed: 2, cluster.CauseTimeout: 3, cluster.CauseOOM: 4,
+	cluster.CauseCancelled: 5,
+	cluster.CauseTE:        6, cluster.CauseReclaim: 7, cluster.CauseOrder: 8, cluster.CauseShrink: 9,
+	cluster.CauseGrow:    10,
+	cluster.CauseDrain:   11,
+	cluster.CauseMigrate: 12, cluster.CauseNodeLost: 13, cluster.CauseLaunch: 14, cluster.CauseLease: 15,
+	cluster.CauseRequeue: 16,
 }
 
-// AppendLine appends a decision as one line: instant, step, job, attempt, the number of the cause, and the place of each worker as its
-// node and, behind colons, the indices of its GPUs. This format is fixed: it is never renamed or reordered, so that builds of any age can
-// be compared with each other.
+// AppendLine appends a decision as one line: instant, step, job, attempt, the number of the cause,
+// and the place of each worker as its node and, behind colons, the indices of its GPUs. This format
+// is fixed: it is never renamed or reordered, so that builds of any age can be compared.
 func (d *Decision) AppendLine(b []byte) []byte {
 	b = strconv.AppendInt(b, d.At, 10)
 	b = append(b, ' ', byte(d.Step), ' ')
@@ -59,11 +64,12 @@ func (d *Decision) AppendLine(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// decide tells the setup's listener, if there is one, what was decided about the live attempt of a job.
+// decide passes a decision about the live attempt of a job to Setup.Decided, if there is one.
 func (e *engine) decide(step Step, i int32, cause cluster.Cause) {
 	if e.setup.Decided == nil {
 		return
 	}
 	r := &e.runs[i]
-	e.setup.Decided(Decision{At: e.ms(e.now), Step: step, Job: int(i) + 1, Attempt: int(r.attempt), Places: r.places, Cause: cause})
+	e.setup.Decided(Decision{At: e.ms(e.now), Step: step, Job: int(i) + 1, Attempt: int(r.attempt), Places: r.places,
+		Cause: cause})
 }

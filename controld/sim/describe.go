@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Known describes the policies that can be simulated, a line for each and one for each of its parameters.
+// Known describes the policies that can be simulated: a line for each, and a line for each of its
+// parameters.
 func Known() []string {
 	var list []string
 	for i := range policyRows {
@@ -17,7 +18,7 @@ func Known() []string {
 	return list
 }
 
-// PolicyKeys are the parameters that a policy can be given, in order; nil if there is no such policy.
+// PolicyKeys returns the parameters of a policy, in order; nil for an unknown policy.
 func PolicyKeys(name string) []string {
 	row := rowOf(name)
 	if row == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKnown sees to it that users are told of every policy and parameter.
+// TestKnown: every policy and parameter is described.
 func TestKnown(t *testing.T) {
 	text := strings.Join(Known(), "\n")
 	for i := range policyRows {

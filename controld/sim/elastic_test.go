@@ -7,20 +7,22 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
-// TestElasticTraining replays the experiments with elastic training jobs: under policy elastic jobs end sooner on average than with fixed workers in
-// the best of them by more than was reported (26.56 %), in none later, and never later than under DRAGON.
+// TestElasticTraining replays the Kubeflow experiments. Under policy elastic jobs end sooner on
+// average than with fixed workers, in the best experiment by more than was reported (26.56 %). In
+// no experiment do they end later, nor later than under DRAGON.
 func TestElasticTraining(t *testing.T) {
 	best := 0.0
-	for e := 1; e <= trace.KubeflowExperiments; e++ {
+	for e := 1; e <= synth.KubeflowExperiments; e++ {
 		mean := map[string]float64{}
 		for _, policy := range []string{"elastic", "static", "dragon"} {
-			tr, err := trace.Kubeflow(e)
+			tr, err := synth.Kubeflow(e)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := mustRun(t, tr, setup(t, trace.KubeflowNodes, policy))
+			r := mustRun(t, tr, setup(t, synth.KubeflowNodes, policy))
 			mean[policy] = r.Classes["all"].JCTS.Mean
 			if policy != "static" && r.Resizes == 0 {
 				t.Errorf("experiment %d: nobody was resized under %s", e, policy)
@@ -36,22 +38,25 @@ func TestElasticTraining(t *testing.T) {
 	}
 }
 
-// flexing is an elastic job of one core a worker that does its work in half the time with twice the workers.
+// flexing returns an elastic job of one core a worker, which runs in half the time with twice the
+// workers.
 func flexing(id string, submit, work int64, least, asked, most int) trace.Job {
 	j := job(id, submit, work, 0)
 	j.MinWorkers, j.Workers, j.MaxWorkers, j.Grace, j.Restart = least, asked, most, 0, minute
 	return j
 }
 
-// TestResizesAreAccountedFor follows a job that gives up workers for one of a higher priority and gets them back.
+// TestResizesAreAccountedFor follows a job that gives workers up for a job of higher priority and
+// gets them back.
 func TestResizesAreAccountedFor(t *testing.T) {
 	low, high := flexing("low", 0, 60, 1, 8, 8), job("high", 10, 20, 0)
 	low.Scaling = trace.Curve{{Workers: 1, Rate: trace.FullRate / 8}, {Workers: 8, Rate: trace.FullRate}}
 	high.Request = cluster.Vector{Cores: 4, Memory: high.Request.Memory}
 	high.Priority = trace.MidPriority + 10
 	r := mustRun(t, workload(low, high), setup(t, "1x8c/64g", "elastic"))
-	// 10 minutes of 60 are done when 4 workers leave. A minute later it goes on at half speed; when the other has ended, and room was idle for a
-	// minute, a fifth joins, and so on.
+	// 10 minutes of 60 are done when 4 workers stop. A minute later the job continues at half
+	// speed. When the other job has ended, and capacity was free for a minute, it grows by a fifth
+	// worker, and so on.
 	got := spans(r)
 	want := "low 0-10|, high 10-30, low 10-31|"
 	if len(got) < len(want) || got[:len(want)] != want {
@@ -60,7 +65,8 @@ func TestResizesAreAccountedFor(t *testing.T) {
 	if r.Resizes != 5 || r.Preemptions != 0 || r.Migrations != 0 {
 		t.Errorf("%d resizes, %d preemptions, %d migrations; want 5, 0, 0", r.Resizes, r.Preemptions, r.Migrations)
 	}
-	// With fewer workers it would have gone on for longer than it did: a run ends with its last job, not when that one would have ended.
+	// With fewer workers it would have run for longer: a run ends with its last job, not when that
+	// one would have ended.
 	if last := r.Story.Samples[len(r.Story.Samples)-1].At; float64(last) != r.MakespanS*1000 {
 		t.Errorf("the run went on until %d ms, its last job ended at %g s", last, r.MakespanS)
 	}
@@ -72,8 +78,8 @@ func TestResizesAreAccountedFor(t *testing.T) {
 	}
 }
 
-// TestIdleRoom lets a job of a trace grow as soon as room is free under policy rota, unless that is told to wait, and after a minute under policy
-// elastic.
+// TestIdleRoom: under policy rota a job grows as soon as capacity is free, unless grow_after says
+// otherwise. Under policy elastic it grows after a minute.
 func TestIdleRoom(t *testing.T) {
 	for policy, want := range map[string]string{
 		"rota": "-60.016666666666666|", "rota:grow_after=3m": "-63|", "elastic": "-61|", "elastic:grow_after=3m": "-63|",

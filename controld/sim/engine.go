@@ -10,35 +10,36 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// epoch is the instant at which every run begins, with the first arrival, whatever its time in the trace: what happens must not depend on
-// how the hours of the log fall. It is not 0 because that means "never" in the state.
+// epoch is the instant at which every run begins, with the first arrival, whatever its time in the
+// trace. So decisions do not depend on the hours of the log. It is not 0, because that means
+// "never" in the state.
 const epoch cluster.Instant = 3_600_000
 
 // Bounds of one run.
 const (
 	checkEvery   = 1000    // commands between checks of the whole state
-	trimAt       = 128     // finished jobs in the state before they are trimmed: views stay small
-	maxCycles    = 100_000 // at one instant; a policy that needs more goes in circles
+	trimAt       = 128     // finished jobs in the state before they are removed, so that views stay small
+	maxCycles    = 100_000 // at one instant; a policy that needs more does not come to an end
 	reportEvery  = 32      // instants between calls of Setup.Progress and Setup.Stopped
-	maxRefusals  = 10      // refused actions that are named
-	maxDisplaced = 100_000 // displacements of one job: where restarts take longer than it is left alone, it would never end
-	maxWoken     = 10_000  // cycles for jobs that nothing but time stands in the way of
+	maxRefusals  = 10      // refused actions that are named in the result
+	maxPreempted = 100_000 // preemptions of one job; where restarts take longer than its attempts, it would never end
+	maxWoken     = 10_000  // cycles for jobs that only wait for time to pass
 	maxPerSubmit = 1000    // jobs in one command
 )
 
-// Errors of a run. They mean a mistake in the core or in a policy, not in a workload.
+// Errors of a run. They are mistakes in the core or in a policy, not in a workload.
 var (
-	ErrCircles = errors.New("the policy keeps changing its mind at one instant")
-	ErrBooks   = errors.New("the books do not balance")
+	ErrEndless = errors.New("the policy does not come to an end at one instant")
+	ErrTotals  = errors.New("the totals do not match")
 	ErrRefused = errors.New("the state refuses what the policy has just planned")
-	ErrStuck   = errors.New("the policy lets nobody end")
+	ErrStuck   = errors.New("the policy lets no job end")
 )
 
 // engine drives one simulation.
 type engine struct {
 	setup      *Setup
 	state      *cluster.State
-	auditor    *cluster.Auditor // of it, if it is checked
+	auditor    *cluster.Auditor // of the state, if it is checked
 	cycleCache sched.Cache
 	index      uint64
 	now        cluster.Instant
@@ -46,31 +47,31 @@ type engine struct {
 	runs       []run // in order of submission: the job with id n is at n-1
 	feed       feed
 	agenda     agenda
-	wake       cluster.Instant // the policy wants a cycle then; 0: no
+	wake       cluster.Instant // the policy asks for a cycle then; 0: no
 	changed    bool            // something has happened since the last cycle
 
 	nodes    []cluster.Node // sorted as in the state
 	position map[string]int32
 	rack     []int32
-	reports  [][]cluster.WorkerReport // by node, for the command at hand
+	reports  [][]cluster.WorkerReport // by node, for the next command
 	dirty    []int32                  // nodes with reports
 	pending  int
 	running  int
 	ended    int // jobs that have ended for good
-	untrim   int // of them, still in the state
+	untrim   int // ended jobs that are still in the state
 
-	books     books
+	totals    totals
 	instants  int
-	woken     int // instants in a row at which only the policy had wanted to be woken
+	woken     int // instants in a row at which only the policy asked for a cycle
 	commands  int
 	refusals  []string
 	refused   int
 	stopped   bool     // by Setup.Stopped
-	stuck     string   // a job that was displaced so often that nothing will come of it
+	stuck     string   // a job that was preempted so often that it will never end
 	durations []uint64 // ns
-	resized   []int32  // runs that are to go on with other workers
+	resized   []int32  // runs that will continue with other workers
 
-	graces map[jobspec.Seconds]*jobspec.Preemption // see preemption
+	graces map[jobspec.Seconds]*jobspec.Preemption // shared settings, see preemption
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
@@ -100,13 +101,13 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	return e, nil
 }
 
-// instant is a time of the trace on the log's clock.
+// instant converts a time of the trace to the log's clock.
 func (e *engine) instant(ms int64) cluster.Instant { return epoch + cluster.Instant(ms-e.origin) }
 
-// ms is an instant of the log as a time of the trace.
+// ms converts an instant of the log to a time of the trace.
 func (e *engine) ms(t cluster.Instant) int64 { return int64(t-epoch) + e.origin }
 
-// survey notes the positions and racks of the nodes.
+// survey records the positions and racks of the nodes.
 func (e *engine) survey() {
 	e.position = map[string]int32{}
 	racks := map[string]int32{}
@@ -122,18 +123,20 @@ func (e *engine) survey() {
 	e.reports = make([][]cluster.WorkerReport, len(e.nodes))
 }
 
-// apply carries out a command at the present instant.
+// apply applies a command at the present instant.
 func (e *engine) apply(c cluster.Command) (any, error) {
 	e.index++
 	e.commands++
-	result, err := e.state.Apply(e.index, cluster.Entry{Stamp: cluster.Stamp{At: e.now, Wall: cluster.UnixMS(e.now)}, Command: c})
+	result, err := e.state.Apply(e.index,
+		cluster.Entry{Stamp: cluster.Stamp{At: e.now, Wall: cluster.UnixMS(e.now)}, Command: c})
 	if err == nil && e.auditor != nil {
 		err = e.verify(e.commands%checkEvery == 0)
 	}
 	return result, err
 }
 
-// verify checks the invariants of the state: every one, or those of what the last command has touched.
+// verify checks the invariants of the state: all of them, or those of what the last command has
+// changed.
 func (e *engine) verify(whole bool) error {
 	err := e.auditor.Check()
 	if whole && err == nil {
@@ -145,7 +148,7 @@ func (e *engine) verify(whole bool) error {
 	return nil
 }
 
-// audit compares what the nodes think they hold with what the state thinks they do.
+// audit compares what the nodes hold with what the state says that they hold.
 func (e *engine) audit() error {
 	if !e.setup.Check {
 		return nil
@@ -154,13 +157,13 @@ func (e *engine) audit() error {
 	for i := range g.Len() {
 		free = plus(free, g.Free(i))
 	}
-	if held := minus(trace.Capacity(e.nodes), free); held != e.books.held {
-		return fmt.Errorf("the state has given away %+v, the nodes hold %+v: %w", held, e.books.held, ErrBooks)
+	if held := minus(trace.Capacity(e.nodes), free); held != e.totals.held {
+		return fmt.Errorf("the state has allocated %+v, the nodes hold %+v: %w", held, e.totals.held, ErrTotals)
 	}
 	return nil
 }
 
-// drive runs until all jobs have ended, Until has come, or somebody stops it.
+// drive runs until all jobs have ended, Until has come, or Setup.Stopped ends it.
 func (e *engine) drive() error {
 	for {
 		at, any := e.next()
@@ -171,15 +174,15 @@ func (e *engine) drive() error {
 			break
 		}
 		e.now = at
-		e.books.pass(e)
+		e.totals.advance(e)
 		if err := e.step(); err != nil {
 			return fmt.Errorf("at %d ms: %w", e.ms(e.now), err)
 		}
 		if err := e.audit(); err != nil {
 			return fmt.Errorf("at %d ms: %w", e.ms(e.now), err)
 		}
-		e.books.photograph(e)
-		e.books.story.sample(e)
+		e.totals.recordFreeAfterLast(e)
+		e.totals.story.sample(e)
 		if e.stuck != "" {
 			break
 		}
@@ -190,16 +193,16 @@ func (e *engine) drive() error {
 	}
 	if e.setup.Until > 0 && !e.stopped && e.stuck == "" {
 		e.now = max(e.now, e.instant(e.setup.Until))
-		e.books.pass(e)
+		e.totals.advance(e)
 	}
-	e.books.photographNow(e)
+	e.totals.recordFree(e)
 	if e.auditor != nil {
 		return e.verify(true)
 	}
 	return nil
 }
 
-// report tells how far the run has come, and reports whether it is to end here.
+// report calls Setup.Progress, and reports whether Setup.Stopped ends the run.
 func (e *engine) report() bool {
 	if e.setup.Progress != nil {
 		e.setup.Progress(Progress{At: e.ms(e.now), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
@@ -207,7 +210,7 @@ func (e *engine) report() bool {
 	return e.setup.Stopped != nil && e.setup.Stopped()
 }
 
-// next returns the next instant at which something happens, and false if nothing will.
+// next returns the next instant at which something happens, and false if nothing will happen.
 func (e *engine) next() (cluster.Instant, bool) {
 	var at cluster.Instant
 	sooner := func(t cluster.Instant) {
@@ -230,10 +233,12 @@ func (e *engine) next() (cluster.Instant, bool) {
 	return max(at, e.now), at > 0
 }
 
-// idle reports whether nothing can follow but more cycles like those before: nothing runs and nobody arrives. Jobs that
-// wait then are given some time, because a reservation or a back-off may be in their way.
+// idle reports whether only cycles like those before can follow: no job runs and none arrives.
+// Pending jobs get some more time then, because a reservation or a requeue backoff may hold them
+// up.
 func (e *engine) idle() bool {
-	if len(e.agenda) > 0 && (e.running > 0 || e.pending > 0) { // else it is about attempts that were over before they would have ended
+	if len(e.agenda) > 0 && (e.running > 0 ||
+		e.pending > 0) { // otherwise the agenda is about attempts that have ended early
 		e.woken = 0
 		return false
 	}
@@ -253,7 +258,7 @@ func (e *engine) tick(t cluster.Instant) cluster.Instant {
 	return epoch + (t-epoch+tick-1)/tick*tick
 }
 
-// step does everything that happens at one instant.
+// step handles everything that happens at one instant.
 func (e *engine) step() error {
 	if err := e.happen(); err != nil {
 		return err
@@ -279,10 +284,10 @@ func (e *engine) step() error {
 			return err
 		}
 	}
-	return fmt.Errorf("policy %s, %d cycles: %w", e.setup.Policy.Name, maxCycles, ErrCircles)
+	return fmt.Errorf("policy %s, %d cycles: %w", e.setup.Policy.Name, maxCycles, ErrEndless)
 }
 
-// happen handles the events of this instant, and reports to the state what nodes would.
+// happen handles the events of this instant, and sends the node reports that follow.
 func (e *engine) happen() error {
 	for len(e.agenda) > 0 && e.agenda[0].at <= e.now {
 		v := e.agenda.pop()
@@ -293,25 +298,25 @@ func (e *engine) happen() error {
 		switch v.kind {
 		case jobEnds:
 			if r.stopped == 0 {
-				e.end(v.job)
+				e.endJob(v.job)
 			}
 		case graceEnds:
-			e.yield(v.job)
+			e.releaseRoom(v.job)
 		case guessEnds:
-			if err := e.raise(v.job); err != nil {
+			if err := e.raiseLimit(v.job); err != nil {
 				return err
 			}
 		case rateKnown:
-			e.measure(v.job)
+			e.reportRate(v.job)
 		}
 	}
-	if err := e.flush(); err != nil {
+	if err := e.sendReports(); err != nil {
 		return err
 	}
-	return e.goOn()
+	return e.startResized()
 }
 
-// cycle runs one cycle and carries out its plan. It reports whether another one could decide more.
+// cycle runs one cycle and executes its plan. It reports whether another one could decide more.
 func (e *engine) cycle() (bool, error) {
 	e.changed = false
 	v := e.state.Present()
@@ -332,7 +337,7 @@ func (e *engine) cycle() (bool, error) {
 	if e.setup.decided != nil && len(plan.Actions) > 0 {
 		e.setup.decided(e.now, &plan)
 	}
-	result, err := e.apply(plan.Command(v.Config().Version))
+	result, err := e.apply(plan)
 	if err != nil {
 		return false, fmt.Errorf("commit a plan: %w", err)
 	}
@@ -348,7 +353,7 @@ func (e *engine) cycle() (bool, error) {
 	if refused > 0 && (e.setup.Check || refused == len(plan.Actions)) {
 		return false, fmt.Errorf("%s: %w", e.refusals[len(e.refusals)-1], ErrRefused)
 	}
-	return len(plan.Actions) > 0, e.flush()
+	return len(plan.Actions) > 0, e.sendReports()
 }
 
 func (e *engine) refuse(err error) {
@@ -358,7 +363,7 @@ func (e *engine) refuse(err error) {
 	}
 }
 
-// trim drops finished jobs from the state from time to time.
+// trim removes finished jobs from the state from time to time.
 func (e *engine) trim() error {
 	if e.untrim < trimAt {
 		return nil

@@ -6,17 +6,17 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// kind is what an event is. At one instant lesser kinds come first.
+// kind is the kind of an event. At one instant lower kinds come first.
 type kind uint8
 
 const (
 	jobEnds   kind = iota // its work is done
-	graceEnds             // it has been stopped and gives its room back
-	guessEnds             // its time limit was a guess, and runs out
-	rateKnown             // it has made progress for so long that its speed is known
+	graceEnds             // it has been stopped and its grace period is over
+	guessEnds             // its time limit was an estimate, and runs out
+	rateKnown             // it has made progress for long enough that its speed is known
 )
 
-// event is something that will happen to a job unless its attempt is over by then.
+// event is something that will happen to a job, unless its attempt has ended by then.
 type event struct {
 	at      cluster.Instant
 	kind    kind
@@ -25,10 +25,12 @@ type event struct {
 }
 
 func (e *event) compare(o *event) int {
-	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.kind, o.kind), cmp.Compare(e.job, o.job), cmp.Compare(e.attempt, o.attempt))
+	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.kind, o.kind), cmp.Compare(e.job, o.job),
+		cmp.Compare(e.attempt, o.attempt))
 }
 
-// agenda is a heap of events, the next one first. It is written out because container/heap boxes every element.
+// agenda is a heap of events, the next one first. It does not use container/heap, which allocates
+// for every element.
 type agenda []event
 
 func (a *agenda) push(e event) {

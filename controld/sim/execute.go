@@ -9,20 +9,20 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// carryOut does what an action of a plan means on the nodes.
+// carryOut executes an action of a plan on the nodes.
 func (e *engine) carryOut(a *cluster.Action) {
 	switch {
 	case a.Start != nil:
-		e.begin(int32(a.Start.Job-1), a.Start.Places)
+		e.startAttempt(int32(a.Start.Job-1), a.Start.Places)
 	case a.Stop != nil:
 		e.notify(int32(a.Stop.Job-1), a.Stop.Cause)
 	case a.Resize != nil:
-		e.bend(a.Resize)
+		e.startResize(a.Resize)
 	}
 }
 
-// begin starts an attempt at places.
-func (e *engine) begin(i int32, places []cluster.Place) {
+// startAttempt starts an attempt at places.
+func (e *engine) startAttempt(i int32, places []cluster.Place) {
 	r := &e.runs[i]
 	r.live, r.attempt, r.stopped, r.cause = true, r.attempt+1, 0, ""
 	r.assigned, r.from = e.now, e.now
@@ -30,7 +30,8 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 	for w := range places {
 		node := e.position[places[w].Node]
 		r.workers = append(r.workers, place{node, int32(w)})
-		e.tell(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w, State: cluster.WorkerRunning})
+		e.addReport(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w,
+			State: cluster.WorkerRunning})
 	}
 	e.decide(StepStart, i, "")
 	r.held = r.job.Demand(len(places) - r.job.Servers)
@@ -44,16 +45,17 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 	}
 	e.pending--
 	e.running++
-	e.books.started(e, r)
-	e.plan(i)
+	e.totals.addStart(e, r)
+	e.scheduleEnd(i)
 }
 
-// plan puts the end of an attempt on the agenda, and that of its limit if it is a guess that will be too short.
-func (e *engine) plan(i int32) {
+// scheduleEnd puts the end of an attempt on the agenda, and the end of its time limit if that is an
+// estimate that is too short.
+func (e *engine) scheduleEnd(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()
 	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt})
-	if at := r.from + cluster.RateAfterMS; at < finish && e.bends(r.job) {
+	if at := r.from + cluster.RateAfterMS; at < finish && e.resizable(r.job) {
 		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt})
 	}
 	if over := r.assigned + cluster.Instant(r.limit); r.limit > 0 && over < finish {
@@ -61,7 +63,7 @@ func (e *engine) plan(i int32) {
 	}
 }
 
-// overhead is how long a restart holds its room without progress.
+// overhead returns how long a restart holds its capacity without progress, in ms.
 func (e *engine) overhead(r *run) int64 {
 	if r.job.Restart != trace.Unknown {
 		return r.job.Restart
@@ -69,7 +71,8 @@ func (e *engine) overhead(r *run) int64 {
 	return e.setup.Overhead
 }
 
-// layout is where the workers of the live attempt are, its servers left out: they move no data of their own.
+// layout returns where the workers of the live attempt are. Servers are left out, because they move
+// no data of their own.
 func (e *engine) layout(r *run) trace.Layout {
 	workers := r.workers[:len(r.workers)-r.job.Servers]
 	if len(workers) == 1 {
@@ -99,17 +102,18 @@ func (e *engine) layout(r *run) trace.Layout {
 
 var one = []int{1}
 
-// notify gives a job notice of its stop. A second one for another cause changes neither its clock nor what it does.
+// notify gives a job notice of its stop. A second notice for another cause changes neither its
+// clock nor what it does.
 func (e *engine) notify(i int32, cause cluster.Cause) {
 	r := &e.runs[i]
 	r.cause = cause
-	step := StepDisplace
+	step := StepPreempt
 	if cause == cluster.CauseGrow || cause == cluster.CauseShrink {
 		step = StepResize
 	}
 	e.decide(step, i, cause)
 	if r.stopped != 0 {
-		e.unbend(r)
+		e.cancelResize(r)
 		return
 	}
 	r.stopped = e.now
@@ -123,73 +127,75 @@ func (e *engine) notify(i int32, cause cluster.Cause) {
 	e.agenda.push(event{at: e.now + cluster.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
 }
 
-// end is the end of a job whose work is done.
-func (e *engine) end(i int32) {
-	e.exit(i, 0, 0)
-	e.settle(&e.runs[i])
+// endJob ends a job whose work is done.
+func (e *engine) endJob(i int32) {
+	e.exitWorkers(i, 0, 0)
+	e.recordEnd(&e.runs[i])
 }
 
-// settle notes that a job has ended for good.
-func (e *engine) settle(r *run) {
+// recordEnd counts a job that has ended for good.
+func (e *engine) recordEnd(r *run) {
 	r.ended, r.left = e.now, 0
 	r.workers = nil
 	e.ended++
 	e.untrim++
-	e.books.finished(e, r)
+	e.totals.addEnd(e, r)
 }
 
-// yield gives back the room of a stopped job, whose grace is over.
-func (e *engine) yield(i int32) {
+// releaseRoom frees the capacity of a stopped job, whose grace period is over.
+func (e *engine) releaseRoom(i int32) {
 	r := &e.runs[i]
 	code, signal := 85, 0
 	if r.job.Saves == trace.SavesNone {
 		code, signal = 0, 9
 	}
-	lost := r.keep(r.stopped)
-	e.books.lose(r, lost+int64(e.now-r.stopped))
-	e.exit(i, code, signal)
+	lost := r.stopWork(r.stopped)
+	e.totals.addLost(r, lost+int64(e.now-r.stopped))
+	e.exitWorkers(i, code, signal)
 	if r.cause == cluster.CauseTimeout {
 		r.timedOut = true
-		e.settle(r)
+		e.recordEnd(r)
 		return
 	}
 	r.queued = e.now
 	e.pending++
-	e.books.displaced(e, r)
+	e.totals.addPreemption(e, r)
 }
 
-// exit ends all workers of an attempt.
-func (e *engine) exit(i int32, code, signal int) {
+// exitWorkers ends all workers of an attempt.
+func (e *engine) exitWorkers(i int32, code, signal int) {
 	r := &e.runs[i]
 	cause := cluster.CauseCompleted
 	if r.stopped != 0 {
 		cause = r.cause
 	}
 	e.decide(StepEnd, i, cause)
-	e.unbend(r)
+	e.cancelResize(r)
 	for _, w := range r.workers {
-		e.tell(w.node, cluster.WorkerReport{
-			Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerExited, ExitCode: code, Signal: signal,
+		e.addReport(w.node, cluster.WorkerReport{
+			Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerExited,
+			ExitCode: code, Signal: signal,
 		})
 	}
 	r.live = false
 	e.running--
-	e.books.exited(e, r)
+	e.totals.addExit(e, r)
 }
 
-// tell puts a line into the report of a node.
-func (e *engine) tell(node int32, w cluster.WorkerReport) {
+// addReport adds a line to the report of a node.
+func (e *engine) addReport(node int32, w cluster.WorkerReport) {
 	if len(e.reports[node]) == 0 {
 		e.dirty = append(e.dirty, node)
 	}
 	e.reports[node] = append(e.reports[node], w)
 }
 
-// flush sends the reports, one for each node that has something to say.
-func (e *engine) flush() error {
+// sendReports sends one report for each node that has lines to report.
+func (e *engine) sendReports() error {
 	slices.Sort(e.dirty)
 	for _, n := range e.dirty {
-		if _, err := e.apply(cluster.NodeReport{Node: e.nodes[n].Name, BootID: e.nodes[n].BootID, Workers: e.reports[n]}); err != nil {
+		if _, err := e.apply(cluster.NodeReport{Node: e.nodes[n].Name, BootID: e.nodes[n].BootID,
+			Workers: e.reports[n]}); err != nil {
 			return fmt.Errorf("report of node %s: %w", e.nodes[n].Name, err)
 		}
 		e.reports[n] = e.reports[n][:0]
@@ -199,8 +205,9 @@ func (e *engine) flush() error {
 	return nil
 }
 
-// raise doubles a time limit that was a guess and has run out, but not beyond a limit that the job has in the trace: that one is real.
-func (e *engine) raise(i int32) error {
+// raiseLimit doubles a time limit that was an estimate and has run out. It does not exceed a limit
+// in the trace, which is real.
+func (e *engine) raiseLimit(i int32) error {
 	r := &e.runs[i]
 	if r.stopped != 0 {
 		return nil

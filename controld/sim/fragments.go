@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// fragmentation is the expected part of the free GPUs that a job like those of the trace cannot use (FGD, weighted by how often jobs like that
-// come): see [cluster.Rest.Unusable].
+// fragmentation is the expected part of the free GPUs that a job like those of the trace cannot use
+// (FGD, weighted by the frequency of such jobs): see [cluster.Rest.Unusable].
 func (e *engine) fragmentation(s *snapshot) float64 {
 	if s.gpus == 0 {
 		return 0
@@ -29,7 +29,7 @@ func (e *engine) fragmentation(s *snapshot) float64 {
 	return unusable / float64(s.gpus)
 }
 
-// kinds are the workers of all jobs that have arrived, in order, and how many jobs have each.
+// kinds returns the workers of all jobs that have arrived, in order, and how many jobs have each.
 func (e *engine) kinds() []cluster.Asked {
 	count := map[cluster.Vector]int64{}
 	for i := range e.runs {
@@ -40,7 +40,8 @@ func (e *engine) kinds() []cluster.Asked {
 		kinds = append(kinds, cluster.Asked{Worker: worker, Count: n})
 	}
 	slices.SortFunc(kinds, func(a, b cluster.Asked) int {
-		return cmp.Or(cmp.Compare(a.Worker.GPUs, b.Worker.GPUs), cmp.Compare(a.Worker.Cores, b.Worker.Cores), cmp.Compare(a.Worker.Memory, b.Worker.Memory))
+		return cmp.Or(cmp.Compare(a.Worker.GPUs, b.Worker.GPUs), cmp.Compare(a.Worker.Cores, b.Worker.Cores),
+			cmp.Compare(a.Worker.Memory, b.Worker.Memory))
 	})
 	return kinds
 }

@@ -2,7 +2,8 @@ package sim
 
 import "math"
 
-// Interval returns the mean of values and half the width of its 95 % interval by Student's distribution: 0 for fewer than two values.
+// Interval returns the mean of values and half the width of its 95 % interval by Student's
+// distribution: 0 for fewer than two values.
 func Interval(values []float64) (mean, half float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -18,9 +19,11 @@ func Interval(values []float64) (mean, half float64) {
 	return mean, student(len(values)-1) * math.Sqrt(squares/(n-1)/n)
 }
 
-// student is the 97.5 % quantile of Student's distribution: exact for few degrees of freedom, close beyond.
+// student is the 97.5 % quantile of Student's distribution: exact for few degrees of freedom, close
+// beyond.
 func student(freedom int) float64 {
-	few := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131}
+	few := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+		2.131}
 	if freedom <= len(few) {
 		return few[freedom-1]
 	}

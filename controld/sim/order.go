@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// sortNumbers sorts values as slices.Sort does. The results of a run are mostly what is left of hundreds of thousands of times and slowdowns, none
-// of them negative: those sort by their bits, digit by digit, several times as fast as by comparing them.
+// sortNumbers sorts values as slices.Sort does. Results consist mostly of hundreds of thousands of
+// times and slowdowns, none of them negative. Those are sorted by their bits, digit by digit,
+// several times as fast as by comparison.
 func sortNumbers(values []float64) {
 	keys := make([]uint64, len(values), 2*len(values))
 	for i, v := range values {
 		keys[i] = math.Float64bits(v)
-		if keys[i] > math.Float64bits(math.MaxFloat64) { // negative, infinite or no number
+		if keys[i] > math.Float64bits(math.MaxFloat64) { // negative, infinite or not a number
 			slices.Sort(values)
 			return
 		}
@@ -21,11 +22,12 @@ func sortNumbers(values []float64) {
 	}
 }
 
-// sortBits sorts keys by digits, the least significant first. It may use the capacity of keys and return what is there.
+// sortBits sorts keys by digits, the least significant first. It may use the capacity of keys, and
+// returns the sorted slice.
 func sortBits(keys []uint64) []uint64 {
 	const (
 		digit = 11
-		few   = 256 // for so few comparing them is as fast
+		few   = 256 // fewer are sorted as fast by comparison
 	)
 	n := len(keys)
 	if n < few {

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Errors of [ParsePolicy]. What they wrap lists what is known.
+// Errors of [ParsePolicy]. Their text lists what is known.
 var (
 	ErrPolicy = errors.New("no such policy")
 	ErrKey    = errors.New("the policy has no such parameter")
@@ -22,28 +22,28 @@ var (
 // Policy is a policy with its parameters, as `--policy NAME:key=value,...` has it.
 type Policy struct {
 	Name   string
-	Params map[string]string // those that were given
+	Params map[string]string // as given by the user
 	row    *policyRow
 }
 
-// knowledge is what a policy is told of how long jobs run.
+// knowledge is what a policy knows of how long jobs run.
 type knowledge int
 
 const (
 	knowsNothing knowledge = iota
-	knowsLimits            // the estimate of the trace, without one the exact length
+	knowsLimits            // the estimate of the trace, or the exact length if there is none
 	knowsAll               // the exact length
 )
 
 // policyRow is one policy that can be simulated.
 type policyRow struct {
 	name  string
-	what  string // it does, in a line
+	what  string // a description of one line
 	knows knowledge
 	keys  []policyKey
 
-	elastic bool  // it may give elastic jobs other numbers of workers than they ask for
-	idle    int64 // ms for which room is idle before jobs grow into it, unless it is told; 0: what the jobs say
+	elastic bool  // it may give elastic jobs other numbers of workers than they request
+	idle    int64 // ms for which capacity is free before jobs grow into it, unless set; 0: as the jobs say
 }
 
 // policyKey is one parameter. set puts it into the policy block of the configuration.
@@ -55,55 +55,72 @@ type policyKey struct {
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
-	{name: "rota", what: "the default: classes, preemption at least cost, turns by attained service, reservations",
-		keys: slices.Concat(reserving, making, bending), elastic: true},
-	{name: "fairshare", what: "accounts and users in turn by what they hold of what they are due; reclaim", keys: slices.Concat(reserving, sharing)},
-	{name: "standard", what: "class, priority, age; whole gangs, best fit, bounded bypass; displaces nobody", keys: reserving},
-	{name: "fifo", what: "strictly in order: nobody passes the first that does not fit", keys: placing},
-	{name: "backfill", what: "in order, and everybody may pass those that do not fit", keys: placing},
-	{name: "easy", what: "backfill that does not delay the first blocked job, by time limits (--estimates)", knows: knowsLimits},
-	{name: "sjf", what: "the shortest first; is told how long jobs run", knows: knowsAll},
-	{name: "srtf", what: "the least remaining first, displacing others; is told how long jobs run", knows: knowsAll, keys: displacing},
-	{name: "las", what: "the least attained service first, displacing others", keys: displacing},
+	{name: "rota", what: "the default: classes, preemption at least cost, rotation by attained service, reservations",
+		keys: slices.Concat(reservationKeys, rotaPreemptKeys, rotaKeys), elastic: true},
+	{name: "fairshare", what: "accounts and users in order of what they hold relative to their share; reclaim",
+		keys: slices.Concat(reservationKeys, shareKeys)},
+	{name: "standard", what: "class, priority, age; whole gangs, best fit, bounded bypass; no preemption",
+		keys: reservationKeys},
+	{name: "fifo", what: "strictly in order: no job passes the first that does not fit", keys: placementKeys},
+	{name: "backfill", what: "in order; jobs may pass those that do not fit", keys: placementKeys},
+	{name: "easy", what: "backfill that does not delay the first blocked job, by time limits (--estimates)",
+		knows: knowsLimits},
+	{name: "sjf", what: "the shortest first; knows how long jobs run", knows: knowsAll},
+	{name: "srtf", what: "the least remaining time first, with preemption; knows how long jobs run", knows: knowsAll,
+		keys: preemptionKeys},
+	{name: "las", what: "the least attained service first, with preemption", keys: preemptionKeys},
 	{name: "spread", what: "every worker to the emptiest node, as Kubernetes does by default"},
-	{name: "fitgpp", what: "the FitGpp paper's: the victim of least size and grace on whose node the job then fits", keys: append(slices.Clone(paper), obeysKey)},
-	{name: "lrtp", what: "its comparison: the victims with most left to run; is told how long jobs run", knows: knowsAll, keys: paper[1:]},
-	{name: "rand", what: "its comparison: victims at random", keys: paper[1:]},
+	{name: "fitgpp", what: "the FitGpp paper's: the victim of least size and grace on whose node the job then fits",
+		keys: append(slices.Clone(paperKeys), obeysKey)},
+	{name: "lrtp", what: "the paper's comparison: victims with the most remaining time; knows how long jobs run",
+		knows: knowsAll, keys: paperKeys[1:]},
+	{name: "rand", what: "the paper's comparison: random victims", keys: paperKeys[1:]},
 	{name: "elastic", what: "grows and shrinks elastic jobs by weight, tipping point included",
-		keys: slices.Concat(reserving, stretching), elastic: true, idle: 60_000},
-	{name: "static", what: "elastic jobs at the size that they ask for"},
-	{name: "dragon", what: "elastic jobs as DRAGON's scheduler for Kubeflow has it", elastic: true},
+		keys: slices.Concat(reservationKeys, elasticKeys), elastic: true, idle: 60_000},
+	{name: "static", what: "elastic jobs at the size that they request"},
+	{name: "dragon", what: "elastic jobs as in DRAGON's scheduler for Kubeflow", elastic: true},
 }
 
-// reserving are the parameters of policies that keep room for a blocked head.
-var reserving = []policyKey{
-	{"reserve_after", "how long a head waits before its room is kept, such as 10m", duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
-	{"reserve_hold", "how long its room is kept", lasting(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
-	{"max_bypass", "starts past a head before its room is kept", number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
+// reservationKeys are the parameters of policies that reserve capacity for a blocked head of the
+// queue.
+var reservationKeys = []policyKey{
+	{"reserve_after", "how long the head of the queue waits before capacity is reserved, such as 10m",
+		duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
+	{"reserve_hold", "how long the reservation lasts",
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
+	{"max_bypass", "starts past the head of the queue before capacity is reserved",
+		number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
 }
 
-// sharing are the parameters of policies that go by what accounts and users deserve.
-var sharing = []policyKey{
-	{"min_runtime", "how long a job runs at least before it leaves for another account", lasting(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
-	{"half_life", "after which usage counts half; 0s for no decay", duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
-	{"influence", "of usage on how that is divided which nobody deserves, in thousandths", number(func(p *cluster.Policy) *int { return &p.UsageInfluence })},
+// shareKeys are the parameters of policies that use the quotas of accounts and users.
+var shareKeys = []policyKey{
+	{"min_runtime", "least run time before a job is preempted for another account",
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+	{"half_life", "after which usage counts half; 0s for no decay",
+		duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
+	{"influence", "of usage on how spare capacity is divided, in thousandths",
+		number(func(p *cluster.Policy) *int { return &p.UsageInfluence })},
 }
 
-// displacing are the parameters of policies that stop jobs for others' sake.
-var displacing = []policyKey{
-	{"min_run", "how long a job runs at least before it is displaced", duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
+// preemptionKeys are the parameters of policies that preempt.
+var preemptionKeys = []policyKey{
+	{"min_run", "least run time before a job is preempted",
+		duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
 }
 
-// stretching are the parameters of policies that give jobs more and fewer workers.
-var stretching = []policyKey{
-	{"grow_after", "how long room is free before a job grows into it", lasting(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
-	{"cooldown", "how long a job keeps its size unless others need its room", lasting(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
-	{"gain", "thousandths by which more workers must make a job faster", thousandths(func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
+// elasticKeys are the parameters of policies that resize jobs.
+var elasticKeys = []policyKey{
+	{"grow_after", "how long capacity is free before a job grows into it",
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
+	{"cooldown", "how long a job keeps its size unless others need its capacity",
+		positiveDuration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
+	{"gain", "thousandths by which more workers must make a job faster",
+		thousandths(func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
 }
 
-// bending are those of policy rota.
-var bending = []policyKey{
-	stretching[0], stretching[1],
+// rotaKeys are the parameters of policy rota.
+var rotaKeys = []policyKey{
+	elasticKeys[0], elasticKeys[1],
 	{"elastic", "off: elastic jobs have a fixed number of workers", func(p *cluster.Policy, value string) error {
 		switch value {
 		case "on", "off":
@@ -125,8 +142,9 @@ func thousandths(field func(*cluster.Policy) *int64) func(*cluster.Policy, strin
 	}
 }
 
-// lasting is a duration that is left to the policy, or would be over at once, if it were zero.
-func lasting(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+// positiveDuration sets a duration that may not be zero, because zero would mean the default, or
+// would be over at once.
+func positiveDuration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
 	read := duration(field)
 	return func(p *cluster.Policy, value string) error {
 		if err := read(p, value); err != nil {
@@ -178,7 +196,8 @@ func PolicyNames() []string {
 	return names
 }
 
-// ParsePolicy reads NAME or NAME:key=value,key=value. Its error wraps [ErrPolicy], [ErrKey] or [ErrValue] and lists what is known.
+// ParsePolicy reads NAME or NAME:key=value,key=value. Its error wraps [ErrPolicy], [ErrKey] or
+// [ErrValue] and lists what is known.
 func ParsePolicy(text string) (Policy, error) {
 	name, rest, given := strings.Cut(strings.TrimSpace(text), ":")
 	row := rowOf(name)
@@ -224,10 +243,11 @@ func (p *Policy) keys() []string {
 	return keys
 }
 
-// config is the configuration of a cluster with this policy. Its queue sets no limits: traces have jobs of any length.
+// config returns the configuration of a cluster with this policy. Its queue has no limits, because
+// traces have jobs of any length.
 func (p *Policy) config() (cluster.Config, error) {
 	cfg := cluster.DefaultConfig()
-	cfg.ClusterName, cfg.Version = "simulation", cluster.LatestVersion
+	cfg.ClusterName = "simulation"
 	cfg.Queues = map[string]cluster.Queue{"default": {DefaultClass: jobspec.BE}}
 	cfg.Policy.Name = p.Name
 	cfg.Policy.GrowAfterMS = p.row.idle
@@ -255,8 +275,8 @@ func (r *policyRow) known() string {
 	return "there are " + strings.Join(list, ", ")
 }
 
-// limit returns the time limit with which a job is submitted, in ms and whole seconds, 0 for none, and whether it is only a guess of
-// how long the job runs.
+// limit returns the time limit with which a job is submitted, in ms of whole seconds, 0 for none,
+// and whether it is only an estimate of how long the job runs.
 func (p *Policy) limit(j *trace.Job, alone int64) (ms int64, guess bool) {
 	switch {
 	case p.row.knows == knowsAll && j.Limit > 0 && j.Limit < alone:
@@ -271,5 +291,5 @@ func (p *Policy) limit(j *trace.Job, alone int64) (ms int64, guess bool) {
 	return 0, false
 }
 
-// wholeSeconds rounds ms up to what a time limit can be.
+// wholeSeconds rounds ms up to whole seconds, at least one.
 func wholeSeconds(ms int64) int64 { return max(1000, (ms+999)/1000*1000) }

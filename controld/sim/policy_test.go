@@ -16,16 +16,16 @@ func TestPolicies(t *testing.T) {
 		"rota:max_bypass=-1":             `is not a whole number`,
 		"rota:max_bypass=1,max_bypass=2": `is given twice`,
 		"las:min_run=soon":               `policy las: min_run`,
-		"rota:min_turn=0s":               `"0s" is zero`, // which would be what the policy takes by itself
+		"rota:min_turn=0s":               `"0s" is zero`, // zero would mean the default
 		"rota:min_runtime=0m":            `"0m" is zero`,
 		"rota:grow_after=0s":             `"0s" is zero`,
 		"rota:cooldown=0s":               `"0s" is zero`,
-		"standard:reserve_hold=0s":       `"0s" is zero`, // which would be over at once, for ever
+		"standard:reserve_hold=0s":       `"0s" is zero`, // zero would be over at once
 		"rota:p=0":                       `"0" is neither a whole number from 1`,
 		"lrtp:p=-1":                      `"-1" is neither a whole number from 1`,
 		"fifo:seed=3":                    `nothing is drawn without fit=random`,
 		"backfill:seed=3,fit=best":       `nothing is drawn without fit=random`,
-		"fifo:seed=0,fit=random":         `"0" is not a whole number from 1`, // which would be the seed of the run
+		"fifo:seed=0,fit=random":         `"0" is not a whole number from 1`, // zero would mean the seed of the run
 		"rand:seed=-1":                   `"-1" is not a whole number from 1`,
 	} {
 		if _, err := ParsePolicy(text); err == nil || !strings.Contains(err.Error(), want) {

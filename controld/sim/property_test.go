@@ -13,13 +13,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// drawn is a workload of many kinds of jobs on a cluster that is too small for it.
+// drawn returns a workload of many kinds of jobs on a cluster that is too small for it.
 func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	tb.Helper()
-	g, err := trace.ParseGenerator(fmt.Sprintf("poisson:jobs=%d,load=1.1", jobs))
+	g, err := synth.ParseGenerator(fmt.Sprintf("poisson:jobs=%d,load=1.1", jobs))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,12 +29,12 @@ func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	mix, err := trace.ParseSaves("none:30%,signal:50%,30m:20%")
+	mix, err := synth.ParseSaves("none:30%,signal:50%,30m:20%")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	trace.DrawSaves(t, mix, seed)
-	if err := trace.DrawGrace(t, 60_000, 600_000, seed); err != nil {
+	synth.DrawSaves(t, mix, seed)
+	if err := synth.DrawGrace(t, 60_000, 600_000, seed); err != nil {
 		tb.Fatal(err)
 	}
 	return t
@@ -41,8 +42,8 @@ func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 
 func crowded(tb testing.TB, policy string) Setup { return setup(tb, "12x32c/256g/8gpu", policy) }
 
-// TestEveryPolicyKeepsTheInvariants replays drawn workloads with all checks on and sees to it that nobody is forgotten and no time is lost
-// from the books.
+// TestEveryPolicyKeepsTheInvariants replays drawn workloads with all checks on. Every job must be
+// served, and the totals must account for all time.
 func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 	for _, name := range PolicyNames() {
 		for seed := range uint64(2) {
@@ -52,7 +53,8 @@ func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 				r := mustRun(t, drawn(t, seed, 300), s)
 				all := r.Classes["all"]
 				if all.Count+r.Unended+len(r.Excluded) != r.Jobs || r.Unended > 0 || r.Placed != all.Count {
-					t.Errorf("%d of %d jobs ended, %d did not, %d were left out, %d placed", all.Count, r.Jobs, r.Unended, len(r.Excluded), r.Placed)
+					t.Errorf("%d of %d jobs ended, %d did not, %d were left out, %d placed", all.Count, r.Jobs, r.Unended,
+						len(r.Excluded), r.Placed)
 				}
 				if all.Slowdown.P50 < 1 || all.Slowdown.P50 > all.Slowdown.P95 || all.Slowdown.P999 > all.Slowdown.Max {
 					t.Errorf("slowdowns are out of order: %+v", all.Slowdown)
@@ -69,8 +71,8 @@ func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 	}
 }
 
-// TestEveryPolicyOnMixedClusters does the same with two models of GPUs in two racks, jobs that want one of them, gangs that need servers
-// beside their workers, priorities and limits of time.
+// TestEveryPolicyOnMixedClusters does the same with two GPU models in two racks, jobs that need one
+// of them, gangs with servers beside their workers, priorities and time limits.
 func TestEveryPolicyOnMixedClusters(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 7))
 	var jobs []trace.Job
@@ -107,7 +109,7 @@ func TestEveryPolicyOnMixedClusters(t *testing.T) {
 	}
 }
 
-// TestDeterminism replays a workload twice: not one byte of the result may differ.
+// TestDeterminism replays a workload twice: the results must be equal to the byte.
 func TestDeterminism(t *testing.T) {
 	for _, name := range PolicyNames() {
 		var first []byte
@@ -124,7 +126,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// mixed is drawn with jobs without GPUs among the others, some of which ask for more memory than cores, and so much to do that jobs take turns.
+// mixed returns a workload of jobs with and without GPUs, some of which request more memory than
+// cores. It is so large that best-effort jobs rotate.
 func mixed(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	t := drawn(tb, seed, jobs)
 	for i := range t.Jobs {
@@ -135,10 +138,11 @@ func mixed(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	return t
 }
 
-// ownTimes are the policies that have times of their own, so that they are others when all times of a workload are doubled.
+// ownTimes are the policies with durations of their own, so doubling all times of a workload
+// changes their decisions.
 var ownTimes = []string{"rota", "fairshare", "standard", "las", "srtf", "elastic", "dragon"}
 
-// TestMetamorphic changes what must not matter.
+// TestMetamorphic makes changes that must not matter.
 func TestMetamorphic(t *testing.T) {
 	for _, change := range []struct {
 		name string
@@ -215,7 +219,8 @@ func reversed(text string) string {
 	return string(letters)
 }
 
-// TestPoliciesDoNotKnowDurations changes how long jobs really run and expects the same decisions until the first of them ends at another time.
+// TestPoliciesDoNotKnowDurations changes how long jobs really run. Decisions must stay the same
+// until the first of these jobs ends at another time.
 func TestPoliciesDoNotKnowDurations(t *testing.T) {
 	type decision struct {
 		at   cluster.Instant
@@ -238,7 +243,7 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 		for seed := range uint64(3) {
 			before, after := drawn(t, seed, 200), drawn(t, seed, 200)
 			for k := range before.Jobs {
-				if row.knows == knowsLimits { // told on purpose, but no more than that
+				if row.knows == knowsLimits { // known on purpose, but no more than that
 					before.Jobs[k].Estimate = before.Jobs[k].Work + int64(k%7)*minute
 					after.Jobs[k].Estimate = before.Jobs[k].Estimate
 				}
@@ -263,7 +268,7 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 			}
 			ignorant++
 			if !same {
-				t.Errorf("policy %s, seed %d: decisions before %d differ although nothing had happened that told the workloads apart", row.name, seed, first)
+				t.Errorf("policy %s, seed %d: decisions before %d differ although the workloads were alike until then", row.name, seed, first)
 			}
 			if len(upTo(a)) < 20 {
 				t.Errorf("policy %s, seed %d: only %d decisions were compared", row.name, seed, len(upTo(a)))
@@ -275,7 +280,7 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 	}
 }
 
-// firstDifference is the first instant at which an attempt ends in only one of two runs.
+// firstDifference returns the first instant at which an attempt ends in only one of two runs.
 func firstDifference(x, y *Result) cluster.Instant {
 	key := func(s Span) string { return fmt.Sprintf("%s %d %d", s.ID, s.Start, s.End) }
 	first := cluster.Instant(math.MaxInt64)
@@ -293,7 +298,8 @@ func firstDifference(x, y *Result) cluster.Instant {
 	return first
 }
 
-// TestOraclesAreTold checks the other side: what sjf is told does change what it decides, so the test above can fail.
+// TestOraclesAreTold checks that sjf does decide differently with other lengths, so the test above
+// can fail.
 func TestOraclesAreTold(t *testing.T) {
 	a := mustRun(t, workload(job("a", 0, 10, 8), job("b", 1, 5, 8), job("c", 1, 9, 8)), setup(t, "1x8c/8gpu", "sjf"))
 	b := mustRun(t, workload(job("a", 0, 10, 8), job("b", 1, 9, 8), job("c", 1, 5, 8)), setup(t, "1x8c/8gpu", "sjf"))
@@ -303,7 +309,7 @@ func TestOraclesAreTold(t *testing.T) {
 }
 
 func TestClosedLoop(t *testing.T) {
-	g, err := trace.ParseGenerator("fitgpp:jobs=600")
+	g, err := synth.ParseGenerator("fitgpp:jobs=600")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +338,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 	}
 	capacity := trace.Capacity(s.Nodes)
-	if load := trace.Load(demand, capacity); load < 2000 || load > 2600 {
+	if load := synth.Load(demand, capacity); load < 2000 || load > 2600 {
 		t.Errorf("the %d jobs of the first instant make a load of %d thousandths", first, load)
 	}
 	if tr.Jobs[len(tr.Jobs)-1].Submit == 0 {
@@ -356,26 +362,28 @@ func TestUntilAndStopped(t *testing.T) {
 	if !r.Stopped || r.Classes["all"].Count == 0 || r.Classes["all"].Count >= 500 {
 		t.Errorf("stopped %v after %d jobs", r.Stopped, r.Classes["all"].Count)
 	}
-	if notes := strings.Join(r.Notes, "; "); !strings.Contains(notes, "had not come when it was stopped") {
+	if notes := strings.Join(r.Notes, "; "); !strings.Contains(notes, "had not arrived when the run was stopped") {
 		t.Errorf("notes: %s", notes)
 	}
 }
 
-// TestNobodyEnds: two jobs leave for a third every minute, each when the other is back, and their restarts take all the time for which they are left
-// alone. The run ends all the same, and says so.
-func TestNobodyEnds(t *testing.T) {
+// TestNoJobEnds: two jobs are preempted for a third every minute, each when the other is back, and
+// their restarts take all of their time. The run must end all the same, and say so.
+func TestNoJobEnds(t *testing.T) {
 	x, y := job("x", 0, 600, 4), job("y", 0, 600, 4)
 	x.Grace, x.Restart, y.Grace, y.Restart = minute, minute, minute*3/2, 2*minute
 	w := workload(x, y, job("both", 360, 10, 8))
 	s := setup(t, "1x8c/8gpu", "las")
-	s.displaced = 300
+	s.maxPreempts = 300
 	r := mustRun(t, w, s)
-	if r.Unended != 3 || r.PreemptionsMaxJob != 300 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "under las job x was displaced 300 times and will not end: it ends there, 16 h") {
+	if r.Unended != 3 || r.PreemptionsMaxJob != 300 || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "under las job x was preempted 300 times and will not end: the run ends 16 h") {
 		t.Errorf("%d not ended, %d displacements of one, %q", r.Unended, r.PreemptionsMaxJob, r.Notes)
 	}
-	s.displaced = 1
-	loop := workload(x, job("early", 0, 300, 4), job("both", 0, 10, 8)) // the last comes when early has ended, and x leaves for it
+	s.maxPreempts = 1
+	// The last arrives when early has ended, and x is preempted for it.
+	loop := workload(x, job("early", 0, 300, 4), job("both", 0, 10, 8))
 	if _, err := CloseLoop(Replay(loop), "loop", 1000, s); !errors.Is(err, ErrStuck) {
-		t.Errorf("a closed loop in which a job is displaced too often: %v, want %v", err, ErrStuck)
+		t.Errorf("a closed loop in which a job is preempted too often: %v, want %v", err, ErrStuck)
 	}
 }

@@ -6,53 +6,58 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What an elastic job of a trace says of itself, as traces do not, in seconds: for how long it keeps a size that it was given, and for how long room
-// must have been free before it grows into it. That is as short as it can be: policies have reasons of their own to leave room idle.
+// Settings of elastic jobs, which traces do not have, in seconds: for how long a job keeps a size,
+// and for how long capacity must be free before it grows into it. They are as short as possible,
+// because policies have reasons of their own to leave capacity idle.
 const (
 	keepsSize = 60
 	growAfter = 1
 )
 
-// bends reports whether a job may be given another number of workers by the policy of the setup. Trial-and-error jobs never are.
-func (e *engine) bends(j *trace.Job) bool {
+// resizable reports whether the policy of the setup may resize a job. Trial-and-error jobs are
+// never resized.
+func (e *engine) resizable(j *trace.Job) bool {
 	return e.setup.Policy.row.elastic && !e.state.Present().Config().Policy.Rigid && j.Elastic() && j.Class != jobspec.TE
 }
 
-// stretch makes a group elastic as its job is.
-func stretch(g *jobspec.Group, j *trace.Job) {
+// makeElastic gives a group the range of workers of its job.
+func makeElastic(g *jobspec.Group, j *trace.Job) {
 	g.Count = 0
 	g.Elastic = &jobspec.Elastic{
-		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: "restart", Cooldown: keepsSize, GrowAfter: growAfter,
+		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: "restart", Cooldown: keepsSize,
+		GrowAfter: growAfter,
 	}
 	if j.PerNode == 0 {
 		g.MaxWorkersPerNode = j.MaxWorkers
 	}
 }
 
-// bend gives a job notice that it will go on with other workers. The room of those that join is held from now on.
-func (e *engine) bend(c *cluster.ResizeJob) {
+// startResize gives a job notice that it will continue with other workers. The capacity of
+// additional workers is held from now on.
+func (e *engine) startResize(c *cluster.ResizeJob) {
 	i := int32(c.Job - 1)
 	r := &e.runs[i]
 	if len(c.Join) > 0 {
 		r.joined = minus(r.job.Demand(len(c.Join)), r.job.Demand(0))
-		e.books.hold(r.joined)
+		e.totals.addHeld(r.joined)
 	}
 	e.resized = append(e.resized, i)
 	e.notify(i, e.state.Present().Job(c.Job).Live().Stop.Cause)
 }
 
-// unbend gives back the room of workers that were to join a job, which begins anew or is stopped for another cause.
-func (e *engine) unbend(r *run) {
+// cancelResize frees the capacity of additional workers of a job that is started again or stopped
+// for another cause.
+func (e *engine) cancelResize(r *run) {
 	if r.joined == (cluster.Vector{}) {
 		return
 	}
-	e.books.lost += int64(e.now-r.stopped) * r.joined.GPUs
-	e.books.hold(minus(cluster.Vector{}, r.joined))
+	e.totals.lost += int64(e.now-r.stopped) * r.joined.GPUs
+	e.totals.addHeld(minus(cluster.Vector{}, r.joined))
 	r.joined = cluster.Vector{}
 }
 
-// goOn begins the attempts that the state has begun for jobs that were resized, once the old ones have exited.
-func (e *engine) goOn() error {
+// startResized starts the attempts of resized jobs in the state, once the old attempts have exited.
+func (e *engine) startResized() error {
 	waiting := e.resized[:0]
 	for _, i := range e.resized {
 		r := &e.runs[i]
@@ -65,24 +70,26 @@ func (e *engine) goOn() error {
 			for k := range a.Workers {
 				places[k] = a.Workers[k].Place
 			}
-			e.begin(i, places)
+			e.startAttempt(i, places)
 		}
 	}
 	e.resized = waiting
-	return e.flush()
+	return e.sendReports()
 }
 
-// measure reports how fast a job is, as it would say itself, once in an attempt.
-func (e *engine) measure(i int32) {
+// reportRate reports the speed of a job, once in an attempt, as the job itself would.
+func (e *engine) reportRate(i int32) {
 	r := &e.runs[i]
 	if r.stopped == 0 {
 		w := r.workers[0]
-		e.tell(w.node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerRunning, Rate: e.stepsOf(r)})
+		e.addReport(w.node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+			State: cluster.WorkerRunning, Rate: e.stepsOf(r)})
 	}
 }
 
-// stepsOf is how many steps a job makes in 1,000 s, as its program would say. Where it is not known what a step is, it is a millionth of what the
-// job does in that time with the workers that it asks for.
+// stepsOf returns how many steps a job makes in 1,000 s, as its program would report. If the length
+// of a step is unknown, a step is a millionth of what the job does in that time with the workers
+// that it requests.
 func (e *engine) stepsOf(r *run) int64 {
 	if t, known := r.job.Scaling.(*trace.Training); known {
 		const ns = 1_000_000_000_000

@@ -11,8 +11,9 @@ import (
 // Schema is the version of [Result]'s JSON.
 const Schema = 1
 
-// Result is what one run came to. Durations are in seconds, utilisation and fragmentation are parts of one, percentages are of 100.
-// Statistics are over jobs that have ended; percentiles are nearest-rank.
+// Result describes one run. Durations are in seconds, utilisation and fragmentation are parts of
+// one, percentages are of 100. Statistics are over jobs that have ended; percentiles are
+// nearest-rank.
 type Result struct {
 	Schema   int               `json:"schema"`
 	Policy   string            `json:"policy"`
@@ -20,7 +21,7 @@ type Result struct {
 	Trace    string            `json:"trace"`
 	Seed     uint64            `json:"seed"`
 	Jobs     int               `json:"jobs"`     // of the trace, excluded ones included
-	Excluded []string          `json:"excluded"` // id: why
+	Excluded []string          `json:"excluded"` // id: reason
 	Placed   int               `json:"placed"`   // started at least once
 	Unplaced int               `json:"unplaced"`
 
@@ -29,7 +30,7 @@ type Result struct {
 	Accounts map[string]*Account `json:"accounts"`
 
 	MakespanS        float64     `json:"makespan_s"`  // first submit to last end
-	Utilisation      Utilisation `json:"utilisation"` // held of what there is, from the first submit to the last arrival
+	Utilisation      Utilisation `json:"utilisation"` // part held, from the first submit to the last arrival
 	GPUFragmentation float64     `json:"gpu_fragmentation"`
 	UnallocatedGPUs  float64     `json:"unallocated_gpus"` // when the last job had arrived
 
@@ -38,8 +39,8 @@ type Result struct {
 	Preemptions         int                `json:"preemptions"`
 	PreemptionsMaxJob   int                `json:"preemptions_max_job"`
 	RescheduleIntervalS Stats              `json:"reschedule_interval_s"` // end of grace to the next start
-	AbsenceS            Stats              `json:"absence_s"`             // the same with the grace: notice to the next start
-	LostGPUS            float64            `json:"lost_gpu_s"`            // held without progress that lasted: work lost, grace, restarts
+	AbsenceS            Stats              `json:"absence_s"`             // notice to the next start, the grace included
+	LostGPUS            float64            `json:"lost_gpu_s"`            // held without lasting progress
 	Migrations          int                `json:"migrations"`
 	Resizes             int                `json:"resizes"`
 	Fairness            Fairness           `json:"fairness"`
@@ -51,13 +52,13 @@ type Result struct {
 	TimedOut   int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
 	Unended    int      `json:"unended,omitempty"`     // arrived jobs that have not ended
 	Refused    int      `json:"refused,omitempty"`     // actions of plans that the state refused
-	Stopped    bool     `json:"interrupted,omitempty"` // by whoever watched
+	Stopped    bool     `json:"interrupted,omitempty"` // by Setup.Stopped
 	SkippedN   int      `json:"skipped_lines,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
 	Story      *Story   `json:"-"` // for plots, if asked for
 }
 
-// Class is what the jobs of one class got.
+// Class has the statistics of the jobs of one class.
 type Class struct {
 	Count           int   `json:"count"`
 	Slowdown        Stats `json:"slowdown"`
@@ -74,12 +75,13 @@ type Wide struct {
 	WaitS   Stats `json:"wait_s"`
 }
 
-// Account is what the jobs of one account got.
+// Account has the results of the jobs of one account.
 type Account struct {
 	Count int     `json:"count"`
 	JCTS  Stats   `json:"jct_s"`
 	GPUS  float64 `json:"gpu_s"`
-	// Rho is its mean JCT over that of the same jobs alone on the account's deserved share, served first come first; 0 if unknown.
+	// Rho is its mean JCT over that of the same jobs alone on the account's quota, served first
+	// come first; 0 if unknown.
 	Rho float64 `json:"rho"`
 }
 
@@ -92,7 +94,7 @@ type Utilisation struct {
 
 // Fairness compares accounts.
 type Fairness struct {
-	Jain     float64 `json:"jain"`      // over accounts: GPU seconds by deserved while backlogged
+	Jain     float64 `json:"jain"`      // over accounts: GPU seconds by quota while jobs were pending
 	WorstRho float64 `json:"worst_rho"` // 0 if unknown
 	// JainUsers is over users: their mean slowdown, of best-effort jobs if there are any.
 	JainUsers float64 `json:"jain_users"`
@@ -117,7 +119,7 @@ type Stats struct {
 	Max  float64 `json:"max"`
 }
 
-// statsOf sorts the values and sums them up. Without values all is 0.
+// statsOf sorts and summarises values. Without values all is 0.
 func statsOf(values []float64) Stats {
 	if len(values) == 0 {
 		return Stats{}
@@ -129,14 +131,17 @@ func statsOf(values []float64) Stats {
 	}
 	at := func(thousandths int) float64 { return values[rank(len(values), thousandths)] }
 	return Stats{
-		Mean: sum / float64(len(values)), P50: at(500), P75: at(750), P95: at(950), P99: at(990), P999: at(999), Max: values[len(values)-1],
+		Mean: sum / float64(len(values)), P50: at(500), P75: at(750), P95: at(950), P99: at(990), P999: at(999),
+		Max: values[len(values)-1],
 	}
 }
 
-// rank is the index of a percentile among n sorted values: the least of which at least so many thousandths are not greater.
+// rank is the index of a percentile among n sorted values: that of the least value that at least so
+// many thousandths do not exceed.
 func rank(n, thousandths int) int { return max(0, (n*thousandths+999)/1000-1) }
 
-// jain is Jain's index: 1 if all values are alike, or there are none, and 1/n if one has everything.
+// jain is Jain's index: 1 if all values are equal, or there are none, and 1/n if one value has
+// everything.
 func jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range values {
@@ -149,13 +154,15 @@ func jain(values []float64) float64 {
 	return sum * sum / (float64(len(values)) * squares)
 }
 
-// result draws up the account of a run.
+// result computes the result of a run.
 func (e *engine) result(t *trace.Trace, excluded []string) *Result {
 	p := &e.setup.Policy
 	r := &Result{
-		Schema: Schema, Policy: p.Name, Params: p.Params, Trace: t.Name, Seed: e.setup.Seed, Jobs: len(t.Jobs), Excluded: excluded,
-		Refused: e.refused, Stopped: e.stopped, SkippedN: t.Bad, Story: e.books.story,
-		Migrations: e.books.migrations, Resizes: e.books.resizes, Preemptions: e.books.preempts, LostGPUS: float64(e.books.lost) / 1e6,
+		Schema: Schema, Policy: p.Name, Params: p.Params, Trace: t.Name, Seed: e.setup.Seed, Jobs: len(t.Jobs),
+		Excluded: excluded,
+		Refused:  e.refused, Stopped: e.stopped, SkippedN: t.Bad, Story: e.totals.story,
+		Migrations: e.totals.migrations, Resizes: e.totals.resizes, Preemptions: e.totals.preempts,
+		LostGPUS: float64(e.totals.lost) / 1e6,
 	}
 	if r.Params == nil {
 		r.Params = map[string]string{}
@@ -198,10 +205,10 @@ func (e *engine) count(r *Result) {
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// collector gathers one value of each kind for every job that has ended.
+// collector collects one value of each kind for every job that has ended.
 type collector struct{ slowdown, bounded, wait, first, jct []float64 }
 
-// collectorFor has room for so many jobs.
+// collectorFor allocates a collector for n jobs.
 func collectorFor(n int) *collector {
 	room := make([]float64, 5*n)
 	part := func(i int) []float64 { return room[i*n : i*n : (i+1)*n] }
@@ -255,9 +262,9 @@ func (e *engine) classes(r *Result) {
 	r.Wide = Wide{MinGPUs: e.setup.WideGPUs, Count: len(wide), WaitS: statsOf(wide)}
 }
 
-// accountsOf fills in what is told of each account, and how fair it was.
+// accountsOf sets the results of each account, and the fairness between them.
 func (e *engine) accountsOf(r *Result) {
-	jct := make([][]float64, len(e.books.accounts))
+	jct := make([][]float64, len(e.totals.accounts))
 	for i := range e.runs {
 		if v := &e.runs[i]; v.ended > 0 {
 			jct[v.account] = append(jct[v.account], seconds(v.jct()))
@@ -266,14 +273,14 @@ func (e *engine) accountsOf(r *Result) {
 	r.Accounts = map[string]*Account{}
 	capacity := trace.Capacity(e.nodes).GPUs
 	var got []float64
-	for i := range e.books.accounts {
-		a := &e.books.accounts[i]
-		a.settle(e.now)
+	for i := range e.totals.accounts {
+		a := &e.totals.accounts[i]
+		a.advance(e.now)
 		r.Accounts[a.name] = &Account{Count: len(jct[i]), JCTS: statsOf(jct[i]), GPUS: float64(a.gpuMS) / 1e6}
 		r.GPUS += float64(a.gpuMS) / 1e6
 		deserved := int64(1)
 		if e.setup.Deserved.Any() {
-			deserved = e.setup.Deserved.of(a.name, len(e.books.accounts), capacity)
+			deserved = e.setup.Deserved.of(a.name, len(e.totals.accounts), capacity)
 		}
 		if a.backlog > 0 && deserved > 0 {
 			got = append(got, float64(a.backHeld)/float64(a.backlog)/float64(deserved))
@@ -283,9 +290,9 @@ func (e *engine) accountsOf(r *Result) {
 	r.Fairness.JainUsers = e.fairUsers()
 }
 
-// fairUsers is Jain's index of the users' mean slowdowns, of best-effort jobs where there are any.
+// fairUsers is Jain's index of the users' mean slowdowns, of best-effort jobs if there are any.
 func (e *engine) fairUsers() float64 {
-	sums, counts := make([]float64, len(e.books.users)), make([]float64, len(e.books.users))
+	sums, counts := make([]float64, len(e.totals.users)), make([]float64, len(e.totals.users))
 	for _, class := range []jobspec.Class{jobspec.BE, jobspec.TE} {
 		var means []float64
 		for i := range e.runs {
@@ -307,15 +314,16 @@ func (e *engine) fairUsers() float64 {
 }
 
 func (e *engine) utilisation(r *Result) {
-	c, w := trace.Capacity(e.nodes), &e.books.window
+	c, w := trace.Capacity(e.nodes), &e.totals.window
 	part := func(held, have float64) float64 {
 		if w.all == 0 || have == 0 {
 			return 0
 		}
 		return held / w.all / have
 	}
-	r.Utilisation = Utilisation{GPU: part(w.gpus, float64(c.GPUs)), CPU: part(w.cores, float64(c.Cores)), Memory: part(w.memory, float64(c.Memory))}
-	if s := e.books.atLast; s != nil {
+	r.Utilisation = Utilisation{GPU: part(w.gpus, float64(c.GPUs)), CPU: part(w.cores, float64(c.Cores)),
+		Memory: part(w.memory, float64(c.Memory))}
+	if s := e.totals.atLast; s != nil {
 		r.UnallocatedGPUs = float64(s.gpus) / 1000
 		r.GPUFragmentation = e.fragmentation(s)
 	}
@@ -331,7 +339,7 @@ func (e *engine) preemptions(r *Result) {
 	pct := func(n int) float64 { return 100 * float64(n) / float64(max(1, len(e.runs))) }
 	r.PreemptedJobsPct = pct(times[1] + times[2] + times[3])
 	r.PreemptedTimesPct = map[string]float64{"1": pct(times[1]), "2": pct(times[2]), "3+": pct(times[3])}
-	r.RescheduleIntervalS, r.AbsenceS = statsOf(allSeconds(e.books.gaps)), statsOf(allSeconds(e.books.absences))
+	r.RescheduleIntervalS, r.AbsenceS = statsOf(allSeconds(e.totals.gaps)), statsOf(allSeconds(e.totals.absences))
 }
 
 func allSeconds(ms []int64) []float64 {

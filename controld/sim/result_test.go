@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// near fails a test whose numbers were worked out on paper.
+// near fails a test if a number differs from the one worked out by hand.
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9*math.Max(1, math.Abs(want)) {
@@ -25,12 +25,14 @@ func of(account string, j trace.Job) trace.Job {
 	return j
 }
 
-// TestResultOnPaper has two nodes of 8 GPUs. a1 holds one and b1 half of the other until minute 10, b2 waits for a whole one from the
-// beginning and a2 from minute 5 on; then both run until minute 20.
+// TestResultOnPaper has two nodes of 8 GPUs. a1 holds one and b1 half of the other until minute 10.
+// b2 waits for a whole one from the beginning, and a2 from minute 5 on; then both run until minute
+// 20.
 func TestResultOnPaper(t *testing.T) {
 	s := setup(t, "2x8c/8gpu", "fifo")
 	s.Deserved.Equal, s.WideGPUs, s.Bound = true, 8, 20*minute
-	r := mustRun(t, workload(of("a", job("a1", 0, 10, 8)), of("b", job("b1", 0, 10, 4)), of("b", job("b2", 0, 10, 8)), of("a", job("a2", 5, 10, 8))), s)
+	r := mustRun(t, workload(of("a", job("a1", 0, 10, 8)), of("b", job("b1", 0, 10, 4)), of("b", job("b2", 0, 10, 8)),
+		of("a", job("a2", 5, 10, 8))), s)
 	if got, want := spans(r), "a1 0-10, b1 0-10, b2 10-20, a2 10-20"; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
@@ -42,9 +44,10 @@ func TestResultOnPaper(t *testing.T) {
 	near(t, "cores held", r.Utilisation.CPU, 2.0/16)
 	near(t, "memory held", r.Utilisation.Memory, 2.0/64)
 	near(t, "free GPUs at the last arrival", r.UnallocatedGPUs, 4)
-	near(t, "fragmentation", r.GPUFragmentation, 0.75) // three of the four jobs want 8, where 4 are free
-	near(t, "jain", r.Fairness.Jain, 0.9)              // b held 4 of its 8 while it waited, a 8 of its 8: 1.5² / (2 x 1.25)
-	near(t, "worst rho", r.Fairness.WorstRho, 1)       // each alone on one node would end at the same times
+	near(t, "fragmentation", r.GPUFragmentation, 0.75) // three of the four jobs need 8, and 4 are free
+	near(t, "jain", r.Fairness.Jain,
+		0.9) // b held 4 of its 8 while it waited, a 8 of its 8: 1.5² / (2 x 1.25)
+	near(t, "worst rho", r.Fairness.WorstRho, 1) // each alone on one node would end at the same times
 	all := r.Classes["all"]
 	near(t, "slowdown", all.Slowdown.Mean, (1+1+2+1.5)/4)
 	near(t, "p75 of the slowdown", all.Slowdown.P75, 1.5)
@@ -57,11 +60,13 @@ func TestResultOnPaper(t *testing.T) {
 	near(t, "wait of wide jobs", r.Wide.WaitS.P50, 300)
 }
 
-// TestFairnessOnPaper has two accounts that deserve a node of 8 GPUs each. a takes both first; b waits 10 minutes, a's third job 20.
+// TestFairnessOnPaper has two accounts with a quota of a node of 8 GPUs each. a takes both first; b
+// waits 10 minutes, a's third job 20.
 func TestFairnessOnPaper(t *testing.T) {
 	s := setup(t, "2x8c/8gpu", "fifo")
 	s.Deserved.GPUs = map[string]int64{"a": 8000, "b": 8000, "nobody": 0}
-	jobs := []trace.Job{of("a", job("a1", 0, 10, 8)), of("a", job("a2", 0, 10, 8)), of("b", job("b1", 0, 10, 8)), of("b", job("b2", 0, 10, 8)), of("a", job("a3", 0, 10, 8))}
+	jobs := []trace.Job{of("a", job("a1", 0, 10, 8)), of("a", job("a2", 0, 10, 8)), of("b", job("b1", 0, 10, 8)),
+		of("b", job("b2", 0, 10, 8)), of("a", job("a3", 0, 10, 8))}
 	r := mustRun(t, workload(jobs...), s)
 	if got, want := spans(r), "a1 0-10, a2 0-10, b1 10-20, b2 10-20, a3 20-30"; got != want {
 		t.Fatalf("%s, want %s", got, want)
@@ -72,13 +77,15 @@ func TestFairnessOnPaper(t *testing.T) {
 	near(t, "jain", r.Fairness.Jain, 0.5) // b had nothing while it waited
 	near(t, "jain of the users' slowdowns", r.Fairness.JainUsers, (11.0/3*11/3)/(2*(25.0/9+4)))
 	s.Deserved.GPUs = map[string]int64{"a": 8000, "c": 8000}
-	want := []string{"nothing says what account b deserves: it has no rho and does not count in jain", "account c deserves 8 GPUs and has no jobs"}
+	want := []string{"account b has no quota: it has no rho and does not count in jain",
+		"account c has a quota of 8 GPUs and no jobs"}
 	if r = mustRun(t, workload(jobs...), s); !slices.Equal(r.Notes, want) {
 		t.Errorf("notes %q, want %q", r.Notes, want)
 	}
 }
 
-// TestPreemptionOnPaper has a job of an hour that leaves twice for short ones, with two minutes of grace each time.
+// TestPreemptionOnPaper has a job of an hour that is preempted twice for short ones, with two
+// minutes of grace each time.
 func TestPreemptionOnPaper(t *testing.T) {
 	long, first, second := job("long", 0, 60, 8), job("first", 10, 5, 8), job("second", 30, 3, 8)
 	long.Grace, first.Class, second.Class = 2*minute, jobspec.TE, jobspec.TE
@@ -101,8 +108,8 @@ func TestPreemptionOnPaper(t *testing.T) {
 	}
 }
 
-// TestPlacement puts a third job beside one of 4 and one of 6 GPUs, on three nodes of 8: the first that has room, the fullest, the emptiest,
-// or any.
+// TestPlacement puts a third job beside one of 4 and one of 6 GPUs, on three nodes of 8: on the
+// first with enough room, the fullest, the emptiest, or a random one.
 func TestPlacement(t *testing.T) {
 	node := func(policy string, seed uint64) int {
 		s := setup(t, "3x8c/8gpu", policy)
@@ -147,7 +154,8 @@ func TestUntil(t *testing.T) {
 	s := setup(t, "1x8c/8gpu", "fifo")
 	s.Until = 20 * minute
 	r := mustRun(t, workload(job("a", 0, 10, 8), job("b", 5, 30, 6), job("c", 50, 5, 8)), s)
-	if r.Classes["all"].Count != 1 || r.Unended != 1 || r.Jobs != 3 || fmt.Sprint(r.Notes) != "[1 job comes after the end and is not counted]" {
+	if r.Classes["all"].Count != 1 || r.Unended != 1 || r.Jobs != 3 ||
+		fmt.Sprint(r.Notes) != "[1 job arrives after the end and is not counted]" {
 		t.Errorf("%d ended, %d not, of %d; notes %q", r.Classes["all"].Count, r.Unended, r.Jobs, r.Notes)
 	}
 	near(t, "held until then", r.Utilisation.GPU, (8.0*10+6*10)/(8*20))
@@ -155,7 +163,7 @@ func TestUntil(t *testing.T) {
 	near(t, "of no use", r.GPUFragmentation, 1)
 }
 
-// TestRows says what plots need of each attempt: its GPUs on every node.
+// TestRows checks what plots need of each attempt: its GPUs on every node.
 func TestRows(t *testing.T) {
 	wide := gang("wide", 0, 10, 2, 6)
 	wide.PerNode = 1
@@ -189,7 +197,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestFragmentation: of 12 free GPUs the 4 beside a's cores are useless to b, who comes as often as a.
+// TestFragmentation: of 12 free GPUs, b cannot use the 4 beside a's cores, and b arrives as often
+// as a.
 func TestFragmentation(t *testing.T) {
 	a, b := job("a", 0, 10, 4), job("b", 1, 10, 8)
 	a.Request.Cores, b.Request.Cores = 6, 4
@@ -197,21 +206,22 @@ func TestFragmentation(t *testing.T) {
 	if r.UnallocatedGPUs != 15 {
 		t.Errorf("%g GPUs were free when c had come, want 15", r.UnallocatedGPUs)
 	}
-	// Beside c lie 7 free GPUs that b cannot use, the other node's 8 anyone can: 7/15 x 1/3.
+	// Beside c lie 7 free GPUs that b cannot use; every job can use the other node's 8: 7/15 x 1/3.
 	if want := 7.0 / 15 / 3; math.Abs(r.GPUFragmentation-want) > 1e-12 {
 		t.Errorf("fragmentation %g, want %g", r.GPUFragmentation, want)
 	}
 }
 
 func TestExcluded(t *testing.T) {
-	model := job("model", 0, 1, 1)
-	model.Models = []string{"H100"}
+	wrongModel := job("model", 0, 1, 1)
+	wrongModel.Models = []string{"H100"}
 	server := job("server", 0, 1, 1)
 	server.Servers, server.Server = 9, cluster.Vector{Cores: 8, Memory: jobspec.GiB}
-	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), model, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
+	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), wrongModel, server, job("fits", 0, 1, 8)),
+		setup(t, "2x8c/32g/8gpu:A100", "fifo"))
 	want := []string{
 		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
-		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
+		"wrongModel: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
 	}
 	if !slices.Equal(r.Excluded, want) {
 		t.Errorf("got  %q\nwant %q", r.Excluded, want)

@@ -14,30 +14,30 @@ const (
 	DefaultWideGPUs = 16
 )
 
-// Setup says on what and how a trace is replayed. Times are in ms.
+// Setup says on which cluster and how a trace is replayed. Times are in ms.
 type Setup struct {
 	Nodes    []cluster.Node
 	Policy   Policy
 	Seed     uint64
-	Tick     int64 // decide only at multiples of it; 0: whenever something happens
-	Overhead int64 // a restart holds its room this long without progress, where the trace does not say
+	Tick     int64 // cycles run at its multiples only; 0: whenever something happens
+	Overhead int64 // a restart holds its capacity this long without progress, unless the trace says otherwise
 	Bound    int64 // shorter jobs count as this long in bounded slowdowns; 0: DefaultBound
-	Until    int64 // end here, counted as submit times are; 0: when all jobs have ended
-	WideGPUs int64 // jobs of at least so many GPUs are reported apart; 0: DefaultWideGPUs
+	Until    int64 // the run ends here, in the time of submissions; 0: when all jobs have ended
+	WideGPUs int64 // jobs of at least so many GPUs are reported separately; 0: DefaultWideGPUs
 
-	// Deserved is each account's share of the cluster. Nil: nobody has one, and no rho is computed.
+	// Deserved has the quota of each account. Without any, no rho is computed.
 	Deserved Shares
 
 	Check bool // verify every invariant of the state every thousand commands and at the end
-	Spans bool // keep what plots need: [Result].Story
+	Spans bool // keep the data of plots: [Result].Story
 
-	Clock    func() int64   // ns of some monotonic clock, to time decisions with; nil: they are not timed
-	Stopped  func() bool    // asked now and then; true ends the run, whose result is of what was simulated so far
-	Progress func(Progress) // told now and then
-	Decided  func(Decision) // told every start, end, resize and displacement, in order; its places must not be changed
+	Clock    func() int64   // ns of a monotonic clock, to time decisions; nil: they are not timed
+	Stopped  func() bool    // called now and then; true ends the run, whose result covers what was simulated so far
+	Progress func(Progress) // called now and then
+	Decided  func(Decision) // called with every start, end, resize and preemption, in order; must not change places
 
-	decided   func(at cluster.Instant, p *cluster.CommitPlan) // told every plan that is not empty; for tests
-	displaced int                                             // displacements of one job after which a run ends; 0: as it is for users
+	decided     func(at cluster.Instant, p *cluster.CommitPlan) // called with every plan that is not empty; for tests
+	maxPreempts int                                             // of one job, after which a run ends; 0: maxPreempted
 }
 
 // Progress is how far a run has come.
@@ -48,16 +48,16 @@ type Progress struct {
 	Jobs     int
 }
 
-// Shares are what accounts deserve.
+// Shares are the quotas of accounts.
 type Shares struct {
-	Equal bool             // all of the trace's accounts the same
+	Equal bool             // all accounts of the trace have the same
 	GPUs  map[string]int64 // thousandths of a GPU by account, if not Equal
 }
 
-// Any reports whether anybody has a share.
+// Any reports whether any account has a quota.
 func (s *Shares) Any() bool { return s.Equal || len(s.GPUs) > 0 }
 
-// of returns what an account deserves of a cluster, in thousandths of a GPU.
+// of returns an account's quota of a cluster, in thousandths of a GPU.
 func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 	if s.Equal {
 		return gpus / int64(max(1, accounts))
@@ -65,13 +65,14 @@ func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 	return s.GPUs[account]
 }
 
-// table is what the configuration says of the accounts of a trace, nil if nobody deserves anything in particular.
+// table returns the accounts of a trace for the configuration, nil without quotas.
 func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 	if !s.Deserved.Any() {
 		return nil, nil
 	}
 	if len(accounts) > cluster.MaxAccounts {
-		return nil, fmt.Errorf("%d accounts in the trace, of at most %d it can be said what they deserve: %w", len(accounts), cluster.MaxAccounts, ErrSetup)
+		return nil, fmt.Errorf("%d accounts in the trace; at most %d can have a quota: %w", len(accounts),
+			cluster.MaxAccounts, ErrSetup)
 	}
 	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
 	all := map[string]cluster.Account{}
@@ -83,12 +84,13 @@ func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 		}
 	}
 	if sum > have {
-		return nil, fmt.Errorf("the accounts deserve %g GPUs together, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000, ErrSetup)
+		return nil, fmt.Errorf("the quotas add up to %g GPUs, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000,
+			ErrSetup)
 	}
 	return all, nil
 }
 
-// ErrSetup says that workload, nodes and options do not go together, which whoever asked for them can mend.
+// ErrSetup says that workload, nodes and options do not match. The user can correct them.
 var ErrSetup = errors.New("the simulation cannot be set up")
 
 func (s *Setup) check(t *trace.Trace) error {
@@ -112,7 +114,7 @@ func (s *Setup) fill() {
 	if s.WideGPUs == 0 {
 		s.WideGPUs = DefaultWideGPUs
 	}
-	if s.displaced == 0 {
-		s.displaced = maxDisplaced
+	if s.maxPreempts == 0 {
+		s.maxPreempts = maxPreempted
 	}
 }

@@ -6,19 +6,22 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
-// partOf is a job that asks for a part of a GPU, in thousandths.
+// partOf returns a job that requests a part of a GPU, in thousandths.
 func partOf(id string, submit, work, share int64) trace.Job {
 	j := job(id, submit, work, 0)
 	j.Request.GPUs = share
 	return j
 }
 
-// Jobs share a GPU as far as it goes, and hold no more of it than they ask for.
+// Jobs share a GPU while it has room, and hold no more of it than they request.
 func TestPartsOfGPUs(t *testing.T) {
-	tr := workload(partOf("a", 0, 10, 600), partOf("b", 0, 10, 400), partOf("c", 0, 10, 300), job("whole", 1, 10, 1), partOf("d", 1, 10, 700))
-	for _, policy := range []string{"standard", "backfill", "backfill:fit=frag", "backfill:fit=first", "rota", "fairshare", "las"} {
+	tr := workload(partOf("a", 0, 10, 600), partOf("b", 0, 10, 400), partOf("c", 0, 10, 300), job("whole", 1, 10, 1),
+		partOf("d", 1, 10, 700))
+	for _, policy := range []string{"standard", "backfill", "backfill:fit=frag", "backfill:fit=first", "rota",
+		"fairshare", "las"} {
 		r := mustRun(t, tr, setup(t, "2x8c/64g/1gpu", policy))
 		if r.GPUS != 60*(10*0.6+10*0.4+10*0.3+10+10*0.7) {
 			t.Errorf("%s: %g s of a GPU were held", policy, r.GPUS)
@@ -33,7 +36,7 @@ func TestPartsOfGPUs(t *testing.T) {
 	}
 }
 
-// A job names the GPU models that will do, and gets no other even if its part would fit there.
+// A job names the allowed GPU models, and gets no other model even if its part would fit there.
 func TestPartsOfModels(t *testing.T) {
 	a, b := partOf("a", 0, 10, 500), partOf("b", 0, 10, 600)
 	a.Models, b.Models = []string{"H100"}, []string{"H100"}
@@ -43,7 +46,8 @@ func TestPartsOfModels(t *testing.T) {
 	}
 }
 
-// A cluster on which everybody asks for half a GPU is one of twice as many GPUs on which everybody asks for one.
+// If all jobs request half a GPU, a cluster is like one of twice as many GPUs whose jobs request
+// one each.
 func TestHalvesAreGPUs(t *testing.T) {
 	for _, policy := range []string{"fifo", "backfill", "backfill:fit=frag", "easy", "sjf", "standard"} {
 		for seed := range uint64(4) {
@@ -66,20 +70,22 @@ func TestHalvesAreGPUs(t *testing.T) {
 	}
 }
 
-// What is left of shared GPUs is free, and of use to those only who ask for no more.
+// The rest of shared GPUs is free, and of use only to jobs that request no more than it.
 func TestPartsInResult(t *testing.T) {
 	tr := workload(partOf("a", 0, 10, 800), partOf("b", 0, 10, 700), partOf("c", 5, 10, 100))
 	r := mustRun(t, tr, setup(t, "1x8c/64g/2gpu", "backfill"))
 	if r.UnallocatedGPUs != 0.4 {
 		t.Errorf("%g GPUs are free, want 0.4", r.UnallocatedGPUs)
 	}
-	// c is on the GPU of a, of which 100 are left beside the 300 of b: a job of 100 could use both, those of 700 and 800 neither.
+	// c is on the GPU of a, of which 100 are left beside the 300 of b: a job of 100 could use both,
+	// those of 700 and 800 neither.
 	if got := fmt.Sprintf("%.3f", r.GPUFragmentation); got != "0.667" {
 		t.Errorf("fragmentation %s, want 0.667", got)
 	}
 }
 
-// An inflated cluster gets fuller where placements break fewer GPUs; every invariant holds all along.
+// An inflated cluster gets fuller where placements break fewer GPUs. Every invariant holds all the
+// time.
 func TestInflatedParts(t *testing.T) {
 	var jobs []trace.Job
 	for i := range 200 {
@@ -92,7 +98,7 @@ func TestInflatedParts(t *testing.T) {
 	for seed := range uint64(5) {
 		for _, policy := range []string{"backfill", "backfill:fit=frag"} {
 			s := setup(t, "10x64c/512g/8gpu,8x96c/512g/8gpu,6x16c/256g/2gpu", policy)
-			tr, err := trace.Inflate(workload(jobs...), trace.Capacity(s.Nodes).GPUs, 1300, seed+1)
+			tr, err := synth.Inflate(workload(jobs...), trace.Capacity(s.Nodes).GPUs, 1300, seed+1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +123,7 @@ func TestPartsThatNoNodeHolds(t *testing.T) {
 	}
 }
 
-// Every policy gets through a crowded cluster where most jobs share GPUs without breaking an invariant, and everybody is served.
+// Every policy serves all jobs of a crowded cluster where most share GPUs, and breaks no invariant.
 func TestEveryPolicyWithParts(t *testing.T) {
 	for _, policy := range PolicyNames() {
 		t.Run(policy, func(t *testing.T) {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Run replays a trace. Jobs that no set of nodes could hold are left out and named in the result. The error means that the simulation
-// itself failed: a setup that makes no sense, an invariant that does not hold, or a policy that plans what the state refuses.
+// Run replays a trace. Jobs that no set of nodes could hold are left out and named in the result.
+// The error means that the simulation itself failed: a setup that makes no sense, an invariant that
+// does not hold, or a policy whose plan the state refuses.
 func Run(t *trace.Trace, s Setup) (*Result, error) {
 	if err := s.check(t); err != nil {
 		return nil, err
@@ -44,15 +46,15 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	if len(jobs) == 0 {
 		return nil, nil, fmt.Errorf("no job fits the nodes, for example %s: %w", excluded[0], ErrSetup)
 	}
-	e, err := newEngine(s, &list{jobs: jobs}, t.Accounts())
+	e, err := newEngine(s, &arrivals{jobs: jobs}, t.Accounts())
 	if err != nil {
 		return nil, nil, err
 	}
 	e.runs = make([]run, 0, len(jobs))
 	e.origin = jobs[0].Submit
-	e.books.last = e.instant(jobs[len(jobs)-1].Submit)
+	e.totals.last = e.instant(jobs[len(jobs)-1].Submit)
 	if s.Spans {
-		e.books.story = &Story{Capacity: trace.Capacity(s.Nodes), step: 1}
+		e.totals.story = &Story{Capacity: trace.Capacity(s.Nodes), step: 1}
 	}
 	if err := e.drive(); err != nil {
 		return nil, nil, err
@@ -61,13 +63,13 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	return e, excluded, nil
 }
 
-// admit returns the jobs that the nodes could hold, and why the others are left out.
+// admit returns the jobs that the nodes could hold, and the reasons why the others are left out.
 func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []string) {
 	f := newFitting(nodes)
 	jobs = make([]*trace.Job, 0, len(t.Jobs))
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
-		if why := f.why(j); why != "" {
+		if why := f.reasonAgainst(j); why != "" {
 			excluded = append(excluded, j.ID+": "+why)
 			continue
 		}
@@ -76,11 +78,12 @@ func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []
 	return jobs, excluded
 }
 
-// CloseLoop submits the jobs of a source, each as soon as what waits and runs asks for less than load thousandths of the cluster under the
-// policy of the setup, and returns them as a trace with the submit times that they got: the same arrivals for every policy.
-func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Trace, error) {
+// CloseLoop submits each job of a source as soon as pending and running jobs demand less than load
+// thousandths of the cluster under the policy of the setup. It returns the jobs as a trace with
+// these submit times, so that every policy can be given the same arrivals.
+func CloseLoop(source synth.Source, name string, load int64, s Setup) (*trace.Trace, error) {
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
-	l := &loop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
+	l := &closedLoop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
 	if load < 1 {
 		return nil, fmt.Errorf("a load of %d thousandths: %w", load, ErrSetup)
 	}
@@ -90,7 +93,7 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 	if err != nil {
 		return nil, err
 	}
-	e.books.closed = true
+	e.totals.closed = true
 	if err := e.drive(); err != nil {
 		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
 	}
@@ -104,11 +107,11 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 }
 
 // Replay is a source of the jobs of a trace, in order, for [CloseLoop].
-func Replay(t *trace.Trace) trace.Source { return &replay{jobs: t.Jobs} }
+func Replay(t *trace.Trace) synth.Source { return &replay{jobs: t.Jobs} }
 
 type replay struct{ jobs []trace.Job }
 
-// Next implements trace.Source.
+// Next implements [synth.Source].
 func (r *replay) Next() (trace.Job, bool) {
 	if len(r.jobs) == 0 {
 		return trace.Job{}, false
@@ -118,15 +121,15 @@ func (r *replay) Next() (trace.Job, bool) {
 	return j, true
 }
 
-// rho runs every account's jobs alone on its deserved share and compares.
+// rho runs every account's jobs alone on its quota and compares.
 func (e *engine) rho(r *Result) error {
 	fifo, err := ParsePolicy("fifo")
 	if err != nil {
 		return err
 	}
-	for i := range e.books.accounts {
-		name := e.books.accounts[i].name
-		gpus := e.setup.Deserved.of(name, len(e.books.accounts), trace.Capacity(e.setup.Nodes).GPUs)
+	for i := range e.totals.accounts {
+		name := e.totals.accounts[i].name
+		gpus := e.setup.Deserved.of(name, len(e.totals.accounts), trace.Capacity(e.setup.Nodes).GPUs)
 		nodes := portion(e.setup.Nodes, gpus)
 		own := &trace.Trace{Name: name}
 		for k := range e.runs {
@@ -145,7 +148,8 @@ func (e *engine) rho(r *Result) error {
 	return nil
 }
 
-// compareAlone fills in the rho of the account whose jobs are own. Jobs that its share could not hold are left out on both sides.
+// compareAlone sets the rho of the account whose jobs are own. Jobs that its quota could not hold
+// are left out on both sides.
 func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 	s.fill()
 	jobs, _ := admit(own, s.Nodes)
@@ -182,7 +186,8 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 	return nil
 }
 
-// portion returns the first nodes that have so many thousandths of a GPU together, the last one cut down if it has too many.
+// portion returns the first nodes that have so many thousandths of a GPU together. The last one
+// loses GPUs that are too many.
 func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
 	var part []cluster.Node
 	for i := range nodes {
@@ -206,7 +211,7 @@ func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
 	return part
 }
 
-// notes are what a reader of the result should know of the workload.
+// notes are remarks on the workload for readers of the result.
 func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	var notes []string
 	note := func(n int, one, many string) {
@@ -216,32 +221,36 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	}
 	elastic := 0
 	for i := range e.runs {
-		if j := e.runs[i].job; j.Elastic() && !e.bends(j) {
+		if j := e.runs[i].job; j.Elastic() && !e.resizable(j) {
 			elastic++
 		}
 	}
 	if e.stuck != "" {
-		notes = append(notes, fmt.Sprintf("%s: it ends there, %.0f h after it began", e.whyStuck(), float64(e.ms(e.now)-e.origin)/3.6e6))
+		notes = append(notes, fmt.Sprintf("%s: the run ends %.0f h after its start", e.whyStuck(),
+			float64(e.ms(e.now)-e.origin)/3.6e6))
 	}
-	asked := " could have run with fewer or more workers and had as many as asked for, under " + e.setup.Policy.Name
+	asked := " could have run with fewer or more workers and had as many as requested, under " + e.setup.Policy.Name
 	note(elastic, "job"+asked, "jobs"+asked)
 	if late := len(t.Jobs) - excluded - len(e.runs); e.stopped {
-		note(late, "job had not come when it was stopped, and is not counted", "jobs had not come when it was stopped, and are not counted")
+		note(late, "job had not arrived when the run was stopped, and is not counted",
+			"jobs had not arrived when the run was stopped, and are not counted")
 	} else {
-		note(late, "job comes after the end and is not counted", "jobs come after the end and are not counted")
+		note(late, "job arrives after the end and is not counted", "jobs arrive after the end and are not counted")
 	}
 	if len(t.Skipped) > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", trace.Counted(t.Bad, "line was", "lines were"), t.Skipped[0]))
+		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", trace.Counted(t.Bad, "line was", "lines were"),
+			t.Skipped[0]))
 	}
 	return append(append(notes, e.shareNotes(t)...), e.refusals...)
 }
 
-// whyStuck says of whom nothing will come.
+// whyStuck names the jobs that will never end.
 func (e *engine) whyStuck() string {
-	return fmt.Sprintf("under %s job %s was displaced %d times and will not end", e.setup.Policy.Name, e.stuck, e.setup.displaced)
+	return fmt.Sprintf("under %s job %s was preempted %d times and will not end", e.setup.Policy.Name, e.stuck,
+		e.setup.maxPreempts)
 }
 
-// shareNotes says which accounts have a share and no jobs, or jobs and no share.
+// shareNotes names accounts with a quota and no jobs, or with jobs and no quota.
 func (e *engine) shareNotes(t *trace.Trace) []string {
 	given := e.setup.Deserved.GPUs
 	if e.setup.Deserved.Equal || len(given) == 0 {
@@ -251,12 +260,12 @@ func (e *engine) shareNotes(t *trace.Trace) []string {
 	accounts := t.Accounts()
 	for _, name := range accounts {
 		if given[name] == 0 {
-			notes = append(notes, fmt.Sprintf("nothing says what account %s deserves: it has no rho and does not count in jain", name))
+			notes = append(notes, fmt.Sprintf("account %s has no quota: it has no rho and does not count in jain", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, has := slices.BinarySearch(accounts, name); !has {
-			notes = append(notes, fmt.Sprintf("account %s deserves %g GPUs and has no jobs", name, float64(given[name])/1000))
+			notes = append(notes, fmt.Sprintf("account %s has a quota of %g GPUs and no jobs", name, float64(given[name])/1000))
 		}
 	}
 	return notes

@@ -5,14 +5,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Story is what plots are made of.
+// Story is the data that plots show.
 type Story struct {
 	Capacity  cluster.Vector              `json:"capacity"`
 	Nodes     int                         `json:"nodes"`
 	NodeGPUs  int                         `json:"node_gpus"` // of the node with most
 	Accounts  []string                    `json:"accounts"`
 	Samples   []Sample                    `json:"samples"`   // by time
-	Spans     []Span                      `json:"spans"`     // attempts in order of their end, last those that had not ended
+	Spans     []Span                      `json:"spans"`     // attempts by their end, unended ones last
 	Slowdowns map[jobspec.Class][]float64 `json:"slowdowns"` // of all jobs that have ended
 
 	step    int // instants between samples
@@ -25,11 +25,11 @@ type Sample struct {
 	Held    cluster.Vector `json:"held"`
 	Waiting int            `json:"waiting"`
 	Running int            `json:"running"`
-	GPUs    []int64        `json:"gpus"`            // thousandths held by each of Accounts that had come by then
-	Cores   []int64        `json:"cores,omitempty"` // the same of a cluster without GPUs
+	GPUs    []int64        `json:"gpus"`            // thousandths held by each of Accounts that had arrived by then
+	Cores   []int64        `json:"cores,omitempty"` // the same for a cluster without GPUs
 }
 
-// Span is one attempt of a job. One that has not ended by then ends with the run.
+// Span is one attempt of a job. An attempt that has not ended by then ends with the run.
 type Span struct {
 	ID      string        `json:"id"`
 	Class   jobspec.Class `json:"class"`
@@ -38,14 +38,14 @@ type Span struct {
 	GPUs    int64         `json:"gpus"` // thousandths
 	Node    int           `json:"node"` // of its first worker, by position
 	Stopped bool          `json:"stopped,omitempty"`
-	Rows    []Row         `json:"rows"` // all it held
+	Rows    []Row         `json:"rows"` // all that it held
 }
 
-// Row is GPUs of one node that lie side by side.
+// Row is a number of GPUs of one node that lie side by side.
 type Row struct {
 	Node int `json:"node"`
 	GPU  int `json:"gpu"`  // the first of them
-	GPUs int `json:"gpus"` // 0: a worker without
+	GPUs int `json:"gpus"` // 0: a worker without GPUs
 }
 
 // rowsOf lists what an attempt holds on each node.
@@ -67,10 +67,10 @@ func (e *engine) rowsOf(r *run) []Row {
 	return rows
 }
 
-// maxSamples bounds the samples: beyond it every second one is dropped.
+// maxSamples bounds the samples. Beyond it every second one is dropped.
 const maxSamples = 4096
 
-// sample notes the state of the cluster, often enough for a curve.
+// sample records the state of the cluster, often enough for a curve.
 func (s *Story) sample(e *engine) {
 	if s == nil {
 		return
@@ -86,16 +86,16 @@ func (s *Story) sample(e *engine) {
 		}
 		s.Samples, s.step = kept, s.step*2
 	}
-	s.note(e)
+	s.addSample(e)
 }
 
-// note adds a sample of the present.
-func (s *Story) note(e *engine) {
-	at := Sample{At: e.ms(e.now), Held: e.books.held, Waiting: e.pending, Running: e.running}
-	for i := range e.books.accounts {
-		at.GPUs = append(at.GPUs, e.books.accounts[i].held)
+// addSample adds a sample of the present.
+func (s *Story) addSample(e *engine) {
+	at := Sample{At: e.ms(e.now), Held: e.totals.held, Waiting: e.pending, Running: e.running}
+	for i := range e.totals.accounts {
+		at.GPUs = append(at.GPUs, e.totals.accounts[i].held)
 		if s.Capacity.GPUs == 0 {
-			at.Cores = append(at.Cores, e.books.accounts[i].cores)
+			at.Cores = append(at.Cores, e.totals.accounts[i].cores)
 		}
 	}
 	s.Samples = append(s.Samples, at)
@@ -106,14 +106,15 @@ func (s *Story) span(e *engine, r *run) {
 		return
 	}
 	s.Spans = append(s.Spans, Span{
-		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.assigned), End: e.ms(e.now), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
+		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.assigned), End: e.ms(e.now), GPUs: r.held.GPUs,
+		Node: int(r.workers[0].node), Stopped: r.stopped > 0,
 		Rows: e.rowsOf(r),
 	})
 }
 
-// tellStory completes what plots are made of.
+// tellStory completes the data for plots.
 func (e *engine) tellStory() {
-	s := e.books.story
+	s := e.totals.story
 	if s == nil {
 		return
 	}
@@ -121,10 +122,10 @@ func (e *engine) tellStory() {
 		s.Nodes, s.NodeGPUs = i+1, max(s.NodeGPUs, len(e.nodes[i].GPUs))
 	}
 	if s.skipped > 0 || len(s.Samples) == 0 || s.Samples[len(s.Samples)-1].At < e.ms(e.now) {
-		s.note(e) // how it ended
+		s.addSample(e) // the end of the run
 	}
-	for i := range e.books.accounts {
-		s.Accounts = append(s.Accounts, e.books.accounts[i].name)
+	for i := range e.totals.accounts {
+		s.Accounts = append(s.Accounts, e.totals.accounts[i].name)
 	}
 	s.Slowdowns = map[jobspec.Class][]float64{}
 	for i := range e.runs {

@@ -19,11 +19,13 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 const minute = 60_000
 
-// job is one worker of g GPUs that is submitted and runs for so many minutes.
+// job is one worker of g GPUs that is submitted and runs at the given minutes.
 func job(id string, submit, work, gpus int64) trace.Job {
 	return trace.Job{
-		ID: id, User: "ann", Account: "a", Class: jobspec.BE, Priority: trace.MidPriority, Submit: submit * minute, Work: work * minute,
-		Grace: trace.Unknown, Restart: trace.Unknown, Request: cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpus * 1000},
+		ID: id, User: "ann", Account: "a", Class: jobspec.BE, Priority: trace.MidPriority, Submit: submit * minute,
+		Work:  work * minute,
+		Grace: trace.Unknown, Restart: trace.Unknown, Request: cluster.Vector{Cores: 1, Memory: jobspec.GiB,
+			GPUs: gpus * 1000},
 		Workers: 1, MinWorkers: 1, MaxWorkers: 1,
 	}
 }
@@ -59,7 +61,8 @@ func mustRun(tb testing.TB, t *trace.Trace, s Setup) *Result {
 	return r
 }
 
-// spans writes the attempts as "id start-end" in minutes, in order of their end; a bar says that one was stopped.
+// spans writes the attempts as "id start-end" in minutes, in order of their end. A bar marks an
+// attempt that was stopped.
 func spans(r *Result) string {
 	var parts []string
 	for _, s := range r.Story.Spans {
@@ -72,7 +75,7 @@ func spans(r *Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestStories replays workloads so small that a reader can follow them on paper.
+// TestStories replays workloads so small that a reader can check them by hand.
 func TestStories(t *testing.T) {
 	wide := func(j trace.Job, perNode int) trace.Job { j.PerNode = perNode; return j }
 	limited := func(j trace.Job, minutes int64) trace.Job { j.Limit = minutes * minute; return j }
@@ -95,7 +98,8 @@ func TestStories(t *testing.T) {
 		{"backfill lets the small one pass", "1x8c/8gpu", "backfill", 0,
 			[]trace.Job{job("a", 0, 10, 6), job("b", 1, 5, 4), job("c", 2, 2, 2)}, "c 2-4, a 0-10, b 10-15"},
 		{"easy lets pass who ends in time", "1x8c/8gpu", "easy", 0,
-			[]trace.Job{job("a", 0, 10, 6), job("b", 1, 5, 8), job("c", 2, 8, 2), job("d", 2, 9, 2)}, "a 0-10, c 2-10, b 10-15, d 15-24"},
+			[]trace.Job{job("a", 0, 10, 6), job("b", 1, 5, 8), job("c", 2, 8, 2),
+				job("d", 2, 9, 2)}, "a 0-10, c 2-10, b 10-15, d 15-24"},
 		{"easy lets pass who needs what the head leaves", "1x8c/8gpu", "easy", 0,
 			[]trace.Job{job("a", 0, 10, 6), job("b", 1, 5, 6), job("c", 2, 20, 2)}, "a 0-10, b 10-15, c 2-22"},
 		{"a guess that was too short is raised", "1x8c/8gpu", "easy", 0,
@@ -131,8 +135,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestStoryToTheEnd: what is drawn reaches as far as the run did. Jobs that still run are drawn until then, and the curves end as the run ended,
-// also where they leave instants out.
+// TestStoryToTheEnd: the data reach as far as the run. Running jobs are drawn until then, and the
+// curves end with the run, also where samples are left out.
 func TestStoryToTheEnd(t *testing.T) {
 	s := setup(t, "2x8c/8gpu", "fifo")
 	s.Until = 30 * minute
@@ -149,7 +153,8 @@ func TestStoryToTheEnd(t *testing.T) {
 	}
 	s.Until, s.Check = 0, false
 	r = mustRun(t, workload(many...), s)
-	if last := r.Story.Samples[len(r.Story.Samples)-1]; len(r.Story.Samples) > maxSamples+1 || last.Running != 0 || float64(last.At) != 1000*r.MakespanS {
+	if last := r.Story.Samples[len(r.Story.Samples)-1]; len(r.Story.Samples) > maxSamples+1 || last.Running != 0 ||
+		float64(last.At) != 1000*r.MakespanS {
 		t.Errorf("%d samples of %g s, the last one %+v", len(r.Story.Samples), r.MakespanS, last)
 	}
 }
@@ -189,12 +194,13 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 }
 
-// TestLostTime checks what is counted as lost: work that was not saved, grace, and the restart.
+// TestLostTime checks what counts as lost: unsaved work, grace, and the restart.
 func TestLostTime(t *testing.T) {
 	a := job("a", 0, 60, 8)
 	a.Grace, a.Restart, a.Saves, a.Every = 2*minute, minute, trace.SavesEvery, 4*minute
 	r := mustRun(t, workload(a, job("b", 10, 5, 8)), setup(t, "1x8c/8gpu", "las"))
-	if want := float64(8 * 60 * (2 + 2 + 1)); r.LostGPUS != want { // 2 min since the checkpoint, 2 min of grace, 1 min to restart
+	// 2 min since the checkpoint, 2 min of grace, 1 min to restart
+	if want := float64(8 * 60 * (2 + 2 + 1)); r.LostGPUS != want {
 		t.Errorf("lost %g GPU s, want %g", r.LostGPUS, want)
 	}
 	if got := r.RescheduleIntervalS.Max; got != 5*60 {

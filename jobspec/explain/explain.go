@@ -1,5 +1,6 @@
-// Package explain is what `rota explain` says: a paragraph for every code of a diagnostic, every state and reason of a job, and every
-// attribute and block of a job file. It works without a cluster.
+// Package explain is what `rota explain` says: a paragraph for every code of a diagnostic, every
+// state and reason of a job, and every attribute and block of a job file. It works without a
+// cluster. The texts are those of docs/codes.md and of the job file's tables.
 package explain
 
 import (
@@ -33,11 +34,16 @@ type Entry struct {
 	Text  string `json:"text"`            // a paragraph
 }
 
-// All returns every entry: codes, states, reasons, then blocks and attributes in the order of the documentation.
-func All() []Entry { return slices.Concat(codes(), states(), reasons(), language()) }
+// All returns every entry: codes, states, reasons, then blocks and attributes in the order of the
+// documentation.
+func All() []Entry {
+	found := words()
+	return slices.Concat(found[Code], found[State], found[Reason], language())
+}
 
-// Find returns what a word means, most of it once: a code with or without its hyphen, a state, a reason, or an attribute or block, alone
-// or with the block it stands in (group.time_limit). Small and capital letters are the same. The word may mean several things.
+// Find returns what a word means, most of it once: a code with or without its hyphen, a state, a
+// reason, or an attribute or block, alone or with the block it stands in (group.time_limit). Small
+// and capital letters are the same. The word may mean several things.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // Refusing or computing a hostile file may take this much, on a slow machine with the race detector.
@@ -142,7 +142,7 @@ func bounded(t *testing.T, src, says string) {
 	if !diags.HasErrors() || says != "" && !strings.Contains(text.String(), says) {
 		t.Errorf("no message names the limit %q:\n%.2000s", says, text.String())
 	}
-	if says != "" && diags[0].Code != hclfile.CodeLimit && !strings.Contains(says, "digits") && !strings.Contains(says, "spaces") {
+	if says != "" && diags[0].Code != diagnostic.CodeLimit && !strings.Contains(says, "digits") && !strings.Contains(says, "spaces") {
 		t.Errorf("the code is %s", diags[0].Code)
 	}
 	if text.Len() > 100_000 {

@@ -9,6 +9,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // decodeBody stores what a body says in target.
@@ -26,10 +29,10 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.eachBlock(body, schema, func(b *hclsyntax.Block) {
 		if known := r.knownBlock(b, schema); known != nil {
 			if body.Attributes[known.Excludes] != nil {
-				r.add(b.DefRange(), CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
 			}
 			if seen[known.Excludes] {
-				r.add(b.DefRange(), CodeDuplicate, orElse(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
 			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
@@ -69,57 +72,57 @@ func join(path, name string) string {
 func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 	if known := schema.attr(a.Name); known != nil {
 		if known.Refused != "" {
-			r.add(a.NameRange, CodeUnsupported, known.Refused, "%s is not supported yet", a.Name)
+			r.add(a.NameRange, diagnostic.CodeUnsupported, known.Refused, "%s is not supported yet", a.Name)
 			return nil
 		}
 		return known
 	}
 	if block := schema.block(a.Name); block != nil {
 		if block.Refused != "" {
-			r.add(a.NameRange, CodeUnsupported, block.Refused, "%s is not supported yet", a.Name)
+			r.add(a.NameRange, diagnostic.CodeUnsupported, block.Refused, "%s is not supported yet", a.Name)
 			return nil
 		}
-		r.add(a.NameRange, CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
+		r.add(a.NameRange, diagnostic.CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
 		return nil
 	}
-	r.add(a.NameRange, CodeUnknownName, schema.hint(a.Name), "there is no attribute %q here", a.Name)
+	r.add(a.NameRange, diagnostic.CodeUnknownName, schema.hint(a.Name), "there is no attribute %q here", a.Name)
 	return nil
 }
 
 // knownBlock returns what the schema says of a block, or reports it.
 func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 	if schema.Free != nil {
-		r.add(b.DefRange(), CodeForm, "write name = value", "%s { } cannot stand here: only attributes can", b.Type)
+		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } cannot stand here: only attributes can", b.Type)
 		return nil
 	}
 	if known := schema.block(b.Type); known != nil {
 		if known.Refused != "" {
-			r.add(b.DefRange(), CodeUnsupported, known.Refused, "%s is not supported yet", b.Type)
+			r.add(b.DefRange(), diagnostic.CodeUnsupported, known.Refused, "%s is not supported yet", b.Type)
 			return nil
 		}
 		return known
 	}
 	if attr := schema.attr(b.Type); attr != nil {
 		if attr.Refused != "" {
-			r.add(b.DefRange(), CodeUnsupported, attr.Refused, "%s is not supported yet", b.Type)
+			r.add(b.DefRange(), diagnostic.CodeUnsupported, attr.Refused, "%s is not supported yet", b.Type)
 		} else {
-			r.add(b.DefRange(), CodeForm, "write "+b.Type+" = ...", "%s is an attribute, not a block", b.Type)
+			r.add(b.DefRange(), diagnostic.CodeForm, "write "+b.Type+" = ...", "%s is an attribute, not a block", b.Type)
 		}
 		return nil
 	}
 	if b.Type == dynamicBlock {
-		r.add(b.DefRange(), CodeForm, "write the block out", "dynamic cannot stand here")
+		r.add(b.DefRange(), diagnostic.CodeForm, "write the block out", "dynamic cannot stand here")
 		return nil
 	}
 	hint := cmp.Or(schema.Elsewhere[b.Type], didYouMean(b.Type, append(schema.names(), dynamicBlock), ""))
-	r.add(b.DefRange(), CodeUnknownName, hint, "there is no block %q here", b.Type)
+	r.add(b.DefRange(), diagnostic.CodeUnknownName, hint, "there is no block %q here", b.Type)
 	return nil
 }
 
 func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path string, seen map[string]bool) {
 	label, ok := r.label(b, known)
 	if seen[b.Type] && !known.Many {
-		r.add(b.DefRange(), CodeDuplicate, orElse(known.Instead, "put everything into one"), "%s is written twice", b.Type)
+		r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "put everything into one"), "%s is written twice", b.Type)
 		return
 	}
 	seen[b.Type] = true
@@ -149,15 +152,15 @@ func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path
 func (r *reader) label(b *hclsyntax.Block, known *Nested) (string, bool) {
 	switch {
 	case known.Label == "" && len(b.Labels) > 0:
-		r.add(b.LabelRanges[0], CodeLabels, "write "+b.Type+" { ... }", "%s has no label", b.Type)
+		r.add(b.LabelRanges[0], diagnostic.CodeLabels, "write "+b.Type+" { ... }", "%s has no label", b.Type)
 		return "", false
 	case known.MayLabel && len(b.Labels) == 0:
 		return "", true
 	case known.Label != "" && len(b.Labels) == 0:
-		r.add(b.DefRange(), CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type, known.Label)
+		r.add(b.DefRange(), diagnostic.CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type, known.Label)
 		return "", false
 	case known.Label != "" && len(b.Labels) > 1:
-		r.add(b.LabelRanges[1], CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s has one label", b.Type)
+		r.add(b.LabelRanges[1], diagnostic.CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s has one label", b.Type)
 		return "", false
 	case known.Label != "":
 		return b.Labels[0], true
@@ -169,7 +172,7 @@ func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bo
 	place := body.MissingItemRange()
 	for i := range schema.Attrs {
 		if a := &schema.Attrs[i]; a.Required && body.Attributes[a.Name] == nil {
-			r.add(place, CodeMissing, "add "+a.Name+" = ...", "the attribute %q is missing", a.Name)
+			r.add(place, diagnostic.CodeMissing, "add "+a.Name+" = ...", "the attribute %q is missing", a.Name)
 		}
 	}
 	for i := range schema.Blocks {
@@ -178,7 +181,7 @@ func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bo
 			if b.Label != "" {
 				hint = "add " + b.Name + " \"name\" { ... }"
 			}
-			r.add(place, CodeMissing, hint, "the block %q is missing", b.Name)
+			r.add(place, diagnostic.CodeMissing, hint, "the block %q is missing", b.Name)
 		}
 	}
 }
@@ -197,14 +200,14 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	var err error
 	switch {
 	case known.setValue != nil:
-		err = known.setValue(target, Value{v: value, order: sourceOrder(a.Expr)}, r)
+		err = known.setValue(target, decode.NewValue(value, a.Expr), r)
 	case known.set != nil:
 		var text string
-		if text, err = scalarText(value); err == nil {
+		if text, err = decode.ScalarText(value); err == nil {
 			err = known.set(target, text, r)
 		}
 	default:
-		err = store(known.into(target), value, known.Positive)
+		err = decode.Into(known.into(target), value, known.Positive)
 	}
 	r.refuse(a, known, err)
 }
@@ -229,27 +232,27 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 	if err == nil {
 		return
 	}
-	bad := &valueError{}
+	bad := &decode.Error{}
 	if !errors.As(err, &bad) {
-		bad = &valueError{code: CodeValue, text: err.Error()}
+		bad = &decode.Error{Code: diagnostic.CodeValue, Text: err.Error()}
 	}
-	if bad.code == CodeType && bad.text == "" {
-		bad.text = fmt.Sprintf("wanted is %s, this is %s", known.Type, bad.found)
+	if bad.Code == diagnostic.CodeType && bad.Text == "" {
+		bad.Text = fmt.Sprintf("wanted is %s, this is %s", known.Type, bad.Found)
 	}
 	if known.Required {
-		bad.hint = strings.TrimSuffix(bad.hint, ", or leave it out")
+		bad.Hint = strings.TrimSuffix(bad.Hint, ", or leave it out")
 	}
 	place := a.Expr.Range()
-	if bad.element >= 0 {
-		if list, ok := a.Expr.(*hclsyntax.TupleConsExpr); ok && bad.element < len(list.Exprs) && bad.inElement {
-			place = list.Exprs[bad.element].Range()
+	if bad.Element >= 0 {
+		if list, ok := a.Expr.(*hclsyntax.TupleConsExpr); ok && bad.Element < len(list.Exprs) && bad.InElement {
+			place = list.Exprs[bad.Element].Range()
 		}
 	}
 	if r.now.secret {
-		r.add(place, bad.code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name, known.Type)
+		r.add(place, bad.Code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name, known.Type)
 		return
 	}
-	r.add(place, bad.code, bad.hint, "%s: %s", a.Name, bad.text)
+	r.add(place, bad.Code, bad.Hint, "%s: %s", a.Name, bad.Text)
 }
 
 // freeAttr stores an attribute of a block that takes any name.
@@ -263,7 +266,7 @@ func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, pat
 	if !ok || value.IsNull() {
 		return
 	}
-	text, err := scalarText(value)
+	text, err := decode.ScalarText(value)
 	if err != nil {
 		r.refuse(a, &Attr{Type: "string, number or bool"}, err)
 		return

@@ -9,6 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
@@ -62,14 +64,14 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	switch {
 	case !template.Known(full):
 		hint = "there are " + strings.Join(template.Names(), ", ") + " and array.PARAMETER"
-		r.add(t.SourceRange(), CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here", full)
+		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here", full)
 	case len(allowed) == 0 && old:
-		r.add(t.SourceRange(), CodeDeferred, hint, "%s is not supported yet", full)
+		r.add(t.SourceRange(), diagnostic.CodeDeferred, hint, "%s is not supported yet", full)
 	case r.now.deferred:
-		r.add(t.SourceRange(), CodeDeferredUse, "write \"${"+full+"}\" in text, and compute in the program",
+		r.add(t.SourceRange(), diagnostic.CodeDeferredUse, "write \"${"+full+"}\" in text, and compute in the program",
 			"%s is only known once the job runs, so nothing can be computed with it", full)
 	default:
-		r.add(t.SourceRange(), CodeDeferred, "it may stand in "+strings.Join(allowed, ", "),
+		r.add(t.SourceRange(), diagnostic.CodeDeferred, "it may stand in "+strings.Join(allowed, ", "),
 			"%s is only known once the job runs, which is too late for %s", full, r.now.name)
 	}
 }
@@ -185,7 +187,7 @@ func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
 		return true
 	}
-	r.add(expr.Range(), CodeExpression, "", "%s: the number is infinite: too large, or divided by zero", r.now.name)
+	r.add(expr.Range(), diagnostic.CodeExpression, "", "%s: the number is infinite: too large, or divided by zero", r.now.name)
 	return false
 }
 
@@ -240,7 +242,7 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) 
 	}
 	value, err := call(args)
 	if err != nil {
-		r.add(x.Range(), CodeExpression, "", "%s: %s", x.Name, r.withoutNames(err.Error()))
+		r.add(x.Range(), diagnostic.CodeExpression, "", "%s: %s", x.Name, r.withoutNames(err.Error()))
 		return cty.DynamicVal, false
 	}
 	return value, true
@@ -249,7 +251,7 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) 
 // textList is a list of the texts of values.
 func textList(v cty.Value) (cty.Value, error) {
 	var texts []string
-	if err := storeList(&texts, v, func(text *string, v cty.Value) (err error) { *text, err = primitiveText(v); return err }); err != nil || len(texts) == 0 {
+	if err := decode.StoreList(&texts, v, func(text *string, v cty.Value) (err error) { *text, err = decode.PrimitiveText(v); return err }); err != nil || len(texts) == 0 {
 		return v, err
 	}
 	values := make([]cty.Value, len(texts))
@@ -280,7 +282,7 @@ func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
 func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool) {
 	full := fullName(x.Traversal)
 	if len(x.Traversal) > 2 {
-		r.add(x.SrcRange, CodeDeferredUse, "write "+full, "%s is a text that is only known once the job runs, so no part of it can be taken", full)
+		r.add(x.SrcRange, diagnostic.CodeDeferredUse, "write "+full, "%s is a text that is only known once the job runs, so no part of it can be taken", full)
 		return cty.DynamicVal, false
 	}
 	r.references = append(r.references, Reference{Name: full, Path: r.now.path, place: x.SrcRange})
@@ -301,9 +303,9 @@ func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 			ok = false
 			continue
 		}
-		text, err := primitiveText(value)
+		text, err := decode.PrimitiveText(value)
 		if err != nil {
-			r.add(part.Range(), CodeExpression, "", "%s cannot be put into text", describe(value))
+			r.add(part.Range(), diagnostic.CodeExpression, "", "%s cannot be put into text", decode.Describe(value))
 			ok = false
 		}
 		b.WriteString(text)
@@ -330,7 +332,7 @@ func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
 	case !ok:
 		return cty.DynamicVal, false
 	case condition.IsNull() || condition.Type() != cty.Bool:
-		r.add(x.Condition.Range(), CodeType, "", "the condition must be true or false")
+		r.add(x.Condition.Range(), diagnostic.CodeType, "", "the condition must be true or false")
 		return cty.DynamicVal, false
 	case condition.True():
 		return r.keep(x.TrueResult)
@@ -346,7 +348,7 @@ func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
 		return !found, nil
 	})
 	if found {
-		r.add(expr.Range(), CodeValue, "leave it out", "%s: a text cannot hold a NUL byte", r.now.name)
+		r.add(expr.Range(), diagnostic.CodeValue, "leave it out", "%s: a text cannot hold a NUL byte", r.now.name)
 	}
 	return !found
 }

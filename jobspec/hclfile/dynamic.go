@@ -6,6 +6,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // dynamic "KIND" { for_each = ... content { ... } } stands for one block of its kind for each element. The syntax is that of HCL's
@@ -55,7 +58,7 @@ func dynamicContent(b *hclsyntax.Block) *hclsyntax.Body {
 
 func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Block)) {
 	if len(b.Labels) != 1 {
-		r.add(b.DefRange(), CodeLabels, `write dynamic "KIND" { ... }`, "dynamic has one label, the kind of block to make")
+		r.add(b.DefRange(), diagnostic.CodeLabels, `write dynamic "KIND" { ... }`, "dynamic has one label, the kind of block to make")
 		return
 	}
 	kind := &hclsyntax.Block{Type: b.Labels[0], TypeRange: b.LabelRanges[0], Body: b.Body, OpenBraceRange: b.OpenBraceRange}
@@ -73,7 +76,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 			return
 		}
 		if r.made++; r.made > maxDynamic {
-			r.add(b.DefRange(), CodeLimit, "make fewer", "dynamic blocks make more than %d blocks", maxDynamic)
+			r.add(b.DefRange(), diagnostic.CodeLimit, "make fewer", "dynamic blocks make more than %d blocks", maxDynamic)
 			return
 		}
 		r.iterators = append(r.iterators, iterator{name, element})
@@ -99,14 +102,14 @@ func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) 
 		}
 	}
 	if contents > 1 {
-		r.add(b.DefRange(), CodeDuplicate, "put everything into one", "content is written twice")
+		r.add(b.DefRange(), diagnostic.CodeDuplicate, "put everything into one", "content is written twice")
 	}
 	labels := b.Body.Attributes["labels"]
 	switch {
 	case labels != nil && known.Label == "":
-		r.add(labels.NameRange, CodeLabels, "leave labels out", "%s has no label", known.Name)
+		r.add(labels.NameRange, diagnostic.CodeLabels, "leave labels out", "%s has no label", known.Name)
 	case labels == nil && known.Label != "" && !known.MayLabel:
-		r.add(b.DefRange(), CodeLabels, "write labels = [...]", "%s needs a label: %s", known.Name, known.Label)
+		r.add(b.DefRange(), diagnostic.CodeLabels, "write labels = [...]", "%s needs a label: %s", known.Name, known.Label)
 	}
 	name := r.iteratorName(b)
 	return name, r.mistakes == before
@@ -122,12 +125,12 @@ func (r *reader) iteratorName(b *hclsyntax.Block) string {
 	if a := b.Body.Attributes["iterator"]; a != nil {
 		place = a.Expr.Range()
 		if name = hcl.ExprAsKeyword(a.Expr); name == "" {
-			r.add(place, CodeDynamic, "write iterator = each", "iterator must be a name, without quotes")
+			r.add(place, diagnostic.CodeDynamic, "write iterator = each", "iterator must be a name, without quotes")
 			return ""
 		}
 	}
 	if name == "var" || name == "local" || isDeferredRoot(name) {
-		r.add(place, CodeDynamic, "write iterator = each, and each.value in the content", "the iterator cannot be called %s, which has a meaning already", name)
+		r.add(place, diagnostic.CodeDynamic, "write iterator = each, and each.value in the content", "the iterator cannot be called %s, which has a meaning already", name)
 	}
 	return name
 }
@@ -144,9 +147,9 @@ func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 	if plain.IsNull() || !plain.CanIterateElements() {
 		found := "null"
 		if !plain.IsNull() {
-			found = article(plain.Type().FriendlyName())
+			found = decode.Article(plain.Type().FriendlyName())
 		}
-		r.add(a.Expr.Range(), CodeDynamic, "write a list, set or map", "for_each: nothing can be made for each of %s", found)
+		r.add(a.Expr.Range(), diagnostic.CodeDynamic, "write a list, set or map", "for_each: nothing can be made for each of %s", found)
 		return nil
 	}
 	var list []cty.Value
@@ -172,9 +175,9 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 		return nil, nil, false
 	}
 	var labels []string
-	err := store(&labels, r.reveal(value), false)
+	err := decode.Into(&labels, r.reveal(value), false)
 	if r.now.secret {
-		r.add(a.Expr.Range(), CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
+		r.add(a.Expr.Range(), diagnostic.CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
 		return nil, nil, false
 	}
 	if err != nil {

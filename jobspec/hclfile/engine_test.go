@@ -11,6 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
@@ -53,7 +56,7 @@ func TestPrecedence(t *testing.T) {
 func TestNothingOffered(t *testing.T) {
 	for _, call := range []string{"uuid()", "timestamp()", `env("HOME")`, `file("bounds_test.go")`} {
 		_, _, diags := load("f.hcl", []byte("job \"a\" { path = "+call+" }\n"), hclfile.Options{})
-		if len(diags) != 1 || diags[0].Code != hclfile.CodeExpression {
+		if len(diags) != 1 || diags[0].Code != diagnostic.CodeExpression {
 			t.Errorf("%s: %v", call, diags)
 		}
 	}
@@ -89,7 +92,7 @@ func TestEveryFunction(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("job \"a\" {\n  lists = {\n")
-	names := append(hclfile.FunctionNames(), "duration", "size")
+	names := append(functions.Names(), "duration", "size")
 	slices.Sort(names)
 	for _, name := range names {
 		if calls[name] == "" {
@@ -142,7 +145,7 @@ func TestNames(t *testing.T) {
 func TestOldSchema(t *testing.T) {
 	for _, name := range append(template.Names(), "array.lr") {
 		diags := hclfile.Decode("d.hcl", []byte("name = "+name+"\n"), &daemon{})
-		if len(diags) != 1 || diags[0].Code != hclfile.CodeDeferred || !strings.Contains(diags[0].Text, name+" is not supported yet") || diags[0].Hint == "" {
+		if len(diags) != 1 || diags[0].Code != diagnostic.CodeDeferred || !strings.Contains(diags[0].Text, name+" is not supported yet") || diags[0].Hint == "" {
 			t.Errorf("%s: %v", name, diags)
 		}
 	}
@@ -263,15 +266,15 @@ func TestManyMistakes(t *testing.T) {
 
 // TestReport keeps the JSON for editors apart from the list for people, and counts UTF-16 units.
 func TestReport(t *testing.T) {
-	if text := toJSON(t, hclfile.Diagnostics(nil).Report()); text != "{\n  \"files\": []\n}\n" {
+	if text := toJSON(t, diagnostic.Diagnostics(nil).Report()); text != "{\n  \"files\": []\n}\n" {
 		t.Errorf("without diagnostics: %s", text)
 	}
-	made := hclfile.Diagnostics{{Code: "JS-1", File: "b", Text: "x", Start: hclfile.Pos{Line: 2, Column: 3}}, {Code: "JS-2", File: "a", Text: "y", Hint: "z"}}
+	made := diagnostic.Diagnostics{{Code: "JS-1", File: "b", Text: "x", Start: diagnostic.Pos{Line: 2, Column: 3}}, {Code: "JS-2", File: "a", Text: "y", Hint: "z"}}
 	report := made.Report()
-	if len(report.Files) != 2 || report.Files[0].File != "a" || report.Files[1].Diagnostics[0].Range.Start != (hclfile.EditorPosition{Line: 1, Character: 2}) {
+	if len(report.Files) != 2 || report.Files[0].File != "a" || report.Files[1].Diagnostics[0].Range.Start != (diagnostic.EditorPosition{Line: 1, Character: 2}) {
 		t.Errorf("got %+v", report)
 	}
-	report.Warn(hclfile.Diagnostics{{Code: "JS-3", File: "a", Text: "w"}})
+	report.Warn(diagnostic.Diagnostics{{Code: "JS-3", File: "a", Text: "w"}})
 	if warned := report.Files[0].Diagnostics; len(warned) != 2 || warned[0].Severity != 1 || warned[1].Severity != 2 {
 		t.Errorf("with a warning: %+v", report)
 	}
@@ -283,7 +286,7 @@ func TestReport(t *testing.T) {
 // TestValue reads each kind of value, and refuses each as another.
 func TestValue(t *testing.T) {
 	type all struct{ got []string }
-	show := func(a *all, v hclfile.Value, _ hclfile.Source) error {
+	show := func(a *all, v decode.Value, _ hclfile.Source) error {
 		text, errText := v.Text()
 		n, errInt := v.Int()
 		list, errList := v.List()

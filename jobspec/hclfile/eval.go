@@ -7,6 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // scope is what the names in one expression stand for.
@@ -29,7 +32,7 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	}
 	variables := names.words
 	variables["var"], variables["local"] = object(names.vars), object(names.locals)
-	value, found := expr.Value(&hcl.EvalContext{Variables: variables, Functions: r.functions.table})
+	value, found := expr.Value(&hcl.EvalContext{Variables: variables, Functions: r.functions})
 	if found.HasErrors() {
 		r.failed(expr, names.secret, found)
 		return cty.DynamicVal, false
@@ -43,11 +46,11 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 // failed reports why an expression could not be computed. The evaluator quotes values, so nothing of it is shown when one is sensitive.
 func (r *reader) failed(expr hclsyntax.Expression, secret bool, found hcl.Diagnostics) {
 	if secret {
-		r.add(expr.Range(), CodeExpression, "try it with a value that is not sensitive",
+		r.add(expr.Range(), diagnostic.CodeExpression, "try it with a value that is not sensitive",
 			"the expression cannot be computed; a sensitive value is in it, so the reason is not shown")
 		return
 	}
-	r.addHCL(CodeExpression, "", found)
+	r.addHCL(diagnostic.CodeExpression, "", found)
 }
 
 func object(values map[string]cty.Value) cty.Value {
@@ -125,7 +128,7 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 		attr, isAttr = t[1].(hcl.TraverseAttr)
 	}
 	if !isAttr {
-		r.add(t.SourceRange(), CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
 		return false
 	}
 	var value cty.Value
@@ -146,17 +149,17 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 		return v, r.factsOf("var."+name, v).known // else reported at the variable
 	}
 	if r.varBlocks[name] != nil {
-		r.add(t.SourceRange(), CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
+	r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
 		"there is no variable %q", name)
 	return cty.DynamicVal, false
 }
 
 func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	if r.pending[name] == nil {
-		r.add(t.SourceRange(), CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
+		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
 			"there is no local %q", name)
 		return cty.DynamicVal, false
 	}
@@ -193,7 +196,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 	case r.pending[root] != nil:
 		hint = "did you mean local." + root + "?"
 	}
-	r.add(t.SourceRange(), CodeReference, hint, "there is no %q here", full)
+	r.add(t.SourceRange(), diagnostic.CodeReference, hint, "there is no %q here", full)
 }
 
 // rootNames are what a reference may begin with here.
@@ -217,10 +220,10 @@ func (r *reader) checkKeys(expr hclsyntax.Expression) bool {
 			return nil
 		}
 		seen := map[string]bool{}
-		for i, name := range sourceOrder(object) {
+		for i, name := range decode.SourceOrder(object) {
 			if seen[name] {
 				ok = false
-				r.add(object.Items[i].KeyExpr.Range(), CodeDuplicate, "keep one of them", "%q is there twice", name)
+				r.add(object.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
 			}
 			seen[name] = true
 		}
@@ -235,9 +238,9 @@ func (r *reader) checkFunctions(expr hclsyntax.Expression) bool {
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, isCall := n.(*hclsyntax.FunctionCallExpr)
 		if isCall {
-			if _, known := r.functions.table[call.Name]; !known {
+			if _, known := r.functions[call.Name]; !known {
 				ok = false
-				r.add(call.NameRange, CodeFunction, didYouMean(call.Name, slices.Collect(maps.Keys(r.functions.table)), ""), "there is no function %q", call.Name)
+				r.add(call.NameRange, diagnostic.CodeFunction, didYouMean(call.Name, slices.Collect(maps.Keys(r.functions)), ""), "there is no function %q", call.Name)
 			}
 		}
 		return nil

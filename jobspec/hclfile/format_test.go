@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 const untidy = `# A comment at the top.
@@ -96,11 +97,11 @@ func TestFormatKeeps(t *testing.T) {
 
 func TestFormatRefuses(t *testing.T) {
 	for src, code := range map[string]string{
-		"job \"a\" {": hclfile.CodeSyntax, "a = \"\xff\"": hclfile.CodeEncoding, "a = " + strings.Repeat("[", 100): hclfile.CodeLimit,
-		"{ \"a\": 1 }": hclfile.CodeUnsupported,
+		"job \"a\" {": diagnostic.CodeSyntax, "a = \"\xff\"": diagnostic.CodeEncoding, "a = " + strings.Repeat("[", 100): diagnostic.CodeLimit,
+		"{ \"a\": 1 }": diagnostic.CodeUnsupported,
 	} {
 		text, err := hclfile.Format("f.hcl", []byte(src))
-		var diags hclfile.Diagnostics
+		var diags diagnostic.Diagnostics
 		if !errors.As(err, &diags) || len(diags) == 0 || diags[0].Code != code || text != nil {
 			t.Errorf("%.20q: %q, %v", src, text, err)
 		}

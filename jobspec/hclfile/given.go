@@ -7,6 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // givenValue is a value for a variable from outside the file.
@@ -56,19 +59,19 @@ func (r *reader) given(name, text string) {
 
 func (r *reader) noVariable(name string, place hcl.Range) {
 	known := slices.Collect(maps.Keys(r.varBlocks))
-	r.add(place, CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"), "the file has no variable %q", name)
+	r.add(place, diagnostic.CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"), "the file has no variable %q", name)
 }
 
 // variableFile reads a file of values. A shared one serves every job file of its directory, so it may have values for others.
 func (r *reader) variableFile(name string, given map[string]*givenValue, shared bool) {
 	place := hcl.Range{Filename: name}
 	if r.opts.ReadVars == nil {
-		r.add(place, CodeVariableFile, "", "files of values cannot be read here")
+		r.add(place, diagnostic.CodeVariableFile, "", "files of values cannot be read here")
 		return
 	}
 	src, err := r.opts.ReadVars(name)
 	if err != nil {
-		r.add(place, CodeVariableFile, "", "the file of values cannot be read: %v", err)
+		r.add(place, diagnostic.CodeVariableFile, "", "the file of values cannot be read: %v", err)
 		return
 	}
 	body := r.parse(name, src, valuesSchema, true)
@@ -76,7 +79,7 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 		return
 	}
 	for _, b := range body.Blocks {
-		r.add(b.DefRange(), CodeForm, "write name = value", "a file of values holds attributes, no blocks")
+		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "a file of values holds attributes, no blocks")
 	}
 	for _, a := range inSourceOrder(body.Attributes) {
 		if r.varBlocks[a.Name] == nil {
@@ -116,14 +119,14 @@ func (r *reader) givenVariable(name string, typ variableType, given *givenValue)
 	case err == nil && !converted.IsNull():
 		return converted
 	case r.sensitive[name]:
-		r.add(given.place, CodeVariableValue, "", "variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
-			name, article(typ.FriendlyName()))
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
+			name, decode.Article(typ.FriendlyName()))
 	case given.expr == nil && typ.IsPrimitiveType():
-		r.add(given.place, CodeVariableValue, "", "variable %q is %s, which %q is not", name, article(typ.FriendlyName()), shorten(given.text))
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which %q is not", name, decode.Article(typ.FriendlyName()), decode.Shorten(given.text))
 	case err != nil:
-		r.add(given.place, CodeVariableValue, "", "variable %q is %s: %v", name, article(typ.FriendlyName()), err)
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s: %v", name, decode.Article(typ.FriendlyName()), err)
 	default:
-		r.add(given.place, CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name, article(typ.FriendlyName()))
+		r.add(given.place, diagnostic.CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name, decode.Article(typ.FriendlyName()))
 	}
 	return cty.DynamicVal
 }
@@ -136,10 +139,10 @@ func (r *reader) evalText(given *givenValue) (cty.Value, bool) {
 	expr, found := hclsyntax.ParseExpression([]byte(given.text), given.place.Filename, hcl.InitialPos)
 	if found.HasErrors() {
 		if r.sensitive[r.now.name] {
-			r.add(given.place, CodeVariableValue, "", "the value of variable %q cannot be read; it is sensitive, so it is not shown", r.now.name)
+			r.add(given.place, diagnostic.CodeVariableValue, "", "the value of variable %q cannot be read; it is sensitive, so it is not shown", r.now.name)
 			return cty.DynamicVal, false
 		}
-		r.addHCL(CodeVariableValue, `write a list as ["a", "b"] and a map as {a = 1}`, found)
+		r.addHCL(diagnostic.CodeVariableValue, `write a list as ["a", "b"] and a map as {a = 1}`, found)
 		return cty.DynamicVal, false
 	}
 	return r.eval(expr)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // optionsOf adds what a file's comments ask for: "# -var a=1" and "# -var-file x"; in JSON, the values of "//" are the comments.
@@ -82,11 +83,11 @@ func TestEveryCodeHasAGolden(t *testing.T) {
 		all.Write(read(t, name))
 	}
 	for _, code := range []string{
-		hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit, hclfile.CodeUnknownName, hclfile.CodeDuplicate, hclfile.CodeMissing,
-		hclfile.CodeLabels, hclfile.CodeForm, hclfile.CodeType, hclfile.CodeNoUnit, hclfile.CodeQuantity, hclfile.CodeRange, hclfile.CodeValue,
-		hclfile.CodeReference, hclfile.CodeFunction, hclfile.CodeExpression, hclfile.CodeDeferred, hclfile.CodeCycle, hclfile.CodeDeferredUse,
-		hclfile.CodeDynamic, hclfile.CodeVariable, hclfile.CodeVariableValue, hclfile.CodeVariableRule, hclfile.CodeNoVariable,
-		hclfile.CodeVariableFile, hclfile.CodeUnsupported,
+		diagnostic.CodeSyntax, diagnostic.CodeEncoding, diagnostic.CodeLimit, diagnostic.CodeUnknownName, diagnostic.CodeDuplicate, diagnostic.CodeMissing,
+		diagnostic.CodeLabels, diagnostic.CodeForm, diagnostic.CodeType, diagnostic.CodeNoUnit, diagnostic.CodeQuantity, diagnostic.CodeRange, diagnostic.CodeValue,
+		diagnostic.CodeReference, diagnostic.CodeFunction, diagnostic.CodeExpression, diagnostic.CodeDeferred, diagnostic.CodeCycle, diagnostic.CodeDeferredUse,
+		diagnostic.CodeDynamic, diagnostic.CodeVariable, diagnostic.CodeVariableValue, diagnostic.CodeVariableRule, diagnostic.CodeNoVariable,
+		diagnostic.CodeVariableFile, diagnostic.CodeUnsupported,
 	} {
 		if !strings.Contains(all.String(), "("+code+")") {
 			t.Errorf("no file in testdata/bad is refused with %s", code)

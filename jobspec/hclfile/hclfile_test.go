@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 type daemon struct {
@@ -73,8 +74,8 @@ func TestDecodeRefuses(t *testing.T) {
 		line       int
 		code, hint string
 	}{
-		{1, hclfile.CodeMissing, "name"}, {1, hclfile.CodeUnknownName, `did you mean "name"?`}, {2, hclfile.CodeNoUnit, `"5s"`},
-		{4, hclfile.CodeUnknownName, `did you mean "length"?`}, {6, hclfile.CodeDuplicate, ""}, {7, hclfile.CodeLabels, "queue"},
+		{1, diagnostic.CodeMissing, "name"}, {1, diagnostic.CodeUnknownName, `did you mean "name"?`}, {2, diagnostic.CodeNoUnit, `"5s"`},
+		{4, diagnostic.CodeUnknownName, `did you mean "length"?`}, {6, diagnostic.CodeDuplicate, ""}, {7, diagnostic.CodeLabels, "queue"},
 	}
 	if len(diags) != len(want) {
 		t.Fatalf("%d diagnostics, want %d:\n%v", len(diags), len(want), diags)
@@ -82,7 +83,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for i, w := range want {
 		found := false
 		for _, d := range diags {
-			found = found || d.Code == w.code && strings.Contains(d.Hint, w.hint) && (d.Start.Line == w.line || w.code == hclfile.CodeMissing)
+			found = found || d.Code == w.code && strings.Contains(d.Hint, w.hint) && (d.Start.Line == w.line || w.code == diagnostic.CodeMissing)
 		}
 		if !found {
 			t.Errorf("%d: %+v is not in\n%v", i, w, diags)
@@ -95,11 +96,11 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list struct{ Diagnostics []hclfile.Diagnostic }
+	var list struct{ Diagnostics []diagnostic.Diagnostic }
 	if err := json.Unmarshal(text, &list); err != nil || len(list.Diagnostics) != 2 {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if empty, _ := hclfile.Diagnostics(nil).JSON(); !strings.Contains(string(empty), "[]") {
+	if empty, _ := diagnostic.Diagnostics(nil).JSON(); !strings.Contains(string(empty), "[]") {
 		t.Errorf("without diagnostics: %s", empty)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser treats both alike. What is a block and
@@ -35,12 +37,12 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	root, found := json.ParseExpression(src, name)
 	if found.HasErrors() {
 		r.hideUnread(name, src)
-		r.addHCL(CodeSyntax, "", found)
+		r.addHCL(diagnostic.CodeSyntax, "", found)
 		return nil
 	}
 	j := &jsonReader{r: r, name: name, literal: literal}
 	if _, isObject := hcl.ExprMap(root); isObject.HasErrors() {
-		r.add(root.StartRange(), CodeSyntax, `write { "job": { "NAME": { ... } } }`, "a file in JSON is one object")
+		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`, "a file in JSON is one object")
 		return nil
 	}
 	return j.body(root, schema)
@@ -70,7 +72,7 @@ func (r *reader) shallowJSON(name string, src []byte) bool {
 		if depth > maxDepth || words > maxTokens {
 			start := bytes.LastIndexByte(src[:i], '\n') + 1
 			at := hcl.Pos{Line: line, Column: i - start + 1, Byte: i}
-			r.add(hcl.Range{Filename: name, Start: at, End: at}, CodeLimit, "move data into files of their own",
+			r.add(hcl.Range{Filename: name, Start: at, End: at}, diagnostic.CodeLimit, "move data into files of their own",
 				"objects and lists may be nested %d deep, and a file may have %d words", maxDepth, maxTokens)
 			return false
 		}
@@ -122,7 +124,7 @@ func (j *jsonReader) body(object hcl.Expression, schema *Block) *hclsyntax.Body 
 	body := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: object.Range(), EndRange: end}
 	pairs, found := hcl.ExprMap(object)
 	if found.HasErrors() {
-		j.r.add(object.StartRange(), CodeForm, "write { ... }", "an object is wanted here")
+		j.r.add(object.StartRange(), diagnostic.CodeForm, "write { ... }", "an object is wanted here")
 	}
 	for _, pair := range pairs {
 		name := j.text(pair.Key)
@@ -141,7 +143,7 @@ func (j *jsonReader) body(object hcl.Expression, schema *Block) *hclsyntax.Body 
 func (j *jsonReader) attribute(body *hclsyntax.Body, name string, pair hcl.KeyValuePair, schema *Block) {
 	place := pair.Key.Range()
 	if body.Attributes[name] != nil {
-		j.r.add(place, CodeDuplicate, "keep one of them", "%s is set twice", name)
+		j.r.add(place, diagnostic.CodeDuplicate, "keep one of them", "%s is set twice", name)
 		return
 	}
 	known := schema.attr(name)
@@ -162,7 +164,7 @@ func (j *jsonReader) keyword(at hcl.Range, text string) hclsyntax.Expression {
 	}
 	expr, found := hclsyntax.ParseExpression([]byte(text), j.name, inside(at))
 	if found.HasErrors() {
-		j.r.addHCL(CodeSyntax, "", found)
+		j.r.addHCL(diagnostic.CodeSyntax, "", found)
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
 	}
 	return expr
@@ -186,7 +188,7 @@ func (j *jsonReader) blocks(known *Nested, schema *Block, kind hcl.Range, value 
 	switch {
 	case found.HasErrors() && isNull(value):
 	case found.HasErrors():
-		j.r.add(value.Range(), CodeForm, "write "+jsonForm(known), "%s is a block, not an attribute", known.Name)
+		j.r.add(value.Range(), diagnostic.CodeForm, "write "+jsonForm(known), "%s is a block, not an attribute", known.Name)
 	case known.Label == "" || known.MayLabel && j.unlabelled(pairs, known.Body):
 		made = append(made, j.block(known.Name, nil, kind, value, known.Body))
 	default:
@@ -286,7 +288,7 @@ func (j *jsonReader) template(at hcl.Range, text string) hclsyntax.Expression {
 	}
 	expr, found := hclsyntax.ParseTemplate([]byte(text), j.name, inside(at))
 	if found.HasErrors() {
-		j.r.addHCL(CodeSyntax, syntaxHint(found), found)
+		j.r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
 	}
 	return expr

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // The tests of this file and its neighbours load a small language of their own that has every kind of attribute and block.
@@ -98,7 +100,7 @@ var workloadSchema = &hclfile.Block{
 	},
 }
 
-func setAxes(w *workload, value hclfile.Value, _ hclfile.Source) error {
+func setAxes(w *workload, value decode.Value, _ hclfile.Source) error {
 	entries, err := value.Entries()
 	for _, e := range entries {
 		values, err := e.Value.Texts()
@@ -171,7 +173,7 @@ func options() hclfile.Options {
 	}
 }
 
-func load(name string, src []byte, opts hclfile.Options) (*workload, *hclfile.Result, hclfile.Diagnostics) {
+func load(name string, src []byte, opts hclfile.Options) (*workload, *hclfile.Result, diagnostic.Diagnostics) {
 	w := &workload{}
 	result, diags := hclfile.Load(name, src, language, w, opts)
 	return w, result, diags

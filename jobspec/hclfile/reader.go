@@ -12,6 +12,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/cost"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
 // Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is bounded first.
@@ -52,7 +57,7 @@ type reader struct {
 	src     []byte
 	sources map[string][]byte
 	opts    Options
-	diags   Diagnostics
+	diags   diagnostic.Diagnostics
 	told    map[told]bool
 	// mistakes counts what was found, told or not.
 	mistakes int
@@ -63,9 +68,10 @@ type reader struct {
 	varBlocks map[string]*hclsyntax.Block
 	pending   map[string]*hclsyntax.Attribute // locals not yet computed
 	visiting  []string                        // locals being computed
-	functions *functions
+	functions map[string]function.Function
 	work      int
 	exhausted bool // work is used up
+	costs     *cost.Scope
 	facts     map[string]facts
 	read      map[string][]byte // by name
 
@@ -81,14 +87,16 @@ type reader struct {
 
 // Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
 // so that all are reported; target is only of use when the diagnostics are empty.
-func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, Diagnostics) {
+func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
 	r := &reader{
 		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{}, schema: schema,
 		secret: secrets{paths: map[string]bool{}},
 		vars:   map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
 		pending: map[string]*hclsyntax.Attribute{},
 	}
-	r.functions = newFunctions(r)
+	r.functions = functions.Table(functions.Environment{
+		ReadFile: r.ReadFile, Getenv: r.env, Now: opts.Now, NewUUID: opts.NewUUID, Quantities: opts.Quantities,
+	})
 	whole := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if body := r.parse(name, src, schema, false); body != nil {
 		whole = r.lastPlace()
@@ -96,7 +104,7 @@ func Load(name string, src []byte, schema *Block, target any, opts Options) (*Re
 		r.evaluateDeclarations()
 		r.decodeBody(rest, schema, target, "")
 	}
-	return &Result{places: r.places, whole: whole, reader: r}, r.diags.inOrder()
+	return &Result{places: r.places, whole: whole, reader: r}, r.diags.InOrder()
 }
 
 // lastPlace is the end of the file's text, where what is missing altogether is reported.
@@ -137,7 +145,7 @@ func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hcl
 	file, found := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	if found.HasErrors() {
 		r.hideUnread(name, src)
-		r.addHCL(CodeSyntax, syntaxHint(found), found)
+		r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
 		return nil
 	}
 	return file.Body.(*hclsyntax.Body)
@@ -158,7 +166,7 @@ func syntaxHint(found hcl.Diagnostics) string {
 func (r *reader) readable(name string, src []byte) bool {
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if len(src) > MaxFileBytes {
-		r.add(start, CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read", len(src), MaxFileBytes)
+		r.add(start, diagnostic.CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read", len(src), MaxFileBytes)
 		return false
 	}
 	valid := utf8.Valid(src)
@@ -183,7 +191,7 @@ func (r *reader) readable(name string, src []byte) bool {
 	column := utf8.RuneCount(src[bytes.LastIndexByte(src[:offset], '\n')+1:offset]) + 1
 	start.Start = hcl.Pos{Line: line, Column: column, Byte: offset}
 	start.End = start.Start
-	r.add(start, CodeEncoding, "save the file as UTF-8 text", "%s", text)
+	r.add(start, diagnostic.CodeEncoding, "save the file as UTF-8 text", "%s", text)
 	return false
 }
 
@@ -201,7 +209,7 @@ func (r *reader) shallowTemplate(at hcl.Range, text string) bool {
 
 func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.add(tokens[maxTokens].Range, CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
+		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
 		return false
 	}
 	depth, signs := 0, 0
@@ -218,7 +226,7 @@ func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 			signs = 0
 		}
 		if depth > maxDepth || signs > maxSigns {
-			r.add(t.Range, CodeLimit, "put parts of it into locals", "brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
+			r.add(t.Range, diagnostic.CodeLimit, "put parts of it into locals", "brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
 			return false
 		}
 	}
@@ -227,7 +235,7 @@ func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 
 // At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it. When the value
 // there is sensitive, neither text nor hint are shown.
-func (f *Result) At(path, code, text, hint string) Diagnostic {
+func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 	at, whole := f.whole, path
 	for path != "" {
 		if place, ok := f.places[path]; ok {
@@ -249,7 +257,7 @@ const secretRefused = "the value is refused; it is sensitive, so neither it nor 
 func (f *Result) References() []Reference { return slices.Clone(f.reader.references) }
 
 // AtReference makes a diagnostic at the place of a reference.
-func (f *Result) AtReference(ref Reference, code, text, hint string) Diagnostic {
+func (f *Result) AtReference(ref Reference, code, text, hint string) diagnostic.Diagnostic {
 	return f.reader.diagnostic(ref.place, code, hint, text)
 }
 
@@ -260,9 +268,4 @@ func parentPath(path string) string {
 		}
 	}
 	return ""
-}
-
-// Merge adds more to d and puts all in the order of the file.
-func (d Diagnostics) Merge(more Diagnostics) Diagnostics {
-	return append(d[:len(d):len(d)], more...).inOrder()
 }

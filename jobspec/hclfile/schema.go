@@ -1,8 +1,9 @@
 package hclfile
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
 // Block says what may stand in a block. Every name of the language is in it, those that are not honoured yet as well, so that a
@@ -11,7 +12,7 @@ type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
 	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
-	// Tells says that who writes a name that there is not is told all that there are.
+	// Tells says that the message about an unknown name lists all known names.
 	Tells bool
 	// Elsewhere are names that other systems have here, with what to write instead.
 	Elsewhere map[string]string
@@ -37,7 +38,8 @@ type Attr struct {
 	keyword  bool   // the text of a file in JSON is an expression, not a template
 	into     func(target any) any
 	set      func(target any, text string, from Source) error
-	setValue func(target any, value Value, from Source) error
+	setValue func(target any, value decode.Value, from Source) error
+	written  func(target any) any
 }
 
 // Nested is a block inside a block.
@@ -57,13 +59,16 @@ type Nested struct {
 	// Template, when set, returns where to note that the texts of the block's Deferred attributes, those of blocks within it included,
 	// are templates (package template) because at least one of them holds a reference. Otherwise they are literal. target is Enter's.
 	Template func(target any) *bool
+	// Written returns the blocks of this kind that a parent has, for writing it as a file; nil for a kind that is never written.
+	Written func(parent any) []Written
+	// Implied says that the target is the same without an empty block of this kind, so that only one with content is written.
+	Implied bool
 }
 
-// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
-type Quantity interface {
-	FromText(text string) error
-	Kind() string
-	Example(number string) string
+// Written is a block as it is written: its label and the target of its content.
+type Written struct {
+	Label  string
+	Target any
 }
 
 // Source gives an attribute's setter what it may read.
@@ -75,10 +80,10 @@ type Source interface {
 	Literal(text string) string
 }
 
-// Field is an attribute that is stored in a field of T: a string, bool, number, [Quantity], list, map, or a pointer to a string, bool
+// Field is an attribute that is stored in a field of T: a string, bool, number, [decode.Quantity], list, map, or a pointer to a string, bool
 // or int where "not written" must be told from zero. What else there is can be read by [Text] and [Any].
 func Field[T, F any](name string, field func(*T) *F) Attr {
-	return Attr{Name: name, Type: typeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
+	return Attr{Name: name, Type: decode.TypeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
 }
 
 // Text is an attribute whose value, a string or a number, is read by set.
@@ -86,9 +91,15 @@ func Text[T any](name, typ string, set func(target *T, text string, from Source)
 	return Attr{Name: name, Type: typ, set: func(target any, text string, from Source) error { return set(target.(*T), text, from) }}
 }
 
-// Any is an attribute whose value, of whatever type, is read by set. An error that its [Value] returned is reported as such.
-func Any[T any](name, typ string, set func(target *T, value Value, from Source) error) Attr {
-	return Attr{Name: name, Type: typ, setValue: func(target any, value Value, from Source) error { return set(target.(*T), value, from) }}
+// Any is an attribute whose value, of whatever type, is read by set. An error that its [decode.Value] returned is reported as such.
+func Any[T any](name, typ string, set func(target *T, value decode.Value, from Source) error) Attr {
+	return Attr{Name: name, Type: typ, setValue: func(target any, value decode.Value, from Source) error { return set(target.(*T), value, from) }}
+}
+
+// WrittenAs returns a with what is written for it, where that is not the content of a field: a value, nil for none.
+func WrittenAs[T any](a Attr, value func(target *T) any) Attr {
+	a.written = func(target any) any { return value(target.(*T)) }
+	return a
 }
 
 // Later is an attribute that is known and refused; hint says what to do instead.
@@ -141,37 +152,22 @@ func (a Attr) As(path string) Attr {
 	return a
 }
 
+// Written returns what a target is written with: a pointer to the attribute's field, or the value of [WrittenAs]; nil for nothing.
+func (a Attr) Written(target any) any {
+	switch {
+	case a.written != nil:
+		return a.written(target)
+	case a.into != nil:
+		return a.into(target)
+	}
+	return nil
+}
+
 func (a Attr) path() string {
 	if a.Path != "" {
 		return a.Path
 	}
 	return a.Name
-}
-
-func typeName(into any) string {
-	switch v := into.(type) {
-	case Quantity:
-		return v.Kind()
-	case *string, **string:
-		return "string"
-	case *bool, **bool:
-		return "bool"
-	case *int, **int, *int64:
-		return "int"
-	case *[]string:
-		return "list(string)"
-	case *[]int:
-		return "list(int)"
-	case *map[string]string:
-		return "map(string)"
-	case *map[string]int:
-		return "map(int)"
-	case *map[string][]string:
-		return "map(list(string))"
-	case *float64:
-		return "number"
-	}
-	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }
 
 func (b *Block) attr(name string) *Attr {
@@ -192,7 +188,7 @@ func (b *Block) block(name string) *Nested {
 	return nil
 }
 
-// hint says what may have been meant by a name that there is not.
+// hint names the known word that is nearest to an unknown name.
 func (b *Block) hint(written string) string {
 	if instead := b.Elsewhere[written]; instead != "" {
 		return instead

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // A sensitive variable's value is marked, and the mark follows everything computed from it. What is said about a marked value does not
@@ -68,7 +70,7 @@ func (r *reader) withoutSecrets(text string) string {
 
 // isHidden reports whether the line of a place is not shown because something sensitive is written in it.
 func (r *reader) isHidden(at hcl.Range) bool {
-	line := lineAt(r.sources[at.Filename], at.Start.Byte)
+	line := diagnostic.LineAt(r.sources[at.Filename], at.Start.Byte)
 	return r.withoutSecrets(line) != line || slices.ContainsFunc(r.secret.places, func(p hcl.Range) bool {
 		return p.Filename == at.Filename && p.Start.Line <= at.Start.Line && at.Start.Line <= p.End.Line
 	})
@@ -84,8 +86,8 @@ func (r *reader) isSecret(path string) bool {
 	return false
 }
 
-// Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in order. Whoever shows the target leaves
-// them out.
+// Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in order. A
+// command that shows the target leaves them out.
 func (f *Result) Sensitive() []string {
 	paths := make([]string, 0, len(f.reader.secret.paths))
 	for path := range f.reader.secret.paths {
@@ -113,7 +115,7 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 		r.hide(value.Expr.Range())
 	}
 	if !ok || lit.Val.Type() != cty.Bool {
-		r.add(a.Expr.Range(), CodeType, "write true or false, without quotes", "sensitive must be true or false")
+		r.add(a.Expr.Range(), diagnostic.CodeType, "write true or false, without quotes", "sensitive must be true or false")
 	}
 }
 

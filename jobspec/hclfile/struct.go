@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must be written, `hcl:"name,optional"`
@@ -13,12 +16,12 @@ import (
 // have none. Fields have the types that [Field] takes, or time.Duration; what is not written keeps the value that target had. Fields
 // without a tag are left alone. A block whose struct is [Described] is read as that says. It panics when target's type cannot be decoded,
 // which is a mistake in the program.
-func Decode(name string, src []byte, target any) Diagnostics {
+func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	_, diags := Load(name, src, SchemaOf(target), target, Options{})
 	return diags
 }
 
-// SchemaOf is the schema that [Decode] has for a target, for those who want more than its diagnostics.
+// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its diagnostics.
 func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -65,16 +68,16 @@ func structAttr(name string, typ reflect.Type, index int, required bool) Attr {
 	into := func(target any) any {
 		switch field := reflect.ValueOf(target).Elem().Field(index).Addr().Interface().(type) {
 		case *time.Duration:
-			return (*goDuration)(field)
+			return (*decode.Duration)(field)
 		default:
 			return field
 		}
 	}
 	zero := reflect.New(typ).Interface()
 	if d, ok := zero.(*time.Duration); ok {
-		zero = (*goDuration)(d)
+		zero = (*decode.Duration)(d)
 	}
-	return Attr{Name: name, Type: typeName(zero), Required: required, into: into}
+	return Attr{Name: name, Type: decode.TypeName(zero), Required: required, into: into}
 }
 
 func structBlock(name string, typ reflect.Type, index int) Nested {
@@ -122,22 +125,3 @@ func structBlock(name string, typ reflect.Type, index int) Nested {
 	}
 	return block
 }
-
-// goDuration reads a time.Duration in Go's syntax.
-type goDuration time.Duration
-
-// FromText implements [Quantity].
-func (d *goDuration) FromText(text string) error {
-	parsed, err := time.ParseDuration(text)
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q is not a duration; write a number with ms, s, m or h", text)
-	}
-	*d = goDuration(parsed)
-	return nil
-}
-
-// Kind implements [Quantity].
-func (*goDuration) Kind() string { return "duration" }
-
-// Example implements [Quantity].
-func (*goDuration) Example(number string) string { return number + "s" }

@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // takeDeclarations keeps the variable and locals blocks and returns a body with the rest.
@@ -32,11 +35,11 @@ func (r *reader) takeDeclarations(body *hclsyntax.Body) *hclsyntax.Body {
 func (r *reader) declareVariable(b *hclsyntax.Block) {
 	switch {
 	case len(b.Labels) != 1 || !hclsyntax.ValidIdentifier(b.Labels[0]):
-		r.add(b.DefRange(), CodeLabels, `write variable "name" { ... }`, "a variable has one label, its name")
+		r.add(b.DefRange(), diagnostic.CodeLabels, `write variable "name" { ... }`, "a variable has one label, its name")
 	case r.varBlocks[b.Labels[0]] != nil:
-		r.add(b.LabelRanges[0], CodeDuplicate, "keep one of them", "variable %q is declared twice", b.Labels[0])
+		r.add(b.LabelRanges[0], diagnostic.CodeDuplicate, "keep one of them", "variable %q is declared twice", b.Labels[0])
 	case len(r.varBlocks) == maxVariables:
-		r.add(b.DefRange(), CodeLimit, "", "more than %d variables", maxVariables)
+		r.add(b.DefRange(), diagnostic.CodeLimit, "", "more than %d variables", maxVariables)
 	default:
 		r.varBlocks[b.Labels[0]] = b
 		r.findSensitive(b.Labels[0], b)
@@ -45,14 +48,14 @@ func (r *reader) declareVariable(b *hclsyntax.Block) {
 
 func (r *reader) declareLocals(b *hclsyntax.Block) {
 	for _, inner := range b.Body.Blocks {
-		r.add(inner.DefRange(), CodeForm, "write "+inner.Type+" = { ... }", "locals holds attributes, no blocks")
+		r.add(inner.DefRange(), diagnostic.CodeForm, "write "+inner.Type+" = { ... }", "locals holds attributes, no blocks")
 	}
 	for _, a := range inSourceOrder(b.Body.Attributes) {
 		switch {
 		case r.pending[a.Name] != nil:
-			r.add(a.NameRange, CodeDuplicate, "keep one of them", "local %q is set twice", a.Name)
+			r.add(a.NameRange, diagnostic.CodeDuplicate, "keep one of them", "local %q is set twice", a.Name)
 		case len(r.pending) == maxLocals:
-			r.add(a.NameRange, CodeLimit, "", "more than %d locals", maxLocals)
+			r.add(a.NameRange, diagnostic.CodeLimit, "", "more than %d locals", maxLocals)
 		default:
 			r.pending[a.Name] = a
 		}
@@ -118,7 +121,7 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 	}
 	a := b.Body.Attributes["default"]
 	if a == nil {
-		r.add(b.DefRange(), CodeVariable, "give it with -var "+name+"=VALUE, in a -var-file, or as ROTA_VAR_"+name,
+		r.add(b.DefRange(), diagnostic.CodeVariable, "give it with -var "+name+"=VALUE, in a -var-file, or as ROTA_VAR_"+name,
 			"variable %q has no value and no default", name)
 		return cty.DynamicVal
 	}
@@ -129,7 +132,7 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 	}
 	converted, err := typ.convert(value)
 	if err != nil {
-		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not %s: %v", name, article(typ.FriendlyName()), r.reason(name, err))
+		r.add(a.Expr.Range(), diagnostic.CodeVariableValue, "", "the default of variable %q is not %s: %v", name, decode.Article(typ.FriendlyName()), r.reason(name, err))
 		return cty.DynamicVal
 	}
 	return converted
@@ -217,7 +220,7 @@ func (r *reader) variableType(b *hclsyntax.Block) (variableType, bool) {
 	}
 	typ, defaults, found := typeexpr.TypeConstraintWithDefaults(a.Expr)
 	if found.HasErrors() {
-		r.addHCL(CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
+		r.addHCL(diagnostic.CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
 		return variableType{}, false
 	}
 	return variableType{typ, defaults}, true
@@ -231,7 +234,7 @@ func (r *reader) describe(b *hclsyntax.Block) {
 	}
 	r.now = current{name: "description"}
 	if value, ok := r.eval(a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
-		r.add(a.Expr.Range(), CodeType, "write it in quotes", "description must be a text")
+		r.add(a.Expr.Range(), diagnostic.CodeType, "write it in quotes", "description must be a text")
 	}
 }
 
@@ -255,9 +258,9 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 			continue
 		}
 		if ok.IsNull() || ok.Type() != cty.Bool {
-			r.add(condition.Expr.Range(), CodeType, "", "condition must be true or false")
+			r.add(condition.Expr.Range(), diagnostic.CodeType, "", "condition must be true or false")
 		} else if text := r.ruleMessage(message.Expr); ok.False() {
-			r.add(condition.Expr.Range(), CodeVariableRule, text, "variable %q has a value that is not allowed", name)
+			r.add(condition.Expr.Range(), diagnostic.CodeVariableRule, text, "variable %q has a value that is not allowed", name)
 		}
 	}
 }
@@ -271,22 +274,12 @@ func (r *reader) ruleMessage(expr hclsyntax.Expression) string {
 	case !ok:
 		return ""
 	case plain.IsNull() || plain.Type() != cty.String:
-		r.add(expr.Range(), CodeType, "write it in quotes", "error_message must be a text")
+		r.add(expr.Range(), diagnostic.CodeType, "write it in quotes", "error_message must be a text")
 		return ""
 	case r.now.secret:
 		return "error_message has a sensitive value in it, so it is not shown"
 	}
 	return plain.AsString()
-}
-
-func asText(v cty.Value) string {
-	if v.Type() == cty.Number && v.IsKnown() && !v.IsNull() && digits(v) > maxDigits {
-		return "a huge number"
-	}
-	if s, err := convert.Convert(v, cty.String); err == nil && s.IsKnown() && !s.IsNull() {
-		return s.AsString()
-	}
-	return ""
 }
 
 // local returns a local's value, computing it and what it needs first.
@@ -296,7 +289,7 @@ func (r *reader) local(name string) cty.Value {
 	}
 	a := r.pending[name]
 	if start := slices.Index(r.visiting, name); start >= 0 {
-		r.add(a.NameRange, CodeCycle, "break the circle", "local %q needs itself%s", name, circle(r.visiting[start:]))
+		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name, circle(r.visiting[start:]))
 		return cty.DynamicVal
 	}
 	r.visiting = append(r.visiting, name)
@@ -325,13 +318,4 @@ func circle(names []string) string {
 		shown[maxCircle] = "..."
 	}
 	return ": " + strings.Join(shown, " -> ")
-}
-
-// maxDigits bounds the digits of a number that is written out.
-const maxDigits = 4096
-
-// digits estimates how long a number is when it is written out.
-func digits(v cty.Value) int {
-	exponent := v.AsBigFloat().MantExp(nil)
-	return max(exponent, -exponent) / 3
 }

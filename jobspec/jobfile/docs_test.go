@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
 const reference = "../../docs/jobfile.md"
@@ -96,7 +96,7 @@ func TestReference(t *testing.T) {
 	if !line.Match(written) {
 		t.Fatalf("%s has no line with the functions", reference)
 	}
-	names := hclfile.FunctionNames()
+	names := functions.Names()
 	names = append(names, "duration", "size")
 	slices.Sort(names)
 	written = line.ReplaceAll(written, []byte("Functions: `"+strings.Join(names, "`, `")+"`."))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // FuzzParse wants every file either refused with a place and a code, or turned into a job that meets its own rules.
@@ -47,7 +48,7 @@ func FuzzParse(f *testing.F) {
 		if job == nil {
 			return
 		}
-		if problems := job.Validate(); problems != nil {
+		if problems := rules.Validate(job); problems != nil {
 			t.Errorf("the defaults break rules: %v", problems)
 		}
 		text, err := json.Marshal(job)

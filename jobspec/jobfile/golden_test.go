@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew; read the difference before committing it")
@@ -85,7 +86,7 @@ func TestOK(t *testing.T) {
 			if diags.HasErrors() {
 				t.Fatalf("refused:\n%v", diags)
 			}
-			if problems := job.Validate(); problems != nil {
+			if problems := rules.Validate(job); problems != nil {
 				t.Errorf("with its defaults the job breaks rules: %v", problems)
 			}
 			text, err := json.MarshalIndent(job, "", "  ")
@@ -180,7 +181,7 @@ func TestEveryCodeHasAGolden(t *testing.T) {
 			t.Errorf("no file in testdata/bad is refused with %s", code)
 		}
 	}
-	if hclfile.CodeUnsupported != jobspec.CodeUnsupported {
-		t.Errorf("two codes for unsupported parts: %s and %s", hclfile.CodeUnsupported, jobspec.CodeUnsupported)
+	if diagnostic.CodeUnsupported != jobspec.CodeUnsupported {
+		t.Errorf("two codes for unsupported parts: %s and %s", diagnostic.CodeUnsupported, jobspec.CodeUnsupported)
 	}
 }

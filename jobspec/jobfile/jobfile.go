@@ -14,10 +14,9 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
-
-// Diagnostics are all that is wrong with a job file, each with its place.
-type Diagnostics = hclfile.Diagnostics
 
 // Options say where a job file's values come from. The zero value offers nothing but the file itself.
 type Options struct {
@@ -33,29 +32,29 @@ type Options struct {
 
 // Read is what a job file says.
 type Read struct {
-	Job       *jobspec.Job // with its defaults filled in; it breaks no rule
-	Warnings  Diagnostics  // what is allowed and probably not meant
-	Sensitive []string     // paths of the job's JSON that hold something of a sensitive variable: leave them out of what is shown
+	Job       *jobspec.Job           // with its defaults filled in; it breaks no rule
+	Warnings  diagnostic.Diagnostics // what is allowed and probably not meant
+	Sensitive []string               // paths of the job's JSON that hold something of a sensitive variable: leave them out of what is shown
 }
 
 // Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
 // filename is for the messages, and tells HCL from its JSON syntax.
-func Parse(filename string, src []byte, opts Options) (*jobspec.Job, Diagnostics) {
+func Parse(filename string, src []byte, opts Options) (*jobspec.Job, diagnostic.Diagnostics) {
 	read, diags := Load(filename, src, opts)
 	return read.Job, diags
 }
 
 // Load is [Parse] with everything that there is to know of the file.
-func Load(filename string, src []byte, opts Options) (Read, Diagnostics) {
+func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnostics) {
 	opts.Now = once(opts.Now)
 	f := &file{}
 	result, diags := hclfile.Load(filename, src, fileSchema, f, opts.forHCL())
 	if f.job == nil || noBody(diags) {
 		return Read{}, diags
 	}
-	problems := append(f.resolveTimes(opts.Now), f.job.Validate()...)
+	problems := append(f.resolveTimes(opts.Now), rules.Validate(f.job)...)
 	if opts.Now != nil {
-		problems = append(problems, f.job.ValidateAt(opts.Now().Unix())...)
+		problems = append(problems, rules.ValidateAt(f.job, opts.Now().Unix())...)
 	}
 	unread := diags
 	for _, p := range problems {
@@ -67,7 +66,7 @@ func Load(filename string, src []byte, opts Options) (Read, Diagnostics) {
 		return Read{}, diags
 	}
 	read := Read{Job: f.job, Sensitive: result.Sensitive()}
-	for _, p := range f.job.Warnings() {
+	for _, p := range rules.Warnings(f.job) {
 		read.Warnings = append(read.Warnings, result.At(inFile(p.Path), p.Code, p.Text, p.Hint))
 	}
 	f.job.Default()
@@ -138,10 +137,10 @@ func inFile(path string) string {
 }
 
 // noBody reports whether the file was not understood at all, so that rules about its content would only confuse.
-func noBody(diags Diagnostics) bool {
-	return slices.ContainsFunc(diags, func(d hclfile.Diagnostic) bool {
+func noBody(diags diagnostic.Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d diagnostic.Diagnostic) bool {
 		switch d.Code {
-		case hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit:
+		case diagnostic.CodeSyntax, diagnostic.CodeEncoding, diagnostic.CodeLimit:
 			return true
 		}
 		return false
@@ -150,7 +149,7 @@ func noBody(diags Diagnostics) bool {
 
 // mayFollow reports whether a rule can be broken only because something before it could not be read: what is missing is then no news,
 // nor is what is said of the very same place.
-func mayFollow(one hclfile.Diagnostic, unread Diagnostics) bool {
+func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false
 	}
@@ -159,7 +158,7 @@ func mayFollow(one hclfile.Diagnostic, unread Diagnostics) bool {
 		jobspec.CodeNoParameter, jobspec.CodeDependsOn, jobspec.CodeLifecycle:
 		return true
 	}
-	return slices.ContainsFunc(unread, func(d hclfile.Diagnostic) bool { return d.File == one.File && d.Start == one.Start })
+	return slices.ContainsFunc(unread, func(d diagnostic.Diagnostic) bool { return d.File == one.File && d.Start == one.Start })
 }
 
 func (o Options) forHCL() hclfile.Options {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // around is what has to stand around the content of a block.
@@ -66,9 +67,9 @@ func TestEveryRefusalIsByName(t *testing.T) {
 			for _, form := range []string{name + " = \"x\"", name + " {\n}", name + " \"label\" {\n}"} {
 				total++
 				_, diags := Parse("f.hcl", []byte(wholeFile(t, s.name, form)), Options{})
-				refused := slices.ContainsFunc(diags, func(d hclfile.Diagnostic) bool {
-					return d.Code == hclfile.CodeUnsupported && strings.Contains(d.Text, name+" is not supported yet") && d.Hint != "" ||
-						d.Code == hclfile.CodeForm && strings.Contains(d.Text, name)
+				refused := slices.ContainsFunc(diags, func(d diagnostic.Diagnostic) bool {
+					return d.Code == diagnostic.CodeUnsupported && strings.Contains(d.Text, name+" is not supported yet") && d.Hint != "" ||
+						d.Code == diagnostic.CodeForm && strings.Contains(d.Text, name)
 				})
 				if !refused {
 					t.Errorf("%s in %s: not refused by name: %v", form, s.name, diags)

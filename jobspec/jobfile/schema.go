@@ -23,6 +23,10 @@ var fileSchema = &hclfile.Block{
 			f.job = &jobspec.Job{Name: label}
 			return f.job, ""
 		},
+		Written: func(parent any) []hclfile.Written {
+			j := parent.(*file).job
+			return []hclfile.Written{{Label: j.Name, Target: j}}
+		},
 	}},
 }
 
@@ -61,19 +65,20 @@ var jobSchema = &hclfile.Block{
 		hclfile.Later("count", "write group \"main\" { count = ... } around the task"),
 	},
 	Blocks: []hclfile.Nested{
-		{Name: "group", Label: "its name", Many: true, Body: groupSchema, Doc: "workers that start together", Enter: enterGroup,
-			Excludes: "task", Instead: "put the task into a group"},
-		{Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough", Enter: enterJobTask, Template: taskTemplate,
-			Excludes: "group", Instead: "put tasks into a group; those of one group run on the same node"},
-		{Name: "array", Body: arraySchema, Doc: "makes many jobs of one", Enter: enterArray},
-		{Name: "dependency", Many: true, Body: dependencySchema, Doc: "other jobs to wait for; several are all waited for", Enter: enterDependency},
+		metaBlock(func(j *jobspec.Job) *map[string]string { return &j.Meta }),
+		single("array", "array", "makes many jobs of one", arraySchema, func(j *jobspec.Job) **jobspec.Array { return &j.Array }),
+		several("dependency", "dependencies", "other jobs to wait for; several are all waited for", dependencySchema,
+			func(j *jobspec.Job) *[]jobspec.Dependency { return &j.Dependencies }, nil),
 		constraintBlock(func(j *jobspec.Job) *[]jobspec.Constraint { return &j.Constraints }),
 		affinityBlock(func(j *jobspec.Job) *[]jobspec.Affinity { return &j.Affinities }),
-		{Name: "log_policy", Label: "its name", Many: true, Body: logPolicySchema, Doc: "what to do when a line of output says what went wrong", Enter: enterLogPolicy},
+		several("log_policy", "log_policies", "what to do when a line of output says what went wrong", logPolicySchema,
+			func(j *jobspec.Job) *[]jobspec.LogPolicy { return &j.LogPolicies }, func(p *jobspec.LogPolicy) *string { return &p.Name }),
 		restartBlock(func(j *jobspec.Job) **jobspec.Restart { return &j.Restart }),
-		{Name: "checkpoint", Body: checkpointSchema, Doc: "says that the program saves its progress", Enter: enterCheckpoint},
-		{Name: "preemption", Body: preemptionSchema, Doc: "how the program is stopped when its room is needed", Enter: enterPreemption},
-		metaBlock(func(j *jobspec.Job) *map[string]string { return &j.Meta }),
+		single("checkpoint", "checkpoint", "says that the program saves its progress", checkpointSchema,
+			func(j *jobspec.Job) **jobspec.Checkpoint { return &j.Checkpoint }),
+		preemptionBlock(),
+		groupBlock(),
+		jobTaskBlock(),
 		hclfile.LaterBlock("hang", "set a time_limit"),
 		hclfile.LaterBlock("idle", "set a time_limit"),
 		hclfile.LaterBlock("notify", "wait in a script: rota wait ID"),
@@ -95,17 +100,60 @@ func metaBlock[T any](into func(*T) *map[string]string) hclfile.Nested {
 	}
 }
 
-// addTo enters a block that may be written several times: it appends to a list, whose name in JSON is path.
-func addTo[T, E any](path string, into func(*T) *[]E, named func(*E) *string) func(any, string) (any, string) {
-	return func(parent any, label string) (any, string) {
-		list := into(parent.(*T))
-		*list = append(*list, *new(E))
-		last := len(*list) - 1
-		if named != nil {
-			*named(&(*list)[last]) = label
-		}
-		return &(*list)[last], fmt.Sprintf("%s[%d]", path, last)
+// single is a block for a part that is nil unless the block is written. path is its name in JSON.
+func single[T, E any](name, path, doc string, body *hclfile.Block, into func(*T) **E) hclfile.Nested {
+	return hclfile.Nested{
+		Name: name, Doc: doc, Body: body,
+		Enter: func(parent any, _ string) (any, string) {
+			part := new(E)
+			*into(parent.(*T)) = part
+			return part, path
+		},
+		Written: func(parent any) []hclfile.Written {
+			if part := *into(parent.(*T)); part != nil {
+				return []hclfile.Written{{Target: part}}
+			}
+			return nil
+		},
 	}
+}
+
+// several is a block that may be written several times: each adds to a list, whose name in JSON is path. named is where the label goes, nil
+// for a block without one.
+func several[T, E any](name, path, doc string, body *hclfile.Block, into func(*T) *[]E, named func(*E) *string) hclfile.Nested {
+	block := hclfile.Nested{
+		Name: name, Many: true, Doc: doc, Body: body,
+		Enter: func(parent any, label string) (any, string) {
+			list := into(parent.(*T))
+			*list = append(*list, *new(E))
+			last := len(*list) - 1
+			if named != nil {
+				*named(&(*list)[last]) = label
+			}
+			return &(*list)[last], fmt.Sprintf("%s[%d]", path, last)
+		},
+		Written: func(parent any) []hclfile.Written {
+			list := *into(parent.(*T))
+			written := make([]hclfile.Written, len(list))
+			for i := range list {
+				written[i].Target = &list[i]
+				if named != nil {
+					written[i].Label = *named(&list[i])
+				}
+			}
+			return written
+		},
+	}
+	if named != nil {
+		block.Label = "its name"
+	}
+	return block
+}
+
+// implied is a block without which a job has the part all the same, so that an empty one is not written.
+func implied(block hclfile.Nested) hclfile.Nested {
+	block.Implied = true
+	return block
 }
 
 // section is a block with what documentation calls it and where it stands.

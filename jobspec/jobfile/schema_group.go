@@ -2,25 +2,79 @@ package jobfile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-func enterGroup(parent any, label string) (any, string) {
-	j := parent.(*jobspec.Job)
-	j.Groups = append(j.Groups, jobspec.Group{Name: label})
-	return &j.Groups[len(j.Groups)-1], fmt.Sprintf("groups[%d]", len(j.Groups)-1)
+// groupBlock is a group of a job. The group that a task directly in the job stands for is not written.
+func groupBlock() hclfile.Nested {
+	block := several("group", "groups", "workers that start together", groupSchema,
+		func(j *jobspec.Job) *[]jobspec.Group { return &j.Groups }, func(g *jobspec.Group) *string { return &g.Name })
+	block.Excludes, block.Instead = "task", "put the task into a group"
+	all := block.Written
+	block.Written = func(parent any) []hclfile.Written {
+		if standsForTask(parent.(*jobspec.Job)) {
+			return nil
+		}
+		return all(parent)
+	}
+	return block
 }
 
-// enterJobTask makes the group that a task directly in the job stands for.
-func enterJobTask(parent any, label string) (any, string) {
-	group, path := enterGroup(parent, jobspec.DefaultGroup)
-	task, inner := enterTask(group, label)
-	return task, path + "." + inner
+// jobTaskBlock is a task directly in the job, which stands for a group with nothing else.
+func jobTaskBlock() hclfile.Nested {
+	return hclfile.Nested{
+		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough", Template: taskTemplate,
+		Excludes: "group", Instead: "put tasks into a group; those of one group run on the same node",
+		Enter: func(parent any, label string) (any, string) {
+			j := parent.(*jobspec.Job)
+			j.Groups = append(j.Groups, jobspec.Group{Name: jobspec.DefaultGroup, Tasks: []jobspec.Task{{Name: label}}})
+			last := len(j.Groups) - 1
+			return &j.Groups[last].Tasks[0], fmt.Sprintf("groups[%d].tasks[0]", last)
+		},
+		Written: func(parent any) []hclfile.Written {
+			if j := parent.(*jobspec.Job); standsForTask(j) {
+				return writtenTasks(&j.Groups[0])
+			}
+			return nil
+		},
+	}
 }
 
-var enterTask = addTo("tasks", func(g *jobspec.Group) *[]jobspec.Task { return &g.Tasks }, func(t *jobspec.Task) *string { return &t.Name })
+// standsForTask reports whether all that the job's groups say is one task.
+func standsForTask(j *jobspec.Job) bool {
+	if len(j.Groups) != 1 || len(j.Groups[0].Tasks) != 1 || j.Groups[0].Name != jobspec.DefaultGroup {
+		return false
+	}
+	bare, w := j.Groups[0], &writer{}
+	bare.Tasks = nil
+	w.content(groupSchema, &bare)
+	return w.text.Len() == 0
+}
+
+// taskBlock is a task of a group.
+func taskBlock() hclfile.Nested {
+	block := several("task", "tasks", "a program that every worker runs", taskSchema,
+		func(g *jobspec.Group) *[]jobspec.Task { return &g.Tasks }, func(t *jobspec.Task) *string { return &t.Name })
+	block.Template = taskTemplate
+	block.Written = func(parent any) []hclfile.Written { return writtenTasks(parent.(*jobspec.Group)) }
+	return block
+}
+
+// writtenTasks are a group's tasks without the word that the first main task leads.
+func writtenTasks(g *jobspec.Group) []hclfile.Written {
+	written := make([]hclfile.Written, len(g.Tasks))
+	first := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil })
+	for i, t := range g.Tasks {
+		if *t.Leader == (i == first) {
+			t.Leader = nil
+		}
+		written[i] = hclfile.Written{Label: t.Name, Target: &t}
+	}
+	return written
+}
 
 // taskTemplate is where it is noted that a task's texts hold references.
 func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
@@ -44,24 +98,19 @@ var groupSchema = &hclfile.Block{
 		hclfile.Later("queue", "set queue in the job"),
 	},
 	Blocks: []hclfile.Nested{
-		{Name: "task", Label: "its name", Many: true, Body: taskSchema, Doc: "a program that every worker runs", Enter: enterTask, Template: taskTemplate},
+		metaBlock(func(g *jobspec.Group) *map[string]string { return &g.Meta }),
+		single("elastic", "elastic", "lets the number of workers change while the job lives", elasticSchema,
+			func(g *jobspec.Group) **jobspec.Elastic { return &g.Elastic }),
 		constraintBlock(func(g *jobspec.Group) *[]jobspec.Constraint { return &g.Constraints }),
 		affinityBlock(func(g *jobspec.Group) *[]jobspec.Affinity { return &g.Affinities }),
 		restartBlock(func(g *jobspec.Group) **jobspec.Restart { return &g.Restart }),
-		metaBlock(func(g *jobspec.Group) *map[string]string { return &g.Meta }),
 		{
 			Name: "network", Body: networkSchema, Doc: "says which network the tasks use",
 			Enter: func(parent any, _ string) (any, string) { return parent, "network" },
 		},
-		{Name: "elastic", Body: elasticSchema, Doc: "lets the number of workers change while the job lives", Enter: enterElastic},
+		taskBlock(),
 		hclfile.LaterBlock("topology", "leave it out: the fewest nodes are taken"),
 	},
-}
-
-func enterElastic(parent any, _ string) (any, string) {
-	g := parent.(*jobspec.Group)
-	g.Elastic = &jobspec.Elastic{}
-	return g.Elastic, "elastic"
 }
 
 var elasticSchema = &hclfile.Block{

@@ -9,35 +9,26 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
-
-func enterArray(parent any, _ string) (any, string) {
-	j := parent.(*jobspec.Job)
-	j.Array = &jobspec.Array{}
-	return j.Array, "array"
-}
 
 var arraySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("indices", func(a *jobspec.Array) *string { return &a.Indices }).
 			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
-		hclfile.Any("matrix", "map(list)", setMatrix).
+		hclfile.WrittenAs(hclfile.Any("matrix", "map(list)", setMatrix), func(a *jobspec.Array) any { return a.Matrix }).
 			With("", "every combination of the values of some parameters, the last one changing fastest; each is `array.NAME` and `$ROTA_PARAM_NAME`"),
-		hclfile.Text("file", "path", readParameters).As("rows").
+		hclfile.WrittenAs(hclfile.Text("file", "path", readParameters), paramsFile).As("rows").
 			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each element; at most 1 MiB"),
 		field("max_parallel", func(a *jobspec.Array) *int { return &a.MaxParallel }).With("0: no limit", "how many elements may run at once"),
 		field("max_failures", func(a *jobspec.Array) **int { return &a.MaxFailures }).
 			With("-1: any number", "when more elements than this have failed, no more are started"),
 		field("order", func(a *jobspec.Array) *string { return &a.Order }).With("index", "`index` or `random`: which elements start first"),
 	},
-	Blocks: []hclfile.Nested{{
-		Name: "stop", Body: stopSchema, Doc: "keeps the elements that do best and cancels the others",
-		Enter: func(parent any, _ string) (any, string) {
-			a := parent.(*jobspec.Array)
-			a.Stop = &jobspec.ArrayStop{}
-			return a.Stop, "stop"
-		},
-	}},
+	Blocks: []hclfile.Nested{
+		single("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema,
+			func(a *jobspec.Array) **jobspec.ArrayStop { return &a.Stop }),
+	},
 }
 
 var stopSchema = &hclfile.Block{
@@ -51,7 +42,7 @@ var stopSchema = &hclfile.Block{
 }
 
 // setMatrix takes the axes in the order in which they are written.
-func setMatrix(a *jobspec.Array, value hclfile.Value, _ hclfile.Source) error {
+func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	entries, err := value.Entries()
 	if err != nil {
 		return err
@@ -65,6 +56,14 @@ func setMatrix(a *jobspec.Array, value hclfile.Value, _ hclfile.Source) error {
 		a.Matrix = append(a.Matrix, jobspec.Axis{Name: e.Name, Values: values})
 	}
 	return nil
+}
+
+// paramsFile is the file that an array with columns is written to refer to.
+func paramsFile(a *jobspec.Array) any {
+	if a.Columns == nil {
+		return nil
+	}
+	return ParamsFile
 }
 
 // readParameters reads the names and values of an array's elements from a CSV file.
@@ -96,8 +95,6 @@ func readParameters(a *jobspec.Array, name string, from hclfile.Source) error {
 	}
 }
 
-var enterDependency = addTo("dependencies", func(j *jobspec.Job) *[]jobspec.Dependency { return &j.Dependencies }, nil)
-
 var dependencySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("type", func(d *jobspec.Dependency) *string { return &d.Type }).Must().
@@ -110,9 +107,6 @@ var dependencySchema = &hclfile.Block{
 	},
 }
 
-var enterLogPolicy = addTo("log_policies", func(j *jobspec.Job) *[]jobspec.LogPolicy { return &j.LogPolicies },
-	func(p *jobspec.LogPolicy) *string { return &p.Name })
-
 var logPolicySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("pattern", func(p *jobspec.LogPolicy) *string { return &p.Pattern }).Must().With("", "regular expression in RE2's syntax that finds the line"),
@@ -124,16 +118,12 @@ var logPolicySchema = &hclfile.Block{
 
 // constraintBlock is the block of conditions on nodes, in what has a list of them.
 func constraintBlock[T any](into func(*T) *[]jobspec.Constraint) hclfile.Nested {
-	return hclfile.Nested{
-		Name: "constraint", Many: true, Body: constraintSchema, Doc: "a condition that every node must meet", Enter: addTo("constraints", into, nil),
-	}
+	return several("constraint", "constraints", "a condition that every node must meet", constraintSchema, into, nil)
 }
 
 // affinityBlock is the block of wishes for nodes, in what has a list of them.
 func affinityBlock[T any](into func(*T) *[]jobspec.Affinity) hclfile.Nested {
-	return hclfile.Nested{
-		Name: "affinity", Many: true, Body: affinitySchema, Doc: "nodes that are taken first, or last", Enter: addTo("affinities", into, nil),
-	}
+	return several("affinity", "affinities", "nodes that are taken first, or last", affinitySchema, into, nil)
 }
 
 var constraintSchema = &hclfile.Block{Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c })}
@@ -151,14 +141,14 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 			With("", "what is asked of the node: "+nodeAttributes()),
 		field("operator", func(t *T) *string { return &of(t).Operator }).
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
-		hclfile.Any("value", "string, number, bool or list", func(t *T, value hclfile.Value, _ hclfile.Source) (err error) {
+		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list", func(t *T, value decode.Value, _ hclfile.Source) (err error) {
 			if value.IsList() {
 				of(t).Values, err = value.Texts()
 			} else {
 				of(t).Value, err = value.Text()
 			}
 			return err
-		}).With("", "what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
+		}), func(t *T) any { return of(t).Value }).With("", "what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
 		field("values", func(t *T) *[]string { return &of(t).Values }).With("", "another spelling of a list in `value`"),
 	}
 }
@@ -180,26 +170,25 @@ func nodeAttributes() string {
 
 // restartBlock is the block of retries, in what has them.
 func restartBlock[T any](into func(*T) **jobspec.Restart) hclfile.Nested {
-	return hclfile.Nested{
-		Name: "restart", Body: restartSchema, Doc: "retries after the program failed",
-		Enter: func(parent any, _ string) (any, string) {
-			r := &jobspec.Restart{}
-			*into(parent.(*T)) = r
-			return r, "restart"
-		},
+	return single("restart", "restart", "retries after the program failed", restartSchema, into)
+}
+
+// preemptionBlock is written with what differs from what the job has without it, which depends on its launchers.
+func preemptionBlock() hclfile.Nested {
+	block := single("preemption", "preemption", "how the program is stopped when its room is needed", preemptionSchema,
+		func(j *jobspec.Job) **jobspec.Preemption { return &j.Preemption })
+	block.Written = func(parent any) []hclfile.Written {
+		j := parent.(*jobspec.Job)
+		differs, usual := *j.Preemption, j.UsualPreemption()
+		if differs.Signal == usual.Signal {
+			differs.Signal = ""
+		}
+		if differs.GracePeriod == usual.GracePeriod {
+			differs.GracePeriod = 0
+		}
+		return []hclfile.Written{{Target: &differs}}
 	}
-}
-
-func enterCheckpoint(parent any, _ string) (any, string) {
-	j := parent.(*jobspec.Job)
-	j.Checkpoint = &jobspec.Checkpoint{}
-	return j.Checkpoint, "checkpoint"
-}
-
-func enterPreemption(parent any, _ string) (any, string) {
-	j := parent.(*jobspec.Job)
-	j.Preemption = &jobspec.Preemption{}
-	return j.Preemption, "preemption"
+	return implied(block)
 }
 
 var restartSchema = &hclfile.Block{

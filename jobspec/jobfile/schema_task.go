@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,13 +14,13 @@ import (
 var taskSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
 		"driver": "leave it out: every task runs in a container", "config": "write command = [...] and image = ... in the task itself",
-		"user": "leave it out: a task runs as who submits it", "args": "write them into command",
+		"user": "leave it out: a task runs as the user that submits it", "args": "write them into command",
 	},
 	Attrs: []hclfile.Attr{
 		field("image", func(t *jobspec.Task) *string { return &t.Image }).
 			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
 		field("command", func(t *jobspec.Task) *[]string { return &t.Command }).MayDefer().With("", "program and arguments; no shell comes between"),
-		hclfile.Text("script", "string", setScript).As("script").MayDefer().
+		hclfile.WrittenAs(hclfile.Text("script", "string", setScript), func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
 			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
 			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
@@ -31,46 +32,32 @@ var taskSchema = &hclfile.Block{
 		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
 	},
 	Blocks: []hclfile.Nested{
-		{Name: "resources", Body: resourcesSchema, Doc: "what each worker holds", Enter: enterResources},
-		{Name: "launch", Body: launchSchema, Doc: "how many processes a worker starts", Enter: enterLaunch},
+		single("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks", lifecycleSchema,
+			func(t *jobspec.Task) **jobspec.Lifecycle { return &t.Lifecycle }),
+		implied(single("launch", "launch", "how many processes a worker starts", launchSchema,
+			func(t *jobspec.Task) **jobspec.Launch { return &t.Launch })),
 		{
 			Name: "env", Body: envBody(), Doc: "variables for the program",
 			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
 		},
-		{Name: "mount", Many: true, Body: mountSchema, Doc: "a directory made visible in the container", Enter: enterMount},
-		{Name: "log", Body: logSchema, Doc: "where output goes", Enter: enterLog},
-		{Name: "progress", Body: progressSchema, Doc: "how far the program has come; $ROTA_PROGRESS_FILE is read without it", Enter: enterProgress},
-		{Name: "lifecycle", Body: lifecycleSchema, Doc: "makes the task run before, beside or after the main tasks", Enter: enterLifecycle},
-		{Name: "secret", Label: "its name", Many: true, Body: secretSchema, Doc: "a text that is read on the node, as you, and is kept nowhere else", Enter: enterSecret},
-		{Name: "ulimit", Body: ulimitSchema, Doc: "limits of the program's processes", Enter: enterUlimit},
+		implied(hclfile.Nested{
+			Name: "resources", Body: resourcesSchema, Doc: "what each worker holds",
+			Enter: func(parent any, _ string) (any, string) { return &parent.(*jobspec.Task).Resources, "resources" },
+			Written: func(parent any) []hclfile.Written {
+				return []hclfile.Written{{Target: &parent.(*jobspec.Task).Resources}}
+			},
+		}),
+		several("mount", "mounts", "a directory made visible in the container", mountSchema,
+			func(t *jobspec.Task) *[]jobspec.Mount { return &t.Mounts }, nil),
+		several("secret", "secrets", "a text that is read on the node, as you, and is kept nowhere else", secretSchema,
+			func(t *jobspec.Task) *[]jobspec.Secret { return &t.Secrets }, func(s *jobspec.Secret) *string { return &s.Name }),
+		single("ulimit", "ulimits", "limits of the program's processes", ulimitSchema,
+			func(t *jobspec.Task) **jobspec.Ulimits { return &t.Ulimits }),
+		implied(single("log", "log", "where output goes", logSchema, func(t *jobspec.Task) **jobspec.Log { return &t.Log })),
+		single("progress", "progress", "how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema,
+			func(t *jobspec.Task) **jobspec.Progress { return &t.Progress }),
 		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
 	},
-}
-
-func enterResources(parent any, _ string) (any, string) {
-	return &parent.(*jobspec.Task).Resources, "resources"
-}
-
-func enterLaunch(parent any, _ string) (any, string) {
-	t := parent.(*jobspec.Task)
-	t.Launch = &jobspec.Launch{}
-	return t.Launch, "launch"
-}
-
-var enterMount = addTo("mounts", func(t *jobspec.Task) *[]jobspec.Mount { return &t.Mounts }, nil)
-
-var enterSecret = addTo("secrets", func(t *jobspec.Task) *[]jobspec.Secret { return &t.Secrets }, func(s *jobspec.Secret) *string { return &s.Name })
-
-func enterLifecycle(parent any, _ string) (any, string) {
-	t := parent.(*jobspec.Task)
-	t.Lifecycle = &jobspec.Lifecycle{}
-	return t.Lifecycle, "lifecycle"
-}
-
-func enterUlimit(parent any, _ string) (any, string) {
-	t := parent.(*jobspec.Task)
-	t.Ulimits = &jobspec.Ulimits{}
-	return t.Ulimits, "ulimits"
 }
 
 // envBody is the content of env, whose values may hold references.
@@ -78,18 +65,6 @@ func envBody() *hclfile.Block {
 	body := freeBlock(func(t *jobspec.Task) *map[string]string { return &t.Env })
 	body.Deferred = true
 	return body
-}
-
-func enterLog(parent any, _ string) (any, string) {
-	t := parent.(*jobspec.Task)
-	t.Log = &jobspec.Log{}
-	return t.Log, "log"
-}
-
-func enterProgress(parent any, _ string) (any, string) {
-	t := parent.(*jobspec.Task)
-	t.Progress = &jobspec.Progress{}
-	return t.Progress, "progress"
 }
 
 func setScript(t *jobspec.Task, text string, _ hclfile.Source) error {
@@ -122,14 +97,20 @@ var resourcesSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("cores", func(r *jobspec.Resources) *int { return &r.Cores }).AtLeastOne().With("1", "whole cores"),
 		field("memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Memory }).AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
-		field("gpus", func(r *jobspec.Resources) *int { return &r.GPUs }).With("0", "whole GPUs, on one node"),
 		field("shm", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Shm }).AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
 		field("tmp", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Tmp }).AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
 		hclfile.Later("swap", "leave it out: jobs do not swap"),
-		hclfile.Text("rdma", "string", func(r *jobspec.Resources, text string, _ hclfile.Source) error {
+		hclfile.WrittenAs(hclfile.Text("rdma", "string", func(r *jobspec.Resources, text string, _ hclfile.Source) error {
 			r.RDMA = text
 			return nil
-		}).With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
+		}), func(r *jobspec.Resources) any { return r.RDMA }).
+			With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
+		hclfile.WrittenAs(field("gpus", func(r *jobspec.Resources) *int { return &r.GPUs }), func(r *jobspec.Resources) any {
+			if r.GPU != nil {
+				return nil // its block has the count
+			}
+			return unless(r.GPUs, 0)
+		}).With("0", "whole GPUs, on one node"),
 		hclfile.Later("licenses", "leave it out"),
 	},
 	Blocks: []hclfile.Nested{
@@ -140,17 +121,28 @@ var resourcesSchema = &hclfile.Block{
 				r.GPUs, r.GPU = max(r.GPUs, 1), &jobspec.GPU{}
 				return r, ""
 			},
+			Written: func(parent any) []hclfile.Written {
+				if parent.(*jobspec.Resources).GPU == nil {
+					return nil
+				}
+				return []hclfile.Written{{Target: parent}}
+			},
 		},
 	},
 }
 
+// gpuOf is what the GPUs must be, anything when it is not said.
+func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GPU{}) }
+
 var gpuSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("count", func(r *jobspec.Resources) *int { return &r.GPUs }).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
-		field("vendor", func(r *jobspec.Resources) *string { return &r.GPU.Vendor }).As("gpu.vendor").With("nvidia", "only `nvidia`"),
-		field("model", func(r *jobspec.Resources) *string { return &r.GPU.Model }).As("gpu.model").
+		hclfile.WrittenAs(field("count", func(r *jobspec.Resources) *int { return &r.GPUs }), func(r *jobspec.Resources) any {
+			return unless(r.GPUs, 1)
+		}).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
+		field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").With("nvidia", "only `nvidia`"),
+		field("model", func(r *jobspec.Resources) *string { return &gpuOf(r).Model }).As("gpu.model").
 			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; small and capital letters are the same"),
-		field("min_memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.GPU.MinMemory }).As("gpu.min_memory").AtLeastOne().
+		field("min_memory", func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
 			With("any", "memory that each must have"),
 		hclfile.Later("min_compute", "name the model"),
 		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
@@ -167,7 +159,7 @@ var launchSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("type", func(l *jobspec.Launch) *string { return &l.Type }).
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun) or `torchrun`"),
-		hclfile.Text("nproc", "int or \"gpu\"", setNproc).With("1", "processes on each worker; `\"gpu\"`: one per GPU"),
+		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1", "processes on each worker; `\"gpu\"`: one per GPU"),
 		field("max_restarts", func(l *jobspec.Launch) *int { return &l.MaxRestarts }).With("0", "torchrun's own restarts"),
 		field("port", func(l *jobspec.Launch) *int { return &l.Port }).With("from the node's range", "MASTER_PORT, 1024 to 65535"),
 		field("rdzv", func(l *jobspec.Launch) *string { return &l.Rdzv }).With("static", "torchrun's rendezvous, `static` or `c10d`"),
@@ -185,6 +177,25 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	}
 	l.Nproc = n
 	return nil
+}
+
+// nproc is what is written for the number of processes; launch type per_gpu needs no number.
+func nproc(l *jobspec.Launch) any {
+	switch {
+	case l.NprocGPU && l.Type == "per_gpu":
+		return nil
+	case l.NprocGPU:
+		return "gpu"
+	}
+	return unless(l.Nproc, 1)
+}
+
+// unless is a number to write, nil for the one that is meant without it.
+func unless(n, usual int) any {
+	if n == usual {
+		return nil
+	}
+	return n
 }
 
 var mountSchema = &hclfile.Block{
@@ -211,13 +222,13 @@ var logSchema = &hclfile.Block{
 
 var progressSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("metric", func(p *jobspec.Progress) *string { return &p.Metric }).With("", "name of the metric to watch"),
-		field("goal", func(p *jobspec.Progress) *string { return &p.Goal }).With("", "`min` or `max`"),
-		field("total", func(p *jobspec.Progress) *int64 { return &p.Total }).AtLeastOne().With("", "number of steps in all"),
 		field("file", func(p *jobspec.Progress) *string { return &p.File }).MayDefer().
 			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
 		field("pattern", func(p *jobspec.Progress) *string { return &p.Pattern }).MayDefer().
 			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
+		field("metric", func(p *jobspec.Progress) *string { return &p.Metric }).With("", "name of the metric to watch"),
+		field("goal", func(p *jobspec.Progress) *string { return &p.Goal }).With("", "`min` or `max`"),
+		field("total", func(p *jobspec.Progress) *int64 { return &p.Total }).AtLeastOne().With("", "number of steps in all"),
 	},
 }
 
@@ -252,7 +263,7 @@ var ulimitSchema = &hclfile.Block{
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {
-	return hclfile.Text(name, "size or \"unlimited\"", func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
+	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"", func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
 		if text == unlimited {
 			*into(u) = -1
 			return nil
@@ -263,5 +274,10 @@ func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) 
 		}
 		*into(u) = size
 		return err
-	}).As(name).With("the node's", doc)
+	}), func(u *jobspec.Ulimits) any {
+		if size := *into(u); size != -1 {
+			return size
+		}
+		return unlimited
+	}).With("the node's", doc)
 }

@@ -2,10 +2,12 @@ package jobfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +34,7 @@ func Write(j *jobspec.Job) ([]byte, error) {
 	}
 	full.Default()
 	w := &writer{}
-	w.block("job", full.Name, func() { w.job(full) })
+	w.content(fileSchema, &file{job: full})
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -61,7 +63,7 @@ func WriteParams(a *jobspec.Array) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// writer collects a file. Spaces and indentation are left to the formatter.
+// writer collects a file: one walk over the schema, in its order. Spaces and indentation are left to the formatter.
 type writer struct {
 	text       strings.Builder
 	isTemplate bool // the texts of the task that is being written hold references
@@ -69,18 +71,51 @@ type writer struct {
 	err        error
 }
 
-func (w *writer) block(kind, label string, content func()) {
+// content writes the attributes and blocks that a target has.
+func (w *writer) content(schema *hclfile.Block, target any) {
+	for i := range schema.Attrs {
+		a := &schema.Attrs[i]
+		if value := writtenValue(a, target); value != nil {
+			if text := expression(value, a.Deferred && w.isTemplate); text != "" {
+				w.attr(a.Name, text)
+			}
+		}
+	}
+	for i := range schema.Blocks {
+		w.nested(&schema.Blocks[i], target)
+	}
+}
+
+// nested writes the blocks of one kind that a target has.
+func (w *writer) nested(block *hclfile.Nested, parent any) {
+	if block.Body != nil && block.Body.Free != nil {
+		w.entries(block.Name, *block.Body.Free(parent), block.Body.Deferred && w.isTemplate)
+	}
+	if block.Written == nil {
+		return
+	}
+	for _, one := range block.Written(parent) {
+		if block.Template != nil {
+			w.isTemplate = *block.Template(one.Target)
+		}
+		inner := &writer{isTemplate: w.isTemplate}
+		inner.content(block.Body, one.Target)
+		if inner.text.Len() > 0 || !block.Implied {
+			w.block(block.Name, one.Label, inner.text.String())
+		}
+		w.err = cmp.Or(w.err, inner.err)
+	}
+}
+
+func (w *writer) block(kind, label, content string) {
 	if w.blocks {
 		w.text.WriteByte('\n')
 	}
-	w.blocks = false
 	w.text.WriteString(kind)
 	if label != "" {
 		w.text.WriteString(" " + quoted(label))
 	}
-	w.text.WriteString(" {\n")
-	content()
-	w.text.WriteString("}\n")
+	w.text.WriteString(" {\n" + content + "}\n")
 	w.blocks = true
 }
 
@@ -89,75 +124,108 @@ func (w *writer) attr(name, value string) {
 	w.blocks = true
 }
 
-// str writes a text, unless it is the one that is meant without it.
-func (w *writer) str(name, value, without string) {
-	if value != without {
-		w.attr(name, quoted(value))
+// writtenValue returns the value of an attribute, nil if the target is the same without it.
+func writtenValue(a *hclfile.Attr, target any) any {
+	written := a.Written(target)
+	if written == nil {
+		return nil
 	}
+	field := reflect.ValueOf(written)
+	if field.Kind() != reflect.Pointer {
+		return written
+	}
+	if field.Elem().IsZero() || isDefault(a, target, field.Elem()) {
+		return nil
+	}
+	return reflect.Indirect(field.Elem()).Interface()
 }
 
-// ref writes a text that may hold references.
-func (w *writer) ref(name, value string) {
-	if value != "" {
-		w.attr(name, quoted(opened(value, w.isTemplate)))
+// isDefault reports whether a field has the value that the target's Default method gives it when nothing is written.
+func isDefault(a *hclfile.Attr, target any, field reflect.Value) bool {
+	value := reflect.New(field.Type()).Elem()
+	value.Set(field)
+	field.SetZero()
+	defer field.Set(value)
+	bare := reflect.New(reflect.TypeOf(target).Elem())
+	bare.Elem().Set(reflect.ValueOf(target).Elem())
+	if known, ok := bare.Interface().(interface{ Default() }); ok {
+		known.Default()
 	}
+	usual := reflect.ValueOf(a.Written(bare.Interface())).Elem()
+	return reflect.DeepEqual(usual.Interface(), value.Interface())
 }
 
-func (w *writer) num(name string, value, without int) {
-	if value != without {
-		w.attr(name, strconv.Itoa(value))
+// lines is a text that is written as a heredoc if it has several lines.
+type lines string
+
+// expression writes a value in HCL, "" for none. References in a template's texts stay references.
+func expression(value any, isTemplate bool) string {
+	switch v := value.(type) {
+	case lines:
+		if text, ok := heredoc(string(v), isTemplate); ok {
+			return text
+		}
+		return expression(string(v), isTemplate)
+	case fmt.Stringer: // a duration or size
+		if reflect.ValueOf(v).IsZero() {
+			return ""
+		}
+		return quoted(v.String())
+	case []string:
+		if len(v) == 0 {
+			return ""
+		}
+		return listed(v, isTemplate)
+	case []int:
+		return strings.Join(strings.Fields(fmt.Sprint(v)), ", ")
+	case []jobspec.Axis:
+		return matrix(v)
 	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.String:
+		if v.Len() == 0 {
+			return ""
+		}
+		return quoted(opened(v.String(), isTemplate))
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case reflect.Int, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10)
+	}
+	panic(fmt.Sprintf("jobfile: no attribute can be written from a %T", value))
 }
 
-func (w *writer) flag(name string, value, without bool) {
-	if value != without {
-		w.attr(name, strconv.FormatBool(value))
-	}
-}
-
-func (w *writer) duration(name string, value, without jobspec.Seconds) {
-	if value != without {
-		w.attr(name, quoted(value.String()))
-	}
-}
-
-func (w *writer) size(name string, value, without jobspec.Bytes) {
-	if value != without {
-		w.attr(name, quoted(value.String()))
-	}
-}
-
-func (w *writer) list(name string, values []string) {
-	if len(values) > 0 {
-		w.attr(name, listed(values))
-	}
-}
-
-func listed(values []string) string {
+func listed(values []string, isTemplate bool) string {
 	parts := make([]string, len(values))
 	for i, v := range values {
-		parts[i] = quoted(v)
+		parts[i] = quoted(opened(v, isTemplate))
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-func (w *writer) numbers(name string, values []int) {
-	if len(values) > 0 {
-		w.attr(name, strings.Join(strings.Fields(fmt.Sprint(values)), ", "))
+func matrix(axes []jobspec.Axis) string {
+	if axes == nil {
+		return ""
 	}
+	var b strings.Builder
+	b.WriteString("{\n")
+	for _, axis := range axes {
+		b.WriteString(axis.Name + " = " + listed(axis.Values, false) + "\n")
+	}
+	return b.String() + "}"
 }
 
 // entries writes a block of names and values.
-func (w *writer) entries(kind string, values map[string]string) {
+func (w *writer) entries(kind string, values map[string]string, isTemplate bool) {
 	if len(values) == 0 {
 		return
 	}
-	w.block(kind, "", func() {
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if !hclsyntax.ValidIdentifier(name) && w.err == nil {
-				w.err = fmt.Errorf("%w: %s has the name %q", ErrNotWritable, kind, name)
-			}
-			w.attr(name, quoted(opened(values[name], w.isTemplate && kind == "env")))
+	inner := &writer{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !hclsyntax.ValidIdentifier(name) && w.err == nil {
+			w.err = fmt.Errorf("%w: %s has the name %q", ErrNotWritable, kind, name)
 		}
-	})
+		inner.attr(name, quoted(opened(values[name], isTemplate)))
+	}
+	w.block(kind, "", inner.text.String())
 }

@@ -6,75 +6,60 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// mostNumber bounds what is counted before the job's own rules are asked: products of three cannot overflow.
+// mostNumber bounds numbers before the rules of jobs are checked, so that a product of three cannot
+// overflow.
 const mostNumber = 1_000_000
 
 // number reads a whole number of at least 1.
-func (a *asked) number(s setting, value string) (int, bool) {
+func (a *request) number(s setting, value string) (int, bool) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > mostNumber {
-		a.bad(s, "", "%q is not a number from 1 to %d", value, mostNumber)
+		a.badValue(s, "", "%q is not a number from 1 to %d", value, mostNumber)
 		return 0, false
 	}
 	return n, true
 }
 
-func count(field func(a *asked) *counted) func(*asked, setting) {
-	return func(a *asked, s setting) {
+func numberFlag(field func(a *request) *counted) func(*request, setting) {
+	return func(a *request, s setting) {
 		if n, ok := a.number(s, s.value); ok {
 			*field(a) = counted{n: n, by: s}
 		}
 	}
 }
 
-func size(field func(a *asked) *sized) func(*asked, setting) {
-	return func(a *asked, s setting) {
-		n, err := memory(s.value)
+func sizeFlag(field func(a *request) *sized) func(*request, setting) {
+	return func(a *request, s setting) {
+		n, err := slurm.Memory(s.value)
 		switch {
 		case err != nil:
-			a.bad(s, "write a number with K, M, G or T behind it, such as 64G; without one it is MiB", "%q is not a size", s.value)
+			a.badValue(s, "write a number with K, M, G or T behind it, such as 64G; without one it is MiB", "%q is not a size",
+				s.value)
 		case n == 0 && s.spec.Name == "mem":
-			a.refuse(s, "write how much the job needs", "0, all memory of a node, cannot be asked for")
+			a.refuseFlag(s, "write how much the job needs", "0, all memory of a node, is not supported")
 		case n == 0:
-			a.bad(s, "", "%q is no memory at all", s.value)
+			a.badValue(s, "", "%q: the amount must not be zero", s.value)
 		default:
 			*field(a) = sized{n, s}
 		}
 	}
 }
 
-// memory reads a size of Slurm's: a number of MiB, or with K, M, G, T behind it.
-func memory(text string) (jobspec.Bytes, error) {
-	if text != "" && strings.Trim(text, "0123456789") == "" {
-		if strings.Trim(text, "0") == "" {
-			return 0, nil
-		}
-		text += "M"
-	}
-	upper := strings.ToUpper(text)
-	for _, long := range []string{"IB", "B"} {
-		if short, found := strings.CutSuffix(upper, long); found && strings.IndexAny(short, "KMGT") == len(short)-1 && short != "" {
-			upper = short
-			break
-		}
-	}
-	return jobspec.ParseSize(upper)
-}
-
 // gpus reads [MODEL:]N.
-func gpus(field func(a *asked) *counted) func(*asked, setting) {
-	return func(a *asked, s setting) {
+func gpusFlag(field func(a *request) *counted) func(*request, setting) {
+	return func(a *request, s setting) {
 		if strings.Contains(s.value, ",") {
-			a.refuse(s, "ask for GPUs of one model", "asks for GPUs of several models, which a worker cannot have")
+			a.refuseFlag(s, "ask for GPUs of one model", "asks for several GPU models, which a worker cannot have")
 			return
 		}
 		model, number, typed := cutLast(s.value, ":")
 		if !typed {
 			model, number = "", s.value
 		}
-		if n, ok := a.number(s, number); ok && a.isModel(s, model) {
+		if n, ok := a.number(s, number); ok && a.checkModel(s, model) {
 			*field(a) = counted{n, s, model}
 		}
 	}
@@ -88,17 +73,17 @@ func cutLast(text, sep string) (before, after string, found bool) {
 	return text[:i], text[i+len(sep):], true
 }
 
-// isModel refuses what can be no model of GPUs.
-func (a *asked) isModel(s setting, model string) bool {
+// checkModel reports whether text can be a model of GPUs.
+func (a *request) checkModel(s setting, model string) bool {
 	if model != "" && !jobspec.ValidName(model) {
-		a.bad(s, "write a100:4, or 4 for any model", "%q is not a model of GPUs", cutShort(model))
+		a.badValue(s, "write a100:4, or 4 for any model", "%q is not a GPU model", cutShort(model))
 		return false
 	}
 	return true
 }
 
-// gres reads gpu, gpu:N, gpu:MODEL and gpu:MODEL:N; several kinds stand apart by commas.
-func (a *asked) gres(s setting) {
+// gres reads gpu, gpu:N, gpu:MODEL and gpu:MODEL:N, with commas between several kinds.
+func (a *request) gres(s setting) {
 	a.gpuGres = counted{by: s}
 	for item := range strings.SplitSeq(s.value, ",") {
 		item = strings.TrimPrefix(item, "gres/")
@@ -109,20 +94,20 @@ func (a *asked) gres(s setting) {
 		switch {
 		case strings.EqualFold(s.value, "none"):
 		case kind == "":
-			a.bad(s, "write gpu:4 or gpu:a100:4", "%q names nothing", s.value)
+			a.badValue(s, "write gpu:4 or gpu:a100:4", "%q names nothing", s.value)
 		case kind == "help":
-			a.bad(s, "rota nodes shows the GPUs of the nodes", "help is not given here")
+			a.badValue(s, "rota nodes shows the GPUs of the nodes", "help is not supported")
 		case kind != "gpu":
-			a.refuse(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
+			a.refuseFlag(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
 		case a.gpuGres.n > 0:
-			a.refuse(s, "ask for GPUs of one model", "asks for GPUs of several models, which a worker cannot have")
+			a.refuseFlag(s, "ask for GPUs of one model", "asks for several GPU models, which a worker cannot have")
 		default:
-			a.gpuGresOf(s, rest, more)
+			a.setGres(s, rest, more)
 		}
 	}
 }
 
-func (a *asked) gpuGresOf(s setting, rest string, more bool) {
+func (a *request) setGres(s setting, rest string, more bool) {
 	model, number, typed := cutLast(rest, ":")
 	switch {
 	case !more:
@@ -135,19 +120,19 @@ func (a *asked) gpuGresOf(s setting, rest string, more bool) {
 	if number == "0" {
 		return
 	}
-	if n, ok := a.number(s, number); ok && a.isModel(s, model) {
+	if n, ok := a.number(s, number); ok && a.checkModel(s, model) {
 		a.gpuGres = counted{n, s, model}
 	}
 }
 
 // nodes reads N or MIN-MAX.
-func (a *asked) nodes(s setting) {
+func (a *request) nodes(s setting) {
 	low, high, isRange := strings.Cut(s.value, "-")
 	if !isRange {
 		high = low
 	}
 	if strings.ContainsAny(s.value, ",:") {
-		a.refuse(s, "write one number", "%q: a choice between numbers of nodes cannot be made", s.value)
+		a.refuseFlag(s, "write one number", "%q: a choice between several numbers of nodes is not supported", s.value)
 		return
 	}
 	from, ok := a.number(s, low)
@@ -155,9 +140,9 @@ func (a *asked) nodes(s setting) {
 	switch {
 	case !ok || !okTo:
 	case to < from:
-		a.bad(s, "", "%q: the most is less than the least", s.value)
+		a.badValue(s, "", "%q: the maximum is less than the minimum", s.value)
 	case to > from:
-		a.refuse(s, fmt.Sprintf("write --nodes=%d", from), "%q: the number of nodes cannot be left open", s.value)
+		a.refuseFlag(s, fmt.Sprintf("write --nodes=%d", from), "%q: a range of numbers of nodes is not supported", s.value)
 		a.nodeCount = counted{n: from, by: s}
 	default:
 		a.nodeCount = counted{n: from, by: s}

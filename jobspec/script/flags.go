@@ -10,218 +10,241 @@ import (
 type Spec struct {
 	Name  string   // --name
 	Also  []string // other whole names
-	Short byte     // -n; 0: none
-	Takes Takes
-	Arg   string // what the value is called in help
-	Usage string
-	Env   string // the variable that says the same, "" for none
+	Short byte     // -n; 0 for none
+	Takes Takes    // whether a value follows
+	Arg   string   // what the value is called in help
+	Usage string   // what the flag does, with the value in backquotes
+	Env   string   // the variable that says the same, "" for none
 
-	kind    Kind   // "" honoured, Warning left out, Refused
-	instead string // why, or what to do instead
-	read    func(a *asked, s setting)
+	kind    Kind   // "" when it is honoured, Warning when it is left out, Refused
+	instead string // why it is not honoured, or what to do instead
+	read    func(a *request, s setting)
 }
 
 func (s *Spec) names() []string { return append([]string{s.Name}, s.Also...) }
 
-// Honoured reports whether the flag says something about the job. What it says else is told by a problem.
+// Honoured reports whether the flag changes the job. Any other flag leads to a problem.
 func (s *Spec) Honoured() bool { return s.kind == "" }
 
-// Refused reports whether the flag is refused, and not only left out.
+// Refused reports whether a script with the flag is refused. Other flags that are not honoured are
+// left out with a warning.
 func (s *Spec) Refused() bool { return s.kind == Refused }
-
-// Instead says why a flag that is not honoured is not, or what to do instead.
-func (s *Spec) Instead() string { return s.instead }
 
 func (s *Spec) example() string {
 	return fmt.Sprintf("write --%s=%s", s.Name, strings.ToUpper(strings.ReplaceAll(s.Arg, " ", "_")))
 }
 
-// Flags returns all flags, those that are honoured first, each group in the order in which documentation shows it.
+// Flags returns all flags in the order of the documentation. Those that are honoured come first.
 func Flags() []Spec { return slices.Clone(table) }
 
 // table is filled in by init, because its functions lead back to it.
 var table []Spec
 
-func init() { table = slices.Concat(whatFlags(), shapeFlags(), ignoredFlags(), refusedFlags()) }
+func init() { table = slices.Concat(jobFlags(), shapeFlags(), ignoredFlags(), refusedFlags()) }
 
-// whatFlags say what the job is, when and where it runs, and where its output goes.
-func whatFlags() []Spec {
+// specs makes flags that differ in nothing but their names, which are separated by blanks. A name
+// is written NAME[,OTHER][/LETTER][=VARIABLE].
+func specs(kind Kind, takes Takes, instead, names string) []Spec {
+	var list []Spec
+	for name := range strings.FieldsSeq(names) {
+		name, variable, _ := strings.Cut(name, "=")
+		name, letter, _ := strings.Cut(name, "/")
+		all := strings.Split(name, ",")
+		s := Spec{Name: all[0], Also: all[1:], Takes: takes, Arg: "value", Env: variable, kind: kind, instead: instead}
+		if letter != "" {
+			s.Short = letter[0]
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// honoured makes a flag that changes the job. arg names its value: "" for none, in brackets when
+// the value may be missing.
+func honoured(name, arg, usage string, read func(*request, setting)) Spec {
+	takes := Value
+	if arg == "" {
+		takes = Nothing
+	} else if arg[0] == '[' {
+		takes, arg = Perhaps, strings.Trim(arg, "[]")
+	}
+	s := specs("", takes, "", name)[0]
+	s.Arg, s.Usage, s.read = arg, usage, read
+	return s
+}
+
+// jobFlags say what the job is, when and where it runs, and where its output goes.
+func jobFlags() []Spec {
 	return []Spec{
-		{Name: "job-name", Also: []string{"name"}, Short: 'J', Takes: Value, Arg: "name", Env: "SBATCH_JOB_NAME", Usage: "call the job `NAME`", read: text1(func(a *asked) *string { return &a.name })},
-		{Name: "partition", Also: []string{"queue"}, Short: 'p', Takes: Value, Arg: "queue", Env: "SBATCH_PARTITION", Usage: "submit to `QUEUE`", read: (*asked).partition},
-		{Name: "account", Short: 'A', Takes: Value, Arg: "account", Env: "SBATCH_ACCOUNT", Usage: "charge `ACCOUNT`", read: text1(func(a *asked) *string { return &a.job.Account })},
-		{Name: "qos", Also: []string{"class"}, Short: 'q', Takes: Value, Arg: "class", Env: "SBATCH_QOS", Usage: "`CLASS` te or be", read: (*asked).qos},
-		{Name: "priority", Takes: Value, Arg: "n", Usage: "`N` from 0 to 100 among the account's jobs", read: (*asked).priority},
-		{Name: "time", Short: 't', Takes: Value, Arg: "time", Env: "SBATCH_TIMELIMIT", Usage: "limit each attempt to `TIME`: 90 (minutes), 1:30:00, 2-0, 30m", read: (*asked).time},
-		{Name: "begin", Short: 'b', Takes: Value, Arg: "time", Usage: "do not start before `TIME`: now+1hour, 16:00, 2026-03-01T08:00", read: (*asked).begin},
-		{Name: "deadline", Takes: Value, Arg: "time", Usage: "give up when it cannot have ended by `TIME`", read: (*asked).deadline},
-		{Name: "hold", Short: 'H', Usage: "hold the job until it is released", read: func(a *asked, _ setting) { a.job.Hold = true }},
-		{Name: "dependency", Also: []string{"after"}, Short: 'd', Takes: Value, Arg: "jobs", Usage: "wait for `JOBS`: afterok:1:2,afterany:3, singleton", read: (*asked).dependency},
-		{Name: "kill-on-invalid-dep", Takes: Value, Arg: "yes|no", Usage: "`YES|NO`: cancel (yes) or hold a job whose dependency can never be met", read: (*asked).invalidDependency},
-		{Name: "array", Short: 'a', Takes: Value, Arg: "indices", Env: "SBATCH_ARRAY_INX", Usage: "one element for each of `INDICES`: 0-99:2%8", read: (*asked).array},
-		{Name: "chdir", Also: []string{"workdir"}, Short: 'D', Takes: Value, Arg: "dir", Usage: "run in `DIR`", read: (*asked).chdir},
-		{Name: "output", Short: 'o', Takes: Value, Arg: "pattern", Env: "SBATCH_OUTPUT", Usage: "write the output to `FILE`: %x-%j.out", read: text1(func(a *asked) *string { return &a.stdout })},
-		{Name: "error", Short: 'e', Takes: Value, Arg: "pattern", Env: "SBATCH_ERROR", Usage: "write standard error to `FILE` of its own", read: text1(func(a *asked) *string { return &a.stderr })},
-		{Name: "input", Short: 'i', Takes: Value, Arg: "file", Env: "SBATCH_INPUT", Usage: "only `/dev/null`", read: (*asked).input},
-		{Name: "open-mode", Takes: Value, Arg: "append|truncate", Env: "SBATCH_OPEN_MODE", Usage: "`MODE` append or truncate, at the start of an attempt", read: (*asked).openMode},
-		{Name: "export", Takes: Value, Arg: "variables", Env: "SBATCH_EXPORT", Usage: "`VARIABLES` to copy: ALL (default), NONE, or names and NAME=VALUE with commas", read: (*asked).export},
-		{Name: "constraint", Short: 'C', Takes: Value, Arg: "features", Env: "SBATCH_CONSTRAINT", Usage: "only on nodes with `FEATURES`: a&b", read: (*asked).constraint},
-		{Name: "nodelist", Short: 'w', Takes: Value, Arg: "nodes", Usage: "only on `NODES`: gpu[01-04]", read: (*asked).nodelist},
-		{Name: "exclude", Short: 'x', Takes: Value, Arg: "nodes", Usage: "not on `NODES`", read: (*asked).exclude},
-		{Name: "exclusive", Takes: Perhaps, Arg: "user", Env: "SBATCH_EXCLUSIVE", Usage: "no job of anybody else on its nodes", read: (*asked).exclusive},
-		{Name: "requeue", Takes: Perhaps, Arg: "expedite", Env: "SBATCH_REQUEUE", Usage: "start again after a preemption or the loss of a node (so it is)", read: func(a *asked, _ setting) { a.noRequeue = setting{} }},
-		{Name: "no-requeue", Env: "SBATCH_NO_REQUEUE", Usage: "never run the script a second time", read: func(a *asked, s setting) { a.noRequeue = s }},
-		{Name: "signal", Takes: Value, Arg: "signal", Env: "SBATCH_SIGNAL", Usage: "stop it with `SIG[@SECONDS]` and wait so long", read: (*asked).signal},
-		{Name: "comment", Takes: Value, Arg: "text", Usage: "describe the job with `TEXT`", read: text1(func(a *asked) *string { return &a.job.Description })},
-		{Name: "wrap", Takes: Value, Arg: "command", Usage: "run `COMMAND` instead of a script", read: (*asked).wrap},
-		{Name: "wait", Short: 'W', Env: "SBATCH_WAIT", Usage: "wait for the job's end and return its code", read: func(a *asked, _ setting) { a.result.Wait = true }},
-		{Name: "parsable", Usage: "print the id alone", read: func(a *asked, _ setting) { a.result.Parsable = true }},
-		{Name: "test-only", Also: []string{"dry-run"}, Usage: "check it, also with the cluster, without submitting", read: func(a *asked, _ setting) { a.result.TestOnly = true }},
-		{Name: "container-image", Takes: Value, Arg: "dir", Usage: "run in the root file system at `DIR`", read: (*asked).image},
-		{Name: "container-mounts", Takes: Value, Arg: "mounts", Usage: "`MOUNTS` SOURCE:TARGET[:ro] with commas", read: (*asked).mounts},
-		{Name: "container-workdir", Takes: Value, Arg: "dir", Usage: "run in `DIR` of the image", read: (*asked).chdir},
+		honoured("job-name,name/J=SBATCH_JOB_NAME", "name", "call the job `NAME`",
+			textFlag(func(a *request) *string { return &a.name })),
+		honoured("partition,queue/p=SBATCH_PARTITION", "queue", "submit to `QUEUE`", (*request).partition),
+		honoured("account/A=SBATCH_ACCOUNT", "account", "charge `ACCOUNT`",
+			textFlag(func(a *request) *string { return &a.job.Account })),
+		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` te or be", (*request).qos),
+		honoured("priority", "n", "`N` from 0 to 100 among the account's jobs", (*request).priority),
+		honoured("time/t=SBATCH_TIMELIMIT", "time", "limit each attempt to `TIME`: 90 (minutes), 1:30:00, 2-0, 30m",
+			(*request).time),
+		honoured("begin/b", "time", "do not start before `TIME`: now+1hour, 16:00, 2026-03-01T08:00", (*request).begin),
+		honoured("deadline", "time", "give up when it cannot have ended by `TIME`", (*request).deadline),
+		honoured("hold/H", "", "hold the job until it is released", func(a *request, _ setting) { a.job.Hold = true }),
+		honoured("dependency,after/d", "jobs", "wait for `JOBS`: afterok:1:2,afterany:3, singleton", (*request).dependency),
+		honoured("kill-on-invalid-dep", "yes|no",
+			"`YES|NO`: cancel (yes) or hold a job whose dependency can never be met", (*request).invalidDependency),
+		honoured("array/a=SBATCH_ARRAY_INX", "indices", "one task for each of `INDICES`: 0-99:2%8", (*request).array),
+		honoured("chdir,workdir/D", "dir", "run in `DIR`", (*request).chdir),
+		honoured("output/o=SBATCH_OUTPUT", "pattern", "write the output to `FILE`: %x-%j.out",
+			textFlag(func(a *request) *string { return &a.stdout })),
+		honoured("error/e=SBATCH_ERROR", "pattern", "write standard error to a separate `FILE`",
+			textFlag(func(a *request) *string { return &a.stderr })),
+		honoured("input/i=SBATCH_INPUT", "file", "only `/dev/null`", (*request).input),
+		honoured("open-mode=SBATCH_OPEN_MODE", "append|truncate",
+			"`MODE` append or truncate, at the start of an attempt", (*request).openMode),
+		honoured("export=SBATCH_EXPORT", "variables",
+			"`VARIABLES` to copy: ALL (default), NONE, or names and NAME=VALUE with commas", (*request).export),
+		honoured("constraint/C=SBATCH_CONSTRAINT", "features", "only on nodes with `FEATURES`: a&b", (*request).constraint),
+		honoured("nodelist/w", "nodes", "only on `NODES`: gpu[01-04]", (*request).nodelist),
+		honoured("exclude/x", "nodes", "not on `NODES`", (*request).exclude),
+		honoured("exclusive=SBATCH_EXCLUSIVE", "[user]", "no other job on its nodes", (*request).exclusive),
+		honoured("requeue=SBATCH_REQUEUE", "[expedite]", "start again after a preemption or the loss of a node (default)",
+			func(a *request, _ setting) { a.noRequeue = setting{} }),
+		honoured("no-requeue=SBATCH_NO_REQUEUE", "", "never run the script a second time",
+			func(a *request, s setting) { a.noRequeue = s }),
+		honoured("signal=SBATCH_SIGNAL", "signal", "stop it with `SIG[@SECONDS]`, and kill it after these seconds",
+			(*request).signal),
+		honoured("comment", "text", "describe the job with `TEXT`",
+			textFlag(func(a *request) *string { return &a.job.Description })),
+		honoured("wrap", "command", "run `COMMAND` instead of a script", (*request).wrap),
+		honoured("wait/W=SBATCH_WAIT", "", "wait for the job's end and return its code",
+			func(a *request, _ setting) { a.result.Wait = true }),
+		honoured("parsable", "", "print the id alone", func(a *request, _ setting) { a.result.Parsable = true }),
+		honoured("test-only,dry-run", "", "check it, also with the cluster, without submitting",
+			func(a *request, _ setting) { a.result.TestOnly = true }),
+		honoured("container-image", "dir", "run in the root file system at `DIR`", (*request).image),
+		honoured("container-mounts", "mounts", "`MOUNTS` SOURCE:TARGET[:ro] with commas", (*request).mounts),
+		honoured("container-workdir", "dir", "run in `DIR` of the image", (*request).chdir),
 	}
 }
 
-// shapeFlags say how many workers and processes there are, and what they hold.
+// shapeFlags say how many workers and processes there are, and what they get.
 func shapeFlags() []Spec {
 	return []Spec{
-		{Name: "nodes", Short: 'N', Takes: Value, Arg: "n", Usage: "`N` nodes", read: (*asked).nodes},
-		{Name: "ntasks", Short: 'n', Takes: Value, Arg: "n", Usage: "`N` tasks in all", read: count(func(a *asked) *counted { return &a.ntasks })},
-		{Name: "ntasks-per-node", Also: []string{"tasks-per-node"}, Takes: Value, Arg: "n", Usage: "`N` tasks on each node", read: count(func(a *asked) *counted { return &a.perNode })},
-		{Name: "ntasks-per-gpu", Takes: Value, Arg: "n", Usage: "`N` tasks for each GPU", read: count(func(a *asked) *counted { return &a.perGPU })},
-		{Name: "cpus-per-task", Short: 'c', Takes: Value, Arg: "n", Usage: "`N` cores for each task", read: count(func(a *asked) *counted { return &a.cpus })},
-		{Name: "cpus-per-gpu", Takes: Value, Arg: "n", Env: "SBATCH_CPUS_PER_GPU", Usage: "`N` cores for each GPU", read: count(func(a *asked) *counted { return &a.cpusPerGPU })},
-		{Name: "mincpus", Takes: Value, Arg: "n", Usage: "at least `N` cores on each node", read: count(func(a *asked) *counted { return &a.minCPUs })},
-		{Name: "mem", Takes: Value, Arg: "size", Env: "SBATCH_MEM_PER_NODE", Usage: "`SIZE` of memory on each node; MiB without a unit", read: size(func(a *asked) *sized { return &a.mem })},
-		{Name: "mem-per-cpu", Takes: Value, Arg: "size", Env: "SBATCH_MEM_PER_CPU", Usage: "`SIZE` of memory for each core", read: size(func(a *asked) *sized { return &a.memPerCPU })},
-		{Name: "mem-per-gpu", Takes: Value, Arg: "size", Env: "SBATCH_MEM_PER_GPU", Usage: "`SIZE` of memory for each GPU", read: size(func(a *asked) *sized { return &a.memPerGPU })},
-		{Name: "gpus", Short: 'G', Takes: Value, Arg: "n", Env: "SBATCH_GPUS", Usage: "`[MODEL:]N` GPUs in all", read: gpus(func(a *asked) *counted { return &a.gpus })},
-		{Name: "gpus-per-node", Takes: Value, Arg: "n", Env: "SBATCH_GPUS_PER_NODE", Usage: "`[MODEL:]N` GPUs on each node", read: gpus(func(a *asked) *counted { return &a.gpusPerNode })},
-		{Name: "gpus-per-task", Takes: Value, Arg: "n", Env: "SBATCH_GPUS_PER_TASK", Usage: "`[MODEL:]N` GPUs for each task", read: gpus(func(a *asked) *counted { return &a.gpusPerTask })},
-		{Name: "gpu-bind", Takes: Value, Arg: "none", Env: "SBATCH_GPU_BIND", Usage: "`none`: every task sees all GPUs, also with --gpus-per-task", read: (*asked).gpuBind},
-		{Name: "gres", Takes: Value, Arg: "gpu", Env: "SBATCH_GRES", Usage: "`gpu[:MODEL]:N` on each node", read: (*asked).gres},
-		{Name: "kill-on-bad-exit", Short: 'K', Takes: Perhaps, Arg: "0|1", Usage: "1 (default): a task that fails ends the job; 0: the others go on", read: (*asked).killOnBadExit},
+		honoured("nodes/N", "n", "`N` nodes", (*request).nodes),
+		honoured("ntasks/n", "n", "`N` tasks in all", numberFlag(func(a *request) *counted { return &a.ntasks })),
+		honoured("ntasks-per-node,tasks-per-node", "n", "`N` tasks on each node",
+			numberFlag(func(a *request) *counted { return &a.perNode })),
+		honoured("ntasks-per-gpu", "n", "`N` tasks for each GPU", numberFlag(func(a *request) *counted { return &a.perGPU })),
+		honoured("cpus-per-task/c", "n", "`N` cores for each task", numberFlag(func(a *request) *counted { return &a.cpus })),
+		honoured("cpus-per-gpu=SBATCH_CPUS_PER_GPU", "n", "`N` cores for each GPU",
+			numberFlag(func(a *request) *counted { return &a.cpusPerGPU })),
+		honoured("mincpus", "n", "at least `N` cores on each node",
+			numberFlag(func(a *request) *counted { return &a.minCPUs })),
+		honoured("mem=SBATCH_MEM_PER_NODE", "size", "`SIZE` of memory on each node; MiB without a unit",
+			sizeFlag(func(a *request) *sized { return &a.mem })),
+		honoured("mem-per-cpu=SBATCH_MEM_PER_CPU", "size", "`SIZE` of memory for each core",
+			sizeFlag(func(a *request) *sized { return &a.memPerCPU })),
+		honoured("mem-per-gpu=SBATCH_MEM_PER_GPU", "size", "`SIZE` of memory for each GPU",
+			sizeFlag(func(a *request) *sized { return &a.memPerGPU })),
+		honoured("gpus/G=SBATCH_GPUS", "n", "`[MODEL:]N` GPUs in all",
+			gpusFlag(func(a *request) *counted { return &a.gpus })),
+		honoured("gpus-per-node=SBATCH_GPUS_PER_NODE", "n", "`[MODEL:]N` GPUs on each node",
+			gpusFlag(func(a *request) *counted { return &a.gpusPerNode })),
+		honoured("gpus-per-task=SBATCH_GPUS_PER_TASK", "n", "`[MODEL:]N` GPUs for each task",
+			gpusFlag(func(a *request) *counted { return &a.gpusPerTask })),
+		honoured("gpu-bind=SBATCH_GPU_BIND", "none",
+			"`none`: every task sees all GPUs, also with --gpus-per-task", (*request).gpuBind),
+		honoured("gres=SBATCH_GRES", "gpu", "`gpu[:MODEL]:N` on each node", (*request).gres),
+		honoured("kill-on-bad-exit/K", "[0|1]",
+			"1 (default): a task that fails ends the job; 0: the others go on", (*request).killOnBadExit),
 	}
-}
-
-const (
-	whole  = "cores and GPUs are placed by the node: whole cores, near the GPUs"
-	nobody = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
-)
-
-// other is a flag that is known and not honoured, with what becomes of it.
-func other(kind Kind, short byte, takes Takes, instead string, names []string) Spec {
-	return Spec{Name: names[0], Also: names[1:], Short: short, Takes: takes, Arg: "value", kind: kind, instead: instead}
-}
-
-func ignored(short byte, takes Takes, instead string, names ...string) Spec {
-	return other(Warning, short, takes, instead, names)
-}
-
-func refused(short byte, takes Takes, instead string, names ...string) Spec {
-	return other(Refused, short, takes, instead, names)
-}
-
-// env adds the variable that says the same as a flag.
-func env(name string, s Spec) Spec {
-	s.Env = name
-	return s
 }
 
 // ignoredFlags are left out with a warning.
 func ignoredFlags() []Spec {
-	return []Spec{
-		ignored(0, Value, nobody, "mail-type"),
-		ignored(0, Value, nobody, "mail-user"),
-		ignored(0, Value, "the programs find each other by the variables that the job is given", "mpi"),
-		env("SBATCH_HINT", ignored(0, Value, whole, "hint")),
-		ignored(0, Value, "frequencies are left to the system", "cpu-freq"),
-		env("SBATCH_GPU_FREQ", ignored(0, Value, "frequencies are left to the system", "gpu-freq")),
-		ignored('B', Value, whole, "extra-node-info"),
-		ignored(0, Value, whole, "sockets-per-node"),
-		ignored(0, Value, whole, "cores-per-socket"),
-		env("SBATCH_THREADS_PER_CORE", ignored(0, Value, whole, "threads-per-core")),
-		ignored(0, Value, whole, "ntasks-per-core"),
-		ignored(0, Value, whole, "ntasks-per-socket"),
-		ignored(0, Value, whole, "gpus-per-socket"),
-		env("SBATCH_MEM_BIND", ignored(0, Value, whole, "mem-bind")),
-		ignored(0, Value, whole, "cpu-bind"),
-		env("SBATCH_GRES_FLAGS", ignored(0, Value, whole, "gres-flags")),
-		env("SBATCH_DISTRIBUTION", ignored('m', Value, "tasks are numbered through, node by node", "distribution")),
-		env("SBATCH_CORE_SPEC", ignored('S', Value, "the node keeps what it needs for itself", "core-spec")),
-		env("SBATCH_THREAD_SPEC", ignored(0, Value, "the node keeps what it needs for itself", "thread-spec")),
-		ignored(0, Nothing, "the fewest nodes are taken anyway", "contiguous"),
-		env("SBATCH_SPREAD_JOB", ignored(0, Nothing, "the fewest nodes are taken", "spread-job")),
-		env("SBATCH_USE_MIN_NODES", ignored(0, Nothing, "so it is anyway", "use-min-nodes")),
-		env("SBATCH_WAIT4SWITCH", ignored(0, Value, "nodes are chosen without a look at switches", "switches")),
-		env("SBATCH_WAIT_ALL_NODES", ignored(0, Value, "all workers start together anyway", "wait-all-nodes")),
-		env("SBATCH_DELAY_BOOT", ignored(0, Value, "nodes are not booted for jobs", "delay-boot")),
-		env("SBATCH_NETWORK", ignored(0, Value, "tasks use the host's network", "network")),
-		ignored(0, Value, "nodes are chosen by what else the job asks for", "prefer"),
-		ignored(0, Value, "/tmp is in memory, and half as large as the job's memory", "tmp"),
-		env("SBATCH_NO_KILL", ignored('k', Perhaps, "a job that loses a node is started again as a whole", "no-kill")),
-		ignored('s', Nothing, "cores and GPUs belong to one job at a time", "oversubscribe", "share"),
-		env("SBATCH_OVERCOMMIT", ignored('O', Nothing, "every task gets the cores that it asks for", "overcommit")),
-		ignored(0, Perhaps, "the order within an account is set with --priority", "nice"),
-		env("SBATCH_PROFILE", ignored(0, Value, "what a job uses is always recorded", "profile")),
-		env("SBATCH_ACCTG_FREQ", ignored(0, Value, "what a job uses is always recorded", "acctg-freq")),
-		env("SBATCH_WCKEY", ignored(0, Value, "there are no keys beside accounts", "wckey")),
-		env("SBATCH_GET_USER_ENV", ignored(0, Perhaps, "the login's files are not read: do it in the script", "get-user-env")),
-		ignored(0, Perhaps, "limits are set in a job file, with ulimit { }", "propagate"),
-		env("SBATCH_IGNORE_PBS", ignored(0, Nothing, "they are comments anyway", "ignore-pbs")),
-		env("SBATCH_POWER", ignored(0, Value, "power is left to the system", "power")),
-		ignored('l', Nothing, "rota logs shows from which worker a line comes", "label"),
-		ignored(0, Nothing, "a script has no steps that share", "overlap"),
-		ignored('u', Nothing, "output is not held back", "unbuffered"),
-		ignored('v', Nothing, "there is no more to print", "verbose"),
-		ignored('Q', Nothing, "warnings are printed all the same", "quiet"),
-		ignored(0, Nothing, "the image's owner is not mapped", "container-remap-root"),
-		ignored(0, Nothing, "so it is anyway", "no-container-remap-root"),
-		ignored(0, Nothing, "the image is writable below /tmp and in what is mounted", "container-writable"),
-		ignored(0, Nothing, "so it is anyway", "container-readonly"),
-		ignored(0, Nothing, "so it is anyway", "no-container-mount-home"),
-		ignored(0, Nothing, "so it is anyway", "no-container-entrypoint"),
-	}
+	const (
+		placed    = "the node chooses whole cores near the GPUs"
+		noMail    = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
+		frequency = "the system sets frequencies"
+		reserved  = "the node keeps what it needs for itself"
+		recorded  = "what a job uses is always recorded"
+		always    = "this is always so"
+	)
+	return slices.Concat(
+		specs(Warning, Value, noMail, "mail-type mail-user"),
+		specs(Warning, Value, "the programs find each other by the variables that the job is given", "mpi"),
+		specs(Warning, Value, placed, "hint=SBATCH_HINT"),
+		specs(Warning, Value, frequency, "cpu-freq gpu-freq=SBATCH_GPU_FREQ"),
+		specs(Warning, Value, placed, `extra-node-info/B sockets-per-node cores-per-socket
+			threads-per-core=SBATCH_THREADS_PER_CORE ntasks-per-core ntasks-per-socket gpus-per-socket
+			mem-bind=SBATCH_MEM_BIND cpu-bind gres-flags=SBATCH_GRES_FLAGS`),
+		specs(Warning, Value, "tasks are numbered node by node", "distribution/m=SBATCH_DISTRIBUTION"),
+		specs(Warning, Value, reserved, "core-spec/S=SBATCH_CORE_SPEC thread-spec=SBATCH_THREAD_SPEC"),
+		specs(Warning, Nothing, "a job always gets the fewest nodes", "contiguous"),
+		specs(Warning, Nothing, "a job gets the fewest nodes", "spread-job=SBATCH_SPREAD_JOB"),
+		specs(Warning, Nothing, always, "use-min-nodes=SBATCH_USE_MIN_NODES"),
+		specs(Warning, Value, "nodes are chosen without regard to switches", "switches=SBATCH_WAIT4SWITCH"),
+		specs(Warning, Value, "all workers always start together", "wait-all-nodes=SBATCH_WAIT_ALL_NODES"),
+		specs(Warning, Value, "nodes are not booted for jobs", "delay-boot=SBATCH_DELAY_BOOT"),
+		specs(Warning, Value, "tasks use the host's network", "network=SBATCH_NETWORK"),
+		specs(Warning, Value, "nodes are chosen by the other flags of the job", "prefer"),
+		specs(Warning, Value, "/tmp is in memory, and half as large as the job's memory", "tmp"),
+		specs(Warning, Perhaps, "a job that loses a node is started again as a whole", "no-kill/k=SBATCH_NO_KILL"),
+		specs(Warning, Nothing, "cores and GPUs belong to one job at a time", "oversubscribe,share/s"),
+		specs(Warning, Nothing, "every task gets the cores that it asks for", "overcommit/O=SBATCH_OVERCOMMIT"),
+		specs(Warning, Perhaps, "the order within an account is set with --priority", "nice"),
+		specs(Warning, Value, recorded, "profile=SBATCH_PROFILE acctg-freq=SBATCH_ACCTG_FREQ"),
+		specs(Warning, Value, "accounts are the only keys", "wckey=SBATCH_WCKEY"),
+		specs(Warning, Perhaps, "login files are not read: read them in the script", "get-user-env=SBATCH_GET_USER_ENV"),
+		specs(Warning, Perhaps, "limits are set in a job file, with ulimit { }", "propagate"),
+		specs(Warning, Nothing, "directives of PBS are always comments", "ignore-pbs=SBATCH_IGNORE_PBS"),
+		specs(Warning, Value, "power is left to the system", "power=SBATCH_POWER"),
+		specs(Warning, Nothing, "rota logs shows from which worker a line comes", "label/l"),
+		specs(Warning, Nothing, "a script has no steps that could share", "overlap"),
+		specs(Warning, Nothing, "output is not buffered", "unbuffered/u"),
+		specs(Warning, Nothing, "there are no further messages", "verbose/v"),
+		specs(Warning, Nothing, "warnings are always printed", "quiet/Q"),
+		specs(Warning, Nothing, "the image's owner is not mapped", "container-remap-root"),
+		specs(Warning, Nothing, always, "no-container-remap-root"),
+		specs(Warning, Nothing, "the image is writable below /tmp and in what is mounted", "container-writable"),
+		specs(Warning, Nothing, always, "container-readonly no-container-mount-home no-container-entrypoint"),
+	)
 }
 
-// refusedFlags would change the job, so leaving them out is no way.
+// refusedFlags would change what the job does, so a script that has one of them is refused.
 func refusedFlags() []Spec {
-	return []Spec{
-		refused(0, Value, "a job gets its whole time limit: ask for the time that you need with --time", "time-min"),
-		refused('F', Value, "name the nodes with -w", "nodefile"),
-		env("SBATCH_RESERVATION", refused(0, Value, "there are no reservations that a user can name: leave it out", "reservation")),
-		refused('L', Value, "licences are not counted: leave it out", "licenses"),
-		env("SBATCH_CLUSTERS", refused('M', Value, "say where the controllers are, with --addr or ROTA_ADDR", "clusters", "cluster")),
-		refused(0, Nothing, "nodes are not booted for jobs: leave it out", "reboot"),
-		refused(0, Value, "a batch job runs as the one who submits it", "uid"),
-		refused(0, Value, "a batch job runs as the one who submits it", "gid"),
-		refused(0, Value, "write the variables into the script, or name them with --export", "export-file"),
-		refused(0, Value, "there is no burst buffer", "bb"),
-		refused(0, Value, "there is no burst buffer", "bbf"),
-		env("SBATCH_CONTAINER", refused(0, Value, "unpack the bundle's root file system and give its directory with --container-image", "container")),
-		refused(0, Value, "give the directory of a root file system with --container-image", "container-id"),
-		refused(0, Value, "every job has a container of its own: leave it out", "container-name"),
-		refused(0, Value, "nothing of a container is kept: write to a shared path", "container-save"),
-		refused(0, Nothing, "name your home directory in --container-mounts", "container-mount-home"),
-		refused(0, Nothing, "write the whole command", "container-entrypoint"),
-		refused(0, Value, "set the variables in the script", "container-env"),
-		refused(0, Nothing, "a batch job has no terminal: use rota run", "pty"),
-		refused(0, Value, "a script is a job of its own, and nothing is started in another one", "jobid"),
-		env("SBATCH_TRES_PER_TASK", refused(0, Value, "use --gpus-per-task and --cpus-per-task", "tres-per-task")),
-		env("SBATCH_TRES_BIND", refused(0, Value, "leave it out", "tres-bind")),
-		refused(0, Value, "Rota has no cloud of its own: leave it out", "extra"),
-		refused(0, Value, "write a job file with gang_scope = \"job\" for groups that start together", "het-group"),
-		refused(0, Value, "write a job file with one task for each program", "multi-prog"),
-	}
+	return slices.Concat(
+		specs(Refused, Value, "a job gets its whole time limit: ask for the time that you need with --time", "time-min"),
+		specs(Refused, Value, "name the nodes with -w", "nodefile/F"),
+		specs(Refused, Value, "users cannot name a reservation: leave it out", "reservation=SBATCH_RESERVATION"),
+		specs(Refused, Value, "licences are not counted: leave it out", "licenses/L"),
+		specs(Refused, Value, "name the controllers with --addr or ROTA_ADDR", "clusters,cluster/M=SBATCH_CLUSTERS"),
+		specs(Refused, Nothing, "nodes are not booted for jobs: leave it out", "reboot"),
+		specs(Refused, Value, "a batch job runs as the user that submits it", "uid gid"),
+		specs(Refused, Value, "write the variables into the script, or name them with --export", "export-file"),
+		specs(Refused, Value, "there is no burst buffer", "bb bbf"),
+		specs(Refused, Value, "unpack the bundle's root file system and give its directory with --container-image",
+			"container=SBATCH_CONTAINER"),
+		specs(Refused, Value, "give the directory of a root file system with --container-image", "container-id"),
+		specs(Refused, Value, "every job has a container of its own: leave it out", "container-name"),
+		specs(Refused, Value, "nothing of a container is kept: write to a shared path", "container-save"),
+		specs(Refused, Nothing, "name your home directory in --container-mounts", "container-mount-home"),
+		specs(Refused, Nothing, "write the whole command", "container-entrypoint"),
+		specs(Refused, Value, "set the variables in the script", "container-env"),
+		specs(Refused, Nothing, "a batch job has no terminal: use rota run", "pty"),
+		specs(Refused, Value, "a script is a job of its own: it cannot start a step in another job", "jobid"),
+		specs(Refused, Value, "use --gpus-per-task and --cpus-per-task", "tres-per-task=SBATCH_TRES_PER_TASK"),
+		specs(Refused, Value, "leave it out", "tres-bind=SBATCH_TRES_BIND"),
+		specs(Refused, Value, "Rota has no cloud of its own: leave it out", "extra"),
+		specs(Refused, Value, `write a job file with gang_scope = "job" for groups that start together`, "het-group"),
+		specs(Refused, Value, "write a job file with one task for each program", "multi-prog"),
+	)
 }
 
-// find returns the flag of a name.
+// find returns the flag with a name, nil if there is none.
 func find(name string) *Spec {
-	for i := range table {
-		if table[i].Name == name {
-			return &table[i]
-		}
+	i := slices.IndexFunc(table, func(s Spec) bool { return s.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &table[i]
 }

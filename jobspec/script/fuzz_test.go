@@ -9,10 +9,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// FuzzRead looks for scripts that are read wrongly: there is a job or a mistake, the job breaks no rule, and what it runs is the script with its
-// first line.
+// FuzzRead looks for scripts that are read wrongly: there is either a job or a mistake, the job
+// breaks no rule, and its script keeps the first line.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/scripts/*.sh")
 	if err != nil {
@@ -41,27 +42,29 @@ func FuzzRead(f *testing.F) {
 		if r.Job == nil {
 			return
 		}
-		if bad := r.Job.Validate(); len(bad) > 0 {
+		if bad := rules.Validate(r.Job); len(bad) > 0 {
 			t.Fatalf("the job breaks rules: %v", bad)
 		}
 		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(src, "\uFEFF"), "\r\n", "\n"), "\n")
 		if !strings.HasPrefix(task(r.Job).Script, first) {
 			t.Fatalf("the script does not begin with %q", first)
 		}
-		if _, err := jobfile.Write(r.Job); err == nil && !strings.ContainsFunc(src, func(c rune) bool { return c > unicode.MaxASCII }) {
-			r.Job.Begin, r.Job.Deadline = "", "" // they may be over
+		if _, err := jobfile.Write(r.Job); err == nil && !strings.ContainsFunc(src,
+			func(c rune) bool { return c > unicode.MaxASCII }) {
+			r.Job.Begin, r.Job.Deadline = "", "" // they may have passed
 			sameAsFile(t, r.Job)
 		}
 	})
 }
 
-// FuzzFlags looks for words that the reader of flags does not take apart: each is a flag, a value, an error, or the rest.
+// FuzzFlags looks for words that getopt loses: each is a flag, a value, a mistake, or the rest.
 func FuzzFlags(f *testing.F) {
-	for _, words := range []string{"-N1 -t1:00:00", "--part=x --time 3", "-K0 --exclusive -K", "-Hx 3", "--no", "-- a b", "- a", "--gres=gpu:a100:4,gpu", "-d afterok:1?afterok:2"} {
+	for _, words := range []string{"-N1 -t1:00:00", "--part=x --time 3", "-K0 --exclusive -K", "-Hx 3", "--no", "-- a b",
+		"- a", "--gres=gpu:a100:4,gpu", "-d afterok:1?afterok:2"} {
 		f.Add(words)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		words, err := split(line)
+		words, err := splitWords(line)
 		if err != nil {
 			return
 		}
@@ -77,7 +80,8 @@ func FuzzFlags(f *testing.F) {
 				t.Fatalf("%q: an error that says nothing", line)
 			}
 		}}
-		if rest := g.read(words); len(rest) > len(words) || taken == 0 && len(words) > 0 && len(rest) == 0 && words[len(words)-1] != "--" {
+		if rest := g.read(words); len(rest) > len(words) || taken == 0 && len(words) > 0 && len(rest) == 0 &&
+			words[len(words)-1] != "--" {
 			t.Fatalf("%q: %d flags, rest %q", line, taken, rest)
 		}
 	})

@@ -18,34 +18,36 @@ const (
 	Perhaps       // --flag or --flag=VALUE, -f or -fVALUE
 )
 
-// setting is one flag as somebody wrote it.
+// setting is one flag as it was written.
 type setting struct {
 	spec  *Spec
 	given string // as written: --part, -p
 	value string
-	has   bool   // a value was written
-	line  int    // of the script
-	where string // a variable's name, or the command line, when it is not in the script
-	layer int    // a higher one wins
+	has   bool   // whether a value was written
+	line  int    // of the script; 0 when it is not there
+	where string // the variable or "command line", when it is not in the script
+	layer int    // the place it is from; a higher one overrides a lower one
 }
 
-// shown is the flag in messages: as written, with its whole name when that was cut short.
+// shown returns the flag for messages: as written, with its whole name when that was shortened.
 func (s setting) shown() string {
-	if s.spec == nil || len(s.given) <= 2 || s.given == "--"+s.spec.Name || slices.Contains(s.spec.Also, strings.TrimPrefix(s.given, "--")) {
+	if s.spec == nil || len(s.given) <= 2 || s.given == "--"+s.spec.Name || slices.Contains(s.spec.Also,
+		strings.TrimPrefix(s.given, "--")) {
 		return s.given
 	}
 	return "--" + s.spec.Name
 }
 
-// getopt reads words as getopt_long(3) does: glued short flags, short flags in a row, values behind = or in the next word, whole names
-// or beginnings of them that fit one flag only. It stops at the first word that is no flag, and returns the rest.
+// getopt reads words as getopt_long(3) does: values behind a letter, several letters in one word,
+// values behind = or in the next word, whole names or beginnings of them that fit one flag only.
 type getopt struct {
 	specs []Spec
 	each  func(given string, spec *Spec, value string, has bool)
 	bad   func(code, given, hint, text string)
 }
 
-// read takes the flags at the front of words.
+// read reads the flags at the front of words, and returns the words from the first one that is no
+// flag.
 func (g *getopt) read(words []string) (rest []string) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -53,9 +55,9 @@ func (g *getopt) read(words []string) (rest []string) {
 		case w == "--":
 			return words[i+1:]
 		case strings.HasPrefix(w, "--"):
-			i += g.long(w, words[i+1:])
+			i += g.readLong(w, words[i+1:])
 		case len(w) > 1 && w[0] == '-':
-			i += g.short(w, words[i+1:])
+			i += g.readShort(w, words[i+1:])
 		default:
 			return words[i:]
 		}
@@ -63,8 +65,8 @@ func (g *getopt) read(words []string) (rest []string) {
 	return nil
 }
 
-// long takes --flag, --flag=value or --flag value, and returns how many of next it used.
-func (g *getopt) long(word string, next []string) int {
+// readLong reads --flag, --flag=value or --flag value. It returns how many words of next it used.
+func (g *getopt) readLong(word string, next []string) int {
 	name, value, has := strings.Cut(word[2:], "=")
 	given := "--" + name
 	spec, others := g.lookUp(name)
@@ -72,7 +74,7 @@ func (g *getopt) long(word string, next []string) int {
 	case len(others) > 0:
 		g.bad(CodeAmbiguous, given, "write more of its name", "may stand for "+strings.Join(others, ", "))
 	case spec == nil:
-		g.bad(CodeUnknown, given, g.near(name), "is not a flag that is known here")
+		g.bad(CodeUnknown, given, g.nearestFlag(name), "is not a known flag")
 	case spec.Takes == Nothing && has:
 		g.bad(CodeNoValue, given, "write "+given, "takes no value")
 	case spec.Takes == Value && !has && len(next) == 0:
@@ -86,8 +88,9 @@ func (g *getopt) long(word string, next []string) int {
 	return 0
 }
 
-// short takes -f, -fVALUE, -f VALUE, or several short flags in a row.
-func (g *getopt) short(word string, next []string) int {
+// readShort reads -f, -fVALUE, -f VALUE, or several letters in one word. It returns how many words
+// of next it used.
+func (g *getopt) readShort(word string, next []string) int {
 	for rest := word[1:]; rest != ""; {
 		given := "-" + rest[:1]
 		spec := findShort(g.specs, rest[0])
@@ -98,7 +101,7 @@ func (g *getopt) short(word string, next []string) int {
 			}
 		}
 		if spec == nil {
-			g.bad(CodeUnknown, given, "flags of one letter are written as in sbatch: -N 2, -t 1:00:00", "is not a flag that is known here")
+			g.bad(CodeUnknown, given, "flags of one letter are written as in sbatch: -N 2, -t 1:00:00", "is not a known flag")
 			return 0
 		}
 		rest = rest[1:]
@@ -121,7 +124,8 @@ func (g *getopt) short(word string, next []string) int {
 	return 0
 }
 
-// lookUp finds a flag by its name, or by a beginning that fits one flag only; others are those that it fits else.
+// lookUp returns the flag with a name, or with a name that begins so. If several begin so, it
+// returns their names.
 func (g *getopt) lookUp(name string) (spec *Spec, others []string) {
 	for i := range g.specs {
 		for _, known := range g.specs[i].names() {
@@ -153,8 +157,8 @@ func findShort(specs []Spec, letter byte) *Spec {
 	return nil
 }
 
-// near is a hint that names the flag which is nearest to what was written.
-func (g *getopt) near(written string) string {
+// nearestFlag returns a hint with the flag whose name is most like the one that was written.
+func (g *getopt) nearestFlag(written string) string {
 	var known []string
 	for i := range g.specs {
 		known = append(known, g.specs[i].names()...)

@@ -47,7 +47,8 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// shown is all that came out of a script: what there is to say, the job, and the script that it runs when that is another.
+// shown returns all results of a script: the problems, the job, and the script that it runs, when
+// that has changed.
 func shown(t *testing.T, name string, src []byte, r Result) string {
 	t.Helper()
 	out := r.Problems.Format(name)
@@ -97,7 +98,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// sameAsFile checks that the job file which says the same makes the same job.
+// sameAsFile checks that the job file of a job makes the same job.
 func sameAsFile(t *testing.T, job *jobspec.Job) {
 	t.Helper()
 	text, err := jobfile.Write(job)

@@ -6,9 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// mistakes are scripts and flags with what is wrong in them; testdata/mistakes.txt has every message.
+// mistakes are scripts and flags with mistakes; testdata/mistakes.txt has every message.
 var mistakes = []struct {
 	name, src string
 	flags     []Flag
@@ -21,9 +23,11 @@ var mistakes = []struct {
 	{name: "an executable", src: "\x7fELF\x02\x01\x01\x00"},
 	{name: "latin-1", src: "#!/bin/sh\n# caf\xe9\necho\n"},
 	{name: "too large", src: "#!/bin/sh\n" + strings.Repeat("#", 1<<20)},
-	{name: "late", src: "#!/bin/bash\n#SBATCH -N 1\nmodule load cuda\n#SBATCH --gpus=8\ncat <<EOF\n#SBATCH --text\nEOF\n##SBATCH --off\n#ROTA --class=te\n"},
+	{name: "late", src: "#!/bin/bash\n#SBATCH -N 1\nmodule load cuda\n#SBATCH --gpus=8\n" +
+		"cat <<EOF\n#SBATCH --text\nEOF\n##SBATCH --off\n#ROTA --class=te\n"},
 	{name: "characters that turn the text around", src: "#!/bin/bash\n#SBATCH --\u202egnirts\u009b31m=1\n"},
-	{name: "late behind what is no here-document", src: "#!/bin/bash\necho \"a << EOF\"\n#SBATCH -c 4\necho $((1\n<< B))\n#SBATCH -c 5\n"},
+	{name: "late behind what is no here-document",
+		src: "#!/bin/bash\necho \"a << EOF\"\n#SBATCH -c 4\necho $((1\n<< B))\n#SBATCH -c 5\n"},
 	{name: "late in Python", src: "#!/usr/bin/env python3\nx = a << b\n#SBATCH -c 4\n"},
 	{name: "here-documents", src: "#!/bin/tcsh\ncat << EOF\n#SBATCH -c 4\n\tEOF\n#SBATCH -c 5\nEOF\n#SBATCH -c 6\n"},
 	{name: "no space", src: "#!/bin/bash\n#SBATCH--gpus=8\n"},
@@ -119,19 +123,23 @@ var mistakes = []struct {
 	{name: "step in a function", src: "#!/bin/bash\n#SBATCH -N 2\nrun() {\n  srun ./x\n}\nrun\n"},
 	{name: "step and mpirun", src: "#!/bin/bash\n#SBATCH -n 4\nmpirun ./a\nsrun ./x\n"},
 	{name: "step flags", src: "#!/bin/bash\n#SBATCH -N 2\nsrun --multi-prog conf --frob --pty\n"},
-	{name: "step values", src: "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\nsrun -n $RANKS -o step.out --export=NONE ./x\n"},
+	{name: "step values",
+		src: "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\nsrun -n $RANKS -o step.out --export=NONE ./x\n"},
 	{name: "step without command", src: "#!/bin/bash\n#SBATCH -N 2\nsrun -N 2\n"},
 	{name: "step image of a variable", src: "#!/bin/bash\nsrun --container-image=$IMAGE ./x\n"},
 	{name: "two images", src: "#!/bin/bash\n#SBATCH --container-image=/a\nsrun --container-image=/b ./x\n"},
 	{name: "gpus of fewer tasks", src: "#!/bin/bash\n#SBATCH -n 4 --gpus-per-task=1\nsrun -n 2 ./x\n"},
-	{name: "gpus of steps", src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\nsrun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
+	{name: "gpus of steps",
+		src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\n" +
+			"srun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
 	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
 	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
 	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
 	{name: "python once", src: "#!/usr/bin/env python3\n#SBATCH --no-requeue\nprint(1)\n"},
 	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},
-	{name: "command line", src: "#!/bin/bash\necho\n", flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},
+	{name: "command line", src: "#!/bin/bash\necho\n",
+		flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},
 	{name: "te for long", src: "#!/bin/bash\n#SBATCH -q te -t 5-0 -G 32\n./x\n"},
 	{name: "many flags", src: "#!/bin/bash\n#SBATCH " + strings.Repeat("-H ", 2000) + "\n"},
 	{name: "control characters", src: "#!/bin/bash\n#SBATCH --\x1b[31mred=1\n"},
@@ -149,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "=== %s\n%s", m.name, r.Problems.Format("x.sh"))
 		if r.Job != nil {
-			if bad := r.Job.Validate(); len(bad) > 0 {
+			if bad := rules.Validate(r.Job); len(bad) > 0 {
 				t.Errorf("%s: the job breaks rules: %v", m.name, bad)
 			}
 		}
@@ -157,7 +165,7 @@ func TestMistakes(t *testing.T) {
 	golden(t, "testdata/mistakes.txt", all.String())
 }
 
-// TestEveryCodeIsShown fails when there is a code that no golden file shows.
+// TestEveryCodeIsShown fails when no golden file shows a code.
 func TestEveryCodeIsShown(t *testing.T) {
 	src, err := os.ReadFile("problem.go")
 	if err != nil {
@@ -178,14 +186,19 @@ func TestEveryCodeIsShown(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsToldOf gives each flag alone: it changes the job, or there is something to say about it.
-func TestEveryFlagIsToldOf(t *testing.T) {
+// TestNoFlagIsIgnored gives each flag alone: it changes the job, or leads to a problem.
+func TestNoFlagIsIgnored(t *testing.T) {
 	values := map[string]string{
-		"job-name": "x", "partition": "q", "account": "a", "qos": "te", "priority": "7", "time": "10", "begin": "now+1hour", "deadline": "tomorrow", "dependency": "afterok:1",
-		"kill-on-invalid-dep": "no", "array": "1-3", "chdir": "sub", "output": "a.out", "error": "a.err", "input": "f", "open-mode": "truncate", "export": "A", "constraint": "f",
-		"nodelist": "n1", "exclude": "n2", "signal": "USR1", "comment": "c", "container-image": "/i", "container-mounts": "/a:/b", "container-workdir": "/w", "nodes": "1-2",
-		"ntasks": "2", "ntasks-per-node": "2", "ntasks-per-gpu": "2", "cpus-per-task": "2", "cpus-per-gpu": "2", "mincpus": "2", "mem": "1G", "mem-per-cpu": "1G", "mem-per-gpu": "1G",
-		"gpus": "2", "gpus-per-node": "2", "gpus-per-task": "2", "gres": "gpu:2", "gpu-bind": "closest", "kill-on-bad-exit": "0",
+		"job-name": "x", "partition": "q", "account": "a", "qos": "te", "priority": "7", "time": "10", "begin": "now+1hour",
+		"deadline": "tomorrow", "dependency": "afterok:1",
+		"kill-on-invalid-dep": "no", "array": "1-3", "chdir": "sub", "output": "a.out", "error": "a.err", "input": "f",
+		"open-mode": "truncate", "export": "A", "constraint": "f",
+		"nodelist": "n1", "exclude": "n2", "signal": "USR1", "comment": "c", "container-image": "/i",
+		"container-mounts": "/a:/b", "container-workdir": "/w", "nodes": "1-2",
+		"ntasks": "2", "ntasks-per-node": "2", "ntasks-per-gpu": "2", "cpus-per-task": "2", "cpus-per-gpu": "2",
+		"mincpus": "2", "mem": "1G", "mem-per-cpu": "1G", "mem-per-gpu": "1G",
+		"gpus": "2", "gpus-per-node": "2", "gpus-per-task": "2", "gres": "gpu:2", "gpu-bind": "closest",
+		"kill-on-bad-exit": "0",
 	}
 	src := []byte("#!/bin/bash\n./x\n")
 	job := func(flags ...Flag) (string, Result) {
@@ -202,7 +215,7 @@ func TestEveryFlagIsToldOf(t *testing.T) {
 	bare, _ := job()
 	for _, spec := range Flags() {
 		if spec.Name == "requeue" || spec.Name == "wrap" {
-			continue // what is so anyway; what stands for the script itself
+			continue // the default, and a flag that replaces the script
 		}
 		got, r := job(Flag{spec.Name, values[spec.Name], spec.Takes != Nothing})
 		if got == bare && len(r.Problems) == 0 {

@@ -9,29 +9,33 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// only for scripts: what a job file says in words of its own.
+// scriptOnly are flags for scripts alone, with what a job file has in their place.
 var scriptOnly = map[string]string{
-	"ntasks": "launch { nproc = ... }", "ntasks-per-node": "launch { nproc = ... }", "ntasks-per-gpu": `launch { type = "per_gpu" }`, "cpus-per-gpu": "resources { cores = ... }",
-	"gpus-per-task": "resources { gpus = ... }", "mem-per-gpu": "resources { memory = ... }", "wrap": "command = [...]", "no-requeue": "a line in the script that looks at $ROTA_RESTARTS",
+	"ntasks": "launch { nproc = ... }", "ntasks-per-node": "launch { nproc = ... }",
+	"ntasks-per-gpu": `launch { type = "per_gpu" }`, "cpus-per-gpu": "resources { cores = ... }",
+	"gpus-per-task": "resources { gpus = ... }", "mem-per-gpu": "resources { memory = ... }", "wrap": "command = [...]",
+	"no-requeue":       "a check of $ROTA_RESTARTS in the script",
 	"kill-on-bad-exit": "on_worker_failure", "mincpus": "resources { cores = ... }", "container-mounts": "mount { }",
 }
 
-// Override puts flags over what a job file says. The flags have the meaning that they have for scripts, where they have one for a job of one group
-// and one main task; others are refused by name. The job has its defaults filled in anew.
+// Override changes the job of a job file by flags of the command line. They mean what they mean for
+// scripts. Flags for a task need a job with one group and one main task. Flags that make no sense
+// in a job file are refused. Defaults of the job are filled in again.
 func Override(job *jobspec.Job, opts Options) Result {
 	result := Result{}
 	own := job.Array
-	a := newAsked(&result, &opts, job)
-	settings := a.commandLine()
+	a := newRequest(&result, &opts, job)
+	settings := a.commandLineFlags()
 	for _, s := range settings {
 		if instead, no := scriptOnly[s.spec.Name]; no {
-			a.refuse(s, "write "+instead+" in the job file", "is for scripts")
+			a.refuseFlag(s, "write "+instead+" in the job file", "is for scripts only")
 		}
 	}
 	settings = slices.DeleteFunc(settings, func(s setting) bool { return scriptOnly[s.spec.Name] != "" })
-	a.take(settings)
+	a.applyFlags(settings)
 	if own != nil && own.Indices == "" && job.Array != own {
-		a.add(Problem{Kind: Refused, Code: CodeConflict, Where: "command line", Flag: "--array", Text: "cannot stand for the matrix or the file of the job's array", Hint: "change the job file"})
+		a.add(Problem{Kind: Refused, Code: CodeConflict, Where: "command line", Flag: "--array",
+			Text: "cannot replace the matrix or the file of the job's array", Hint: "change the job file"})
 		job.Array = own
 	} else if own != nil && job.Array != nil && job.Array != own {
 		merged := *own
@@ -46,10 +50,10 @@ func Override(job *jobspec.Job, opts Options) Result {
 	if a.exports != nil {
 		job.Export = a.exports
 	}
-	a.overTask(settings)
+	a.overrideTask(settings)
 	if !a.list.Has(Mistake) && !a.list.Has(Refused) {
 		job.Default()
-		a.check()
+		a.checkRules()
 	}
 	if result.Problems = a.sorted(); !result.Problems.Has(Mistake) {
 		result.Job = job
@@ -57,9 +61,9 @@ func Override(job *jobspec.Job, opts Options) Result {
 	return result
 }
 
-// overTask changes the one task that flags can be about.
-func (a *asked) overTask(settings []setting) {
-	about := slices.IndexFunc(settings, func(s setting) bool { return s.spec.Honoured() && ofTask(s.spec.Name) })
+// overrideTask changes the main task, if a flag is about it.
+func (a *request) overrideTask(settings []setting) {
+	about := slices.IndexFunc(settings, func(s setting) bool { return s.spec.Honoured() && isTaskFlag(s.spec.Name) })
 	if about < 0 {
 		return
 	}
@@ -74,12 +78,12 @@ func (a *asked) overTask(settings []setting) {
 		}
 	}
 	if mains != 1 || len(a.job.Groups) != 1 {
-		a.refuse(settings[about], "change the job file", "does not say which of the job's tasks it is about")
+		a.refuseFlag(settings[about], "change the job file", "does not say to which task of the job it applies")
 		return
 	}
-	a.overShape(&a.job.Groups[0], task)
-	a.overLog(task)
-	a.stopping(task)
+	a.overrideShape(&a.job.Groups[0], task)
+	a.overrideLog(task)
+	a.setStopSignal(task)
 	if a.imageDir != "" {
 		task.Image = a.imageDir
 	}
@@ -91,12 +95,13 @@ func (a *asked) overTask(settings []setting) {
 	}
 }
 
-func ofTask(name string) bool {
-	return slices.Contains([]string{"nodes", "cpus-per-task", "mem", "mem-per-cpu", "gpus", "gpus-per-node", "gres", "exclusive", "output", "error", "open-mode", "signal", "container-image", "export"}, name)
+func isTaskFlag(name string) bool {
+	return slices.Contains([]string{"nodes", "cpus-per-task", "mem", "mem-per-cpu", "gpus", "gpus-per-node", "gres",
+		"exclusive", "output", "error", "open-mode", "signal", "container-image", "export"}, name)
 }
 
-// overShape changes what the workers are.
-func (a *asked) overShape(g *jobspec.Group, t *jobspec.Task) {
+// overrideShape changes how many workers there are and what they get.
+func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	r := &t.Resources
 	before := *r
 	usual := jobspec.Resources{Cores: r.Cores}
@@ -106,18 +111,18 @@ func (a *asked) overShape(g *jobspec.Group, t *jobspec.Task) {
 	}
 	if a.cpus.n > 0 {
 		if r.Cores = a.cpus.n; r.Memory == usual.Memory {
-			r.Memory = 0 // it follows the cores
+			r.Memory = 0 // the default depends on the cores
 		}
 	}
 	a.nodeCount = counted{n: g.Count}
 	s := shape{nodes: max(g.Count, 1), tasks: 1, cores: max(r.Cores, 1)}
-	a.gpusOf(&s)
-	a.memoryOf(&s)
-	a.overGPUs(s, g, r)
+	a.setGPUs(&s)
+	a.setMemory(&s)
+	a.overrideGPUs(s, g, r)
 	if s.memory > 0 {
 		r.Memory = s.memory
 	}
-	if r.Memory != before.Memory { // what is half of the memory stays half of it
+	if r.Memory != before.Memory { // half of the memory stays half of it
 		if before.Shm == before.Memory/2 {
 			r.Shm = 0
 		}
@@ -128,11 +133,13 @@ func (a *asked) overShape(g *jobspec.Group, t *jobspec.Task) {
 	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil
 }
 
-// overGPUs changes how many GPUs a worker has. What they must be stays as the file says, but for a model that a flag names.
-func (a *asked) overGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) {
+// overrideGPUs changes how many GPUs a worker has. Other requirements stay as in the file, except
+// for a model that a flag names.
+func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) {
 	switch {
 	case g.Elastic != nil && a.gpus.n > 0:
-		a.refuse(a.gpus.by, "use --gpus-per-node", "%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
+		a.refuseFlag(a.gpus.by, "use --gpus-per-node",
+			"%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
 	case s.gpus > 0:
 		r.GPUs = s.gpus
 		if with := s.resources(a).GPU; with != nil {
@@ -146,7 +153,7 @@ func (a *asked) overGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) {
 	}
 }
 
-func (a *asked) overLog(t *jobspec.Task) {
+func (a *request) overrideLog(t *jobspec.Task) {
 	if a.stdout == "" && a.stderr == "" && a.mode == "" {
 		return
 	}
@@ -155,11 +162,11 @@ func (a *asked) overLog(t *jobspec.Task) {
 		l = *t.Log
 	}
 	if a.stdout != "" {
-		l.Stdout = a.pattern(a.stdout, a.nodeCount.n)
+		l.Stdout = a.logPattern(a.stdout, a.nodeCount.n)
 	}
 	if a.stderr != "" {
 		apart := false
-		l.Join, l.Stderr = &apart, a.pattern(a.stderr, a.nodeCount.n)
+		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, a.nodeCount.n)
 	}
 	if a.mode != "" {
 		l.Mode = a.mode

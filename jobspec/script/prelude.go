@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// The lines that may be put in front of a script's first command. They are plain sh.
+// Lines that are put in front of the first command when they are needed. They are plain sh.
 const (
-	// A job that may run only once ends at once when it is started again.
-	onceOnly = `if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then echo "rota: this job is not run a second time (--no-requeue)" >&2; exit 1; fi`
+	// onceOnly ends a job with --no-requeue when it is started again.
+	onceOnly = `if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then ` +
+		`echo "rota: this job is not run a second time (--no-requeue)" >&2; exit 1; fi`
 
-	// All ranks draw the same numbers, as they do in Slurm where the script runs once.
+	// sameNumbers makes all ranks draw the same numbers, as in Slurm, where the script runs once.
 	sameNumbers = `RANDOM=$((SLURM_JOB_ID + SLURM_RESTART_COUNT))`
 
-	// What scripts use of scontrol: the names of their nodes, one a line, and to be started again.
+	// scontrol has what batch scripts use of it: names of nodes, one on a line, and requeue.
 	scontrolBegin = `scontrol() { # what batch scripts use of it
   case "$1 $2" in`
 	scontrolHosts = `    "show hostname"|"show hostnames")
@@ -43,10 +46,10 @@ const (
 }`
 )
 
-// rewritten is the script that the job runs.
-func (a *asked) rewritten(t *text, p plan) string {
-	src := edited(t.src, p.edits)
-	front := a.front(t, p)
+// rewrittenScript returns the script that the job runs.
+func (a *request) rewrittenScript(t *text, p plan) string {
+	src := applyEdits(t.src, p.edits)
+	front := a.frontLines(t, p)
 	if len(front) == 0 {
 		return src
 	}
@@ -59,8 +62,8 @@ func (a *asked) rewritten(t *text, p plan) string {
 	return head + strings.Join(front, "\n") + "\n" + strings.Join(lines[at:], "")
 }
 
-// edited replaces parts of a text. Of two that overlap, the one that begins first is replaced.
-func edited(src string, edits []edit) string {
+// applyEdits replaces parts of a text. Of two that overlap, the first one is replaced.
+func applyEdits(src string, edits []edit) string {
 	slices.SortFunc(edits, func(x, y edit) int { return x.begin - y.begin })
 	var b strings.Builder
 	at := 0
@@ -73,10 +76,10 @@ func edited(src string, edits []edit) string {
 	return b.String() + src[at:]
 }
 
-// front are the lines in front of the script's first command.
-func (a *asked) front(t *text, p plan) []string {
+// frontLines returns the lines that are put in front of the first command.
+func (a *request) frontLines(t *text, p plan) []string {
 	var lines []string
-	isShell := shellScript(t.shebang)
+	isShell := shell.IsShell(t.shebang)
 	if len(a.opts.Args) > 0 {
 		if isShell {
 			words := make([]string, len(a.opts.Args))
@@ -85,28 +88,33 @@ func (a *asked) front(t *text, p plan) []string {
 			}
 			lines = append(lines, "set -- "+strings.Join(words, " "))
 		} else {
-			a.at(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script", "arguments can be given to shell scripts only, and this one is run by %s", excerpt(t.shebang))
+			a.addLine(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script",
+				"only shell scripts can have arguments, and %s runs this one", excerpt(t.shebang))
 		}
 	}
 	if a.noRequeue.spec != nil {
 		if isShell {
 			lines = append(lines, onceOnly)
-			a.warn(a.noRequeue, "is kept to by the script itself: a job that must give way is started again, and ends at once")
+			a.warnChanged(a.noRequeue,
+				"is done by the script: a preempted job is started again, and its script then ends with exit code 1")
 		} else {
-			a.refuse(a.noRequeue, "leave it out, or start the program from a shell script", "cannot be kept to: a job that must give way is started again")
+			a.refuseFlag(a.noRequeue, "leave it out, or start the program from a shell script",
+				"is not supported: a preempted job is started again")
 		}
 	}
 	switch {
 	case p.ownGPU == 1:
 		lines = append(lines, "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID")
 	case p.ownGPU > 1:
-		lines = append(lines, fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * %d)) $((SLURM_LOCALID * %d + %d)))", p.ownGPU, p.ownGPU, p.ownGPU-1))
+		lines = append(lines,
+			fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * %d)) $((SLURM_LOCALID * %d + %d)))",
+				p.ownGPU, p.ownGPU, p.ownGPU-1))
 	case p.shared > 0:
 		lines = append(lines, fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / %d))", p.shared))
 	}
 	if p.mode == eachRank && strings.Contains(t.src, "RANDOM") && strings.Contains(t.shebang, "bash") {
 		lines = append(lines, sameNumbers)
-		a.at(Warning, CodeChanged, 0, "", "$RANDOM is the same on every rank: it begins with the job's id")
+		a.addLine(Warning, CodeChanged, 0, "", "$RANDOM is the same on every rank: its seed is the job's id")
 	}
 	if p.hosts || p.repeat {
 		lines = append(lines, scontrolBegin)
@@ -121,5 +129,5 @@ func (a *asked) front(t *text, p plan) []string {
 	return lines
 }
 
-// shellQuoted writes text as one word of a shell.
+// shellQuoted returns text as one word for a shell.
 func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -13,44 +13,45 @@ type Kind string
 // The kinds of a problem.
 const (
 	Mistake Kind = "mistake" // it cannot be understood: there is no job
-	Refused Kind = "refused" // it is understood, and the job would not do what it says
-	Warning Kind = "warning" // it is left out or done in another way, and the job does its work all the same
+	Refused Kind = "refused" // it is understood and not supported: the job would not do what it says
+	Warning Kind = "warning" // it is left out or done in another way, without harm to the job
 )
 
-// Codes of what can be wrong with a script or its flags. Each keeps its meaning for ever; those of the job that comes out are jobspec's.
+// Codes of what can be wrong with a script or its flags. A code never changes its meaning. Problems
+// of the resulting job have codes of package jobspec.
 const (
 	CodeNoScript  = "SB-001" // not a script
 	CodeLate      = "SB-002" // a directive behind the first command
 	CodeWords     = "SB-003" // a directive that cannot be split into words
 	CodeUnknown   = "SB-004" // no such flag
 	CodeAmbiguous = "SB-005" // a short form of several flags
-	CodeNoValue   = "SB-006" // a value too few, or too many
-	CodeValue     = "SB-007" // a value that the flag does not take
+	CodeNoValue   = "SB-006" // a value is missing, or the flag has none
+	CodeValue     = "SB-007" // a value that the flag does not allow
 	CodeConflict  = "SB-008" // flags that exclude or need each other
-	CodeNotHere   = "SB-009" // a flag that is known, and not honoured
-	CodeStep      = "SB-010" // a step of the script that cannot be started as it is written
+	CodeNotHere   = "SB-009" // a flag or value that is not supported
+	CodeStep      = "SB-010" // a step of the script that is not supported
 	CodeHetJob    = "SB-011" // components of a heterogeneous job
-	CodeArguments = "SB-012" // arguments that the script cannot be given
+	CodeArguments = "SB-012" // arguments for a script that cannot have them
 	CodeIgnored   = "SB-090" // a flag without effect
 	CodeChanged   = "SB-091" // something that is done in another way
 	CodeLooksLike = "SB-092" // a comment that looks like a directive
-	CodeEachRank  = "SB-093" // a line that every rank runs for itself
-	CodeUnclear   = "SB-094" // something that could not be followed, and may be right
+	CodeEachRank  = "SB-093" // a line that every rank runs
+	CodeUnclear   = "SB-094" // something that could not be checked, and may be right
 )
 
-// Problem is one thing that there is to say about a script.
+// Problem is one mistake in a script, or one thing in it that is not done as written.
 type Problem struct {
 	Kind  Kind   `json:"kind"`
 	Code  string `json:"code"`
-	Line  int    `json:"line,omitempty"`  // of the script; 0: not there
-	Where string `json:"where,omitempty"` // what says it, when it is not the script: a variable, or "the command line"
+	Line  int    `json:"line,omitempty"`  // of the script; 0 when it is not there
+	Where string `json:"where,omitempty"` // the variable or "command line", when it is not in the script
 	Flag  string `json:"flag,omitempty"`  // --mem
 	Text  string `json:"text"`
 	Hint  string `json:"hint,omitempty"`   // what to do about it
 	Quote string `json:"source,omitempty"` // the line
 }
 
-// Format writes the problem for people; name is the script's.
+// Format writes the problem for users. name is that of the script.
 func (p Problem) Format(name string) string {
 	var b strings.Builder
 	switch {
@@ -80,7 +81,7 @@ func (p Problem) Format(name string) string {
 // Error implements error.
 func (p Problem) Error() string { return strings.TrimSuffix(p.Format("script"), "\n") }
 
-// Problems are all that there is to say about a script, in its order.
+// Problems are all problems of a script, in the order of its lines.
 type Problems []Problem
 
 // Of returns the problems of the given kinds.
@@ -97,7 +98,7 @@ func (ps Problems) Of(kinds ...Kind) Problems {
 // Has reports whether there is a problem of a kind.
 func (ps Problems) Has(kind Kind) bool { return len(ps.Of(kind)) > 0 }
 
-// Format writes all problems for people.
+// Format writes all problems for users. name is that of the script.
 func (ps Problems) Format(name string) string {
 	var b strings.Builder
 	for _, p := range ps {
@@ -106,16 +107,16 @@ func (ps Problems) Format(name string) string {
 	return b.String()
 }
 
-// maxProblems bounds how many are kept: behind that, nobody reads.
+// maxProblems bounds how many problems are kept. Users do not read more.
 const maxProblems = 100
 
-// notes collects problems.
-type notes struct {
+// report collects problems.
+type report struct {
 	list  Problems
 	lines []string // of the script, for quotes
 }
 
-func (n *notes) add(p Problem) {
+func (n *report) add(p Problem) {
 	p.Quote, p.Flag, p.Text, p.Hint = "", excerpt(p.Flag), visible(p.Text), visible(p.Hint)
 	if len(n.list) >= maxProblems || slices.ContainsFunc(n.list, p.same) {
 		return
@@ -132,7 +133,7 @@ func (p Problem) same(q Problem) bool {
 	return p == q
 }
 
-// excerpt is a line as it can be shown: without control characters, and not longer than people read.
+// excerpt returns a line for a message: without control characters, and at most 160 characters.
 func excerpt(line string) string {
 	const most = 160
 	line = visible(strings.TrimRight(line, " \t\r\n"))
@@ -142,7 +143,7 @@ func excerpt(line string) string {
 	return line
 }
 
-// visible is text that no terminal takes for a command, and that is read in the order in which it stands.
+// visible returns text without characters that control a terminal or change the direction of text.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -155,18 +156,19 @@ func visible(text string) string {
 	}, text)
 }
 
-// at adds a problem with a line of the script.
-func (n *notes) at(kind Kind, code string, line int, hint, format string, args ...any) {
+// addLine adds a problem of a line of the script.
+func (n *report) addLine(kind Kind, code string, line int, hint, format string, args ...any) {
 	n.add(Problem{Kind: kind, Code: code, Line: line, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// about adds a problem with a flag, where it was written.
-func (n *notes) about(kind Kind, code string, s setting, hint, format string, args ...any) {
-	n.add(Problem{Kind: kind, Code: code, Line: s.line, Where: s.where, Flag: s.shown(), Text: fmt.Sprintf(format, args...), Hint: hint})
+// addFlag adds a problem of a flag, with the place where it was written.
+func (n *report) addFlag(kind Kind, code string, s setting, hint, format string, args ...any) {
+	n.add(Problem{Kind: kind, Code: code, Line: s.line, Where: s.where, Flag: s.shown(),
+		Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// sorted puts what concerns the script's lines in their order, and the rest behind it.
-func (n *notes) sorted() Problems {
+// sorted returns the problems in the order of the lines. Those without a line come last.
+func (n *report) sorted() Problems {
 	slices.SortStableFunc(n.list, func(a, b Problem) int {
 		switch {
 		case (a.Line == 0) != (b.Line == 0):

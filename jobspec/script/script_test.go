@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// read reads a script of which nothing may be wrong but warnings.
+// read reads a script that may have warnings but no other problems.
 func read(t *testing.T, src string, opts Options) *jobspec.Job {
 	t.Helper()
 	opts.Name, opts.Dir, opts.Clock = "x.sh", "/home/ada", clock()
@@ -36,7 +36,9 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"directives", Options{}, "later", jobspec.GiB, 4, "*a100*"},
 		{"environment", Options{Getenv: getenv}, "env", 2 * jobspec.GiB, 4, "*a100*"},
-		{"command line", Options{Getenv: getenv, Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true}, {"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, "*a100*"},
+		{"command line", Options{Getenv: getenv,
+			Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true},
+				{"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, "*a100*"},
 	} {
 		j := read(t, src, test.opts)
 		r := task(j).Resources
@@ -44,7 +46,8 @@ func TestPrecedence(t *testing.T) {
 		if r.GPU != nil {
 			model = r.GPU.Model
 		}
-		if j.Queue != test.queue || r.Memory != test.memory || r.GPUs != test.gpus || model != test.model || j.TimeLimit != 600 {
+		if j.Queue != test.queue || r.Memory != test.memory || r.GPUs != test.gpus || model != test.model ||
+			j.TimeLimit != 600 {
 			t.Errorf("%s: %s, %v, %d %q, %v", test.name, j.Queue, r.Memory, r.GPUs, model, j.TimeLimit)
 		}
 	}
@@ -56,7 +59,8 @@ func TestPrecedence(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	for text, want := range map[string]jobspec.Seconds{
-		"30": 1800, "10:30": 630, "1:00:00": 3600, "100:00:00": 360000, "2-12": 216000, "2-12:30": 217800, "2-12:30:15": 217815, "1-0": 86400, "0-00:05": 300,
+		"30": 1800, "10:30": 630, "1:00:00": 3600, "100:00:00": 360000, "2-12": 216000, "2-12:30": 217800,
+		"2-12:30:15": 217815, "1-0": 86400, "0-00:05": 300,
 		"30m": 1800, "2d12h": 216000, "90s": 90, "0:90": 90, "1:75:00": 8100,
 	} {
 		if j := read(t, "#!/bin/sh\n#SBATCH -t"+text+"\n./x\n", Options{}); j.TimeLimit != want {
@@ -65,30 +69,18 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
-	for text, want := range map[string]jobspec.Bytes{
-		"1000": 1000 * jobspec.MiB, "64G": 64 * jobspec.GiB, "64g": 64 * jobspec.GiB, "64GB": 64 * jobspec.GiB, "64GiB": 64 * jobspec.GiB, "2T": 2 * jobspec.TiB,
-		"512M": 512 * jobspec.MiB, "8192K": 8 * jobspec.MiB, "1.5G": 1536 * jobspec.MiB, "64gb": 64 * jobspec.GiB,
-	} {
-		got, err := memory(text)
-		if err != nil || got != want {
-			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "G", "-1", "1X", "1GG", "B", "IB", "1 G"} {
-		if got, err := memory(text); err == nil {
-			t.Errorf("%q: got %v", text, got)
-		}
-	}
-}
-
 func TestMoments(t *testing.T) { // it is 2026-11-21T10:00:00+02:00
 	for text, want := range map[string]string{
-		"now": "2026-11-21T08:00:00Z", "now+90": "2026-11-21T08:01:30Z", "now+1hour": "2026-11-21T09:00:00Z", "now+30minutes": "2026-11-21T08:30:00Z", "now+2days": "2026-11-23T08:00:00Z",
-		"now+1week": "2026-11-28T08:00:00Z", "16:00": "2026-11-21T14:00:00Z", "09:30": "2026-11-22T07:30:00Z", "4:00PM": "2026-11-21T14:00:00Z", "12:15 AM": "2026-11-21T22:15:00Z",
-		"midnight": "2026-11-21T22:00:00Z", "noon": "2026-11-21T10:00:00Z", "teatime": "2026-11-21T14:00:00Z", "tomorrow": "2026-11-21T22:00:00Z", "today": "2026-11-21T08:00:00Z",
-		"2027-01-15": "2027-01-14T22:00:00Z", "2027-01-15T08:30": "2027-01-15T06:30:00Z", "2027-01-15T08:30:20": "2027-01-15T06:30:20Z", "01/15/27": "2027-01-14T22:00:00Z",
-		"011527": "2027-01-14T22:00:00Z", "12/24": "2026-12-23T22:00:00Z", "12/24-20:00": "2026-12-24T18:00:00Z", "2027-01-15T08:30:00Z": "2027-01-15T08:30:00Z",
+		"now": "2026-11-21T08:00:00Z", "now+90": "2026-11-21T08:01:30Z", "now+1hour": "2026-11-21T09:00:00Z",
+		"now+30minutes": "2026-11-21T08:30:00Z", "now+2days": "2026-11-23T08:00:00Z",
+		"now+1week": "2026-11-28T08:00:00Z", "16:00": "2026-11-21T14:00:00Z", "09:30": "2026-11-22T07:30:00Z",
+		"4:00PM": "2026-11-21T14:00:00Z", "12:15 AM": "2026-11-21T22:15:00Z",
+		"midnight": "2026-11-21T22:00:00Z", "noon": "2026-11-21T10:00:00Z", "teatime": "2026-11-21T14:00:00Z",
+		"tomorrow": "2026-11-21T22:00:00Z", "today": "2026-11-21T08:00:00Z",
+		"2027-01-15": "2027-01-14T22:00:00Z", "2027-01-15T08:30": "2027-01-15T06:30:00Z",
+		"2027-01-15T08:30:20": "2027-01-15T06:30:20Z", "01/15/27": "2027-01-14T22:00:00Z",
+		"011527": "2027-01-14T22:00:00Z", "12/24": "2026-12-23T22:00:00Z", "12/24-20:00": "2026-12-24T18:00:00Z",
+		"2027-01-15T08:30:00Z":      "2027-01-15T08:30:00Z",
 		"2027-01-15T08:30:00+01:00": "2027-01-15T07:30:00Z",
 	} {
 		if j := read(t, "#!/bin/sh\n#SBATCH --begin='"+text+"'\n./x\n", Options{}); j.Begin != want {
@@ -145,7 +137,8 @@ func TestShapes(t *testing.T) {
 	} {
 		j := read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})
 		k := task(j)
-		if g := j.Groups[0]; g.Count != want.nodes || k.Launch.Nproc != want.procs || k.Resources.Cores != want.cores || k.Resources.GPUs != want.gpus {
+		if g := j.Groups[0]; g.Count != want.nodes || k.Launch.Nproc != want.procs || k.Resources.Cores != want.cores ||
+			k.Resources.GPUs != want.gpus {
 			t.Errorf("%s: %d workers of %+v with %+v", flags, g.Count, *k.Launch, k.Resources)
 		}
 		if strings.Contains(k.Script, "srun") {
@@ -155,9 +148,11 @@ func TestShapes(t *testing.T) {
 }
 
 func TestFilesOfDOS(t *testing.T) {
-	for _, src := range []string{"\uFEFF#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n", "#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n", "\uFEFF#!/bin/sh\n#SBATCH -c 2\necho\n"} {
+	for _, src := range []string{"\uFEFF#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n", "#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n",
+		"\uFEFF#!/bin/sh\n#SBATCH -c 2\necho\n"} {
 		r := Read([]byte(src), Options{Name: "x.sh"})
-		if r.Job == nil || task(r.Job).Script != "#!/bin/sh\n#SBATCH -c 2\necho\n" || task(r.Job).Resources.Cores != 2 || len(r.Problems) != 1 {
+		if r.Job == nil || task(r.Job).Script != "#!/bin/sh\n#SBATCH -c 2\necho\n" || task(r.Job).Resources.Cores != 2 ||
+			len(r.Problems) != 1 {
 			t.Errorf("%q: %+v", src, r)
 		}
 	}
@@ -176,14 +171,16 @@ func TestArguments(t *testing.T) {
 }
 
 func TestStepSaysWhichGPUs(t *testing.T) {
-	script := task(read(t, "#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --gpus-per-task=1 ./x\n", Options{})).Script
+	script := task(read(t, "#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --gpus-per-task=1 ./x\n",
+		Options{})).Script
 	if !strings.Contains(script, "\nexport CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n") {
 		t.Errorf("got %q", script)
 	}
 }
 
 func TestWrap(t *testing.T) {
-	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(), Flags: []Flag{{"wrap", "srun hostname; date", true}}})
+	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(),
+		Flags: []Flag{{"wrap", "srun hostname; date", true}}})
 	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nhostname; date\n" {
 		t.Errorf("got %+v, %v", r.Job, r.Problems)
 	}
@@ -191,12 +188,13 @@ func TestWrap(t *testing.T) {
 
 func TestOwnGPUs(t *testing.T) {
 	for flags, want := range map[string]string{
-		"-n 4 --gpus-per-task=1":                        "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n",
-		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * 2)) $((SLURM_LOCALID * 2 + 1)))\n./x\n",
-		"-G 2 --ntasks-per-gpu=2":                       "export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / 2))\n./x\n",
-		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "./x\n",
-		"-N 2 --gpus-per-task=4":                        "./x\n",
-		"-n 4 --gpus-per-node=4":                        "./x\n",
+		"-n 4 --gpus-per-task=1": "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n",
+		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "" +
+			"export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * 2)) $((SLURM_LOCALID * 2 + 1)))\n./x\n",
+		"-G 2 --ntasks-per-gpu=2":                "export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / 2))\n./x\n",
+		"-n 2 --gpus-per-task=1 --gpu-bind=none": "./x\n",
+		"-N 2 --gpus-per-task=4":                 "./x\n",
+		"-n 4 --gpus-per-node=4":                 "./x\n",
 	} {
 		script := task(read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})).Script
 		if _, got, _ := strings.Cut(script, flags+"\n"); got != want {
@@ -205,7 +203,7 @@ func TestOwnGPUs(t *testing.T) {
 	}
 }
 
-// TestStepsInPlace shows what becomes of steps in a job of one task, where a step is just a command.
+// TestStepsInPlace shows what becomes of steps in a job of one task: they are commands.
 func TestStepsInPlace(t *testing.T) {
 	for in, want := range map[string]string{
 		"srun ./x":                            "./x",
@@ -235,6 +233,9 @@ func TestStepsInPlace(t *testing.T) {
 		"cat <<-E\n\tsrun a\n\tE\nsrun b":     "cat <<-E\n\tsrun a\n\tE\nb",
 		"cat <<E\nsrun a\n\tE\nsrun b\nE\n":   "cat <<E\nsrun a\n\tE\nsrun b\nE\n",
 		"srun <in.txt >out.txt ./x":           "<in.txt >out.txt ./x",
+		"export A=$(srun hostname)":           "export A=$(hostname)",
+		"cat <<A\n$(srun date) srun\nA\n":     "cat <<A\n$(date) srun\nA\n",
+		"a |\n  srun ./x":                     "a |\n  ./x",
 		"srun -u <<< a \\\n 2> b ./x":         "<<< a \\\n 2> b ./x",
 	} {
 		j := read(t, "#!/bin/bash\n"+in+"\n", Options{})
@@ -244,9 +245,20 @@ func TestStepsInPlace(t *testing.T) {
 	}
 }
 
+// TestOnlyCommandsAreChecked reads a script of several tasks in which words look like commands.
+func TestOnlyCommandsAreChecked(t *testing.T) {
+	src := "#!/bin/bash\n#SBATCH -N 2\ncase $1 in\n  train|test) A=1;;\n  *) exit 1;;\nesac\n" +
+		"for ((i = 0; i < 3; i++)); do echo $i; done\nsrun ./x\n"
+	r := Read([]byte(src), Options{Name: "x.sh", Clock: clock()})
+	if i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Line > 0 }); i >= 0 {
+		t.Error(r.Problems[i])
+	}
+}
+
 // TestHostileScripts reads large scripts whose cost must not grow with the square of their size.
 func TestHostileScripts(t *testing.T) {
-	for _, unit := range []string{"`", "$(", "((", "srun ./x\n", "srun -N2 ./x &\n", "A=1 ", "a<<A\n", "\"", "${", "srun $A x\nA=1\n", "(", "{ ", "if ", "x;", "\\\n", "#SBATCH -H\n", "#SBATCH --frobnicate=1\n", "rm x\n"} {
+	for _, unit := range []string{"`", "$(", "((", "srun ./x\n", "srun -N2 ./x &\n", "A=1 ", "a<<A\n", "\"", "${",
+		"srun $A x\nA=1\n", "(", "{ ", "if ", "x;", "\\\n", "#SBATCH -H\n", "#SBATCH --frobnicate=1\n", "rm x\n"} {
 		for _, head := range []string{"#!/bin/bash\n", "#!/bin/bash\n#SBATCH -N 2\n"} {
 			src := head + strings.Repeat(unit, 300_000/len(unit))
 			r := Read([]byte(src), Options{Name: "x.sh", Clock: clock()})
@@ -255,8 +267,10 @@ func TestHostileScripts(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--export=" + strings.Repeat("A,", 400_000), "-C " + strings.Repeat("a&", 400_000), "-d afterok" + strings.Repeat(":1", 400_000), "--gres=" + strings.Repeat("gpu:1,", 150_000),
-		"--container-mounts=" + strings.Repeat("/a:/b,", 150_000), "-w " + strings.Repeat("n,", 400_000), "--array=" + strings.Repeat("1,", 400_000), "-" + strings.Repeat("H", 900_000)} {
+	for _, flag := range []string{"--export=" + strings.Repeat("A,", 400_000), "-C " + strings.Repeat("a&", 400_000),
+		"-d afterok" + strings.Repeat(":1", 400_000), "--gres=" + strings.Repeat("gpu:1,", 150_000),
+		"--container-mounts=" + strings.Repeat("/a:/b,", 150_000), "-w " + strings.Repeat("n,",
+			400_000), "--array=" + strings.Repeat("1,", 400_000), "-" + strings.Repeat("H", 900_000)} {
 		r := Read([]byte("#!/bin/sh\n#SBATCH "+flag+"\n./x\n"), Options{Name: "x.sh", Clock: clock()})
 		if (r.Job == nil) != r.Problems.Has(Mistake) {
 			t.Errorf("%.20s: %v", flag, r.Problems)
@@ -265,44 +279,55 @@ func TestHostileScripts(t *testing.T) {
 }
 
 func TestOverride(t *testing.T) {
-	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{Cores: 2}}}}}}
+	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"},
+		Resources: jobspec.Resources{Cores: 2}}}}}}
 	job.Default()
 	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: []Flag{
-		{"nodes", "2", true}, {"cpus-per-task", "4", true}, {"gpus", "8", true}, {"array", "0-3%2", true}, {"dependency", "afterok:5", true}, {"output", "%x.out", true},
-		{"signal", "USR2@10", true}, {"exclusive", "", false}, {"begin", "now+1hour", true}, {"chdir", "sub", true}, {"hold", "", false}, {"class", "te", true}, {"time", "10", true},
+		{"nodes", "2", true}, {"cpus-per-task", "4", true}, {"gpus", "8", true}, {"array", "0-3%2", true}, {"dependency",
+			"afterok:5", true}, {"output", "%x.out", true},
+		{"signal", "USR2@10", true}, {"exclusive", "", false}, {"begin", "now+1hour", true}, {"chdir", "sub", true}, {"hold",
+			"", false}, {"class", "te", true}, {"time", "10", true},
 	}})
 	if r.Job == nil || r.Problems.Has(Refused) {
 		t.Fatal(r.Problems.Format("x"))
 	}
 	k := task(job)
-	if job.Groups[0].Count != 2 || k.Resources.Cores != 4 || k.Resources.Memory != 16*jobspec.GiB || k.Resources.GPUs != 4 || job.Array.MaxParallel != 2 || k.Log.Stdout != "%x-%n.out" ||
-		k.KillSignal != "SIGUSR2" || !job.Groups[0].Exclusive || job.Workdir != "/d/sub" || !job.Hold || job.Class != jobspec.TE || job.TimeLimit != 600 || k.Resources.Shm != 8*jobspec.GiB {
+	if job.Groups[0].Count != 2 || k.Resources.Cores != 4 || k.Resources.Memory != 16*jobspec.GiB ||
+		k.Resources.GPUs != 4 || job.Array.MaxParallel != 2 || k.Log.Stdout != "%x-%n.out" ||
+		k.KillSignal != "SIGUSR2" || !job.Groups[0].Exclusive || job.Workdir != "/d/sub" || !job.Hold ||
+		job.Class != jobspec.TE || job.TimeLimit != 600 || k.Resources.Shm != 8*jobspec.GiB {
 		t.Errorf("got %+v of %+v", job, k)
 	}
-	two := &jobspec.Job{Name: "a", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1"}}}}, GangScope: jobspec.ScopeJob, Groups: []jobspec.Group{
-		{Name: "g", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}, {Name: "h", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
-	r = Override(two, Options{Clock: clock(), Flags: []Flag{{"mem", "1G", true}, {"array", "1-2", true}, {"ntasks", "4", true}, {"time", "5", true}}})
+	two := &jobspec.Job{Name: "a", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1"}}}},
+		GangScope: jobspec.ScopeJob, Groups: []jobspec.Group{
+			{Name: "g", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}, {Name: "h",
+				Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
+	r = Override(two, Options{Clock: clock(),
+		Flags: []Flag{{"mem", "1G", true}, {"array", "1-2", true}, {"ntasks", "4", true}, {"time", "5", true}}})
 	golden(t, "testdata/override.txt", r.Problems.Format("job.hcl"))
 	if two.TimeLimit != 300 || two.Array.Indices != "" {
 		t.Errorf("got %+v", two)
 	}
 }
 
-// TestOverrideGPUs changes how many GPUs a job file asks for. What they must be stays as it says.
+// TestOverrideGPUs changes how many GPUs a job file asks for. Other requirements stay.
 func TestOverrideGPUs(t *testing.T) {
 	for _, c := range []struct {
 		flag Flag
 		want jobspec.Resources
 	}{
-		{Flag{"gpus-per-node", "2", true}, jobspec.Resources{GPUs: 2, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{"gpus-per-node", "2", true}, jobspec.Resources{GPUs: 2,
+			GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
 		{Flag{"gpus", "8", true}, jobspec.Resources{GPUs: 4, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
-		{Flag{"gres", "gpu:a100:2", true}, jobspec.Resources{GPUs: 2, GPU: &jobspec.GPU{Model: "*a100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{"gres", "gpu:a100:2", true}, jobspec.Resources{GPUs: 2,
+			GPU: &jobspec.GPU{Model: "*a100*", MinMemory: 80 * jobspec.GiB}}},
 		{Flag{"gres", "none", true}, jobspec.Resources{}},
 		{Flag{"gres", "gpu:0", true}, jobspec.Resources{}},
 		{Flag{"mem", "8G", true}, jobspec.Resources{GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
 	} {
-		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Count: 2, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{
-			GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}}}}}}
+		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Count: 2,
+			Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{
+				GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}}}}}}
 		job.Default()
 		r := Override(job, Options{Clock: clock(), Flags: []Flag{c.flag}})
 		if len(r.Problems) > 0 {
@@ -313,21 +338,27 @@ func TestOverrideGPUs(t *testing.T) {
 			t.Errorf("%v: got %d of %+v, want %d of %+v", c.flag, got.GPUs, got.GPU, c.want.GPUs, c.want.GPU)
 		}
 	}
-	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 2, Max: 4}, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
+	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 2, Max: 4},
+		Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
 	if r := Override(job, Options{Clock: clock(), Flags: []Flag{{"gpus", "8", true}}}); !r.Problems.Has(Refused) {
 		t.Errorf("8 GPUs for 2 to 4 workers: %v", r.Problems)
 	}
 }
 
-// TestSpellings reads what sbatch takes in more than one way.
+// TestSpellings reads values that sbatch accepts in more than one spelling.
 func TestSpellings(t *testing.T) {
 	for flags, right := range map[string]func(j *jobspec.Job) bool{
-		"--export=all":                        func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },
-		"--export=ALL,A,all":                  func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*", "A"}) },
+		"--export=all": func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },
+		"--export=ALL,A,all": func(j *jobspec.Job) bool {
+			return slices.Equal(j.Export,
+				[]string{"*", "A"})
+		},
 		"-N1 --gpus=a100:2 --gpus-per-node=2": func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*a100*" },
 		"--export=none":                       func(j *jobspec.Job) bool { return len(j.Export) == 0 },
 		"-o %J-%%J-%%n.out":                   func(j *jobspec.Job) bool { return task(j).Log.Stdout == "%j-%%J-%%n.out" },
-		"--gres=gpu:nvidia_a100-sxm4_3g:2":    func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*nvidia?a100?sxm4?3g*" },
+		"--gres=gpu:nvidia_a100-sxm4_3g:2": func(j *jobspec.Job) bool {
+			return task(j).Resources.GPU.Model == "*nvidia?a100?sxm4?3g*"
+		},
 	} {
 		if j := read(t, "#!/bin/bash\n#SBATCH "+flags+"\n./x\n", Options{}); !right(j) {
 			t.Errorf("%s: got %+v, %+v", flags, j, task(j))

@@ -7,33 +7,33 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// shape is how many workers there are, and what each of them is.
+// shape is how many workers there are, and what each of them gets.
 type shape struct {
 	nodes   int // workers, each on a node of its own
 	tasks   int // of each worker
 	cores   int
 	gpus    int
-	memory  jobspec.Bytes // 0: as much as the cores get by themselves
+	memory  jobspec.Bytes // 0 for the default, which depends on the cores
 	model   string
-	perTask int // GPUs that each task asked for, 0 when they were asked for otherwise
+	perTask int // GPUs for each task, 0 when they are asked for in another way
 }
 
-// all is the number of tasks on all workers.
-func (s shape) all() int { return s.nodes * s.tasks }
+// allTasks returns the number of tasks on all workers.
+func (s shape) allTasks() int { return s.nodes * s.tasks }
 
-// shape works the numbers out as sbatch does, as far as that can be without the nodes at hand.
-func (a *asked) shape() shape {
+// shape computes the numbers as sbatch does, as far as that is possible without knowing the nodes.
+func (a *request) shape() shape {
 	s := shape{nodes: max(a.nodeCount.n, 1)}
-	a.tasks(&s)
-	a.gpusOf(&s)
-	a.coresOf(&s)
-	a.memoryOf(&s)
+	a.setTasks(&s)
+	a.setGPUs(&s)
+	a.setCores(&s)
+	a.setMemory(&s)
 	return s
 }
 
-// winner picks, of flags that say the same thing in several ways, the one that was written in the strongest place. Two in one place exclude
-// each other.
-func (a *asked) winner(candidates ...*counted) *counted {
+// strongest returns, of several flags for the same amount, the one that overrides the others. Two
+// in one place exclude each other.
+func (a *request) strongest(candidates ...*counted) *counted {
 	var best *counted
 	for _, c := range candidates {
 		switch {
@@ -41,7 +41,7 @@ func (a *asked) winner(candidates ...*counted) *counted {
 		case best == nil || c.by.layer > best.by.layer:
 			best = c
 		case c.by.layer == best.by.layer:
-			a.about(Mistake, CodeConflict, c.by, "keep one of them", "and %s exclude each other", best.by.shown())
+			a.addFlag(Mistake, CodeConflict, c.by, "keep one of them", "and %s exclude each other", best.by.shown())
 		}
 	}
 	if best == nil {
@@ -50,8 +50,8 @@ func (a *asked) winner(candidates ...*counted) *counted {
 	return best
 }
 
-// tasks finds the number of workers and of their tasks.
-func (a *asked) tasks(s *shape) {
+// setTasks sets the number of workers and of their tasks.
+func (a *request) setTasks(s *shape) {
 	total, each := a.ntasks.n, a.perNode.n
 	if total == 0 && a.perGPU.n > 0 && a.gpus.n > 0 {
 		total = a.perGPU.n * a.gpus.n
@@ -60,37 +60,39 @@ func (a *asked) tasks(s *shape) {
 	case total == 0 && each == 0 && a.perGPU.n > 0:
 		s.tasks = a.perGPU.n * max(a.gpusPerNode.n, a.gpuGres.n, 1)
 	case total == 0 && each == 0 && a.gpus.n > 0 && a.gpusPerTask.n > 0:
-		a.spread(s, a.gpus.n/a.gpusPerTask.n, a.gpus)
+		a.divideTasks(s, a.gpus.n/a.gpusPerTask.n, a.gpus)
 	case total == 0:
 		s.tasks = max(each, 1)
 	case a.nodeCount.n == 0 && each > 0:
 		s.nodes = (total + each - 1) / each
-		a.spread(s, total, a.ntasks)
+		a.divideTasks(s, total, a.ntasks)
 	case total < s.nodes:
-		a.warn(a.ntasks.by, "%d: so many tasks cannot be on %d nodes, so the job gets %d", total, s.nodes, total)
+		a.warnChanged(a.ntasks.by, "%d: fewer tasks than the %d nodes, so the job gets a node for each task", total, s.nodes)
 		s.nodes, s.tasks = total, 1
 	default:
-		a.spread(s, total, a.ntasks)
+		a.divideTasks(s, total, a.ntasks)
 		if a.nodeCount.n == 0 && total > 1 && a.ntasks.n > 0 {
-			a.warn(a.ntasks.by, "%d: all tasks are put on one node; --nodes puts them on several", total)
+			a.warnChanged(a.ntasks.by, "%d: all tasks run on one node; --nodes distributes them", total)
 		}
 	}
 	if each > 0 && s.tasks > each {
-		a.about(Mistake, CodeConflict, a.perNode.by, "", "%d: %d tasks on %d nodes are more", each, total, s.nodes)
+		a.addFlag(Mistake, CodeConflict, a.perNode.by, "", "%d: %d tasks on %d nodes are more than that on a node", each,
+			total, s.nodes)
 	}
 }
 
-// spread divides tasks among the workers.
-func (a *asked) spread(s *shape, total int, by counted) {
+// divideTasks divides tasks among the workers.
+func (a *request) divideTasks(s *shape, total int, by counted) {
 	s.tasks = max((total+s.nodes-1)/s.nodes, 1)
 	if s.tasks*s.nodes != total && total > 0 {
-		a.refuse(by.by, "make the number of tasks a multiple of the number of nodes", "%d: the tasks cannot be divided evenly among %d nodes", total, s.nodes)
+		a.refuseFlag(by.by, "make the number of tasks a multiple of the number of nodes",
+			"%d: the tasks cannot be divided evenly among %d nodes", total, s.nodes)
 	}
 }
 
-func (a *asked) gpusOf(s *shape) {
-	model := a.sameModel()
-	w := a.winner(&a.gpusPerNode, &a.gpuGres)
+func (a *request) setGPUs(s *shape) {
+	model := a.namedModel()
+	w := a.strongest(&a.gpusPerNode, &a.gpuGres)
 	if w.n > 0 && a.gpus.by.layer > w.by.layer || w.n > 0 && a.gpusPerTask.by.layer > w.by.layer {
 		w = &counted{}
 	}
@@ -98,17 +100,20 @@ func (a *asked) gpusOf(s *shape) {
 	case w.n > 0:
 		s.gpus, s.model, s.perTask = w.n, w.model, a.gpusPerTask.n
 		if a.gpus.n > 0 && a.gpus.by.layer == w.by.layer && a.gpus.n != w.n*s.nodes {
-			a.about(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: %s gives %d nodes %d", a.gpus.n, w.by.shown(), s.nodes, w.n*s.nodes)
+			a.addFlag(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: with %s, %d nodes have %d", a.gpus.n,
+				w.by.shown(), s.nodes, w.n*s.nodes)
 		}
 		if a.gpusPerTask.n > 0 && a.gpusPerTask.n*s.tasks > w.n {
-			a.about(Mistake, CodeConflict, a.gpusPerTask.by, "leave one of them out", "%d: %d tasks need more than the %d of %s", a.gpusPerTask.n, s.tasks, w.n, w.by.shown())
+			a.addFlag(Mistake, CodeConflict, a.gpusPerTask.by, "leave one of them out",
+				"%d: %d tasks need more than the %d of %s", a.gpusPerTask.n, s.tasks, w.n, w.by.shown())
 		}
 	case a.gpusPerTask.n > 0:
 		s.gpus, s.model, s.perTask = a.gpusPerTask.n*s.tasks, a.gpusPerTask.model, a.gpusPerTask.n
 	case a.gpus.n > 0:
 		s.gpus, s.model = (a.gpus.n+s.nodes-1)/s.nodes, a.gpus.model
 		if s.gpus*s.nodes != a.gpus.n {
-			a.refuse(a.gpus.by, "use --gpus-per-node", "%d: the GPUs cannot be divided evenly among %d nodes", a.gpus.n, s.nodes)
+			a.refuseFlag(a.gpus.by, "use --gpus-per-node", "%d: the GPUs cannot be divided evenly among %d nodes", a.gpus.n,
+				s.nodes)
 		}
 	}
 	if s.model == "" && model != nil {
@@ -116,9 +121,9 @@ func (a *asked) gpusOf(s *shape) {
 	}
 }
 
-// sameModel refuses flags of one place that ask for GPUs of several models. It returns the one that names a model in the strongest place: another
-// flag that only counts GPUs does not take the model away.
-func (a *asked) sameModel() (first *counted) {
+// namedModel returns the strongest flag that names a GPU model, nil for none. A stronger flag that
+// only counts GPUs leaves the model as it is. Several models in one place are a mistake.
+func (a *request) namedModel() (first *counted) {
 	for _, c := range []*counted{&a.gpus, &a.gpusPerNode, &a.gpusPerTask, &a.gpuGres} {
 		switch {
 		case c.n == 0 || c.model == "":
@@ -126,17 +131,18 @@ func (a *asked) sameModel() (first *counted) {
 			first = c
 		case c.by.layer < first.by.layer:
 		case !strings.EqualFold(c.model, first.model):
-			a.about(Mistake, CodeConflict, c.by, "ask for one model", "asks for %s, and %s for %s", c.model, first.by.shown(), first.model)
+			a.addFlag(Mistake, CodeConflict, c.by, "ask for one model", "asks for %s, and %s for %s", c.model, first.by.shown(),
+				first.model)
 		}
 	}
 	return first
 }
 
-func (a *asked) coresOf(s *shape) {
-	w := a.winner(&a.cpus, &a.cpusPerGPU)
+func (a *request) setCores(s *shape) {
+	w := a.strongest(&a.cpus, &a.cpusPerGPU)
 	switch {
 	case w == &a.cpusPerGPU && s.gpus == 0:
-		a.about(Mistake, CodeConflict, w.by, "ask for GPUs, or use --cpus-per-task", "%d: the job has no GPUs", w.n)
+		a.addFlag(Mistake, CodeConflict, w.by, "ask for GPUs, or use --cpus-per-task", "%d: the job has no GPUs", w.n)
 	case w == &a.cpusPerGPU:
 		s.cores = w.n * s.gpus
 	default:
@@ -145,7 +151,7 @@ func (a *asked) coresOf(s *shape) {
 	s.cores = max(s.cores, a.minCPUs.n, 1)
 }
 
-func (a *asked) memoryOf(s *shape) {
+func (a *request) setMemory(s *shape) {
 	mem, cpu, gpu := counted{by: a.mem.by}, counted{by: a.memPerCPU.by}, counted{by: a.memPerGPU.by}
 	for _, m := range []struct {
 		c *counted
@@ -155,29 +161,30 @@ func (a *asked) memoryOf(s *shape) {
 			m.c.n = 1
 		}
 	}
-	switch w := a.winner(&mem, &cpu, &gpu); w {
+	switch w := a.strongest(&mem, &cpu, &gpu); w {
 	case &mem:
 		s.memory = a.mem.n
 	case &cpu:
-		s.memory = times(a.memPerCPU.n, s.cores)
+		s.memory = multiply(a.memPerCPU.n, s.cores)
 	case &gpu:
 		if s.gpus == 0 {
-			a.about(Mistake, CodeConflict, w.by, "ask for GPUs, or use --mem", "says how much each GPU brings, and the job has none")
+			a.addFlag(Mistake, CodeConflict, w.by, "ask for GPUs, or use --mem",
+				"is an amount for each GPU, and the job has none")
 		}
-		s.memory = times(a.memPerGPU.n, s.gpus)
+		s.memory = multiply(a.memPerGPU.n, s.gpus)
 	}
 }
 
-// times multiplies without running over: what is too much stays too much.
-func times(b jobspec.Bytes, n int) jobspec.Bytes {
+// multiply returns the product, or the largest number when it is larger.
+func multiply(b jobspec.Bytes, n int) jobspec.Bytes {
 	if n > 0 && b > math.MaxInt64/jobspec.Bytes(n) {
 		return math.MaxInt64
 	}
 	return b * jobspec.Bytes(n)
 }
 
-// resources of one worker.
-func (s shape) resources(a *asked) jobspec.Resources {
+// resources returns what one worker gets.
+func (s shape) resources(a *request) jobspec.Resources {
 	r := jobspec.Resources{Cores: s.cores, Memory: s.memory, GPUs: s.gpus}
 	if s.model != "" && s.gpus > 0 {
 		r.GPU = &jobspec.GPU{Model: "*" + strings.NewReplacer("_", "?", "-", "?").Replace(s.model) + "*"}

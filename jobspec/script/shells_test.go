@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// shells that are installed here, of those that the lines in front of a script are for.
+// shells returns the installed shells of those that run scripts.
 func shells(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -25,12 +26,13 @@ func shells(t *testing.T) []string {
 	return found
 }
 
-// TestScontrol asks shells for the names of nodes, and compares with our own list.
+// TestScontrol asks shells for the names of nodes, and compares with package hostlist.
 func TestScontrol(t *testing.T) {
 	if _, err := exec.LookPath("awk"); err != nil {
 		t.Skip("needs awk, which is not installed")
 	}
-	script := task(read(t, "#!/bin/sh\nfirst=$(scontrol show hostnames | head -n 1)\nscontrol show hostnames \"$LIST\"\n", Options{})).Script
+	script := task(read(t, "#!/bin/sh\nfirst=$(scontrol show hostnames | head -n 1)\nscontrol show hostnames \"$LIST\"\n",
+		Options{})).Script
 	for _, shell := range shells(t) {
 		for _, list := range []string{"n1", "gpu[01-03,07]", "a[098-101],b", "n[1-2]-ib,x,y[7]", "a,b,c"} {
 			cmd := exec.Command(shell, "-c", script)
@@ -50,7 +52,7 @@ func TestScontrol(t *testing.T) {
 	}
 }
 
-// TestFrontLinesInShells runs what is put in front of scripts.
+// TestFrontLinesInShells runs the lines that are put in front of scripts.
 func TestFrontLinesInShells(t *testing.T) {
 	for _, shell := range shells(t) {
 		for _, c := range []struct {
@@ -61,15 +63,17 @@ func TestFrontLinesInShells(t *testing.T) {
 			{"#!/bin/sh\necho \"$#:$1:$2:$3\"\n", "", "3:it's:a b:$HOME\n", []string{"it's", "a b", "$HOME"}, 0},
 			{"#!/bin/sh\n#SBATCH --no-requeue\necho once\n", "SLURM_RESTART_COUNT=0", "once\n", nil, 0},
 			{"#!/bin/sh\n#SBATCH --no-requeue\necho once\n", "SLURM_RESTART_COUNT=2", "", nil, 1},
-			{"#!/bin/sh\n#SBATCH -n2 --gpus-per-task=3\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=1", "3,4,5\n", nil, 0},
-			{"#!/bin/sh\n#SBATCH -G2 --ntasks-per-gpu=2\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=3", "1\n", nil, 0},
+			{"#!/bin/sh\n#SBATCH -n2 --gpus-per-task=3\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=1", "3,4,5\n",
+				nil, 0},
+			{"#!/bin/sh\n#SBATCH -G2 --ntasks-per-gpu=2\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=3", "1\n", nil,
+				0},
 			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\necho no\n", "SLURM_JOB_ID=4", "", nil, 85},
 			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\n", "SLURM_JOB_ID=", "", nil, 85},
 		} {
 			opts := Options{Name: "x.sh", Args: c.args, Clock: clock()}
 			cmd := exec.Command(shell, "-c", task(Read([]byte(c.src), opts).Job).Script)
 			cmd.Env = append(os.Environ(), c.env)
-			out, _ := cmd.Output() // its code is looked at
+			out, _ := cmd.Output() // the code is checked below
 			if got := cmd.ProcessState.ExitCode(); string(out) != c.want || got != c.code {
 				t.Errorf("%s, %q with %s: got %q and code %d, want %q and %d", shell, c.src, c.env, out, got, c.want, c.code)
 			}
@@ -77,7 +81,7 @@ func TestFrontLinesInShells(t *testing.T) {
 	}
 }
 
-// TestScriptsStayScripts lets bash check that each script which was good is good after it was changed.
+// TestScriptsStayScripts lets bash check the syntax of every script that was changed.
 func TestScriptsStayScripts(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -90,7 +94,7 @@ func TestScriptsStayScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Read(src, Options{Name: filepath.Base(file), Dir: "/home/ada", Clock: clock(), Args: []string{"a'b"}})
-		if r.Job == nil || !shellScript(strings.TrimPrefix(strings.SplitN(string(src), "\n", 2)[0], "#!")) {
+		if r.Job == nil || !shell.IsShell(strings.TrimPrefix(strings.SplitN(string(src), "\n", 2)[0], "#!")) {
 			continue
 		}
 		cmd := exec.Command(bash, "-n")

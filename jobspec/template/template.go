@@ -1,5 +1,5 @@
 // Package template is text with references that only have a value once a job runs: "run-${array.index}". A job file's engine writes
-// such text, and whoever starts a task puts the values in.
+// such text, and the node daemon puts the values in when it starts a task.
 //
 // A reference is written ${NAME}. Signs in front of something that looks like a reference are doubled: an even number of them is
 // half as many signs and plain text, an odd number is the rounded half and a value. So $${job.id} is the text ${job.id}, and

@@ -1,4 +1,4 @@
-// Package typo finds what somebody meant who mistyped a word.
+// Package typo finds the known word that a mistyped one stands for.
 package typo
 
 // maxLength bounds the words that are compared, which takes time by the product of their lengths: a longer one is no typing error.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Names within a container's directory. What lies in runDir is seen by the container at /run/rota.
+// Names within a container's directory. The container sees runDir at /run/rota.
 const (
 	configFile   = "config.json" // the OCI runtime spec: the directory is an OCI bundle
 	settingsFile = "shim.json"
@@ -20,45 +20,50 @@ const (
 	runDir       = "run"
 	logDir       = "log"
 	stateDir     = "state" // libcontainer's own
-	taskDir      = "tasks" // a bundle for each task of a worker that has several
+	taskDir      = "tasks" // a bundle for each of several tasks
 	shmDir       = "shm"   // their /dev/shm
 	secretsDir   = "secrets"
 	stepsFile    = "steps.jsonl"    // progress found in the output
 	findingsFile = "findings.jsonl" // what log policies have found
 )
 
-// TaskDir is the bundle of one of several tasks of the worker in dir, by its place in [Settings.Tasks].
+// TaskDir returns the bundle of one of several tasks of the worker in dir, by its index in
+// [Settings.Tasks].
 func TaskDir(dir string, n int) string { return filepath.Join(dir, taskDir, strconv.Itoa(n)) }
 
-// ShmDir is what the tasks of the worker in dir share as /dev/shm. Their shim mounts it.
+// ShmDir returns what the tasks of the worker in dir share as /dev/shm. Their shim mounts it.
 func ShmDir(dir string) string { return filepath.Join(dir, shmDir) }
 
-// LimitsPath is where the limits are that the tasks of the worker in dir share, as OCI Linux resources.
+// LimitsPath returns the file with the limits that the tasks of the worker in dir share, as OCI
+// Linux resources.
 func LimitsPath(dir string) string { return filepath.Join(dir, limitsFile) }
 
-// StepsPath is where the shim of the worker in dir writes progress that it finds in the output, as JSON Lines.
+// StepsPath returns the file in which the shim of the worker in dir writes the progress that it
+// finds in the output, as JSON Lines.
 func StepsPath(dir string) string { return filepath.Join(dir, stepsFile) }
 
-// FindingsPath is where the shim of the worker in dir writes what log policies have found, as JSON Lines of [Finding].
+// FindingsPath returns the file in which the shim of the worker in dir writes what log policies
+// have found, as JSON Lines of [Finding].
 func FindingsPath(dir string) string { return filepath.Join(dir, findingsFile) }
 
-// RunDir is where the container in dir has its /run/rota.
+// RunDir returns what the container in dir sees as /run/rota.
 func RunDir(dir string) string { return filepath.Join(dir, runDir) }
 
-// LogDir is where the shim of the container in dir keeps output that was not sent to a path of the user's. The files are stdout,
-// stdout.1 (older), and so on, and stderr likewise unless it is joined to stdout.
+// LogDir returns the directory in which the shim of the container in dir keeps output that is not
+// sent to a path of the user's. The files are stdout, stdout.1 (older), and so on, and the same for
+// stderr unless it is joined to stdout.
 func LogDir(dir string) string { return filepath.Join(dir, logDir) }
 
-// StateDir is where libcontainer keeps its own state of the container in dir.
+// StateDir returns where libcontainer keeps its own state of the container in dir.
 func StateDir(dir string) string { return filepath.Join(dir, stateDir) }
 
-// ConfigPath is the OCI runtime spec of the container in dir.
+// ConfigPath returns the OCI runtime spec of the container in dir.
 func ConfigPath(dir string) string { return filepath.Join(dir, configFile) }
 
-// ProgressPath is the host's side of $ROTA_PROGRESS_FILE of the bundle in dir.
+// ProgressPath returns the host's path of $ROTA_PROGRESS_FILE of the bundle in dir.
 func ProgressPath(dir string) string { return filepath.Join(dir, runDir, "progress.jsonl") }
 
-// User is whom a container runs as.
+// User is the account that a container runs as.
 type User struct {
 	UID  uint32   `json:"uid"`
 	GID  uint32   `json:"gid"`
@@ -69,39 +74,42 @@ type User struct {
 type Settings struct {
 	ID         ID       `json:"id"`
 	User       User     `json:"user"`
-	Cgroup     string   `json:"cgroup"`             // path below every hierarchy's root, as in the spec
-	KillSignal int      `json:"kill_signal"`        // sent when the lease ends
-	LeaseGrace int64    `json:"lease_grace_ms"`     // from that signal to the kill; default 10,000
-	NoLease    bool     `json:"no_lease,omitempty"` // on_node_lost = "wait": never stopped by the lease
-	Log        LogFiles `json:"log"`                // where output goes
-	Guards     []Guard  `json:"guards,omitempty"`   // what the job asked to see of the host
-	Secrets    []Secret `json:"secrets,omitempty"`  // read on this machine and put into the container
+	Cgroup     string   `json:"cgroup"`            // path below every hierarchy's root, as in the spec
+	KillSignal int      `json:"kill_signal"`       // sent when the lease ends
+	LeaseGrace int64    `json:"lease_grace_ms"`    // from that signal to the kill; default 10,000
+	Log        LogFiles `json:"log"`               // where output goes
+	Guards     []Guard  `json:"guards,omitempty"`  // host directories that the job asked for
+	Secrets    []Secret `json:"secrets,omitempty"` // read on this machine and put into the container
 
 	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
 	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output
 	Progress *ProgressFile `json:"progress,omitempty"` // nil: $ROTA_PROGRESS_FILE
-	Reporter int           `json:"reporter,omitempty"` // of several tasks the one whose $ROTA_PROGRESS_FILE is read
+	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
+	Reporter int `json:"reporter,omitempty"`
 
-	// Tasks are those of a worker that has several, each in a container of its own. KillSignal, Log, Guards and Secrets mean nothing then.
+	// Tasks are those of a worker that has several, each in a container of its own. KillSignal,
+	// Log, Guards and Secrets mean nothing then.
 	Tasks   []Task `json:"tasks,omitempty"`
-	Success string `json:"success,omitempty"` // whose success is the worker's: all (default), leader or any
+	Success string `json:"success,omitempty"` // which tasks decide the worker's success: all (default), leader or any
 	Shm     int64  `json:"shm,omitempty"`     // bytes of the tasks' common /dev/shm
 }
 
 // Task is one of several tasks of a worker.
 type Task struct {
-	Name        string   `json:"name"`
-	Hook        string   `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
-	Sidecar     bool     `json:"sidecar,omitempty"`
-	Leader      bool     `json:"leader,omitempty"`
-	KillSignal  int      `json:"kill_signal"`
-	KillTimeout int64    `json:"kill_timeout_ms"` // from that signal to the kill, when other tasks decide that it has to go
+	Name       string `json:"name"`
+	Hook       string `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
+	Sidecar    bool   `json:"sidecar,omitempty"`
+	Leader     bool   `json:"leader,omitempty"`
+	KillSignal int    `json:"kill_signal"`
+	// from that signal to the kill, if other tasks have decided how the worker ends
+	KillTimeout int64    `json:"kill_timeout_ms"`
 	Log         LogFiles `json:"log"`
 	Guards      []Guard  `json:"guards,omitempty"`
 	Secrets     []Secret `json:"secrets,omitempty"`
 }
 
-// Secret is a file that is read with the user's rights and put into the container's private directory for secrets.
+// Secret is a file that is read with the user's rights and put into the container's private
+// directory for secrets.
 type Secret struct {
 	Name   string `json:"name"` // for messages
 	Source string `json:"source"`
@@ -115,47 +123,48 @@ type Policy struct {
 	Stream  string `json:"stream,omitempty"` // stdout, stderr or "" for both
 }
 
-// Finding is the first line of output that a policy's pattern was found in.
+// Finding is the first line of output in which a policy's pattern was found.
 type Finding struct {
 	Policy string `json:"policy"`
-	Line   string `json:"line"` // cut off where it is long
+	Line   string `json:"line"` // cut off if it is long
 	Unix   int64  `json:"unix_ms"`
 }
 
-// StepPattern finds progress in the output: RE2 with a group named step, and more named after metrics.
+// StepPattern finds progress in the output: RE2 with a group named step, and others named after
+// metrics.
 type StepPattern struct {
 	Pattern string `json:"pattern"`
-	Task    string `json:"task,omitempty"`    // "": of the only task
-	AtStep  int64  `json:"at_step,omitempty"` // the first line from there on is kept in any case, 0: none is
-	Metric  string `json:"metric,omitempty"`  // that it must have
+	Task    string `json:"task,omitempty"`    // "": the only task
+	AtStep  int64  `json:"at_step,omitempty"` // the first line from this step on is always kept; 0: none
+	Metric  string `json:"metric,omitempty"`  // that this line must have
 }
 
 // ProgressFile is a file of the user's that progress is read from, with the user's rights.
 type ProgressFile struct {
 	Dir  string `json:"dir"`  // an absolute directory
-	Path string `json:"path"` // below it; no link leads out of it
+	Path string `json:"path"` // below Dir; no link leads out of it
 }
 
-// Guard is a path of the host that a job chose and root is to mount. The shim sees to it that the job's user can reach it, and that
-// what is mounted is what the user reaches.
+// Guard is a path of the host that a job chose and that root is to mount. The shim makes sure that
+// the job's user can reach it, and that what is mounted is what the user reaches.
 type Guard struct {
 	Source string   `json:"source"`
-	Target string   `json:"target,omitempty"` // in the container; "": it is not mounted itself, but its entries are
-	Below  []string `json:"below,omitempty"`  // where it must lie when links are resolved; empty: anywhere
+	Target string   `json:"target,omitempty"` // in the container; "": not the path itself but its entries are mounted
+	Below  []string `json:"below,omitempty"`  // directories that it must lie below after links are resolved; empty: any
 }
 
-// LogFiles says where output goes. Paths are the host's; empty ones mean files in [LogDir], which root owns. Others are opened
-// with the user's rights.
+// LogFiles says where output goes. Paths are the host's; empty ones mean files in [LogDir], which
+// root owns. Others are opened with the user's rights.
 type LogFiles struct {
 	Stdout   string `json:"stdout,omitempty"`
 	Stderr   string `json:"stderr,omitempty"`
-	Join     bool   `json:"join"` // stderr goes where stdout goes
+	Join     bool   `json:"join"` // stderr goes to stdout's file
 	Truncate bool   `json:"truncate,omitempty"`
 	MaxSize  int64  `json:"max_size"` // bytes after which a file is rotated; default 1 GiB
-	Keep     int    `json:"keep"`     // rotated files kept
+	Keep     int    `json:"keep"`     // rotated files that are kept
 }
 
-// Bundle is everything a container is made from, or the containers of a worker's tasks.
+// Bundle is everything that a container, or the containers of a worker's tasks, are made from.
 type Bundle struct {
 	Settings Settings
 	Tasks    []TaskBundle // one, or one for each of Settings.Tasks
@@ -169,8 +178,8 @@ type TaskBundle struct {
 	Script string // the task's script, if it has one
 }
 
-// WriteBundle fills dir, which is made if need be, so that Create can be called with it. Writing it again is safe as long as the
-// container has not been created.
+// WriteBundle fills dir, which it makes if necessary, so that Create can be called with it. It may
+// be called again until the container has been created.
 func WriteBundle(dir string, b Bundle) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of container %s: %w", b.Settings.ID, err)
@@ -216,23 +225,24 @@ func ReadSettings(dir string) (Settings, error) {
 	return s, nil
 }
 
-// Notice tells a job that it is about to be stopped, and why.
+// Notice tells a job why it is being stopped.
 type Notice struct {
 	Reason   string `json:"reason"`
-	Deadline string `json:"deadline"` // RFC 3339: when what is left is killed
+	Deadline string `json:"deadline"` // RFC 3339: when it will be killed
 	Attempt  int    `json:"attempt"`
 	Signal   string `json:"signal"`
 }
 
-// WriteNotice puts the notice where the container in dir, or the container of each of its tasks, sees it as $ROTA_NOTICE_FILE, whole or not
-// at all.
+// WriteNotice writes the notice to $ROTA_NOTICE_FILE of the container in dir, or of the containers
+// of its tasks, whole or not at all.
 func WriteNotice(dir string, n Notice) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("encode notice: %w", err)
 	}
 	runs := []string{RunDir(dir)}
-	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 { // the pattern is well formed
+	// the pattern is well formed
+	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 {
 		runs = tasks
 	}
 	var errs []error
@@ -250,7 +260,7 @@ func writeJSON(path string, mode os.FileMode, owner *User, v any) error {
 	return writeFile(path, mode, owner, b)
 }
 
-// writeFile writes a file afresh and gives it to owner, or leaves it with the daemon's own user.
+// writeFile writes a new file and gives it to owner, or leaves it with the daemon's own user.
 func writeFile(path string, mode os.FileMode, owner *User, b []byte) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -266,7 +276,7 @@ func writeFile(path string, mode os.FileMode, owner *User, b []byte) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// replaceFile writes beside path and renames, so that a reader never sees a part.
+// replaceFile writes beside path and renames, so that a reader never sees half a file.
 func replaceFile(path string, mode os.FileMode, b []byte) error {
 	tmp := path + ".tmp"
 	if err := writeFile(tmp, mode, nil, b); err != nil {

@@ -14,7 +14,7 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// cgroupDirs lists the directories of a cgroup that exist, in every hierarchy, what lies in one before it.
+// cgroupDirs lists the existing directories of a cgroup, in every hierarchy, inner ones first.
 func cgroupDirs(cgroup string) []string {
 	if cgroup == "" || cgroup == "/" {
 		return nil
@@ -35,19 +35,24 @@ func cgroupDirs(cgroup string) []string {
 	return dirs
 }
 
-// sweepCgroup kills whatever is left in a cgroup and removes it. It is for containers whose shim has died.
+// sweepPatience is how long killed processes may take to leave their cgroup.
+const sweepPatience = 5 * time.Second
+
+// sweepCgroup kills whatever is left in a cgroup and removes it. It is for containers whose shim
+// has died.
 func sweepCgroup(cgroup string) error {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(sweepPatience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		left, err := killOnce(cgroup)
 		if left == 0 || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(wait) // a killed process leaves its cgroup by itself; nothing tells when
+		time.Sleep(wait) // a killed process leaves its cgroup later, without an event
 	}
 }
 
-// killOnce kills every process of the cgroup and removes the directories that are empty; it returns how many are left.
+// killOnce kills every process of the cgroup and removes the directories that are empty. It returns
+// how many are left.
 func killOnce(cgroup string) (int, error) {
 	dirs := cgroupDirs(cgroup)
 	var errs []error

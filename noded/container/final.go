@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// finalError is one that will not go away by trying again.
+// finalError is an error that stays if the operation is repeated.
 type finalError struct{ err error }
 
-// Final marks an error as one that trying again, here or elsewhere, cannot help: what the job asks for is not there for its user.
+// Final marks an error that stays if the operation is repeated, here or elsewhere: what the job
+// asks for does not exist for its user.
 func Final(err error) error { return &finalError{err} }
 
 // Error implements error.
 func (e *finalError) Error() string { return e.err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the marked error.
 func (e *finalError) Unwrap() error { return e.err }
 
 // IsFinal reports whether an error, or one that it wraps, was marked with Final.
@@ -27,9 +28,9 @@ func IsFinal(err error) bool {
 	return errors.As(err, &f)
 }
 
-// FinalAt marks an error about a path as final where every machine would say the same: the user may not reach it, or it is not there although
-// the directory that it should be in is. A path that is missing with its directory may be on a file system that this machine has lost, and
-// what else goes wrong may be the file system's fault.
+// FinalAt marks an error about a path as final if it would be the same on every machine: the user
+// may not reach the path, or it is missing from its directory. If the directory is missing as well,
+// this machine may have lost a file system. Other errors may be the file system's fault.
 func FinalAt(path string, err error) error {
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing {

@@ -19,7 +19,7 @@ type shimProcess struct {
 	done    chan struct{} // closed when it has been reaped
 }
 
-// pool starts shims, some of them ahead of need.
+// pool starts shims, some of them in advance.
 type pool struct {
 	cfg   Config
 	image *os.File // a sealed copy of rota-shim in memory: libcontainer need not copy itself for each container
@@ -33,17 +33,18 @@ func newPool(cfg Config) *pool {
 	p := &pool{cfg: cfg, ready: make(chan *shimProcess, cfg.Warm)}
 	p.image, _ = sealedCopy(cfg.ShimPath) // without it the file itself is run
 	for range cfg.Warm {
-		go p.refill()
+		go p.startAhead()
 	}
 	return p
 }
 
-// take returns a waiting shim, or starts one. One that has been killed while it waited, as the kernel may do when memory runs out, is of no use.
-func (p *pool) take() (*shimProcess, error) {
+// takeShim returns a waiting shim, or starts one. A shim that was killed while it waited, as the kernel
+// may do when memory runs out, is skipped.
+func (p *pool) takeShim() (*shimProcess, error) {
 	for {
 		select {
 		case s := <-p.ready:
-			go p.refill()
+			go p.startAhead()
 			select {
 			case <-s.done:
 				s.conn.Close()
@@ -51,15 +52,15 @@ func (p *pool) take() (*shimProcess, error) {
 				return s, nil
 			}
 		default:
-			return p.spawn()
+			return p.startShim()
 		}
 	}
 }
 
-func (p *pool) refill() {
-	s, err := p.spawn()
+func (p *pool) startAhead() {
+	s, err := p.startShim()
 	if err != nil {
-		return // whoever needs one will see the same error
+		return // the next call of takeShim will see the same error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +89,8 @@ func (p *pool) close() {
 	}
 }
 
-// spawn starts a shim in a session of its own, so that nothing that happens to the daemon reaches it.
-func (p *pool) spawn() (*shimProcess, error) {
+// startShim starts a shim in a session of its own, so that signals to the daemon do not reach it.
+func (p *pool) startShim() (*shimProcess, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
@@ -103,14 +104,15 @@ func (p *pool) spawn() (*shimProcess, error) {
 	process, err := FindProcess(cmd.Process.Pid)
 	s := &shimProcess{process: process, conn: ours, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how a shim ends is told by the exit record
+		_ = cmd.Wait() // the exit record says how a shim ends
 		close(s.done)
 	}()
 	return s, err
 }
 
-// command runs a shim that gets its order from a socket. The copy in memory is named as the daemon's own descriptor, not as the child's: between fork
-// and exec the runtime moves descriptors about in the child, sometimes onto the number of that copy.
+// command runs a shim that gets its order from a socket. The copy in memory is named by the
+// daemon's own descriptor, not by the child's. Between fork and exec the Go runtime moves
+// descriptors in the child, sometimes onto the number of that copy.
 func (p *pool) command(theirs *os.File) *exec.Cmd {
 	cmd := exec.Command(p.cfg.ShimPath)
 	if p.image != nil {
@@ -139,7 +141,7 @@ func socketPair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// sealedCopy copies a program into memory where nobody can change it.
+// sealedCopy copies a program into memory, where no process can change it.
 func sealedCopy(path string) (*os.File, error) {
 	from, err := os.Open(path)
 	if err != nil {
@@ -156,7 +158,8 @@ func sealedCopy(path string) (*os.File, error) {
 		err = f.Chmod(0o511)
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+			unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
 	}
 	if err != nil {
 		f.Close()

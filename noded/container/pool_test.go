@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSpawnBesideItsSocket starts a program from its copy in memory when the descriptor of that copy comes right after the highest one that the
-// child inherits and lower ones are free: this is where the runtime puts a pipe of its own in the child before it runs the program.
+// TestSpawnBesideItsSocket starts a program from its copy in memory when the descriptor of that
+// copy comes right after the highest one that the child inherits and lower ones are free: this is
+// where the runtime puts a pipe of its own in the child before it runs the program.
 func TestSpawnBesideItsSocket(t *testing.T) {
 	const above = 200
 	image, err := sealedCopy("/bin/true")
@@ -32,21 +33,21 @@ func TestSpawnBesideItsSocket(t *testing.T) {
 	}
 }
 
-// TestAWaitingShimThatWasKilled is not given a container to make.
+// TestAWaitingShimThatWasKilled shows that such a shim gets no container.
 func TestAWaitingShimThatWasKilled(t *testing.T) {
 	p := &pool{cfg: Config{ShimPath: "/bin/true"}, ready: make(chan *shimProcess, 1)}
-	dead, err := p.spawn()
+	dead, err := p.startShim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-dead.done
 	p.ready <- dead
-	taken, err := p.take()
+	taken, err := p.takeShim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if taken == dead {
-		t.Error("it was")
+		t.Error("take returned the killed shim")
 	}
 	taken.conn.Close()
 	<-taken.done

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Op is what the daemon asks of a shim.
+// Op is what the daemon orders a shim to do.
 type Op string
 
-// Operations. OpCreate is the first on the socket that a shim is started with, and is never sent again.
+// The orders. OpCreate is the first on the socket that a shim is started with, and is never sent
+// again.
 const (
 	OpCreate Op = "create"
 	OpStart  Op = "start"
@@ -33,16 +34,18 @@ type Order struct {
 	Signal int    `json:"signal,omitempty"` // with OpSignal
 }
 
-// Answer is one line of JSON from a shim, one for every order. One with Exited set comes unasked and is the last.
+// Answer is one line of JSON from a shim, one for every order. One with Exited set comes without an
+// order and is the last.
 type Answer struct {
 	State  State  `json:"state,omitempty"`
 	Pid    int    `json:"pid,omitempty"`
 	Error  string `json:"error,omitempty"`
-	Final  bool   `json:"final,omitempty"` // of an Error: trying again cannot help
+	Final  bool   `json:"final,omitempty"` // of an Error: repeating the order would not help
 	Exited bool   `json:"exited,omitempty"`
 }
 
-// BootTime is the present time on CLOCK_BOOTTIME in nanoseconds: it goes on while the machine is suspended.
+// BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine
+// is suspended.
 func BootTime() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -51,14 +54,15 @@ func BootTime() int64 {
 	return ts.Nano()
 }
 
-// Process identifies a process for as long as the machine runs, and beyond.
+// Process identifies a process, even after its number was given to another one or the machine was
+// rebooted.
 type Process struct {
 	Pid    int    `json:"pid"`
 	Start  uint64 `json:"start"` // clock ticks since boot
 	BootID string `json:"boot_id"`
 }
 
-// FindProcess is the identity of the process that now has pid.
+// FindProcess returns the identity of the process that now has pid.
 func FindProcess(pid int) (Process, error) {
 	start, _, err := processStat(pid)
 	if err != nil {
@@ -68,7 +72,7 @@ func FindProcess(pid int) (Process, error) {
 	return Process{Pid: pid, Start: start, BootID: strings.TrimSpace(string(boot))}, err
 }
 
-// Alive reports whether it is still that process, and not only its unreaped remains.
+// Alive reports whether the process still runs. A process that waits to be reaped does not.
 func (p Process) Alive() bool {
 	now, err := FindProcess(p.Pid)
 	if err != nil || now != p {
@@ -78,7 +82,8 @@ func (p Process) Alive() bool {
 	return err == nil && state != "Z" && state != "X"
 }
 
-// processStat reads start time and state. The name in the second field may hold spaces and brackets, so fields count from its end.
+// processStat reads start time and state. The name in the second field may hold spaces and
+// brackets, so fields are counted from its end.
 func processStat(pid int) (start uint64, state string, err error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -92,7 +97,7 @@ func processStat(pid int) (start uint64, state string, err error) {
 	return start, fields[0], err
 }
 
-// WriteProcess leaves the identity of the container's shim in dir.
+// WriteProcess writes the identity of the container's shim into dir.
 func WriteProcess(dir string, p Process) error {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -110,22 +115,24 @@ func readProcess(dir string) (Process, error) {
 	return p, err
 }
 
-// exitRoom is kept on disk for the exit record from the start, so that a full disk cannot lose it.
+// exitRoom is reserved on disk for the exit record from the start, in bytes, so that a full disk
+// cannot lose it.
 const (
 	exitRoom     = 640
 	exitTaskRoom = 192 // for each task
 )
 
-// ReserveExit makes room on disk for the exit record of the worker in dir, with so many tasks.
+// ReserveExit reserves disk space for the exit record of the worker in dir, which has the given
+// number of tasks.
 func ReserveExit(dir string, tasks int) error {
 	room := []byte(strings.Repeat(" ", exitRoom+exitTaskRoom*tasks))
 	if err := writeFile(filepath.Join(dir, exitFile+".tmp"), 0o600, nil, room); err != nil {
-		return fmt.Errorf("make room for the exit record: %w", err)
+		return fmt.Errorf("reserve disk space for the exit record: %w", err)
 	}
 	return nil
 }
 
-// WriteExit leaves the exit record in the room that ReserveExit made: written, synced and renamed.
+// WriteExit writes the exit record into the space that ReserveExit made, syncs it and renames it.
 func WriteExit(dir string, e Exit) error {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -146,7 +153,8 @@ func WriteExit(dir string, e Exit) error {
 	return nil
 }
 
-// ReadExit reads the exit record of the container in dir; errors.Is(err, os.ErrNotExist) when there is none.
+// ReadExit reads the exit record of the container in dir. The error is os.ErrNotExist if there is
+// none.
 func ReadExit(dir string) (*Exit, error) {
 	b, err := os.ReadFile(filepath.Join(dir, exitFile))
 	if err != nil {
@@ -159,8 +167,8 @@ func ReadExit(dir string) (*Exit, error) {
 	return &e, nil
 }
 
-// SocketAddress is the address of the shim's socket in dir by way of an open descriptor of dir, because a socket's path may have
-// 107 bytes only.
+// SocketAddress returns the address of the shim's socket in dir, by way of an open descriptor of
+// dir: the path of a socket may have 107 bytes only.
 func SocketAddress(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
 }
@@ -173,7 +181,7 @@ func RemoveSocket(dir string) error {
 	return nil
 }
 
-// RemoveProcess deletes the shim's identity: there is no container in dir any more.
+// RemoveProcess deletes the shim's identity: from then on there is no container in dir.
 func RemoveProcess(dir string) error {
 	if err := os.Remove(filepath.Join(dir, pidFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

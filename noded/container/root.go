@@ -21,17 +21,19 @@ type Root struct {
 	Binds []Bind
 }
 
-// ownDirs are made in every root and never taken from the host or an image.
-var ownDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
+// rootDirs are made in every root and never taken from the host or an image.
+var rootDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
 
 // hostDirs are what a job sees of the machine's own system.
 var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
 
-// hostServices are sockets and files outside of those that name look-ups need.
-var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager", "/var/lib/sss/pipes", "/var/lib/sss/mc"}
+// hostServices are sockets and files outside of hostDirs that name lookups need.
+var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager",
+	"/var/lib/sss/pipes", "/var/lib/sss/mc"}
 
-// PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for every one of shared (absolute
-// directories). It is made once for a node; making it again is safe while containers use it.
+// PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for each
+// of shared (absolute directories). It is made once for a node; making it again is safe while
+// containers use it.
 func PrepareHostRoot(dir string, shared []string) (Root, error) {
 	root, err := skeleton(dir, "/", hostDirs)
 	if err != nil {
@@ -48,8 +50,8 @@ func PrepareHostRoot(dir string, shared []string) (Root, error) {
 	return root, errors.Join(err, mountPoints(root, shared))
 }
 
-// PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with a mount point for every one of
-// targets. The image itself is not touched.
+// PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with
+// a mount point for each of targets. The image itself is not changed.
 func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	entries, err := os.ReadDir(image)
 	if err != nil {
@@ -57,12 +59,12 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !slices.Contains(ownDirs, e.Name()) {
+		if !slices.Contains(rootDirs, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	if len(names) == 0 {
-		return Root{}, Final(fmt.Errorf("image %s holds no root file system: it has no usr, bin or etc", image))
+		return Root{}, Final(fmt.Errorf("image %s is not a root file system: it has no usr, bin or etc", image))
 	}
 	root, err := skeleton(dir, image, names)
 	if err != nil {
@@ -71,10 +73,11 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	return root, mountPoints(root, targets)
 }
 
-// skeleton fills dir with the own directories and with names as they are below from: links as links, directories as mount points.
+// skeleton fills dir with rootDirs and with the given entries of from: links as links, directories
+// as mount points.
 func skeleton(dir, from string, names []string) (Root, error) {
 	root := Root{Path: dir}
-	for _, d := range ownDirs {
+	for _, d := range rootDirs {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return Root{}, err
 		}
@@ -88,7 +91,7 @@ func skeleton(dir, from string, names []string) (Root, error) {
 		return Root{}, err
 	}
 	for _, name := range names {
-		bind, err := adopt(dir, from, name)
+		bind, err := addEntry(dir, from, name)
 		if err != nil {
 			return Root{}, err
 		}
@@ -97,8 +100,8 @@ func skeleton(dir, from string, names []string) (Root, error) {
 	return root, nil
 }
 
-// adopt puts one top-level entry of from into dir.
-func adopt(dir, from, name string) ([]Bind, error) {
+// addEntry puts one top-level entry of from into dir.
+func addEntry(dir, from, name string) ([]Bind, error) {
 	source, target := filepath.Join(from, name), filepath.Join(dir, name)
 	info, err := os.Lstat(source)
 	switch {
@@ -129,19 +132,24 @@ func symlink(to, at string) error {
 	return nil
 }
 
-// mountPoints makes directories for targets in the root, where they do not lie in something bound onto it; there they must exist.
+// mountPoints makes directories for targets in the root. A target inside a bound directory must
+// exist there already.
 func mountPoints(root Root, targets []string) error {
 	inside, err := os.OpenRoot(root.Path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = inside.Close() }() // nothing is written through it
+	defer func() { _ = inside.Close() }() // no file is written through it
 	for _, t := range targets {
-		under := slices.IndexFunc(root.Binds, func(b Bind) bool { return t == b.Target || strings.HasPrefix(t, b.Target+"/") })
+		under := slices.IndexFunc(root.Binds, func(b Bind) bool {
+			return t == b.Target ||
+				strings.HasPrefix(t, b.Target+"/")
+		})
 		if under >= 0 {
 			b := root.Binds[under]
 			if !isDir(filepath.Join(b.Source, strings.TrimPrefix(t, b.Target))) {
-				return fmt.Errorf("mount target %s: there is no such directory in %s; make it there or choose a target outside of %s", t, b.Source, b.Target)
+				return fmt.Errorf("mount target %s: it does not exist in %s; create it there, or choose a "+
+					"target outside of %s", t, b.Source, b.Target)
 			}
 			continue
 		}
@@ -152,13 +160,13 @@ func mountPoints(root Root, targets []string) error {
 	return nil
 }
 
-// mountPoint makes one directory in a root. Links in it are whatever an image holds, and are not followed.
+// mountPoint makes one directory in a root. Links in it come from the image, and are not followed.
 func mountPoint(root *os.Root, target string) error {
 	parts := strings.Split(strings.Trim(target, "/"), "/")
 	for i := range parts {
 		name := strings.Join(parts[:i+1], "/")
 		if info, err := root.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			return fmt.Errorf("/%s is a symbolic link there; choose a target that is not behind one", name)
+			return fmt.Errorf("/%s is a symbolic link in the image; choose a target without links", name)
 		}
 	}
 	return root.MkdirAll(strings.Join(parts, "/"), 0o755)

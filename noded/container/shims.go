@@ -14,30 +14,31 @@ import (
 
 // Config says where Shims keeps containers and what it runs for them.
 type Config struct {
-	Dir      string // a directory for each container below it
-	ShimPath string // rota-shim
-	Warm     int    // shims started ahead, to save their start-up time when a container is made
+	Dir      string // has a directory for each container
+	ShimPath string // of rota-shim
+	Warm     int    // number of shims started in advance, to save their start-up time
 }
 
 // ErrUnknown is returned for a container that does not exist.
 var ErrUnknown = errors.New("no such container")
 
-// ErrLive is returned when a container that has not ended is to be removed.
+// ErrLive is returned if a container that has not ended is to be removed.
 var ErrLive = errors.New("the container has not ended")
 
-// Shims is the real Runtime: a rota-shim process for every container. Any number of goroutines may use it.
+// Shims is the real [Runtime]: a rota-shim process for every worker. It may be used from several
+// goroutines.
 type Shims struct {
 	cfg     Config
 	changes chan ID
-	warm    *pool
+	pool    *pool
 
-	mu   sync.Mutex
-	live map[ID]*link
+	mu    sync.Mutex
+	links map[ID]*shimLink
 }
 
 var _ Runtime = (*Shims)(nil)
 
-// NewShims finds the containers below cfg.Dir, also those that an earlier daemon made, and takes them up.
+// NewShims connects to the containers below cfg.Dir, which an earlier daemon may have created.
 func NewShims(cfg Config) (*Shims, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("directory for containers: %w", err)
@@ -46,53 +47,54 @@ func NewShims(cfg Config) (*Shims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
-	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), live: map[ID]*link{}}
-	s.warm = newPool(cfg)
+	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), links: map[ID]*shimLink{}}
+	s.pool = newPool(cfg)
 	for _, e := range entries {
 		if id, ok := ParseID(e.Name()); ok {
-			s.adopt(id)
+			s.reconnect(id)
 		}
 	}
 	return s, nil
 }
 
-// Path is the directory of a container.
+// Path returns the directory of a container.
 func (s *Shims) Path(id ID) string { return filepath.Join(s.cfg.Dir, id.String()) }
 
-// Changes implements Runtime.
+// Changes implements [Runtime].
 func (s *Shims) Changes() <-chan ID { return s.changes }
 
-// Close lets go of every container without disturbing it, and ends the shims that wait for one.
+// Close detaches from every container without disturbing it, and ends the shims that wait for one.
 func (s *Shims) Close() error {
-	s.warm.close()
+	s.pool.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.live {
-		l.drop()
+	for _, l := range s.links {
+		l.detach()
 	}
 	return nil
 }
 
-// adopt takes up what is in the directory of a container: nothing but a bundle or logs, an ended container, or a live one.
-func (s *Shims) adopt(id ID) {
+// reconnect connects to the container in a directory, if there is one, ended or live.
+func (s *Shims) reconnect(id ID) {
 	dir := s.Path(id)
 	process, err := readProcess(dir)
 	if err != nil {
 		return // never created, or removed
 	}
-	l := newLink(id, dir, process, s.changed)
+	l := newShimLink(id, dir, process, s.changed)
 	if !wasCreated(dir) {
-		l.ended() // ends what its shim has begun
+		l.markEnded() // this ends what its shim has begun
 		_ = RemoveProcess(dir)
 		return
 	}
 	if !process.Alive() || l.dial() != nil {
-		l.ended()
+		l.markEnded()
 	}
-	s.live[id] = l
+	s.links[id] = l
 }
 
-// wasCreated reports whether a shim has come as far as listening: before that, Create has not returned to anybody.
+// wasCreated reports whether a shim has come as far as listening. Before that, Create has not
+// returned.
 func wasCreated(dir string) bool {
 	for _, name := range []string{socketFile, exitFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -109,71 +111,71 @@ func (s *Shims) changed(id ID) {
 	}
 }
 
-func (s *Shims) find(id ID) (*link, error) {
+func (s *Shims) find(id ID) (*shimLink, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.live[id]
+	l, ok := s.links[id]
 	if !ok {
 		return nil, fmt.Errorf("container %s: %w", id, ErrUnknown)
 	}
 	return l, nil
 }
 
-// Create implements Runtime.
+// Create implements [Runtime].
 func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) error {
 	if l, err := s.find(id); err == nil {
-		return l.renewed(ctx, lease) // made by an earlier call
+		return l.renew(ctx, lease) // an earlier call has created it
 	}
-	shim, err := s.warm.take()
+	shim, err := s.pool.takeShim()
 	if err != nil {
 		return fmt.Errorf("container %s: start its shim: %w", id, err)
 	}
-	l := newLink(id, dir, shim.process, s.changed)
+	l := newShimLink(id, dir, shim.process, s.changed)
 	l.child = shim
 	if err := l.create(ctx, shim, lease); err != nil {
 		return fmt.Errorf("create container %s: %w", id, err)
 	}
 	s.mu.Lock()
-	s.live[id] = l
+	s.links[id] = l
 	s.mu.Unlock()
 	return nil
 }
 
-// Start implements Runtime.
-func (s *Shims) Start(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpStart}) }
+// Start implements [Runtime].
+func (s *Shims) Start(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpStart}) }
 
-// Signal implements Runtime.
+// Signal implements [Runtime].
 func (s *Shims) Signal(ctx context.Context, id ID, signal int) error {
-	return s.order(ctx, id, Order{Op: OpSignal, Signal: signal})
+	return s.send(ctx, id, Order{Op: OpSignal, Signal: signal})
 }
 
-// Kill implements Runtime.
-func (s *Shims) Kill(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpKill}) }
+// Kill implements [Runtime].
+func (s *Shims) Kill(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpKill}) }
 
-// Renew implements Runtime.
+// Renew implements [Runtime].
 func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
-	return s.order(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
+	return s.send(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
 }
 
-func (s *Shims) order(ctx context.Context, id ID, o Order) error {
+func (s *Shims) send(ctx context.Context, id ID, o Order) error {
 	l, err := s.find(id)
 	if err != nil {
 		return err
 	}
-	if err := l.order(ctx, o); err != nil {
+	if err := l.send(ctx, o); err != nil {
 		return fmt.Errorf("container %s: %s: %w", id, o.Op, err)
 	}
 	return nil
 }
 
-// Remove implements Runtime. Of a container that was never created it removes the bundle.
+// Remove implements [Runtime]. If the container was never created, it removes the bundle.
 func (s *Shims) Remove(_ context.Context, id ID) error {
 	if l, err := s.find(id); err == nil {
-		if !l.over() {
+		if !l.hasEnded() {
 			return fmt.Errorf("remove container %s: %w", id, ErrLive)
 		}
 	}
-	err := sweepLeft(s.Path(id))
+	err := sweepLeftovers(s.Path(id))
 	if err == nil {
 		err = clearDir(s.Path(id))
 	}
@@ -181,21 +183,23 @@ func (s *Shims) Remove(_ context.Context, id ID) error {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	s.mu.Lock()
-	delete(s.live, id)
+	delete(s.links, id)
 	s.mu.Unlock()
 	return nil
 }
 
-// sweepLeft ends what is left in the cgroup of the container in dir. Its shim could not remove that while something was in it.
-func sweepLeft(dir string) error {
+// sweepLeftovers ends what is left in the cgroup of the container in dir. The shim could not remove
+// the cgroup before.
+func sweepLeftovers(dir string) error {
 	settings, err := ReadSettings(dir)
 	if err != nil {
-		return nil // it was never made, or is half removed: the settings go after this
+		return nil // never created, or half removed: the settings are removed after this
 	}
 	return sweepCgroup(settings.Cgroup)
 }
 
-// clearDir removes everything in dir but logs; the shim's identity goes first, because without it there is no container.
+// clearDir removes everything in dir but logs. The shim's identity goes first, because without it
+// there is no container.
 func clearDir(dir string) error {
 	if err := RemoveProcess(dir); err != nil {
 		return err
@@ -210,25 +214,26 @@ func clearDir(dir string) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	_ = os.Remove(dir) // succeeds when there are no logs
+	_ = os.Remove(dir) // succeeds if there are no logs
 	return err
 }
 
-// List implements Runtime.
+// List implements [Runtime].
 func (s *Shims) List(context.Context) ([]Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Status, 0, len(s.live))
-	for _, l := range s.live {
+	list := make([]Status, 0, len(s.links))
+	for _, l := range s.links {
 		list = append(list, l.status())
 	}
 	slices.SortFunc(list, func(a, b Status) int { return a.ID.Compare(b.ID) })
 	return list, nil
 }
 
-// Compare orders by job, attempt and worker.
+// Compare orders ids by job, attempt and worker.
 func (id ID) Compare(other ID) int {
-	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt), cmp.Compare(id.Worker, other.Worker))
+	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt),
+		cmp.Compare(id.Worker, other.Worker))
 }
 
 // ParseID reads what ID.String wrote.
@@ -238,7 +243,7 @@ func ParseID(text string) (ID, bool) {
 	return id, err == nil && n == 3 && id.String() == text
 }
 
-// bootDeadline is a time on CLOCK_BOOTTIME; the zero time is no deadline.
+// bootDeadline converts a time to nanoseconds of CLOCK_BOOTTIME; the zero time is no deadline.
 func bootDeadline(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -1,5 +1,6 @@
-// Package gpu knows the GPUs of this machine: what they are, whether they are well, and who uses them. NVML is spoken to by a child
-// process only ([Helper]), because a driver can hang for good; simulated GPUs are there for trying Rota out ([Sim]).
+// Package gpu describes the GPUs of this machine: which they are, their health, and the processes
+// that use them. Only a child process calls NVML ([Helper]), because a driver can hang for good.
+// Simulated GPUs are there for trying Rota out ([Sim]).
 package gpu
 
 import (
@@ -14,17 +15,16 @@ type Device struct {
 	cluster.GPU
 	PCI   string `json:"pci,omitempty"`   // address such as 00000000:10:00.0
 	NUMA  int    `json:"numa"`            // NUMA node, -1 if unknown
-	Event string `json:"event,omitempty"` // the critical error that the driver has told of; it says so once
+	Event string `json:"event,omitempty"` // the critical error that the driver has reported; it reports each once
 }
 
-// Inventory is what there is.
+// Inventory lists the GPUs of a machine.
 type Inventory struct {
 	Driver  string   `json:"driver,omitempty"`
-	Devices []Device `json:"devices,omitempty"` // in the driver's order, which is the order of their PCI addresses
-	Links   [][]int  `json:"links,omitempty"`   // NVLink connections from one device to another
+	Devices []Device `json:"devices,omitempty"` // in the driver's order, which is that of their PCI addresses
 }
 
-// GPUs is the inventory as the cluster keeps it.
+// GPUs returns the inventory in the form that the cluster keeps.
 func (i Inventory) GPUs() []cluster.GPU {
 	out := make([]cluster.GPU, len(i.Devices))
 	for n, d := range i.Devices {
@@ -33,26 +33,17 @@ func (i Inventory) GPUs() []cluster.GPU {
 	return out
 }
 
-// Sample is how busy one GPU is.
-type Sample struct {
-	UUID       string `json:"uuid"`
-	BusyPC     int    `json:"busy_percent"`
-	MemoryUsed int64  `json:"memory_used"` // bytes
-}
-
 // Source tells about GPUs. Every call is bounded in time and may be repeated.
 type Source interface {
 	// Inventory returns every GPU with its present health.
 	Inventory(ctx context.Context) (Inventory, error)
-	// Samples returns how busy each GPU is, without those that do not say.
-	Samples(ctx context.Context) ([]Sample, error)
-	// Processes returns the ids of the processes, on this machine, that have something on a GPU.
+	// Processes returns the ids of the processes on this machine that use a GPU.
 	Processes(ctx context.Context, uuid string) ([]int, error)
 	// Close ends what the source runs.
 	Close() error
 }
 
-// Sim is a source of simulated GPUs, which nothing can compute on.
+// Sim is a source of simulated GPUs, which cannot compute.
 type Sim struct {
 	Node string
 	N    int
@@ -60,22 +51,20 @@ type Sim struct {
 
 var _ Source = Sim{}
 
-// Inventory implements Source.
+// Inventory implements [Source].
 func (s Sim) Inventory(context.Context) (Inventory, error) {
 	var i Inventory
 	for n := range s.N {
 		i.Devices = append(i.Devices, Device{NUMA: -1, GPU: cluster.GPU{
-			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1, Healthy: true,
+			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1,
+			Healthy: true,
 		}})
 	}
 	return i, nil
 }
 
-// Samples implements Source.
-func (Sim) Samples(context.Context) ([]Sample, error) { return nil, nil }
-
-// Processes implements Source.
+// Processes implements [Source].
 func (Sim) Processes(context.Context, string) ([]int, error) { return nil, nil }
 
-// Close implements Source.
+// Close implements [Source].
 func (Sim) Close() error { return nil }

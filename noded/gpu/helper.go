@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// callTimeout is how long one call may take. A healthy driver answers in milliseconds, but the first call after boot loads it.
+// callTimeout is how long one call may take. A healthy driver answers in milliseconds, but the
+// first call after boot loads it.
 const callTimeout = 10 * time.Second
 
 // request is one line to the child.
 type request struct {
-	Call string `json:"call"` // inventory, samples or processes
+	Call string `json:"call"` // inventory or processes
 	UUID string `json:"uuid,omitempty"`
 }
 
-// response is the line that answers it.
+// response is the line that answers a request.
 type response struct {
 	Error     string     `json:"error,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
-	Samples   []Sample   `json:"samples,omitempty"`
 	Processes []int      `json:"processes,omitempty"`
 }
 
@@ -38,15 +38,16 @@ type HelperConfig struct {
 	Log     *slog.Logger
 }
 
-// Helper is a source that asks a child process, one call at a time. A child that does not answer in time is killed, and the next call
-// starts another: a driver that hangs, or crashes, takes nothing else along. One that not even a kill ends is waited for, so that a driver
-// that hangs for good holds one child and not more and more of them.
+// Helper is a source that asks a child process, one call at a time. A child that does not answer in
+// time is killed, and the next call starts another, so that a driver that hangs or crashes harms
+// nothing else. While a killed child does not end, no other is started: a driver that hangs for
+// good holds one child only.
 type Helper struct {
-	cfg   HelperConfig
-	calls chan struct{} // held during a call
+	cfg     HelperConfig
+	calling chan struct{} // held during a call
 
-	child *child
-	dying *child // was killed, and may hang within the driver
+	child  *child
+	killed *child // may still hang within the driver
 }
 
 var _ Source = (*Helper)(nil)
@@ -59,7 +60,7 @@ type child struct {
 	gone  chan struct{} // closed when it has been reaped
 }
 
-// NewHelper returns a source that starts its child when it is first asked.
+// NewHelper returns a source that starts its child at the first call.
 func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = callTimeout
@@ -67,10 +68,10 @@ func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Helper{cfg: cfg, calls: make(chan struct{}, 1)}
+	return &Helper{cfg: cfg, calling: make(chan struct{}, 1)}
 }
 
-// HungError says that the driver did not answer.
+// HungError means that the driver did not answer.
 type HungError struct {
 	Call  string
 	After time.Duration
@@ -78,48 +79,43 @@ type HungError struct {
 
 // Error implements error.
 func (e *HungError) Error() string {
-	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; look at dmesg, the machine may need a reboot", e.Call, e.After)
+	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; see dmesg; the machine may need a reboot",
+		e.Call, e.After)
 }
 
-// Inventory implements Source.
+// Inventory implements [Source].
 func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
-	r, err := h.ask(ctx, request{Call: "inventory"})
+	r, err := h.call(ctx, request{Call: "inventory"})
 	if err != nil || r.Inventory == nil {
 		return Inventory{}, err
 	}
 	return *r.Inventory, nil
 }
 
-// Samples implements Source.
-func (h *Helper) Samples(ctx context.Context) ([]Sample, error) {
-	r, err := h.ask(ctx, request{Call: "samples"})
-	return r.Samples, err
-}
-
-// Processes implements Source.
+// Processes implements [Source].
 func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
-	r, err := h.ask(ctx, request{Call: "processes", UUID: uuid})
+	r, err := h.call(ctx, request{Call: "processes", UUID: uuid})
 	return r.Processes, err
 }
 
 // Close ends the child.
 func (h *Helper) Close() error {
-	h.calls <- struct{}{}
-	defer func() { <-h.calls }()
-	h.drop()
+	h.calling <- struct{}{}
+	defer func() { <-h.calling }()
+	h.killChild()
 	return nil
 }
 
-// ask sends one request and waits for its answer.
-func (h *Helper) ask(ctx context.Context, q request) (response, error) {
+// call sends one request and waits for its answer.
+func (h *Helper) call(ctx context.Context, q request) (response, error) {
 	select {
-	case h.calls <- struct{}{}:
+	case h.calling <- struct{}{}:
 	case <-ctx.Done():
 		return response{}, context.Cause(ctx)
 	}
-	defer func() { <-h.calls }()
+	defer func() { <-h.calling }()
 	if h.child == nil {
-		if err := h.replace(ctx, q); err != nil {
+		if err := h.restart(ctx, q); err != nil {
 			return response{}, err
 		}
 	}
@@ -128,7 +124,7 @@ func (h *Helper) ask(ctx context.Context, q request) (response, error) {
 		return response{}, err
 	}
 	if _, err := h.child.in.Write(append(line, '\n')); err != nil {
-		h.drop()
+		h.killChild()
 		return response{}, fmt.Errorf("ask NVML helper for %s: %w", q.Call, err)
 	}
 	return h.await(ctx, q)
@@ -140,38 +136,38 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 	select {
 	case line, ok := <-h.child.lines:
 		if !ok {
-			h.drop()
-			return response{}, fmt.Errorf("NVML helper died while it was asked for %s", q.Call)
+			h.killChild()
+			return response{}, fmt.Errorf("NVML helper died during %s", q.Call)
 		}
 		var r response
 		if err := json.Unmarshal(line, &r); err != nil {
-			h.drop()
-			return response{}, fmt.Errorf("NVML helper answered %s with something else: %w", q.Call, err)
+			h.killChild()
+			return response{}, fmt.Errorf("NVML helper gave an invalid answer to %s: %w", q.Call, err)
 		}
 		if r.Error != "" {
 			return response{}, errors.New(r.Error)
 		}
 		return r, nil
 	case <-timeout.C:
-		h.drop()
+		h.killChild()
 		return response{}, &HungError{Call: q.Call, After: h.cfg.Timeout}
 	case <-ctx.Done():
-		h.drop() // its answer would be taken for that of the next call
+		h.killChild() // its answer would be taken for that of the next call
 		return response{}, context.Cause(ctx)
 	}
 }
 
-// dyingTime is how long a child that was killed may take to go, before it is taken to hang.
-const dyingTime = time.Second
+// killPatience is how long a killed child may take to end, before the driver counts as hung.
+const killPatience = time.Second
 
-// replace starts a child once the last one has gone.
-func (h *Helper) replace(ctx context.Context, q request) error {
-	if h.dying != nil {
-		timer := time.NewTimer(dyingTime)
+// restart starts a child once the last one has ended.
+func (h *Helper) restart(ctx context.Context, q request) error {
+	if h.killed != nil {
+		timer := time.NewTimer(killPatience)
 		defer timer.Stop()
 		select {
-		case <-h.dying.gone:
-			h.dying = nil
+		case <-h.killed.gone:
+			h.killed = nil
 		case <-timer.C:
 			return &HungError{Call: q.Call, After: h.cfg.Timeout}
 		case <-ctx.Done():
@@ -210,13 +206,14 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// drop kills the child. It is reaped beside, because one that hangs within the driver may not die before the driver lets it go.
-func (h *Helper) drop() {
+// killChild kills the child. It is reaped in the background, because one that hangs within the
+// driver may not end before the driver lets it.
+func (h *Helper) killChild() {
 	c := h.child
 	if c == nil {
 		return
 	}
-	h.child, h.dying = nil, c
+	h.child, h.killed = nil, c
 	_ = c.cmd.Process.Kill() // it may have ended
 	go func() {
 		defer close(c.gone)
@@ -228,7 +225,7 @@ func (h *Helper) drop() {
 	}()
 }
 
-// serve answers requests from in until it ends.
+// serve answers requests from in until in ends.
 func serve(s Source, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -254,8 +251,6 @@ func answer(s Source, q request) (r response) {
 		var i Inventory
 		i, err = s.Inventory(context.Background())
 		r.Inventory = &i
-	case "samples":
-		r.Samples, err = s.Samples(context.Background())
 	case "processes":
 		r.Processes, err = s.Processes(context.Background(), q.UUID)
 	default:

@@ -15,8 +15,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// ServeNVML answers a [Helper] on in and out with what NVML tells, until in ends. library is the path of the library, "" for the
-// machine's own. Without a library, or without a driver, there are no GPUs, and that is no error.
+// ServeNVML answers a [Helper] on in and out with what NVML reports, until in ends. library is the
+// path of the library, "" for the machine's own. Without a library, or without a driver, there are
+// no GPUs, and that is not an error.
 func ServeNVML(library string, in io.Reader, out io.Writer) error {
 	var opts []nvml.LibraryOption
 	if library != "" {
@@ -33,10 +34,11 @@ type driver struct {
 	ready bool
 
 	mu       sync.Mutex
-	problems map[string]string // by UUID: what an event has told
+	problems map[string]string // by UUID: what events have reported
 }
 
-// open loads the library if that has not been done. none is set when there is nothing to load.
+// open loads the library if that has not been done. none means that there is no library or no
+// driver.
 func (n *driver) open() (none bool, err error) {
 	if n.ready {
 		return false, nil
@@ -53,48 +55,48 @@ func (n *driver) open() (none bool, err error) {
 	return false, nil
 }
 
-// has reports whether the library has a function. Calling one that an older driver lacks would end the process.
-func (n *driver) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
+// hasFunction reports whether the library has a function. Calling one that an older driver lacks would end
+// the process.
+func (n *driver) hasFunction(symbol string) bool {
+	return n.lib.Extensions().LookupSymbol(symbol) == nil
+}
 
-// Inventory implements Source.
+// Inventory implements [Source].
 func (n *driver) Inventory(context.Context) (Inventory, error) {
 	var i Inventory
 	none, err := n.open()
 	if none || err != nil {
 		return i, err
 	}
-	if n.has("nvmlSystemGetDriverVersion") {
+	if n.hasFunction("nvmlSystemGetDriverVersion") {
 		i.Driver, _ = n.lib.SystemGetDriverVersion()
 	}
 	count, r := n.lib.DeviceGetCount()
 	if r != nvml.SUCCESS {
 		return i, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
 	}
-	handles := make([]nvml.Device, count)
 	for k := range count {
 		d, r := n.lib.DeviceGetHandleByIndex(k)
-		handles[k] = d
 		if r != nvml.SUCCESS {
-			i.Devices = append(i.Devices, broken(k, n.lib.ErrorString(r)))
+			i.Devices = append(i.Devices, brokenDevice(k, n.lib.ErrorString(r)))
 			continue
 		}
 		i.Devices = append(i.Devices, n.describe(k, d))
 	}
-	i.Links = n.links(i.Devices, handles)
 	return i, nil
 }
 
-// broken is a GPU that does not even say which it is.
-func broken(index int, problem string) Device {
-	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknown + strconv.Itoa(index), Minor: -1, Problem: problem}}
+// brokenDevice is a GPU that does not even report its UUID.
+func brokenDevice(index int, problem string) Device {
+	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
-// describe is all of one GPU that the driver tells.
+// describe returns all that the driver reports of one GPU.
 func (n *driver) describe(index int, h nvml.Device) Device {
 	d := Device{NUMA: -1, GPU: cluster.GPU{Minor: -1, Healthy: true}}
 	var r nvml.Return
 	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
-		return broken(index, n.lib.ErrorString(r))
+		return brokenDevice(index, n.lib.ErrorString(r))
 	}
 	note := func(what string, r nvml.Return) {
 		if r != nvml.SUCCESS && d.Healthy {
@@ -108,21 +110,22 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	setSize(&d.Memory, memory.Total)
 	d.Minor, r = h.GetMinorNumber()
 	note("minor number", r)
-	if n.has("nvmlDeviceGetPciInfo_v3") {
+	if n.hasFunction("nvmlDeviceGetPciInfo_v3") {
 		if pci, r := h.GetPciInfo(); r == nvml.SUCCESS {
 			d.PCI = cString(pci.BusId[:])
 			d.NUMA = numaOf(d.PCI)
 		}
 	}
-	if n.has("nvmlDeviceGetTotalEccErrors") {
+	if n.hasFunction("nvmlDeviceGetTotalEccErrors") {
 		count, r := h.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 		if r == nvml.SUCCESS && count > 0 && d.Healthy {
 			d.Healthy, d.Problem = false, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count)
 		}
 	}
-	if n.has("nvmlDeviceGetMigMode") {
+	if n.hasFunction("nvmlDeviceGetMigMode") {
 		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
-			d.Healthy, d.Problem = false, "MIG is on, and GPUs are given out whole: nvidia-smi -mig 0 turns it off"
+			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with "+
+				"nvidia-smi -mig 0"
 		}
 	}
 	n.mu.Lock()
@@ -133,85 +136,23 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	return d
 }
 
-// links counts the NVLink connections between each two GPUs.
-func (n *driver) links(devices []Device, handles []nvml.Device) [][]int {
-	if !n.has("nvmlDeviceGetNvLinkState") || !n.has("nvmlDeviceGetNvLinkRemotePciInfo_v2") {
-		return nil
-	}
-	index := map[string]int{}
-	for k, d := range devices {
-		if d.PCI != "" {
-			index[d.PCI] = k
-		}
-	}
-	out := make([][]int, len(devices))
-	any := false
-	for k, h := range handles {
-		out[k] = make([]int, len(devices))
-		for link := range nvml.NVLINK_MAX_LINKS {
-			if devices[k].PCI == "" {
-				break
-			}
-			state, r := h.GetNvLinkState(link)
-			if r != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
-				continue
-			}
-			if pci, r := h.GetNvLinkRemotePciInfo(link); r == nvml.SUCCESS {
-				if to, ok := index[cString(pci.BusId[:])]; ok {
-					out[k][to]++
-					any = true
-				}
-			}
-		}
-	}
-	if !any {
-		return nil
-	}
-	return out
-}
-
-// Samples implements Source.
-func (n *driver) Samples(context.Context) ([]Sample, error) {
-	none, err := n.open()
-	if none || err != nil || !n.has("nvmlDeviceGetUtilizationRates") {
-		return nil, err
-	}
-	count, r := n.lib.DeviceGetCount()
-	if r != nvml.SUCCESS {
-		return nil, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
-	}
-	var out []Sample
-	for k := range count {
-		h, r1 := n.lib.DeviceGetHandleByIndex(k)
-		if r1 != nvml.SUCCESS {
-			continue
-		}
-		uuid, r2 := h.GetUUID()
-		busy, r3 := h.GetUtilizationRates()
-		memory, r4 := h.GetMemoryInfo()
-		if r2 == nvml.SUCCESS && r3 == nvml.SUCCESS && r4 == nvml.SUCCESS {
-			out = append(out, Sample{UUID: uuid, BusyPC: int(busy.Gpu), MemoryUsed: int64(memory.Used)})
-		}
-	}
-	return out, nil
-}
-
-// Processes implements Source.
+// Processes implements [Source].
 func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	none, err := n.open()
 	if err != nil {
 		return nil, err
 	}
 	if none {
-		return nil, fmt.Errorf("there is no driver")
+		return nil, fmt.Errorf("no driver is loaded")
 	}
 	h, r := n.lib.DeviceGetHandleByUUID(uuid)
 	if r != nvml.SUCCESS {
 		return nil, fmt.Errorf("find GPU %s: %v", uuid, n.lib.ErrorString(r))
 	}
-	if !n.has("nvmlDeviceGetComputeRunningProcesses") && !n.has("nvmlDeviceGetComputeRunningProcesses_v2") &&
-		!n.has("nvmlDeviceGetComputeRunningProcesses_v3") {
-		return nil, fmt.Errorf("the driver is too old to tell which processes use a GPU")
+	if !n.hasFunction("nvmlDeviceGetComputeRunningProcesses") &&
+		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v2") &&
+		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v3") {
+		return nil, fmt.Errorf("the driver is too old to report which processes use a GPU")
 	}
 	list, r := h.GetComputeRunningProcesses()
 	if r != nvml.SUCCESS {
@@ -224,10 +165,10 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	return out, nil
 }
 
-// Close implements Source.
+// Close implements [Source].
 func (n *driver) Close() error {
 	if n.ready {
-		_ = n.lib.Shutdown() // nothing can be done about it
+		_ = n.lib.Shutdown() // the process ends anyway
 	}
 	return nil
 }
@@ -235,10 +176,11 @@ func (n *driver) Close() error {
 // userXIDs are errors that programs cause and that say nothing about the GPU.
 var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true, 109: true}
 
-// watchEvents notes critical errors as the driver tells of them.
+// watchEvents records critical errors as the driver reports them.
 func (n *driver) watchEvents() {
-	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes"} {
-		if !n.has(s) {
+	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2",
+		"nvmlDeviceGetSupportedEventTypes"} {
+		if !n.hasFunction(s) {
 			return
 		}
 	}
@@ -261,16 +203,16 @@ func (n *driver) watchEvents() {
 			e, r := set.Wait(1000)
 			switch r {
 			case nvml.SUCCESS:
-				n.noteEvent(e)
+				n.recordEvent(e)
 			case nvml.ERROR_TIMEOUT:
-			default: // such as that a GPU is lost: there are others to hear of
+			default: // for instance a GPU is lost: other GPUs may report events
 				time.Sleep(time.Second)
 			}
 		}
 	}()
 }
 
-func (n *driver) noteEvent(e nvml.EventData) {
+func (n *driver) recordEvent(e nvml.EventData) {
 	if e.EventType == nvml.EventTypeXidCriticalError && userXIDs[e.EventData] {
 		return
 	}
@@ -297,7 +239,7 @@ func cString[T int8 | uint8](b []T) string {
 	return s.String()
 }
 
-// numaOf reads the NUMA node of a PCI device.
+// numaOf returns the NUMA node of a PCI device.
 func numaOf(pci string) int {
 	pci = strings.ToLower(pci)
 	if len(pci) == len("00000000:10:00.0") {
@@ -314,5 +256,5 @@ func numaOf(pci string) int {
 	return node
 }
 
-// setSize stores bytes in a size of whatever type the cluster's inventory has.
+// setSize stores bytes in a size of any integer type.
 func setSize[T ~int64](to *T, bytes uint64) { *to = T(bytes) }

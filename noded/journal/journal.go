@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// FinalsKept is how many results are remembered after their containers are gone. A controller that has not yet seen one, or
-	// answers from an older state, may still ask for that container: it gets the result again instead of a second run.
+	// FinalsKept is how many results are kept after their containers are gone. A controller that
+	// has not yet seen a result, or answers from an older state, may still ask for that container:
+	// it gets the result again instead of a second run.
 	FinalsKept = 4096
-	// compactAt is the size in bytes from which the file is written anew, unless most of it still matters.
-	compactAt = 4 << 20
-	// reserved is the room in bytes that is taken ahead, so that ends are written down on a full disk too. That is what stops jobs whose
-	// output has filled it.
-	reserved = 1 << 20
+	// compactMin is the size in bytes from which the file is rewritten, unless most of it is still
+	// needed.
+	compactMin = 4 << 20
+	// reserveSize is the space in bytes that is reserved in advance, so that results can be written
+	// on a full disk too. Jobs whose output has filled the disk are stopped that way.
+	reserveSize = 1 << 20
 )
 
 // Journal is an open journal. It may be used from several goroutines.
@@ -27,18 +29,18 @@ type Journal struct {
 	path    string
 	dropped int64
 
-	mu      sync.Mutex
-	file    *os.File
-	size    int64 // of what is written and valid
-	room    int64 // size up to which the disk has been asked for room
-	compact int64 // size at which the file is written anew
-	state   fold
-	waiting *batch // gathers records while the last batch is written
-	writing bool
-	broken  error // set when the file cannot be trusted any more
-	closed  bool
+	mu         sync.Mutex
+	file       *os.File
+	size       int64 // of what is written and valid
+	reservedTo int64 // size up to which disk space is reserved
+	compactAt  int64 // size at which the file is rewritten
+	state      entrySet
+	waiting    *batch // collects records while the last batch is written
+	writing    bool
+	broken     error // set when the file cannot be trusted any more
+	closed     bool
 
-	writer sync.WaitGroup // writeAll
+	writer sync.WaitGroup // runs writeAll
 }
 
 // batch is a group of records that share one fsync.
@@ -48,28 +50,29 @@ type batch struct {
 	err     error
 }
 
-// Open reads the journal at path, or begins a new one, and locks it against other processes. A record torn by a crash is dropped
-// ([Journal.Dropped] tells); other damage is a *CorruptError.
+// Open reads the journal at path, or starts a new one, and locks it against other processes. A
+// record torn by a crash is dropped (see [Journal.Dropped]); other damage is a *CorruptError.
 func Open(path string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j := &Journal{path: path, file: f, state: newFold(), waiting: newBatch()}
+	j := &Journal{path: path, file: f, state: newEntrySet(), waiting: newBatch()}
 	if err := j.load(); err != nil {
 		return nil, errors.Join(err, j.file.Close())
 	}
 	return j, nil
 }
 
-// ErrLocked says that another process has the journal open.
+// ErrLocked means that another process has the journal open.
 var ErrLocked = errors.New("another node daemon uses this data directory")
 
-// lockWait is for how long another process may hold the journal: of a daemon that was killed while it started a program, the child has it too until
-// that program runs.
+// lockWait is how long another process may hold the lock. If a daemon is killed while it starts a
+// program, the child holds the lock until that program runs.
 const lockWait = 2 * time.Second
 
-// lock locks the journal. A daemon that lives may put a new file in its place meanwhile, which it has locked, and let go of this one.
+// lock locks the journal. A running daemon may replace the file meanwhile: it holds the lock of the
+// new file and has released that of this one.
 func (j *Journal) lock() error {
 	for deadline := time.Now().Add(lockWait); syscall.Flock(int(j.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; {
 		if time.Now().After(deadline) {
@@ -105,16 +108,17 @@ func (j *Journal) load() error {
 	j.dropped, j.size = int64(len(data))-good, good
 	if j.dropped > 0 {
 		if err := j.file.Truncate(good); err != nil {
-			return fmt.Errorf("cut torn record off journal: %w", err)
+			return fmt.Errorf("remove torn record of journal: %w", err)
 		}
 	}
 	return j.rewrite()
 }
 
-// Dropped is how many bytes of a torn record Open cut off.
+// Dropped returns how many bytes of a torn record Open removed.
 func (j *Journal) Dropped() int64 { return j.dropped }
 
-// Entries returns what is known of every container that is not forgotten, in order of first mention.
+// Entries returns what is known of every container that is not forgotten, in order of first
+// mention.
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -132,8 +136,8 @@ func (j *Journal) Entry(id string) (Entry, bool) {
 	return k.Entry, true
 }
 
-// Append writes records and returns when they are on disk. Calls that come at the same time share one fsync. After an error the
-// records are not in the journal, and the call may be repeated.
+// Append writes records and returns when they are on disk. Concurrent calls share one fsync. After
+// an error the records are not in the journal, and the call may be repeated.
 func (j *Journal) Append(records ...Record) error {
 	for i := range records {
 		if err := records[i].check(); err != nil {
@@ -156,7 +160,7 @@ func (j *Journal) Append(records ...Record) error {
 	return b.err
 }
 
-// writeAll writes batches until none waits.
+// writeAll writes batches until none is waiting.
 func (j *Journal) writeAll() {
 	for {
 		j.mu.Lock()
@@ -173,7 +177,7 @@ func (j *Journal) writeAll() {
 	}
 }
 
-// write puts one batch on disk. Only one goroutine is in it at a time.
+// write puts one batch on disk. Only one goroutine at a time calls it.
 func (j *Journal) write(records []Record) error {
 	if j.broken != nil {
 		return j.broken
@@ -189,8 +193,10 @@ func (j *Journal) write(records []Record) error {
 		return j.undo(fmt.Errorf("write journal: %w", err))
 	}
 	if err := j.file.Sync(); err != nil {
-		// What a failed fsync has left on disk is not known, and a second one may report success wrongly.
-		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again", j.path, err))
+		// It is unknown what a failed fsync has left on disk, and a second one may report success
+		// wrongly.
+		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again",
+			j.path, err))
 		return j.broken
 	}
 	j.mu.Lock()
@@ -199,7 +205,7 @@ func (j *Journal) write(records []Record) error {
 	for _, r := range records {
 		j.state.apply(r)
 	}
-	if j.size >= j.compact {
+	if j.size >= j.compactAt {
 		return j.rewrite()
 	}
 	j.reserve()
@@ -208,21 +214,21 @@ func (j *Journal) write(records []Record) error {
 
 const keepSize = 1 // FALLOC_FL_KEEP_SIZE
 
-// reserve takes room on the disk beyond what is written. Where there is none, or the file system cannot, writes find out.
+// reserve reserves disk space beyond what is written. Where that fails, writes may fail later.
 func (j *Journal) reserve() {
-	if j.size+reserved/2 <= j.room {
+	if j.size+reserveSize/2 <= j.reservedTo {
 		return
 	}
-	if syscall.Fallocate(int(j.file.Fd()), keepSize, 0, j.size+reserved) == nil {
-		j.room = j.size + reserved
+	if syscall.Fallocate(int(j.file.Fd()), keepSize, 0, j.size+reserveSize) == nil {
+		j.reservedTo = j.size + reserveSize
 	}
 }
 
-// undo cuts off what a failed write has left, such as half a record on a full disk.
+// undo removes what a failed write has left, such as half a record on a full disk.
 func (j *Journal) undo(cause error) error {
-	j.room = 0
+	j.reservedTo = 0
 	if err := j.file.Truncate(j.size); err != nil {
-		j.fail(fmt.Errorf("%w; and its end cannot be cut off: %w", cause, err))
+		j.fail(fmt.Errorf("%w; and the unfinished record cannot be removed: %w", cause, err))
 	}
 	return cause
 }
@@ -233,8 +239,8 @@ func (j *Journal) fail(err error) {
 	j.broken = err
 }
 
-// rewrite replaces the file by one with only what still matters, and keeps the old one when that fails. Its caller holds mu, or
-// is alone.
+// rewrite replaces the file by one with only what is still needed, and keeps the old one if that
+// fails. The caller holds mu, or no other goroutine runs.
 func (j *Journal) rewrite() error {
 	var buf []byte
 	for _, r := range j.state.records() {
@@ -243,25 +249,26 @@ func (j *Journal) rewrite() error {
 			return err
 		}
 	}
-	j.compact = max(compactAt, 2*int64(len(buf)))
+	j.compactAt = max(compactMin, 2*int64(len(buf)))
 	if int64(len(buf)) == j.size {
 		j.reserve()
 		return nil
 	}
 	f, err := replaceFile(j.path, buf)
 	if err != nil {
-		// The old file is whole: go on with it, and try again when it has doubled.
-		j.compact = 2 * max(compactAt, j.size)
+		// The old file is whole: continue with it, and try again when it has doubled.
+		j.compactAt = 2 * max(compactMin, j.size)
 		return nil
 	}
 	old := j.file
-	j.file, j.size, j.room = f, int64(len(buf)), 0
+	j.file, j.size, j.reservedTo = f, int64(len(buf)), 0
 	j.reserve()
 	return old.Close()
 }
 
-// replaceFile writes data beside path, locks it, and renames it over path. Nothing can fail once it is renamed but the disk, and then nobody may
-// go on with the old file, which has no name any more.
+// replaceFile writes data beside path, locks the new file, and renames it over path. After the
+// rename only the disk can fail. The old file must not be used then, because it has no name any
+// more.
 func replaceFile(path string, data []byte) (_ *os.File, err error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -290,7 +297,7 @@ func replaceFile(path string, data []byte) (_ *os.File, err error) {
 	if err := os.Rename(temporary, path); err != nil {
 		return nil, err
 	}
-	_ = dir.Sync() // without it a crash of the machine may bring the old file back, whose containers it has ended
+	_ = dir.Sync() // without it, a crash of the machine may bring back the old file
 	return f, nil
 }
 
@@ -312,22 +319,22 @@ func (j *Journal) closedError() error {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-// fold is what all records so far come to.
-type fold struct {
-	kept   map[string]*kept
+// entrySet is the sum of all records so far.
+type entrySet struct {
+	kept   map[string]*keptEntry
 	seen   uint64
 	finals []string // oldest first; some may be forgotten since
 }
 
-// kept is an entry with its place in the order of first mention.
-type kept struct {
+// keptEntry is an entry with its place in the order of first mention.
+type keptEntry struct {
 	Entry
 	order uint64
 }
 
-func newFold() fold { return fold{kept: map[string]*kept{}} }
+func newEntrySet() entrySet { return entrySet{kept: map[string]*keptEntry{}} }
 
-func (f *fold) apply(r Record) {
+func (f *entrySet) apply(r Record) {
 	if r.Op == Forget {
 		delete(f.kept, r.ID)
 		return
@@ -335,7 +342,7 @@ func (f *fold) apply(r Record) {
 	k := f.kept[r.ID]
 	if k == nil {
 		f.seen++
-		k = &kept{Entry: Entry{ID: r.ID}, order: f.seen}
+		k = &keptEntry{Entry: Entry{ID: r.ID}, order: f.seen}
 		f.kept[r.ID] = k
 	}
 	switch r.Op {
@@ -346,12 +353,12 @@ func (f *fold) apply(r Record) {
 	case Stopped:
 		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
-		f.finish(k, r)
+		f.keepFirstResult(k, r)
 	}
 }
 
-// finish keeps the first result there is, and drops the oldest one when there are too many.
-func (f *fold) finish(k *kept, r Record) {
+// keepFirstResult keeps the first result of a container, and drops the oldest result if there are too many.
+func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 	if k.Final != nil {
 		return
 	}
@@ -363,8 +370,8 @@ func (f *fold) finish(k *kept, r Record) {
 	}
 }
 
-func (f *fold) entries() []Entry {
-	all := make([]*kept, 0, len(f.kept))
+func (f *entrySet) entries() []Entry {
+	all := make([]*keptEntry, 0, len(f.kept))
 	for _, k := range f.kept {
 		all = append(all, k)
 	}
@@ -376,8 +383,8 @@ func (f *fold) entries() []Entry {
 	return out
 }
 
-// records is the shortest journal that folds to the same.
-func (f *fold) records() []Record {
+// records returns the shortest journal that has the same entries.
+func (f *entrySet) records() []Record {
 	var out []Record
 	for _, e := range f.entries() {
 		if e.Final == nil {

@@ -50,7 +50,8 @@ func life() []Record {
 		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
 		{Op: Started, ID: "7.1.0"},
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
-		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"}, {Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
 		{Op: Forget, ID: "8.1.0"},
 	}
@@ -84,7 +85,8 @@ func TestEntriesSurviveReopening(t *testing.T) {
 	}
 }
 
-// TestTornAnywhere cuts a journal at every byte: what was whole is kept, the rest is dropped, and the next record is readable.
+// TestTornAnywhere cuts a journal at every byte: what was whole is kept, the rest is dropped, and
+// the next record is readable.
 func TestTornAnywhere(t *testing.T) {
 	var whole []byte
 	var ends []int
@@ -105,7 +107,7 @@ func TestTornAnywhere(t *testing.T) {
 		for complete < len(ends) && ends[complete] <= cut {
 			complete++
 		}
-		want := newFold()
+		want := newEntrySet()
 		for _, r := range life()[:complete] {
 			want.apply(r)
 		}
@@ -149,11 +151,12 @@ func TestDamageInTheMiddleIsAnError(t *testing.T) {
 	}
 }
 
-// TestLastRecordOfALaterVersion is whole, and must not be taken for one that a crash has torn.
+// TestLastRecordOfALaterVersion shows that such a record is not taken for a torn one.
 func TestLastRecordOfALaterVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	body := `{"op":"final","id":"7.1.0","news":1}`
-	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(body), table), body), 0o600); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(body), table), body),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var corrupt *CorruptError
@@ -162,7 +165,7 @@ func TestLastRecordOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestFullDisk: that a job has ended is written down although its output has filled the disk.
+// TestFullDisk shows that the end of a job is written although its output has filled the disk.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
@@ -190,7 +193,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRewriteWithoutDescriptors: what is added after a rewrite that could not be finished is in the file that has the name.
+// TestRewriteWithoutDescriptors shows that records after a failed rewrite are in the file at the
+// journal's path.
 func TestRewriteWithoutDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
@@ -243,7 +247,7 @@ func TestOneDaemonOnly(t *testing.T) {
 	}
 }
 
-// TestOpenAfterAKill: a child of a daemon that was killed has the journal locked for a moment longer.
+// TestOpenAfterAKill shows that Open waits while a child of a killed daemon still holds the lock.
 func TestOpenAfterAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
@@ -259,12 +263,13 @@ func TestOpenAfterAKill(t *testing.T) {
 func TestConcurrentAppends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
-	j.compact = 2000 // rewritten again and again
+	j.compactAt = 2000 // rewritten again and again
 	var group sync.WaitGroup
 	for n := range 64 {
 		group.Go(func() {
 			id := fmt.Sprintf("%d.1.0", n)
-			for _, r := range []Record{{Op: Intend, ID: id, Cores: []int{n}}, {Op: Started, ID: id}, {Op: Final, ID: id, Final: result(n)}} {
+			for _, r := range []Record{{Op: Intend, ID: id, Cores: []int{n}}, {Op: Started, ID: id},
+				{Op: Final, ID: id, Final: result(n)}} {
 				if err := j.Append(r); err != nil {
 					t.Error(err)
 				}
@@ -293,7 +298,7 @@ func TestFirstResultStays(t *testing.T) {
 }
 
 func TestResultsAreBounded(t *testing.T) {
-	f := newFold()
+	f := newEntrySet()
 	for n := range FinalsKept + 10 {
 		f.apply(Record{Op: Final, ID: fmt.Sprint(n), Final: result(0)})
 	}

@@ -1,8 +1,9 @@
-// Package journal is what a node daemon writes down before it acts, so that the next one, after a crash anywhere, knows what the
-// last one was about to do and never does anything twice that may be done only once.
+// Package journal is what a node daemon writes down before it acts. After a crash anywhere, the
+// next daemon knows what the last one was about to do, and repeats nothing that may be done only
+// once.
 //
-// It is one file of lines, each a checksum and a record in JSON. Records are added and never changed; when the file has grown, it
-// is written anew with what still matters.
+// The journal is one file of lines, each with a checksum and a record in JSON. Records are added
+// and never changed. When the file has grown, it is rewritten with what is still needed.
 package journal
 
 import (
@@ -19,16 +20,16 @@ import (
 // Op is what a record says.
 type Op string
 
-// What can be said of one container, in the order in which it happens.
+// What a record can say of one container, in the order in which it happens.
 const (
-	Intend  Op = "intend"  // it is about to be made, on these cores
-	Started Op = "started" // its command is about to be started: from here on it must not be made again
+	Intend  Op = "intend"  // it is about to be created, on these cores
+	Started Op = "started" // its command is about to be started: it must never be created again
 	Stopped Op = "stopped" // it was told to stop for this cause, with this signal
-	Final   Op = "final"   // what became of it, before that is reported
-	Forget  Op = "forget"  // it never ran and nothing of it is left
+	Final   Op = "final"   // its result, before that is reported
+	Forget  Op = "forget"  // it never ran, and all of it is removed
 )
 
-// Record is one line.
+// Record is one line of the journal.
 type Record struct {
 	Op     Op                    `json:"op"`
 	ID     string                `json:"id"` // job.attempt.worker
@@ -43,12 +44,13 @@ type Entry struct {
 	ID      string
 	Cores   []int
 	Started bool
-	Stopped cluster.Cause // the last it was told
-	Signal  string        // that came with it
+	Stopped cluster.Cause // the last cause for which it was told to stop
+	Signal  string        // that was sent with it
 	Final   *cluster.WorkerReport
 }
 
-// maxLine bounds one record. The longest part is the message of a launch failure, which its writer bounds to a few KiB.
+// maxLine bounds one record in bytes. The longest part is the message of a launch failure, of a few
+// KiB at most.
 const maxLine = 1 << 20
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -67,7 +69,7 @@ func appendLine(buf []byte, r Record) ([]byte, error) {
 	return append(buf, '\n'), nil
 }
 
-// errTorn is what a line that was not written whole may look like.
+// errTorn is the error of a line that may be half written.
 var errTorn = errors.New("checksum does not match")
 
 // parseLine reads one line without its newline.
@@ -77,7 +79,8 @@ func parseLine(line []byte) (Record, error) {
 		return r, errTorn
 	}
 	body := line[9:]
-	if sum, err := strconv.ParseUint(string(line[:8]), 16, 32); err != nil || crc32.Checksum(body, table) != uint32(sum) {
+	if sum, err := strconv.ParseUint(string(line[:8]), 16, 32); err != nil ||
+		crc32.Checksum(body, table) != uint32(sum) {
 		return r, errTorn
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -90,7 +93,7 @@ func parseLine(line []byte) (Record, error) {
 
 func (r *Record) check() error {
 	if r.ID == "" {
-		return fmt.Errorf("record %q names no container", r.Op)
+		return fmt.Errorf("record %q has no container id", r.Op)
 	}
 	switch r.Op {
 	case Intend, Started, Stopped, Forget:
@@ -101,10 +104,12 @@ func (r *Record) check() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("record %q is of a later version: run the version that wrote it, or remove the journal when no job runs here", r.Op)
+	return fmt.Errorf("record %q was written by a later version: install that version again, or remove the "+
+		"journal if no job runs on this node", r.Op)
 }
 
-// CorruptError says that the journal is damaged in a place that a crash while writing cannot explain.
+// CorruptError means that the journal is damaged at a place that a crash while writing cannot
+// explain.
 type CorruptError struct {
 	Path   string
 	Line   int
@@ -114,14 +119,16 @@ type CorruptError struct {
 
 // Error implements error.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; look for disk errors, and when no job runs on this node move the file away",
+	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; check the disk for errors; if no job "+
+		"runs on this node, move the file away",
 		e.Path, e.Line, e.Offset, e.Err)
 }
 
 // Unwrap returns what is wrong with the line.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// decode reads a whole journal. good is the length of what is valid; the rest, at most one record, was torn by a crash.
+// decode reads a whole journal. good is the length of what is valid; the rest, at most one record,
+// was torn by a crash.
 func decode(path string, data []byte) (records []Record, good int64, err error) {
 	rest, line := data, 0
 	for len(rest) > 0 {

@@ -11,8 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestEnvironmentIsDocumented holds docs/environment.md to what is set: every variable has its place there, and nothing is there that no job
-// gets.
+// TestEnvironmentIsDocumented compares docs/environment.md with the variables that are set.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/environment.md")
 	if err != nil {
@@ -27,7 +26,8 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	all := gang()
 	all.Array, all.Spec.Array = element().Array, element().Spec.Array
 	for _, in := range []Input{
-		all, example(&jobspec.Launch{Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2}), example(&jobspec.Launch{Type: "torchrun", Nproc: 4}),
+		all, example(&jobspec.Launch{Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2}),
+		example(&jobspec.Launch{Type: "torchrun", Nproc: 4}),
 	} {
 		in.Spec.ExportEnv, in.Spec.Groups[in.Group].Tasks[0].Env = nil, nil
 		for name := range environ(t, in) {
@@ -45,9 +45,10 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 }
 
-// placeholder is the name under which a family of variables is documented.
+// placeholder returns the name under which a family of variables is documented.
 func placeholder(name string) string {
-	for prefix, whole := range map[string]string{"ROTA_PARAM_": "ROTA_PARAM_NAME", "ROTA_META_": "ROTA_META_NAME", "ROTA_HOSTS_": "ROTA_HOSTS_GROUP"} {
+	for prefix, whole := range map[string]string{"ROTA_PARAM_": "ROTA_PARAM_NAME", "ROTA_META_": "ROTA_META_NAME",
+		"ROTA_HOSTS_": "ROTA_HOSTS_GROUP"} {
 		if strings.HasPrefix(name, prefix) {
 			return whole
 		}

@@ -14,29 +14,33 @@ import (
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is what every rank of the worker has in common, sorted. Later sources win: login defaults, what the job exports from
-// the submit host, Rota's and Slurm's variables, the task's own env. Only ROTA_* cannot be overridden: tools rely on them.
+// environment returns what every rank of the worker has in common, sorted. Later sources win: login
+// defaults, what the job exports from the submit host, Rota's and Slurm's variables, the task's own
+// env. Only ROTA_* cannot be overridden, because tools rely on them.
 func (in Input) environment(task *jobspec.Task, s shape) []string {
 	home := in.Owner.Home
 	if home == "" {
 		home = "/tmp"
 	}
 	env := map[string]string{
-		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8",
+		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath,
+		"LANG":   "C.UTF-8",
 		"TMPDIR": "/tmp",
 	}
 	maps.Copy(env, in.Spec.ExportEnv)
-	rota := in.rota(task, s)
-	maps.Copy(rota, in.rotaArray())
-	maps.Copy(rota, in.rotaGroups())
-	for _, source := range []map[string]string{in.slurm(task, s), in.slurmArray(), in.slurmGroups(), in.gpus(task), in.torch(task, s), in.tensorflow(), task.Env} {
+	rota := in.rotaVariables(task, s)
+	maps.Copy(rota, in.rotaArrayVariables())
+	maps.Copy(rota, in.rotaGroupVariables())
+	for _, source := range []map[string]string{in.slurmVariables(task, s), in.slurmArrayVariables(),
+		in.slurmGroupVariables(), in.gpuVariables(task), in.torchVariables(task, s), in.tensorflowVariables(),
+		task.Env} {
 		maps.Copy(env, source)
 	}
 	maps.Copy(env, rota)
-	return list(env)
+	return sortedPairs(env)
 }
 
-func list(env map[string]string) []string {
+func sortedPairs(env map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])
@@ -44,18 +48,23 @@ func list(env map[string]string) []string {
 	return out
 }
 
-func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
-	addr, port := in.meeting()
-	fewest, most := in.sizes()
+func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
+	addr, port := in.rendezvous()
+	fewest, most := in.workerRange()
 	env := map[string]string{
-		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
-		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
-		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
+		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt),
+		"ROTA_RESTARTS": itoa(in.Restarts),
+		"ROTA_CLASS":    string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account,
+		"ROTA_CLUSTER": in.Cluster,
+		"ROTA_WORKER":  itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
 		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
-		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","), "ROTA_CORES": itoa(task.Resources.Cores),
-		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
-		"ROTA_GRACE_SECONDS": itoa(in.grace()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
-		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","),
+		"ROTA_CORES":  itoa(task.Resources.Cores),
+		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all),
+		"ROTA_RANKS_PER_WORKER": itoa(s.local),
+		"ROTA_GRACE_SECONDS":    itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile,
+		"ROTA_PROGRESS_FILE": launch.ProgressFile,
+		"ROTA_MASTER_ADDR":   addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
@@ -68,23 +77,23 @@ func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 	return env
 }
 
-// sizes is between which numbers that of the group's workers may change from attempt to attempt.
-func (in Input) sizes() (fewest, most int) {
+// workerRange returns between which numbers the group's workers may change from attempt to attempt.
+func (in Input) workerRange() (fewest, most int) {
 	if g, err := in.group(); err == nil && g.Elastic != nil {
 		return g.Fewest(), g.Most()
 	}
 	return len(in.Nodes), len(in.Nodes)
 }
 
-// grace is how long the job has to stop when its room is needed.
-func (in Input) grace() int {
+// gracePeriod returns how many seconds the job has to stop when it is preempted.
+func (in Input) gracePeriod() int {
 	if p := in.Spec.Preemption; p != nil && p.GracePeriod > 0 {
 		return int(p.GracePeriod)
 	}
 	return 30
 }
 
-func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
+func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(in.Nodes), itoa(len(in.Nodes))
 	perNode := itoa(s.local)
 	tasksPerNode := perNode
@@ -93,14 +102,21 @@ func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
 	}
 	cores := itoa(task.Resources.Cores)
 	env := map[string]string{
-		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes, "SLURM_NODELIST": nodes,
+		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes,
+		"SLURM_NODELIST":      nodes,
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(s.all), "SLURM_NPROCS": itoa(s.all),
-		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode, "SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
-		"SLURM_CPUS_ON_NODE": cores, "SLURM_JOB_CPUS_PER_NODE": cores, "SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
-		"SLURM_NODEID": itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name, "SLURM_SUBMIT_DIR": in.Spec.SubmitDir,
-		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account, "SLURM_JOB_QOS": string(in.Class),
-		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_CLUSTER_NAME": in.Cluster,
-		"SLURM_JOB_USER": in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)), "SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
+		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode,
+		"SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
+		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": cores,
+		"SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
+		"SLURM_NODEID":       itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name,
+		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
+		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
+		"SLURM_JOB_QOS":       string(in.Class),
+		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0",
+		"SLURM_CLUSTER_NAME": in.Cluster,
+		"SLURM_JOB_USER":     in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)),
+		"SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
 	}
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
@@ -111,9 +127,10 @@ func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
 	return env
 }
 
-// gpus numbers the granted devices from 0, as programs in the container see them.
-func (in Input) gpus(task *jobspec.Task) map[string]string {
-	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+// gpuVariables number the granted devices from 0, as programs in the container see them.
+func (in Input) gpuVariables(task *jobspec.Task) map[string]string {
+	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "",
+		"NVIDIA_VISIBLE_DEVICES": "void"}
 	if n := len(in.devicesOf(task)); n > 0 {
 		var visible []string
 		for i := range n {
@@ -135,10 +152,10 @@ func (in Input) uuids(task *jobspec.Task) []string {
 	return out
 }
 
-// torch is how the workers of a gang find each other. PET_* are torchrun's own flags in another form, so that a plain
-// `torchrun train.py` works.
-func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
-	addr, port := in.meeting()
+// torchVariables say how the workers of a gang find each other. PET_* are torchrun's own flags in
+// another form, so that a plain `torchrun train.py` works.
+func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
+	addr, port := in.rendezvous()
 	env := map[string]string{"MASTER_ADDR": addr, "MASTER_PORT": itoa(port)}
 	if s.kind != "torchrun" {
 		return env
@@ -148,18 +165,21 @@ func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
 		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
 	}
 	if task.Launch.Rdzv == "c10d" {
-		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.master(), in.run()
+		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.masterEndpoint(),
+			in.rendezvousID()
 		return env
 	}
 	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
 	return env
 }
 
-// rankEnvironment is what one process has of its own. torchrun numbers its ranks itself and must not find numbers set.
+// rankEnvironment returns what one process has of its own. torchrun numbers its ranks itself and
+// must not find numbers set.
 func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string {
 	rank := s.base + local
 	env := map[string]string{
-		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank), "SLURM_LOCALID": itoa(local),
+		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank),
+		"SLURM_LOCALID": itoa(local),
 	}
 	if s.kind != "torchrun" {
 		maps.Copy(env, map[string]string{
@@ -172,7 +192,7 @@ func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string
 			delete(env, k)
 		}
 	}
-	return list(env)
+	return sortedPairs(env)
 }
 
 func itoa(n int) string { return fmt.Sprint(n) }

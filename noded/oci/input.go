@@ -1,5 +1,6 @@
-// Package oci turns one worker's allocation into what runs it: an OCI runtime spec for its container ([Spec]) and the plan that the
-// first process of the container carries out ([Plan]). It is pure: what is true of the node comes in as [Node].
+// Package oci turns one worker's allocation into what runs it: an OCI runtime spec for its
+// container ([Spec]) and the plan that the first process of the container carries out ([Plan]). It
+// is pure: facts about the node come in as [Node].
 package oci
 
 import (
@@ -16,15 +17,15 @@ type Input struct {
 	GroupWorker int             // number among the group's workers
 	Task        int             // index in the group's tasks
 	GPUs        []int           // of the worker, indices into Node.GPUs
-	Request     cluster.Request // of the worker: what its tasks share
+	Request     cluster.Request // of the worker, shared by its tasks
 	Owner       cluster.Identity
 	Spec        *jobspec.Job
 	Account     string
 	Queue       string
 	Class       jobspec.Class
-	Nodes       []string // of the group's workers, by number in the group
-	Hosts       []Hosts  // of a gang of several groups; nil: it has one
-	Array       *Element // nil: the job is no element of an array
+	Nodes       []string   // of the group's workers, by number in the group
+	Hosts       []Hosts    // of a gang of several groups; nil: the job has one group
+	Array       *ArrayTask // nil: the job is no array task
 	MasterAddr  string
 	MasterPort  int
 	Restarts    int
@@ -34,7 +35,7 @@ type Input struct {
 	Node        Node
 }
 
-// Hosts is where the workers of one group are, by number in the group.
+// Hosts says where the workers of one group are, by number in the group.
 type Hosts struct {
 	Group string
 	Nodes []string
@@ -42,12 +43,12 @@ type Hosts struct {
 	Ports []int    // of the workers
 }
 
-// Element is the place of a job in an array.
-type Element struct {
-	Array  cluster.JobID // the array's record
-	Index  int
-	Count  int // elements of the array
-	Params map[string]string
+// ArrayTask says which task of an array a job is.
+type ArrayTask struct {
+	ArrayJob cluster.JobID // the array job
+	Index    int
+	Count    int // number of tasks of the array
+	Params   map[string]string
 }
 
 // Node is what must be known of a machine to run a worker on it.
@@ -55,22 +56,23 @@ type Node struct {
 	Name        string
 	Hostname    string // of the machine: containers share it
 	GPUs        []cluster.GPU
-	Cores       []int    // granted core numbers; empty: Request cores as a quota
+	Cores       []int    // granted core numbers; empty: a quota of Request's cores
 	SharedPaths []string // bound read-write at the same path
 	Root        Root
 	RunDir      string        // becomes /run/rota (container.RunDir)
-	InitPath    string        // rota-init on the host
+	InitPath    string        // of rota-init on the host
 	CgroupPath  string        // of this container, absolute below every hierarchy
-	ShmDir      string        // what the tasks of a worker share as /dev/shm, when it has several
+	ShmDir      string        // what several tasks of a worker share as /dev/shm
 	NoSwapLimit bool          // the kernel cannot limit swap
 	Nvidia      []Device      // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
 	NvidiaMajor int64         // of /dev/nvidiaN, 195 unless the driver says otherwise
 	RDMA        []Device      // device nodes below /dev/infiniband
-	MaxMemlock  jobspec.Bytes // the most that a task may lock; 0: no bound
-	MaxNofile   int64         // the most files that a task may have open; 0: no bound
+	MaxMemlock  jobspec.Bytes // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64         // files that a task may have open at most; 0: no bound
 }
 
-// Root is the root directory of a container: a skeleton of empty directories and links, and what is bound onto it read-only.
+// Root is the root directory of a container: a skeleton of empty directories and links, and what is
+// bound onto it read-only.
 type Root struct {
 	Path  string
 	Binds []Bind

@@ -15,8 +15,9 @@ const (
 	unlimited = -1
 )
 
-// rlimits are the resource limits of a task's processes. What goes beyond the node's bounds is refused: a program that is promised memory
-// to register and does not get it fails in ways that nobody understands.
+// rlimits returns the resource limits of a task's processes. What exceeds the node's bounds is
+// refused: a program that relies on locked memory and does not get it fails in ways that are hard
+// to explain.
 func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
 	u := jobspec.Ulimits{}
 	if task.Ulimits != nil {
@@ -29,17 +30,18 @@ func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
 		}
 	}
 	if most := in.Node.MaxMemlock; most > 0 && (u.Memlock == unlimited || u.Memlock > most) {
-		return nil, fmt.Errorf("ulimit.memlock is more than node %s allows, which is %v", in.Node.Name, most)
+		return nil, fmt.Errorf("ulimit.memlock exceeds the %v that node %s allows", most, in.Node.Name)
 	}
 	if most := in.Node.MaxNofile; most > 0 && u.Nofile > most {
-		return nil, fmt.Errorf("ulimit.nofile = %d is more than node %s allows, which is %d", u.Nofile, in.Node.Name, most)
+		return nil, fmt.Errorf("ulimit.nofile = %d exceeds the %d that node %s allows", u.Nofile, most, in.Node.Name)
 	}
 	var list []specs.POSIXRlimit
 	for _, l := range []struct {
 		name  string
 		value int64
 	}{
-		{"RLIMIT_CORE", int64(u.Core)}, {"RLIMIT_MEMLOCK", int64(u.Memlock)}, {"RLIMIT_NOFILE", u.Nofile}, {"RLIMIT_STACK", int64(u.Stack)},
+		{"RLIMIT_CORE", int64(u.Core)}, {"RLIMIT_MEMLOCK", int64(u.Memlock)}, {"RLIMIT_NOFILE", u.Nofile},
+		{"RLIMIT_STACK", int64(u.Stack)},
 	} {
 		if l.value != 0 {
 			list = append(list, rlimit(l.name, l.value))
@@ -56,16 +58,18 @@ func rlimit(name string, value int64) specs.POSIXRlimit {
 	return specs.POSIXRlimit{Type: name, Soft: n, Hard: n}
 }
 
-// shm is /dev/shm of a task's container: its own, or one for all tasks of the worker, as they share the rest of inter-process
-// communication.
+// shm returns /dev/shm of a task's container: its own, or one for all tasks of the worker, which
+// share an IPC namespace.
 func (in Input) shm(task *jobspec.Task) specs.Mount {
 	if in.Alone() {
-		return tmpfs("/dev/shm", task.Resources.Shm, "noexec")
+		return tmpfsAt("/dev/shm", task.Resources.Shm, "noexec")
 	}
-	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir, Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
+	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir,
+		Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
 }
 
-// ShmSize is how large /dev/shm is for all tasks of a worker together: what those that run side by side ask for, or any other alone.
+// ShmSize returns the size of /dev/shm for all tasks of a worker, in bytes: the sum of those that
+// run side by side, or that of any other task if it is larger.
 func ShmSize(in Input) jobspec.Bytes {
 	g, err := in.group()
 	if err != nil {
@@ -82,7 +86,8 @@ func ShmSize(in Input) jobspec.Bytes {
 	return max(together, most)
 }
 
-// secretsMount is where secrets are put once the container exists: a private directory in memory, so that none is ever on a disk.
+// secretsMount returns the private directory in memory for secrets, so that none is ever on a disk.
 func secretsMount() specs.Mount {
-	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
+	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs",
+		Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
 }

@@ -17,24 +17,34 @@ var update = flag.Bool("update", false, "write the golden files")
 // example is worker 1 of 2 with two of a node's four GPUs.
 func example(l *jobspec.Launch) Input {
 	in := Input{
-		Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train", Class: jobspec.BE,
+		Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train",
+		Class: jobspec.BE,
 		Owner: cluster.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
-		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1, Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
+		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1,
+		Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
 		Spec: &jobspec.Job{
-			Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login", Meta: map[string]string{"run-id": "7"},
-			ExportEnv: map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"}, Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
+			Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login",
+			Meta:       map[string]string{"run-id": "7"},
+			ExportEnv:  map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"},
+			Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
 			Preemption: &jobspec.Preemption{GracePeriod: 60},
-			Groups: []jobspec.Group{{Name: "main", Count: 2, Meta: map[string]string{"role": "trainer"}, Tasks: []jobspec.Task{{
-				Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
-				Env:       map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
-				Mounts:    []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true}, {Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
-				Resources: jobspec.Resources{Cores: 8, Memory: 32 * jobspec.GiB, GPUs: 2, Shm: 16 * jobspec.GiB, Tmp: 16 * jobspec.GiB},
-			}}}},
+			Groups: []jobspec.Group{{Name: "main", Count: 2, Meta: map[string]string{"role": "trainer"},
+				Tasks: []jobspec.Task{{
+					Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
+					Env: map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
+					Mounts: []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true},
+						{Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
+					Resources: jobspec.Resources{Cores: 8, Memory: 32 * jobspec.GiB, GPUs: 2, Shm: 16 * jobspec.GiB,
+						Tmp: 16 * jobspec.GiB},
+				}}}},
 		},
 		Node: Node{
-			Name: "gpu02", SharedPaths: []string{"/shared", "/home"}, RunDir: "/var/lib/rota/c/42.2.1/run", InitPath: "/usr/libexec/rota-init",
-			CgroupPath: "/rota/gpu02/42.2.1", Cores: []int{4, 5, 6, 7, 12, 13, 14, 15}, Nvidia: []Device{{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}},
-			Root: Root{Path: "/var/lib/rota/root", Binds: []Bind{{"/usr", "/usr"}, {"/etc", "/etc"}, {"/run/nscd", "/run/nscd"}}},
+			Name: "gpu02", SharedPaths: []string{"/shared", "/home"}, RunDir: "/var/lib/rota/c/42.2.1/run",
+			InitPath:   "/usr/libexec/rota-init",
+			CgroupPath: "/rota/gpu02/42.2.1", Cores: []int{4, 5, 6, 7, 12, 13, 14, 15},
+			Nvidia: []Device{{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}},
+			Root: Root{Path: "/var/lib/rota/root",
+				Binds: []Bind{{"/usr", "/usr"}, {"/etc", "/etc"}, {"/run/nscd", "/run/nscd"}}},
 		},
 	}
 	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} {
@@ -74,7 +84,8 @@ func TestSpecGolden(t *testing.T) {
 
 func TestPlanGolden(t *testing.T) {
 	for name, l := range map[string]*jobspec.Launch{
-		"single": nil, "per_gpu": {Type: "per_gpu"}, "slurm": {Type: "slurm", Nproc: 3}, "torchrun": {Type: "torchrun", NprocGPU: true},
+		"single": nil, "per_gpu": {Type: "per_gpu"}, "slurm": {Type: "slurm", Nproc: 3},
+		"torchrun":      {Type: "torchrun", NprocGPU: true},
 		"torchrun-c10d": {Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2},
 	} {
 		plan, err := Plan(example(l))
@@ -88,23 +99,49 @@ func TestPlanGolden(t *testing.T) {
 func TestRefused(t *testing.T) {
 	task := func(in *Input) *jobspec.Task { return &in.Spec.Groups[0].Tasks[0] }
 	for want, edit := range map[string]func(*Input){
-		`mount source "/etc" is not below a shared path`:           func(in *Input) { task(in).Mounts[0].Source = "/etc" },
-		`mount source "/shared/../etc" is not below a shared path`: func(in *Input) { task(in).Mounts[0].Source = "/shared/../etc" },
-		`mount source "/shared2" is not below a shared path`:       func(in *Input) { task(in).Mounts[0].Source = "/shared2" },
-		`mount target "/usr/x" is not allowed`:                     func(in *Input) { task(in).Mounts[0].Target = "/usr/x" },
-		`it would have to be made in /shared`:                      func(in *Input) { task(in).Mounts[0].Target = "/shared/else/new" },
-		`it would have to be made in /data`:                        func(in *Input) { task(in).Mounts[1].Target = "/data/inner" },
-		`mount target "/" is not allowed`:                          func(in *Input) { task(in).Mounts[0].Target = "/" },
-		`option "suid" is not supported`:                           func(in *Input) { task(in).Mounts[0].Options = []string{"suid"} },
-		"GPU 4 was granted, but node gpu02 has 4":                  func(in *Input) { in.GPUs = []int{4} },
-		"the job has no group 1":                                   func(in *Input) { in.Group = 1 },
-		"group main has no task 1":                                 func(in *Input) { in.Task = 1 },
-		"worker 2 is not one of 2":                                 func(in *Input) { in.GroupWorker = 2 },
-		"has no devices below /dev/infiniband":                     func(in *Input) { task(in).Resources.RDMA = "all" },
-		"ulimit.memlock is more than node gpu02 allows": func(in *Input) {
+		`mount source "/etc" is not below a shared path`: func(in *Input) {
+			task(in).Mounts[0].Source = "/etc"
+		},
+		`mount source "/shared/../etc" is not below a shared path`: func(in *Input) {
+			task(in).Mounts[0].Source = "/shared/../etc"
+		},
+		`mount source "/shared2" is not below a shared path`: func(in *Input) {
+			task(in).Mounts[0].Source = "/shared2"
+		},
+		`mount target "/usr/x" is not allowed`: func(in *Input) {
+			task(in).Mounts[0].Target = "/usr/x"
+		},
+		`it lies in /shared, which`: func(in *Input) {
+			task(in).Mounts[0].Target = "/shared/else/new"
+		},
+		`it lies in /data, which`: func(in *Input) {
+			task(in).Mounts[1].Target = "/data/inner"
+		},
+		`mount target "/" is not allowed`: func(in *Input) {
+			task(in).Mounts[0].Target = "/"
+		},
+		`option "suid" is not supported`: func(in *Input) {
+			task(in).Mounts[0].Options = []string{"suid"}
+		},
+		"GPU 4 was granted, but node gpu02 has 4": func(in *Input) {
+			in.GPUs = []int{4}
+		},
+		"the job has no group 1": func(in *Input) {
+			in.Group = 1
+		},
+		"group main has no task 1": func(in *Input) {
+			in.Task = 1
+		},
+		"worker 2 does not exist: the group has 2": func(in *Input) {
+			in.GroupWorker = 2
+		},
+		"has no devices below /dev/infiniband": func(in *Input) {
+			task(in).Resources.RDMA = "all"
+		},
+		"ulimit.memlock exceeds the 1GiB that node gpu02 allows": func(in *Input) {
 			in.Node.MaxMemlock, task(in).Ulimits = jobspec.GiB, &jobspec.Ulimits{Memlock: -1}
 		},
-		"ulimit.nofile = 70000 is more than node gpu02 allows": func(in *Input) {
+		"ulimit.nofile = 70000 exceeds the 65536 that node gpu02 allows": func(in *Input) {
 			in.Node.MaxNofile, task(in).Ulimits = 65536, &jobspec.Ulimits{Nofile: 70000}
 		},
 	} {
@@ -138,7 +175,8 @@ func TestSimulatedGPUsHaveNoNodes(t *testing.T) {
 func TestLogPath(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "slurm", Nproc: 3})
 	for pattern, want := range map[string]string{
-		"/shared/%x-%j.out": "/shared/train-42.out", "%4j_%n_%N_%r_%t_%u%%": "/home/ada/run/0042_1_gpu02_1_3_ada%", "plain": "/home/ada/run/plain",
+		"/shared/%x-%j.out": "/shared/train-42.out", "%4j_%n_%N_%r_%t_%u%%": "/home/ada/run/0042_1_gpu02_1_3_ada%",
+		"plain": "/home/ada/run/plain",
 		"%A_%a": "/home/ada/run/42_4294967294",
 	} {
 		if got, err := LogPath(in, pattern); err != nil || got != want {

@@ -13,10 +13,11 @@ import (
 
 const modeRW = fs.FileMode(0o666)
 
-// shape is how many processes there are. A rank is one of them; torchrun makes its own ranks from one process of ours.
+// shape says how many processes there are. A rank is one of them; torchrun makes its own ranks from
+// one process of the plan.
 type shape struct {
 	kind  string
-	local int // ranks a worker, those of torchrun included
+	local int // ranks per worker, including those that torchrun starts
 	all   int // ranks of the whole group
 	base  int // global number of this worker's first rank
 }
@@ -35,13 +36,13 @@ func (in Input) shape(task *jobspec.Task) (shape, error) {
 		}
 	}
 	if s.local == 0 {
-		return s, fmt.Errorf("launch %q starts one process for each GPU, but the job has no GPUs", s.kind)
+		return s, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", s.kind)
 	}
 	s.all, s.base = s.local*len(in.Nodes), s.local*in.GroupWorker
 	return s, nil
 }
 
-// processes is how many of ours a worker has.
+// processes returns how many processes rota-init starts in a worker.
 func (s shape) processes() int {
 	if s.kind == "per_gpu" || s.kind == "slurm" {
 		return s.local
@@ -81,7 +82,7 @@ func Plan(in Input) (*launch.Plan, error) {
 	return p, nil
 }
 
-// args is the command line of every rank.
+// args returns the command line of every rank.
 func (in Input) args(task *jobspec.Task, s shape) ([]string, error) {
 	args := task.Command
 	if task.Script != "" {
@@ -99,30 +100,33 @@ func (in Input) args(task *jobspec.Task, s shape) ([]string, error) {
 	return args, nil
 }
 
-// torchrun is the launcher's own command line, without what it starts.
+// torchrun returns the launcher's own command line, without what it starts.
 func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc-per-node=%d", s.local)}
 	if l.MaxRestarts > 0 {
 		args = append(args, fmt.Sprintf("--max-restarts=%d", l.MaxRestarts))
 	}
 	if l.Rdzv == "c10d" {
-		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.master(), "--rdzv-id="+in.run())
+		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.masterEndpoint(), "--rdzv-id="+
+			in.rendezvousID())
 	}
-	addr, port := in.meeting()
-	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr, fmt.Sprintf("--master-port=%d", port))
+	addr, port := in.rendezvous()
+	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr,
+		fmt.Sprintf("--master-port=%d", port))
 }
 
-func (in Input) master() string {
-	addr, port := in.meeting()
+func (in Input) masterEndpoint() string {
+	addr, port := in.rendezvous()
 	return fmt.Sprintf("%s:%d", addr, port)
 }
 
-// run names this attempt, so that ranks of another never join it.
-func (in Input) run() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
+// rendezvousID names this attempt, so that ranks of another attempt never join it.
+func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
-// LogPath fills in a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r restarts, %t first rank,
-// %A the array (the job itself where there is none), %a the element's index (a large number where there is none), %% a percent sign; a number
-// between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
+// LogPath expands a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N
+// node, %r restarts, %t first rank, %A the array job (the job itself if it is no array task), %a
+// the array index (a large number if it is none), %% a percent sign. A number in between, as in
+// %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
 func LogPath(in Input, pattern string) (string, error) {
 	task, err := in.task()
 	if err != nil {
@@ -133,14 +137,16 @@ func LogPath(in Input, pattern string) (string, error) {
 		return "", err
 	}
 	values := map[byte]string{
-		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name, 'u': in.Owner.User,
-		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base), 's': "0",
+		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name,
+		'u': in.Owner.User,
+		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base),
+		's': "0",
 		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
 	}
 	if e := in.Array; e != nil {
-		values['A'], values['a'] = strconv.FormatInt(int64(e.Array), 10), strconv.Itoa(e.Index)
+		values['A'], values['a'] = strconv.FormatInt(int64(e.ArrayJob), 10), strconv.Itoa(e.Index)
 	}
-	text, err := expand(pattern, values)
+	text, err := expandLogPath(pattern, values)
 	if err != nil {
 		return "", fmt.Errorf("log path %q: %w", pattern, err)
 	}
@@ -150,7 +156,7 @@ func LogPath(in Input, pattern string) (string, error) {
 	return text, nil
 }
 
-func expand(pattern string, values map[byte]string) (string, error) {
+func expandLogPath(pattern string, values map[byte]string) (string, error) {
 	var out strings.Builder
 	for i := 0; i < len(pattern); i++ {
 		if pattern[i] != '%' {
@@ -161,7 +167,7 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		for i++; i < len(pattern) && unicode.IsDigit(rune(pattern[i])); i++ {
 		}
 		if i == len(pattern) {
-			return "", fmt.Errorf("it ends within a %% pattern")
+			return "", fmt.Errorf("it ends in the middle of a %% pattern")
 		}
 		width, _ := strconv.Atoi(pattern[digits:i]) // no digits: no padding
 		value, ok := values[pattern[i]]
@@ -169,7 +175,8 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		case pattern[i] == '%':
 			value = "%"
 		case !ok:
-			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a", pattern[i])
+			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a",
+				pattern[i])
 		}
 		out.WriteString(strings.Repeat("0", max(0, min(width, 10)-len(value))) + value)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// Processes a container may have: enough for data loaders and compilers, too few to exhaust the machine's.
+// Processes a container may have: enough for data loaders and compilers, too few to exhaust the
+// machine's.
 const (
 	pidsBase    = 4096
 	pidsPerCore = 512
@@ -25,8 +26,8 @@ const cpuPeriod = 100_000 // microseconds; the kernel's default
 // oomScore makes the kernel prefer a job to the daemons when the whole machine runs out of memory.
 const oomScore = 100
 
-// Spec is the OCI runtime spec of one worker's container. It fails on what the job file's validation cannot know: GPUs the node does
-// not have, mounts outside of its shared paths.
+// Spec returns the OCI runtime spec of one worker's container. It fails on what the validation of
+// job files cannot know: GPUs that the node does not have, mounts outside of its shared paths.
 func Spec(in Input) (*specs.Spec, error) {
 	task, err := in.task()
 	if err != nil {
@@ -61,11 +62,13 @@ func Spec(in Input) (*specs.Spec, error) {
 		},
 		Linux: &specs.Linux{
 			CgroupsPath: in.Node.CgroupPath,
-			Namespaces:  []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
-			Devices:     devices,
-			Resources:   in.taskResources(task, rules),
+			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace},
+				{Type: specs.IPCNamespace}},
+			Devices:   devices,
+			Resources: in.taskResources(task, rules),
 			MaskedPaths: []string{
-				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+				"/proc/timer_list",
 				"/sys/firmware",
 			},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
@@ -78,11 +81,14 @@ func Spec(in Input) (*specs.Spec, error) {
 func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs",
+			Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		in.shm(task),
-		{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+		{Destination: "/sys", Type: "bind", Source: "/sys",
+			Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
 	}
 	for _, b := range in.Node.Root.Binds {
 		if !strings.HasPrefix(b.Target, "/run/") {
@@ -90,11 +96,14 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		}
 	}
 	list = append(list,
-		tmpfs("/tmp", task.Resources.Tmp),
-		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
-		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "ro", "nosuid", "nodev"}},
+		tmpfsAt("/tmp", task.Resources.Tmp),
+		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs",
+			Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
+		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir,
+			Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		specs.Mount{
-			Destination: launch.ProgressFile, Type: "bind", Source: path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
+			Destination: launch.ProgressFile, Type: "bind",
+			Source:  path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
 			Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"},
 		},
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
@@ -109,7 +118,8 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	}
 	shared := slices.SortedFunc(slices.Values(in.Node.SharedPaths), byDepth)
 	for _, p := range shared {
-		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p, Options: []string{"rbind", "rw", "nosuid", "nodev"}})
+		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p,
+			Options: []string{"rbind", "rw", "nosuid", "nodev"}})
 	}
 	for _, m := range task.Mounts {
 		own, err := in.mount(task, m)
@@ -121,32 +131,38 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	return list, nil
 }
 
-// byDepth puts a directory before what lies in it.
+// byDepth puts a directory before its content.
 func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 func readOnly(b Bind) specs.Mount {
-	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source, Options: []string{"rbind", "ro", "nosuid", "nodev"}}
+	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source,
+		Options: []string{"rbind", "ro", "nosuid", "nodev"}}
 }
 
-// tmpfs is a private directory in memory; its size counts as the job's memory.
-func tmpfs(target string, size jobspec.Bytes, options ...string) specs.Mount {
-	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))}, options...)
+// tmpfsAt returns a private directory in memory; its content counts as the job's memory.
+func tmpfsAt(target string, size jobspec.Bytes, options ...string) specs.Mount {
+	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))},
+		options...)
 	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
 
-// mount is one that the job asked for.
+// mount returns a mount that the job asked for.
 func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
-	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, jobspec.ReservedTargets()) {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
+	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" ||
+		below(m.Target, jobspec.ReservedTargets()) {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target,
+			strings.Join(jobspec.ReservedTargets(), ", "))
 	}
-	if above := in.around(task, m.Target); above != "" {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
+	if above := in.enclosingMount(task, m.Target); above != "" {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it lies in %s, which other jobs "+
+			"share; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
 		return in.tmpfsMount(m)
 	}
 	if m.Source != path.Clean(m.Source) || !below(m.Source, in.Node.SharedPaths) {
-		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source, in.Node.Name, strings.Join(in.Node.SharedPaths, ", "))
+		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source,
+			in.Node.Name, strings.Join(in.Node.SharedPaths, ", "))
 	}
 	options := []string{"rbind", "nosuid", "nodev", "rw"}
 	if m.ReadOnly {
@@ -161,9 +177,9 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 	return specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: options}, nil
 }
 
-// around is the directory of the host in whose mount a target lies, or "". Root makes targets that are not there, and so would in
-// directories that the job's user cannot write to.
-func (in Input) around(task *jobspec.Task, target string) string {
+// enclosingMount returns the host directory in whose mount a target lies, or "". Root creates
+// missing targets, and would do so in directories that the job's user cannot write to.
+func (in Input) enclosingMount(task *jobspec.Task, target string) string {
 	outer := slices.Clone(in.Node.SharedPaths)
 	for _, m := range task.Mounts {
 		if m.Type != "tmpfs" {
@@ -191,10 +207,14 @@ func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
 
 // below reports whether p is one of dirs or lies in one.
 func below(p string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") })
+	return slices.ContainsFunc(dirs, func(d string) bool {
+		return p == d ||
+			strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/")
+	})
 }
 
-// devices are the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs have none.
+// devices returns the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs
+// have none.
 func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
 	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	var nodes []Device
@@ -203,7 +223,8 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
 		if minor := in.Node.GPUs[i].Minor; minor >= 0 {
-			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195), int64(minor)})
+			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195),
+				int64(minor)})
 		}
 	}
 	if len(nodes) > 0 {
@@ -211,23 +232,27 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 	}
 	if task.Resources.RDMA == rdmaAll {
 		if len(in.Node.RDMA) == 0 {
-			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; keep the job to nodes that have, with a constraint on a label", rdmaAll, in.Node.Name)
+			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; add a "+
+				"constraint on a label of nodes that have them", rdmaAll, in.Node.Name)
 		}
 		nodes = append(nodes, in.Node.RDMA...)
 	}
 	var devices []specs.LinuxDevice
 	mode := modeRW
 	for _, d := range nodes {
-		devices = append(devices, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor, FileMode: &mode})
-		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor, Access: "rw"})
+		devices = append(devices, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor,
+			FileMode: &mode})
+		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor,
+			Access: "rw"})
 	}
 	return devices, rules, nil
 }
 
-// taskResources are the limits of a task's container: the worker's when it is the only one, else none but its share of the cores.
+// taskResources returns the limits of a task's container: the worker's limits if it is the only
+// task, else only its share of the cores.
 func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
 	if in.Alone() {
-		res := in.limits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
+		res := in.workerLimits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
 		res.Devices = rules
 		return res
 	}
@@ -235,12 +260,13 @@ func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgrou
 	return &specs.LinuxResources{Devices: rules, CPU: &specs.LinuxCPU{Shares: &shares}}
 }
 
-// Limits are those of a worker of several tasks: what they share, set on the parent of their cgroups.
+// Limits returns the limits of a worker of several tasks, which are set on the parent of their
+// cgroups.
 func Limits(in Input) *specs.LinuxResources {
-	return in.limits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
+	return in.workerLimits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
 }
 
-func (in Input) limits(cores, memory int64) *specs.LinuxResources {
+func (in Input) workerLimits(cores, memory int64) *specs.LinuxResources {
 	shares := uint64(cores) * 1024
 	pids := pidsBase + pidsPerCore*cores
 	res := &specs.LinuxResources{

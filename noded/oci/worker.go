@@ -8,13 +8,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// group is the group that the worker is one of.
+// group returns the group of the worker.
 func (in Input) group() (*jobspec.Group, error) {
 	switch {
 	case in.Spec == nil || in.Group < 0 || in.Group >= len(in.Spec.Groups):
 		return nil, fmt.Errorf("the job has no group %d", in.Group)
 	case in.GroupWorker < 0 || in.GroupWorker >= len(in.Nodes):
-		return nil, fmt.Errorf("worker %d is not one of %d", in.GroupWorker, len(in.Nodes))
+		return nil, fmt.Errorf("worker %d does not exist: the group has %d", in.GroupWorker, len(in.Nodes))
 	case len(in.Spec.Groups[in.Group].Tasks) == 0:
 		return nil, errors.New("the group has no task")
 	}
@@ -30,7 +30,7 @@ func Tasks(in Input) ([]jobspec.Task, error) {
 	return g.Tasks, nil
 }
 
-// task is the task that the container is for.
+// task returns the task of the container.
 func (in Input) task() (*jobspec.Task, error) {
 	g, err := in.group()
 	if err != nil {
@@ -42,14 +42,16 @@ func (in Input) task() (*jobspec.Task, error) {
 	return &g.Tasks[in.Task], nil
 }
 
-// Alone reports whether the worker has one task, whose container then has the worker's limits itself.
+// Alone reports whether the worker has one task, whose container then has the worker's limits
+// itself.
 func (in Input) Alone() bool {
 	g, err := in.group()
 	return err == nil && len(g.Tasks) == 1
 }
 
-// devicesOf are the worker's GPUs that a task sees. The tasks that run side by side, which are main tasks and sidecars, have their own each,
-// in the order in which they are written; one that runs before, beside or after them for a while sees the first ones.
+// devicesOf returns the worker's GPUs that a task sees. Tasks that run side by side (main tasks and
+// sidecars) have their own GPUs each, in the order in which the tasks are written. Any other task
+// sees the first ones.
 func (in Input) devicesOf(task *jobspec.Task) []int {
 	g, err := in.group()
 	if err != nil || len(g.Tasks) == 1 {
@@ -72,11 +74,11 @@ func (in Input) devicesOf(task *jobspec.Task) []int {
 // sideBySide reports whether a task runs as long as the worker's main tasks do.
 func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle.Sidecar }
 
-// meeting is where the workers of the group find each other: at its first worker, which has rank 0, and at the port that the task names, if it
-// names one.
-func (in Input) meeting() (addr string, port int) {
+// rendezvous returns where the workers of the group find each other: the first worker, which has
+// rank 0, and the task's own port if it names one.
+func (in Input) rendezvous() (addr string, port int) {
 	addr, port = in.MasterAddr, in.MasterPort
-	if h := in.hosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
+	if h := in.ownHosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
 		addr, port = h.Addrs[0], h.Ports[0]
 	}
 	if t, err := in.task(); err == nil && t.Launch != nil && t.Launch.Port != 0 {
@@ -85,8 +87,8 @@ func (in Input) meeting() (addr string, port int) {
 	return addr, port
 }
 
-// hosts is where the workers of the own group are, nil if the job has one group.
-func (in Input) hosts() *Hosts {
+// ownHosts returns where the workers of the worker's group are, nil if the job has one group.
+func (in Input) ownHosts() *Hosts {
 	g, err := in.group()
 	if err != nil {
 		return nil

@@ -12,20 +12,22 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// guards holds open, for every directory of the host that a job chose for itself, what its user finds there. libcontainer resolves
-// the same paths as root, and a link may be changed at any moment: so what it has mounted is compared with these afterwards.
+// guards holds open, for every host directory that a job chose, what its user finds there.
+// libcontainer resolves the same paths as root, and a link may be changed at any moment. So what it
+// has mounted is compared with these directories afterwards.
 type guards struct {
 	list []container.Guard
 	fds  []int
 }
 
-// openGuards opens every source with the rights of u and refuses what leads out of where it may lie.
+// openGuards opens every source with the rights of u, and refuses one that lies outside the
+// directories that it must be below.
 func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	g := &guards{list: list}
 	if len(list) == 0 {
 		return g, nil
 	}
-	as := asUser(u)
+	as := newUserAccess(u)
 	if as.err != nil {
 		return nil, as.err
 	}
@@ -33,7 +35,7 @@ func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	for _, one := range list {
 		var fd int
 		var err error
-		as.wait(func() { fd, err = openGuard(one) })
+		as.run(func() { fd, err = openGuard(one) })
 		if err != nil {
 			g.close()
 			return nil, err
@@ -51,57 +53,61 @@ func openGuard(g container.Guard) (int, error) {
 	}
 	fd, err := unix.Open(g.Source, flags, 0)
 	if err != nil {
-		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
+		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w",
+			g.Source, err))
 	}
-	if err := within(g, fd); err != nil {
-		_ = unix.Close(fd) // it was only looked at
+	if err := checkBelow(g, fd); err != nil {
+		_ = unix.Close(fd) // it was opened only to be checked
 		return 0, err
 	}
 	return fd, nil
 }
 
-// within compares where a source really is with where it may be. Either may be reached through links.
-func within(g container.Guard, fd int) error {
+// checkBelow checks that a source really lies below one of the directories of its guard. Either may
+// be reached through links.
+func checkBelow(g container.Guard, fd int) error {
 	if len(g.Below) == 0 {
 		return nil
 	}
 	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return fmt.Errorf("find out where %s is: %w", g.Source, err)
+		return fmt.Errorf("find the real path of %s: %w", g.Source, err)
 	}
 	for _, dir := range g.Below {
-		if dir, err := filepath.EvalSymlinks(dir); err == nil && (real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
+		if dir, err := filepath.EvalSymlinks(dir); err == nil &&
+			(real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
 			return nil
 		}
 	}
-	return fmt.Errorf("mount source %s leads to %s, which is not below a shared path (%s): mount a directory that is",
+	return fmt.Errorf("mount source %s leads to %s, which is not below a shared path (%s)",
 		g.Source, real, strings.Join(g.Below, ", "))
 }
 
-// verify makes sure that the container whose first process is pid, and has not begun its command, sees what was opened.
+// verify checks that the container sees the directories that were opened. pid is its first process,
+// whose command has not started.
 func (g *guards) verify(pid int) error {
 	if len(g.list) == 0 {
 		return nil
 	}
 	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("look into the container: %w", err)
+		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
 	var errs []error
 	for i, one := range g.list {
 		if one.Target != "" {
-			errs = append(errs, same(root, one, g.fds[i]))
+			errs = append(errs, checkSame(root, one, g.fds[i]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func same(root int, g container.Guard, fd int) error {
+func checkSame(root int, g container.Guard, fd int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
 	inside, err := unix.Openat2(root, strings.TrimPrefix(g.Target, "/"), &how)
 	if err != nil {
-		return fmt.Errorf("look at %s in the container: %w", g.Target, err)
+		return fmt.Errorf("open %s in the container: %w", g.Target, err)
 	}
 	defer func() { _ = unix.Close(inside) }()
 	var want, got unix.Stat_t
@@ -109,14 +115,14 @@ func same(root int, g container.Guard, fd int) error {
 		return fmt.Errorf("compare %s with %s in the container: %w", g.Source, g.Target, err)
 	}
 	if want.Dev != got.Dev || want.Ino != got.Ino {
-		return fmt.Errorf("%s was changed while it was being mounted at %s", g.Source, g.Target)
+		return fmt.Errorf("%s changed while it was being mounted at %s", g.Source, g.Target)
 	}
 	return nil
 }
 
 func (g *guards) close() {
 	for _, fd := range g.fds {
-		_ = unix.Close(fd) // it was only looked at
+		_ = unix.Close(fd) // it was opened only to be checked
 	}
 	g.fds = nil
 }

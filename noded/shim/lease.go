@@ -10,21 +10,22 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// lease is a deadline on CLOCK_BOOTTIME, which goes on while the machine sleeps.
+// lease is a deadline on CLOCK_BOOTTIME, which goes on while the machine is suspended. The
+// supervisor stops its worker when the deadline passes (stopExpired).
 type lease struct {
 	timer *os.File
-	end   int64         // the deadline; 0: none
-	ended chan struct{} // a value for every time the deadline has passed
+	end   int64         // the deadline in nanoseconds; 0: none
+	ended chan struct{} // gets a value each time the deadline passes
 }
 
-// newLease sets a deadline in nanoseconds; 0 is none.
+// newLease returns a lease with a deadline in nanoseconds; 0 is none.
 func newLease(end int64) (*lease, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("make a timer for the lease: %w", err)
 	}
 	l := &lease{timer: os.NewFile(uintptr(fd), "lease"), ended: make(chan struct{}, 1)}
-	if err := l.set(end); err != nil {
+	if err := l.setDeadline(end); err != nil {
 		return nil, err
 	}
 	go l.watch()
@@ -44,11 +45,11 @@ func (l *lease) watch() {
 	}
 }
 
-var errLeaseOver = errors.New("its lease has ended already: it is being stopped")
+var errLeaseOver = errors.New("the lease has ended already; the container is being stopped")
 
-// set moves the deadline. One that has passed stays: after a sleep of the whole machine the order to extend it may be found before the
-// timer is.
-func (l *lease) set(end int64) error {
+// setDeadline moves the deadline: here a lease is renewed. A deadline that has passed stays: after the
+// machine was suspended, the order to renew may arrive before the timer fires.
+func (l *lease) setDeadline(end int64) error {
 	if l.end > 0 && container.BootTime() >= l.end {
 		return errLeaseOver
 	}

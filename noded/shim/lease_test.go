@@ -15,18 +15,18 @@ func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.timer.Close()
-	if err := l.set(end); err != nil {
+	if err := l.setDeadline(end); err != nil {
 		t.Fatalf("one that runs: %v", err)
 	}
-	for container.BootTime() < end { // as a machine that sleeps through it: nobody looks at the timer meanwhile
+	for container.BootTime() < end { // like a machine that is suspended: the timer is not read meanwhile
 	}
-	if err := l.set(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
+	if err := l.setDeadline(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
 		t.Errorf("got %v", err)
 	}
 	select {
 	case <-l.ended:
 	case <-time.After(10 * time.Second):
-		t.Error("its end is never told")
+		t.Error("its end is never signalled")
 	}
 }
 
@@ -36,10 +36,10 @@ func TestALeaseOfNoLengthNeverEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.timer.Close()
-	if err := l.set(container.BootTime() + int64(time.Hour)); err != nil {
+	if err := l.setDeadline(container.BootTime() + int64(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.set(0); err != nil {
+	if err := l.setDeadline(0); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,35 +9,33 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
 // logs takes a container's output from pipes and writes it to files.
 type logs struct {
-	stdout, stderr *os.File // the container's ends, closed here once it has them
-	ours           []*os.File
+	stdout, stderr *os.File // the container's ends, closed once the container has them
+	readEnds       []*os.File
 	lost           atomic.Int64
 	copying        sync.WaitGroup
 }
 
-// openLogs opens the files and begins to copy. What is looked for in the output is found on the way.
-func openLogs(dir string, cfg container.LogFiles, u container.User, find *taskFinder) (*logs, error) {
+// openLogs opens the files and starts to copy. The output is scanned on the way.
+func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskScanner) (*logs, error) {
 	l := &logs{}
-	as := files(root{})
+	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
-		as = asUser(u)
+		as = newUserAccess(u)
 	}
 	out, err := openLog(dir, cfg, cfg.Stdout, "stdout", as)
 	if err != nil {
 		return nil, err
 	}
-	if l.stdout, err = l.pipe(out, find.stream("stdout")); err != nil {
+	if l.stdout, err = l.pipe(out, scan.stream("stdout")); err != nil {
 		return nil, err
 	}
-	if cfg.Join && !find.tellsApart() {
+	if cfg.Join && !scan.separatesStreams() {
 		l.stderr = l.stdout
 		return l, nil
 	}
@@ -46,19 +44,19 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, find *taskFi
 			return nil, err
 		}
 	}
-	l.stderr, err = l.pipe(out, find.stream("stderr"))
+	l.stderr, err = l.pipe(out, scan.stream("stderr"))
 	return l, err
 }
 
-// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's, which gets no larger than it does by default,
-// whatever the job asks for: no user may fill the machine's disk.
-func openLog(dir string, cfg container.LogFiles, path, name string, as files) (*rotated, error) {
-	f := &rotated{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
+// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
+// That one never gets larger than the defaults, so that no job can fill the machine's disk.
+func openLog(dir string, cfg container.LogFiles, path, name string, as fileAccess) (*rotatingFile, error) {
+	f := &rotatingFile{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
 	if f.max <= 0 {
 		f.max = int64(jobspec.DefaultLogSize)
 	}
 	if path == "" {
-		f.path, f.as = filepath.Join(dir, name), root{}
+		f.path, f.as = filepath.Join(dir, name), rootAccess{}
 		f.max, f.keep = min(f.max, int64(jobspec.DefaultLogSize)), min(f.keep, jobspec.DefaultLogKeep)
 	}
 	if err := f.open(cfg.Truncate); err != nil {
@@ -67,30 +65,30 @@ func openLog(dir string, cfg container.LogFiles, path, name string, as files) (*
 	return f, nil
 }
 
-// pipe makes the pipe of one stream. Two may go to one file.
-func (l *logs) pipe(f *rotated, lines *lineFinder) (*os.File, error) {
+// pipe makes the pipe of one stream. Two pipes may go to one file.
+func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	f.users++
-	l.ours = append(l.ours, ours)
+	l.readEnds = append(l.readEnds, ours)
 	l.copying.Add(1)
 	go func() {
 		defer l.copying.Done()
-		l.copy(f, ours, lines)
+		l.copyOutput(f, ours, lines)
 	}()
 	return theirs, nil
 }
 
-// started closes the container's ends, so that its end is seen.
-func (l *logs) started() {
+// closeContainerEnds closes the container's ends of the pipes, so that its end is noticed.
+func (l *logs) closeContainerEnds() {
 	l.stdout.Close()
 	l.stderr.Close()
 }
 
-// copy never stops reading: a full disk must not block the job.
-func (l *logs) copy(f *rotated, from *os.File, lines *lineFinder) {
+// copyOutput never stops reading: a full disk must not block the job.
+func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 	defer f.close()
 	defer lines.end()
 	buffer := make([]byte, 64<<10)
@@ -106,10 +104,10 @@ func (l *logs) copy(f *rotated, from *os.File, lines *lineFinder) {
 	}
 }
 
-// drain waits for the rest of the output. A process elsewhere may have been handed the pipe, and the file may be on a server that does not answer,
-// so the wait is bounded: that the worker has ended must be known all the same.
-func (l *logs) drain(limit time.Duration) {
-	for _, f := range l.ours {
+// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold the
+// pipe, or the file's server may not answer. The end of the worker must be reported all the same.
+func (l *logs) awaitRest(limit time.Duration) {
+	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
 	}
 	done := make(chan struct{})
@@ -125,21 +123,21 @@ func (l *logs) drain(limit time.Duration) {
 	}
 }
 
-// rotated is a file that is renamed away when it has grown to max bytes; keep older ones stay.
-type rotated struct {
+// rotatingFile is a file that is renamed when it has grown to max bytes; keep older files stay.
+type rotatingFile struct {
 	path string
 	max  int64
 	keep int
-	as   files
+	as   fileAccess
 
 	mu    sync.Mutex
 	users int // pipes that go here
 	file  *os.File
 	size  int64
-	lost  int64 // bytes dropped since the last write that worked
+	lost  int64 // bytes dropped since the last successful write
 }
 
-func (r *rotated) open(truncate bool) error {
+func (r *rotatingFile) open(truncate bool) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if truncate {
 		flags |= os.O_TRUNC
@@ -156,15 +154,15 @@ func (r *rotated) open(truncate bool) error {
 	return nil
 }
 
-// write returns how many bytes found no room.
-func (r *rotated) write(b []byte) int {
+// write returns how many bytes could not be written.
+func (r *rotatingFile) write(b []byte) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.size > 0 && r.size+int64(len(b)) > r.max {
 		r.rotate()
 	}
 	if r.lost > 0 {
-		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no room left for the log]\n", r.lost)
+		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no space left for the log]\n", r.lost)
 		r.size += int64(n)
 		if err != nil {
 			r.lost += int64(len(b))
@@ -181,8 +179,8 @@ func (r *rotated) write(b []byte) int {
 	return len(b) - n
 }
 
-// rotate begins a new file. Where that fails the old one goes on.
-func (r *rotated) rotate() {
+// rotate starts a new file. If that fails, the old one goes on.
+func (r *rotatingFile) rotate() {
 	name := func(i int) string { return fmt.Sprintf("%s.%d", r.path, i) }
 	if r.keep > 0 {
 		for i := r.keep - 1; i > 0; i-- {
@@ -199,73 +197,10 @@ func (r *rotated) rotate() {
 }
 
 // close closes the file when the last of its pipes has ended.
-func (r *rotated) close() {
+func (r *rotatingFile) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.users--; r.users == 0 {
 		r.file.Close()
 	}
-}
-
-// files opens and renames with somebody's rights.
-type files interface {
-	open(path string, flags int) (*os.File, error)
-	rename(from, to string) error
-}
-
-// root uses the shim's own rights.
-type root struct{}
-
-func (root) open(path string, flags int) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(path, flags, 0o640)
-}
-
-func (root) rename(from, to string) error { return os.Rename(from, to) }
-
-// user does everything on a thread that has the user's rights in the file system, so that nothing is written where the user could
-// not write.
-type user struct {
-	do  chan func()
-	err error // the rights could not be taken on
-}
-
-func asUser(u container.User) user {
-	jobs := make(chan func())
-	ready := make(chan error)
-	go actAs(u, jobs, ready)
-	err := <-ready
-	return user{jobs, err}
-}
-
-func (u user) open(path string, flags int) (f *os.File, err error) {
-	if u.err != nil {
-		return nil, u.err
-	}
-	u.wait(func() {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			f, err = os.OpenFile(path, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := container.Ordinary(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
-}
-
-func (u user) rename(from, to string) (err error) {
-	u.wait(func() { err = os.Rename(from, to) })
-	return err
-}
-
-func (u user) wait(f func()) {
-	done := make(chan struct{})
-	u.do <- func() { f(); close(done) }
-	<-done
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// TestTheDaemonsLogsAreBounded by what they are by default; those at a path of the user's are as the user wants them.
+// TestTheDaemonsLogsAreBounded shows that the daemon's files keep to the defaults, while files at a
+// user's path follow the user's settings.
 func TestTheDaemonsLogsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	cfg := container.LogFiles{MaxSize: 1 << 50, Keep: 1000}
@@ -18,7 +19,7 @@ func TestTheDaemonsLogsAreBounded(t *testing.T) {
 		max  int64
 		keep int
 	}{{"", 1 << 30, 3}, {filepath.Join(dir, "own"), 1 << 50, 1000}} {
-		f, err := openLog(dir, cfg, c.path, "stdout", root{})
+		f, err := openLog(dir, cfg, c.path, "stdout", rootAccess{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,14 +30,15 @@ func TestTheDaemonsLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDrainOfALogThatTakesNothing: the file is on a server that has gone away, and the end of its worker is to be told nevertheless.
+// TestDrainOfALogThatTakesNothing shows that the end of a worker is reported although the server of
+// its log file does not answer.
 func TestDrainOfALogThatTakesNothing(t *testing.T) {
-	never, full, err := os.Pipe() // nobody reads it, so that writes hang
+	never, full, err := os.Pipe() // it is never read, so that writes hang
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &logs{}
-	out, err := l.pipe(&rotated{file: full, max: 1 << 30}, nil)
+	out, err := l.pipe(&rotatingFile{file: full, max: 1 << 30}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	}
 	drained := make(chan struct{})
 	go func() {
-		l.drain(10 * time.Millisecond)
+		l.awaitRest(10 * time.Millisecond)
 		close(drained)
 	}()
 	select {

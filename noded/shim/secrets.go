@@ -14,15 +14,16 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// secretMost is how long a secret may be: what they are, keys and certificates, is far shorter.
-const secretMost = 64 << 10
+// secretMax is how many bytes a secret may have. Keys and certificates are far shorter.
+const secretMax = 64 << 10
 
-// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never what is in it.
+// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never
+// its content.
 func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	as := asUser(u)
+	as := newUserAccess(u)
 	if as.err != nil {
 		return nil, as.err
 	}
@@ -31,9 +32,10 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	for _, s := range list {
 		var value []byte
 		var err error
-		as.wait(func() { value, err = readSecret(s.Source) })
+		as.run(func() { value, err = readSecret(s.Source) })
 		if err != nil {
-			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err)
+			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source,
+				err)
 			return nil, container.FinalAt(s.Source, err)
 		}
 		values = append(values, value)
@@ -45,28 +47,28 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 func readSecret(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, reason(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
-	if err := container.Ordinary(f); errors.Is(err, container.ErrNotOrdinary) {
+	if err := container.CheckRegular(f); errors.Is(err, container.ErrNotRegular) {
 		return nil, container.Final(err)
 	} else if err != nil {
-		return nil, reason(err)
+		return nil, withoutPath(err)
 	}
-	value, err := io.ReadAll(io.LimitReader(f, secretMost+1))
+	value, err := io.ReadAll(io.LimitReader(f, secretMax+1))
 	switch {
 	case err != nil:
-		return nil, reason(err)
-	case len(value) > secretMost:
-		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMost))
+		return nil, withoutPath(err)
+	case len(value) > secretMax:
+		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMax))
 	case bytes.IndexByte(value, 0) >= 0:
-		return nil, container.Final(errors.New("it holds a NUL byte, which no text has"))
+		return nil, container.Final(errors.New("it contains a NUL byte"))
 	}
 	return value, nil
 }
 
-// reason is an error without the path, which the message names already.
-func reason(err error) error {
+// withoutPath returns an error without the path, which the message has already.
+func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -74,15 +76,15 @@ func reason(err error) error {
 	return err
 }
 
-// placeSecrets writes what was read into the container whose first process is pid and has not begun its command, each readable by the user
-// alone.
+// placeSecrets writes the secrets into a container, readable by the user alone. pid is the
+// container's first process, whose command has not started.
 func placeSecrets(pid int, list []container.Secret, values [][]byte, u container.User) error {
 	if len(list) == 0 {
 		return nil
 	}
 	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("look into the container: %w", err)
+		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
 	for i, s := range list {
@@ -94,13 +96,15 @@ func placeSecrets(pid int, list []container.Secret, values [][]byte, u container
 }
 
 func placeSecret(root int, target string, value []byte, u container.User) error {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
 	dir, err := unix.Openat2(root, strings.TrimPrefix(filepath.Dir(target), "/"), &how)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	fd, err := unix.Openat(dir, filepath.Base(target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o400)
+	fd, err := unix.Openat(dir, filepath.Base(target),
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o400)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,9 @@
-// Package shim is what rota-shim does: it makes one container with runc's libcontainer, is the parent of its first process, keeps
-// its output, holds its lease, and leaves a record of its end. It is the only importer of runc.
+// Package shim is what rota-shim does: it supervises one worker of a job. It creates the worker's
+// container, or one for each of its tasks, with runc's libcontainer (runc.go), and is the parent of
+// their first processes. It starts and stops the tasks (supervisor.go, lifecycle.go), keeps and
+// scans their output (logs.go, scan.go), and stops the worker when its lease ends (lease.go). Last
+// it leaves an exit record, from which the node daemon makes the worker's report. It is the only
+// package that imports runc.
 package shim
 
 import (
@@ -18,20 +22,21 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// orderFD is the socket that a shim is started with.
+// orderFD is the descriptor of the socket that a shim is started with.
 const orderFD = 3
 
-// Reexec turns this process into the container's first one when libcontainer has started it for that, and does not return then.
-// It must be called from an init function of the command.
+// Reexec turns this process into the container's first one, and does not return, if libcontainer
+// has started it for that. It must be called from an init function of the command.
 func Reexec() {
 	if len(os.Args) > 1 && os.Args[1] == "init" {
 		libcontainer.Init()
 	}
 }
 
-// Serve waits for the order to make a container, and returns when that has ended. It is called once.
+// Serve waits for the order to create a container, and returns when that has ended. It is called
+// once.
 func Serve() error {
-	runtime.LockOSThread() // the container is a child of this thread, which must live as long
+	runtime.LockOSThread() // the container is a child of this thread, which must not end before it
 	file := os.NewFile(orderFD, "orders")
 	conn, err := net.FileConn(file)
 	if err != nil {
@@ -41,30 +46,32 @@ func Serve() error {
 	lines := bufio.NewReader(conn)
 	line, err := lines.ReadBytes('\n')
 	if errors.Is(err, io.EOF) {
-		return nil // not needed any more
+		return nil // the daemon does not need this shim any more
 	}
 	var order container.Order
 	if err != nil || json.Unmarshal(line, &order) != nil || order.Op != container.OpCreate {
-		return fmt.Errorf("first order %q is not to create a container", line)
+		return fmt.Errorf("the first order must create a container, not %q", line)
 	}
-	return oversee(client{conn, lines}, order)
+	return supervise(client{conn, lines}, order)
 }
 
-// oversee makes the container, tells the daemon, and stays with it to its end.
-func oversee(first client, order container.Order) error {
-	k, err := newKeeper(order)
+// supervise creates the containers of a worker, answers the daemon, and stays with them until they
+// end.
+func supervise(first client, order container.Order) error {
+	sup, err := newSupervisor(order)
 	if err == nil {
-		err = k.create()
+		err = sup.create()
 	}
 	if err != nil {
-		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)}) // a daemon that is gone will find nothing and try again
-		if k != nil {
-			k.discard()
+		// a daemon that is gone will find no container and try again
+		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)})
+		if sup != nil {
+			sup.discard()
 		}
 		return err
 	}
-	k.join(first)
-	go k.accept()
-	_ = first.send(k.answer()) // a daemon that is gone finds the container by its socket
-	return k.run()
+	sup.addClient(first)
+	go sup.acceptClients()
+	_ = first.send(sup.answer()) // a daemon that is gone finds the container by its socket
+	return sup.run()
 }

@@ -13,38 +13,42 @@ import (
 
 // task is one container of a worker.
 type task struct {
-	member
-	dir     string // its bundle
-	logDir  string
-	name    string // of its container
-	user    container.User
-	box     *box
-	logs    *logs
-	startup error // it could not be let begin
+	taskState
+	dir        string // of its bundle
+	logDir     string
+	name       string // of its container
+	user       container.User
+	container  *runcContainer
+	logs       *logs
+	startError error // its command could not be started
 }
 
-// tasksOf lists the containers that settings ask for: one that is the worker, or one for each of its tasks.
+// tasksOf lists the containers that settings ask for: one for the worker, or one for each of its
+// tasks.
 func tasksOf(dir string, s container.Settings) []*task {
 	if len(s.Tasks) == 0 {
 		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
 		return []*task{{
-			member: member{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir), name: s.ID.String(), user: s.User,
+			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
+			name: s.ID.String(), user: s.User,
 		}}
 	}
 	var list []*task
 	for i, t := range s.Tasks {
 		list = append(list, &task{
-			member: member{Task: t, state: container.Created}, dir: container.TaskDir(dir, i), logDir: filepath.Join(container.LogDir(dir), t.Name),
-			name: s.ID.String() + "-" + t.Name, user: s.User,
+			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i),
+			logDir: filepath.Join(container.LogDir(dir), t.Name),
+			name:   s.ID.String() + "-" + t.Name, user: s.User,
 		})
 	}
 	return list
 }
 
-// make makes the container, up to the command, which waits for its start, and looks whether it shows only what its user may see.
-func (t *task) make(k *keeper, find *finder, ipc string) error {
+// create creates the container, up to the command, which waits for its start, and checks that it
+// shows only what its user may see.
+func (t *task) create(sup *supervisor, scanner *outputScanner, ipc string) error {
 	var err error
-	if t.logs, err = openLogs(t.logDir, t.Log, t.user, find.task(t.Name)); err != nil {
+	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name)); err != nil {
 		return err
 	}
 	g, err := openGuards(t.Guards, t.user)
@@ -56,20 +60,20 @@ func (t *task) make(k *keeper, find *finder, ipc string) error {
 	if err != nil {
 		return err
 	}
-	if t.box, err = newBox(t.dir, t.name, t.logs, ipc); err != nil {
+	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc); err != nil {
 		return err
 	}
-	if err := g.verify(t.box.pid); err != nil {
+	if err := g.verify(t.container.pid); err != nil {
 		return err
 	}
-	return placeSecrets(t.box.pid, t.Secrets, values, t.user)
+	return placeSecrets(t.container.pid, t.Secrets, values, t.user)
 }
 
 func (t *task) start() {
 	t.state = container.Running
-	if err := t.box.start(); err != nil {
-		t.startup = err
-		_ = t.box.kill() // its end follows, and with it that of the worker
+	if err := t.container.start(); err != nil {
+		t.startError = err
+		_ = t.container.kill() // its end follows, and with it that of the worker
 	}
 }
 
@@ -77,42 +81,48 @@ func (t *task) killSignal() unix.Signal {
 	return cmp.Or(unix.Signal(t.KillSignal), unix.SIGTERM)
 }
 
-// dismiss tells the task to go because the others have made it useless, and has it killed when its time is up.
-func (t *task) dismiss(late chan<- *task) {
-	t.dismissed = true
-	_ = t.box.signal(t.killSignal()) // what does not hear it is killed
-	patience := time.Duration(cmp.Or(t.KillTimeout, 30_000)) * time.Millisecond
+const (
+	defaultKillTimeout = 30_000          // milliseconds, if the settings have none
+	outputPatience     = 2 * time.Second // for the rest of the output after the end of a container
+)
+
+// stopForOthers asks the task to stop because other tasks have decided how the worker ends. If it
+// does not stop in time, it is sent to the channel overdue, and killed.
+func (t *task) stopForOthers(late chan<- *task) {
+	t.stoppedByOthers = true
+	_ = t.container.signal(t.killSignal()) // a task that cannot be signalled is killed
+	patience := time.Duration(cmp.Or(t.KillTimeout, defaultKillTimeout)) * time.Millisecond
 	time.AfterFunc(patience, func() {
 		select {
-		case <-t.box.ended:
+		case <-t.container.ended:
 		default:
-			late <- t // there is room for every task once
+			late <- t // the channel has room for every task once
 		}
 	})
 }
 
-// end takes in how the task ended, and tears its container down.
-func (t *task) end() {
+// recordEnd stores how the task ended, and removes its container.
+func (t *task) recordEnd() {
 	if t.state == container.Exited {
 		return
 	}
-	t.state, t.exit = container.Exited, t.box.exit()
-	if t.startup != nil && t.exit.Code == 0 {
+	t.state, t.exit = container.Exited, t.container.exit()
+	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}
-	t.logs.drain(2 * time.Second)
+	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
-	_ = t.box.destroy() // what is left of it is swept by the daemon when the worker is removed
+	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
 }
 
-// never ends a container whose command has not begun, or that is being killed.
-func (t *task) never() error {
+// endUnstarted ends a container whose command has not started, or that is being killed.
+func (t *task) endUnstarted() error {
 	begun := t.state == container.Running
-	err := t.box.kill()
-	<-t.box.ended
-	t.end()
+	err := t.container.kill()
+	<-t.container.ended
+	t.recordEnd()
 	if !begun && t.Name != "" {
-		t.state = container.Created // as the record has it
+		t.state = container.Created // so that the record says: it never ran
 	}
 	return errors.Join(err)
 }

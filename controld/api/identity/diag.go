@@ -22,22 +22,26 @@ const (
 // errNoSocket says that the kernel has no such connection.
 var errNoSocket = errors.New("no such connection")
 
-// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and writes as its owner 0, which is root: whoever
-// closed it while its request waited would be taken for that.
+// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and
+// writes as its owner 0, which is root: a process that closed it while its request waited would be
+// taken for root.
 var errClosed = errors.New("the connection has been closed at the other end")
 
-// diagOwner asks the kernel for the owner of one connected socket, by its own address and its peer's. It costs microseconds, where
-// reading /proc/net/tcp costs as much as the machine has room for sockets, which may be tens of milliseconds.
+// diagOwner asks the kernel for the owner of one connected socket, by its own address and its
+// peer's. It costs microseconds, where reading /proc/net/tcp costs as much as the machine has room
+// for sockets, which may be tens of milliseconds.
 func diagOwner(local, remote netip.AddrPort) (uint32, error) {
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, netlinkSockDiag)
 	if err != nil {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
 	defer syscall.Close(fd)
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: diagTimeout}); err != nil {
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
+		&syscall.Timeval{Sec: diagTimeout}); err != nil {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
-	if err := syscall.Sendto(fd, diagRequest(local, remote), 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
+	if err := syscall.Sendto(fd, diagRequest(local, remote), 0,
+		&syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
 	buf := make([]byte, 4096)

@@ -24,11 +24,12 @@ const (
 	headerHome = "Rota-Home"
 )
 
-// Caller is who makes a request.
+// Caller is the user or machine that makes a request.
 type Caller struct {
-	// User is the user for whom the request is made. It is not set when a machine speaks for itself.
+	// User is the user for whom the request is made. It is not set when a machine speaks for
+	// itself.
 	User cluster.Identity
-	// Machine is set when nobody is vouched for and the caller is trusted by signature.
+	// Machine is set when the caller is trusted by signature and vouches for no user.
 	Machine bool
 	// Trusted callers may vouch for others.
 	Trusted bool
@@ -36,15 +37,15 @@ type Caller struct {
 	From string
 }
 
-// ForItself reports whether a request is a machine's own, or root's or the daemon's account's, which is as much. One that a machine
-// passes on for one of its users is not, although the machine is trusted.
+// ForItself reports whether a request is a machine's own, root's, or that of the daemon's account.
+// A request that a machine passes on for one of its users is not, although the machine is trusted.
 func (c Caller) ForItself() bool {
 	return c.Trusted && (c.Machine || c.User.UID == 0 || c.User.UID == uint32(os.Getuid()))
 }
 
 type callerKey struct{}
 
-// CallerOf returns who makes the request that ctx belongs to. It is set by a Guard.
+// CallerOf returns the caller of the request that ctx belongs to. A Guard sets it.
 func CallerOf(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(*Caller)
 	if !ok {
@@ -58,13 +59,13 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, &c)
 }
 
-// ErrUnauthorised says that it is not known who makes a request.
-var ErrUnauthorised = errors.New("it is not known who makes this request")
+// ErrUnauthorised says that the caller of a request is not known.
+var ErrUnauthorised = errors.New("the caller of this request is not known")
 
 // ErrVouch says that a caller spoke for another user and may not.
 var ErrVouch = errors.New("only machines of the cluster, root and the daemon's own account may speak for another user")
 
-// Guard finds out who makes each request. The zero value serves local users only.
+// Guard identifies the caller of each request. The zero value serves local users only.
 type Guard struct {
 	Key     Key
 	MaxBody int64  // of a signed request, in bytes; 0: 64 MiB
@@ -88,15 +89,18 @@ func Vouch(h http.Header, id cluster.Identity) {
 	h.Set(headerHome, id.Home)
 }
 
-// Unvouch removes every header of this package, so that a proxy passes nothing on that its client wrote.
+// Unvouch removes every header of this package, so that a proxy passes nothing on that its client
+// wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime, headerNonce, headerFrom,
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime,
+		headerNonce, headerFrom,
 		headerSignature} {
 		h.Del(name)
 	}
 }
 
-// Handler puts the caller into the context of each request, and hands those of which it is not known to refuse.
+// Handler puts the caller into the context of each request, and hands those without a known caller
+// to refuse.
 func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := g.Caller(w, r)
@@ -108,7 +112,8 @@ func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *htt
 	})
 }
 
-// Caller finds out who makes a request. Errors: [ErrUnauthorised], [ErrVouch], and what is wrong with its headers.
+// Caller identifies the caller of a request. Errors: [ErrUnauthorised], [ErrVouch], and what is
+// wrong with its headers.
 func (g *Guard) Caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
 	if r.Header.Get(headerSignature) != "" {
 		return g.signed(w, r)

@@ -160,7 +160,8 @@ func TestSignatures(t *testing.T) {
 	if code, body := do(t, first, "http://"+addr+"/p", "good", nil); code != 200 || body != "good" {
 		t.Fatalf("%d %s", code, body)
 	}
-	if code, body := do(t, rt, "http://"+addr+"/p", "good", copied); code != http.StatusUnauthorized || !strings.Contains(body, "seen before") {
+	if code, body := do(t, rt, "http://"+addr+"/p", "good", copied); code != http.StatusUnauthorized ||
+		!strings.Contains(body, "seen before") {
 		t.Errorf("a replay: %d %s", code, body)
 	}
 	open, _ := whoAmI(t, &Guard{}, "tcp")
@@ -189,7 +190,7 @@ func TestAStrangerMayNotVouch(t *testing.T) {
 		t.Errorf("left: %v", r.Header)
 	}
 	if _, err := g.Caller(w, r); !errors.Is(err, ErrUnauthorised) {
-		t.Errorf("an account that nobody knows: %v", err)
+		t.Errorf("an unknown account: %v", err)
 	}
 }
 
@@ -270,7 +271,8 @@ func TestNoncesAreForgottenInTime(t *testing.T) {
 	}
 }
 
-// TestAClosedConnectionIsNobodys closes a connection before it is known whose it is. The kernel says root's.
+// TestAClosedConnectionIsNobodys closes a connection before it is known whose it is. The kernel
+// says root's.
 func TestAClosedConnectionIsNobodys(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,14 +16,11 @@ import (
 	"time"
 )
 
-// Link guards connections between daemons that carry no HTTP, as those of the log do. With a cluster key both ends prove in a TLS
-// handshake that they have it, and nobody reads along. Without one only this machine is reached, and the kernel says whether the other end
-// belongs to root or to the account of this process. The zero value is without a key.
+// Link guards connections between daemons that carry no HTTP, as those of the log do. With a
+// cluster key both ends prove in a TLS handshake that they have it, and the traffic is encrypted.
+// Without one only this machine is reached, and the kernel says whether the other end belongs to
+// root or to the account of this process. The zero value is without a key.
 type Link struct {
-	// Old reports whether the machine with an address still runs a version without links: what goes to it and comes from it is as it was
-	// then. Nil: none does.
-	Old func(netip.Addr) bool
-
 	tls *tls.Config // nil without a key
 }
 
@@ -36,12 +33,12 @@ const (
 	handshakeTimeout = 5 * time.Second
 )
 
-// NewLink returns the links of who has this key, which may be empty.
+// NewLink returns the links of a machine with this key, which may be empty.
 func NewLink(k Key) (*Link, error) {
 	if len(k) == 0 {
 		return &Link{}, nil
 	}
-	// Everyone who has the key makes the same pair of it, and takes nobody with another one.
+	// Every machine makes the same pair of the key, and accepts no other pair.
 	private := ed25519.NewKeyFromSeed(k.Sum("links"))
 	public := private.Public().(ed25519.PublicKey)
 	template := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<37, 0)}
@@ -62,7 +59,8 @@ func NewLink(k Key) (*Link, error) {
 	}}, nil
 }
 
-// Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the reason.
+// Dial connects to addr and verifies the other end. Errors wrap ErrStranger where that is the
+// reason.
 func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, addr)
 	if err != nil {
@@ -75,9 +73,6 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 		}
 		return c, nil
 	}
-	if l.old(c) {
-		return c, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	secure := tls.Client(c, l.tls)
@@ -88,18 +83,13 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return secure, nil
 }
 
-// dialError says that no connection was made: nothing has been sent, and somebody else may be asked.
+// dialError says that no connection was made: nothing has been sent, and another machine may be
+// asked.
 func dialError(c net.Conn, err error) error {
 	return &net.OpError{Op: "dial", Net: c.RemoteAddr().Network(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// old reports whether the machine at the other end of c knows no links.
-func (l *Link) old(c net.Conn) bool {
-	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	return err == nil && l.Old != nil && l.Old(addr.Addr().Unmap())
-}
-
-// Listen returns a listener whose connections come from where they should: whoever proves nothing finds its connection closed.
+// Listen returns a listener whose connections are proven: one that proves nothing is closed.
 func (l *Link) Listen(from net.Listener) net.Listener { return &linkListener{from, l} }
 
 type linkListener struct {
@@ -107,7 +97,8 @@ type linkListener struct {
 	link *Link
 }
 
-// Accept implements net.Listener. A handshake is left to the first read, so that nobody waits for another's.
+// Accept implements net.Listener. A handshake is left to the first read, so that no connection
+// waits for another's.
 func (ll *linkListener) Accept() (net.Conn, error) {
 	for {
 		c, err := ll.Listener.Accept()
@@ -150,10 +141,6 @@ func (c *incoming) Write(b []byte) (int, error) {
 }
 
 func (c *incoming) prove() {
-	if c.link.old(c.Conn) {
-		c.proven = c.Conn
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	secure := tls.Server(c.Conn, c.link.tls)
@@ -163,7 +150,8 @@ func (c *incoming) prove() {
 	c.proven = secure
 }
 
-// ownPeer makes sure that the process that made a connection to here is root's or of this account.
+// ownPeer verifies that the process that made a connection to here runs as root or under this
+// account.
 func ownPeer(c net.Conn) error {
 	p, err := peerOfConn(c)
 	if err != nil {
@@ -172,26 +160,29 @@ func ownPeer(c net.Conn) error {
 	return own(p.UID, c)
 }
 
-// ownListener makes sure of the same of the process that listens at the other end of a connection from here. The connected socket would not
-// do: until it has been accepted it is nobody's, which the kernel writes as root's.
+// ownListener verifies the same of the process that listens at the other end of a connection from
+// here. The connected socket would not do: until it has been accepted it has no owner, which the
+// kernel writes as root.
 func ownListener(c net.Conn) error {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return fmt.Errorf("peer address: %w", err)
 	}
 	if !remote.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%w: %s is another machine, and without a cluster key nobody there can be known", ErrStranger, remote)
+		return fmt.Errorf("%w: %s is another machine, and without a cluster key its callers cannot be identified",
+			ErrStranger, remote)
 	}
 	uid, err := listenerOwner(remote)
 	if err != nil {
-		return fmt.Errorf("%w: who listens on %s: %w", ErrStranger, remote, err)
+		return fmt.Errorf("%w: owner of the listener on %s: %w", ErrStranger, remote, err)
 	}
 	return own(uid, c)
 }
 
 func own(uid uint32, c net.Conn) error {
 	if uid != 0 && uid != uint32(os.Getuid()) {
-		return fmt.Errorf("%w: %s belongs to uid %d (without a cluster key all daemons run as root or under one account)", ErrStranger,
+		return fmt.Errorf("%w: %s belongs to uid %d (without a cluster key all daemons run as root or under one "+
+			"account)", ErrStranger,
 			c.RemoteAddr(), uid)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -84,7 +83,8 @@ func TestALinkTakesWhoHasTheKey(t *testing.T) {
 	}
 }
 
-// TestALinkTakesNobodyWithACertificateOfTheirOwn is about a TLS client that has no key but says all that TLS asks for.
+// TestALinkTakesNobodyWithACertificateOfTheirOwn is about a TLS client that has no key but says all
+// that TLS asks for.
 func TestALinkTakesNobodyWithACertificateOfTheirOwn(t *testing.T) {
 	forged := link(t, Key("a key of the forger's own"))
 	cfg := forged.tls.Clone()
@@ -95,27 +95,10 @@ func TestALinkTakesNobodyWithACertificateOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestALinkSpeaksPlainlyWithOldVersions(t *testing.T) {
-	upgraded := link(t, testKey)
-	upgraded.Old = func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.1") }
-	c, err := net.Dial("tcp", echo(t, upgraded))
-	if err != nil || !hears(t, c) {
-		t.Errorf("an old controller is not heard: %v", err)
-	}
-	old, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	if c, err = upgraded.Dial(t.Context(), "tcp", old.Addr().String()); err != nil {
-		t.Fatalf("an old controller cannot be reached: %v", err)
-	}
-	c.Close()
-}
-
 const strangerVariable = "ROTA_TEST_STRANGER"
 
-// TestMain is what another user does in TestALinkWithoutAKeyIsForOneAccount, if it was started by that.
+// TestMain is what another user does in TestALinkWithoutAKeyIsForOneAccount, if it was started by
+// that.
 func TestMain(m *testing.M) {
 	what, addr, _ := strings.Cut(os.Getenv(strangerVariable), " ")
 	switch what {
@@ -145,11 +128,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stranger starts this test as nobody to do something, and returns the first line it says.
+// stranger starts this test as user nobody to do something, and returns the first line that it
+// prints.
 func stranger(t *testing.T, what string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can run as another user")
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), strangerVariable+"="+what)

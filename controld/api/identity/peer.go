@@ -1,8 +1,10 @@
-// Package identity says who is at the other end of a connection, and lets machines vouch for their users.
+// Package identity identifies the other end of a connection, and lets machines vouch for their
+// users.
 //
-// A local user is known by the kernel: by SO_PEERCRED on a unix socket, and by the owner of the other end of a loopback TCP
-// connection. A machine is known by an HMAC over each request with the cluster key. A machine, root, and the account that the daemon
-// itself runs as may vouch for a user in headers; anyone else who tries is refused.
+// A local user is known by the kernel: by SO_PEERCRED on a unix socket, and by the owner of the
+// other end of a loopback TCP connection. A machine is known by an HMAC over each request with the
+// cluster key. A machine, root, and the account that the daemon itself runs as may vouch for a user
+// in headers; any other caller that tries is refused.
 package identity
 
 import (
@@ -29,12 +31,14 @@ type Peer struct {
 	TCP  bool     // known by the owner of its socket only: GID and GIDs are not set
 }
 
-// ErrNotLocal says that the connection comes from another machine, so that the kernel cannot tell who it is.
+// ErrNotLocal says that the connection comes from another machine, so that the kernel cannot
+// identify it.
 var ErrNotLocal = errors.New("the connection is not from this machine")
 
 type connKey struct{}
 
-// peerOnce finds a connection's peer when it is first asked for: most connections between machines never ask.
+// peerOnce finds a connection's peer when it is first asked for: most connections between machines
+// never ask.
 type peerOnce struct {
 	conn net.Conn
 	once sync.Once
@@ -42,12 +46,14 @@ type peerOnce struct {
 	err  error
 }
 
-// ConnContext is an http.Server's ConnContext: it lets PeerOf find the peer of a request's connection.
+// ConnContext is an http.Server's ConnContext: it lets PeerOf find the peer of a request's
+// connection.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &peerOnce{conn: c})
 }
 
-// PeerOf returns who is at the other end of a request's connection. The answer is found once for each connection.
+// PeerOf returns the process at the other end of a request's connection. It is found once for each
+// connection.
 func PeerOf(ctx context.Context) (Peer, error) {
 	p, ok := ctx.Value(connKey{}).(*peerOnce)
 	if !ok {
@@ -112,7 +118,8 @@ func peerGroups(fd int) ([]uint32, error) {
 	return nil, syscall.ERANGE
 }
 
-// tcpPeer finds the owner of the other end of a loopback connection, which is a socket of this machine too.
+// tcpPeer finds the owner of the other end of a loopback connection, which is a socket of this
+// machine too.
 func tcpPeer(c *net.TCPConn) (Peer, error) {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -129,8 +136,8 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 	return Peer{UID: uid, TCP: true}, err
 }
 
-// owner finds whose socket of this machine has these ends. Where the kernel has no socket monitoring, or cannot find the socket by it, the
-// table has it.
+// owner finds the owner of the socket of this machine that has these ends. Where the kernel has no
+// socket monitoring, or cannot find the socket by it, the table has it.
 func owner(local, remote netip.AddrPort) (uint32, error) {
 	if uid, err := diagOwner(local, remote); err == nil || errors.Is(err, errClosed) {
 		return uid, err
@@ -150,7 +157,8 @@ func owner(local, remote netip.AddrPort) (uint32, error) {
 	return 0, fmt.Errorf("no owner of %s in /proc/net/tcp: %w", local, ErrNotLocal)
 }
 
-// listenerOwner finds who listens on an address of this machine: its socket has no other end.
+// listenerOwner finds the owner of the listener on an address of this machine: its socket has no
+// other end.
 func listenerOwner(at netip.AddrPort) (uint32, error) {
 	nowhere := netip.IPv6Unspecified()
 	if at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()); at.Addr().Is4() {
@@ -159,8 +167,8 @@ func listenerOwner(at netip.AddrPort) (uint32, error) {
 	return owner(at, netip.AddrPortFrom(nowhere, 0))
 }
 
-// socketOwner finds, in a table of /proc/net/tcp, the uid of the socket whose own end is local and whose other end is remote. One that
-// listens has none, and may do so on every address.
+// socketOwner finds, in a table of /proc/net/tcp, the uid of the socket whose own end is local and
+// whose other end is remote. One that listens has none, and may do so on every address.
 func socketOwner(table string, local, remote netip.AddrPort) (uint32, bool) {
 	const established, listening = "01", "0A"
 	state, ownEnds := established, []netip.AddrPort{local}
@@ -184,7 +192,8 @@ func socketOwner(table string, local, remote netip.AddrPort) (uint32, bool) {
 	return 0, false
 }
 
-// sameAddr compares an address of /proc/net/tcp, such as 0100007F:1F90, with ap. Each 4 bytes of it are in host order.
+// sameAddr compares an address of /proc/net/tcp, such as 0100007F:1F90, with ap. Each 4 bytes of it
+// are in host order.
 func sameAddr(text string, ap netip.AddrPort) bool {
 	host, port, ok := strings.Cut(text, ":")
 	if !ok {

@@ -26,7 +26,8 @@ const (
 	headerSignature = "Rota-Signature"
 )
 
-// window is how far the clocks of two machines may differ, and how long a request could be replayed if nonces were not kept.
+// window is how far the clocks of two machines may differ, and how long a request could be replayed
+// if nonces were not kept.
 const window = 2 * time.Minute
 
 // minKey is the shortest cluster key that is accepted, in bytes.
@@ -35,26 +36,29 @@ const minKey = 16
 // Key is the secret that the machines of a cluster share.
 type Key []byte
 
-// ReadKey reads a cluster key file. White space around it is dropped. Nobody but the owner and group may be able to read it.
+// ReadKey reads a cluster key file. White space around it is dropped. Only its owner and group may
+// be able to read it.
 func ReadKey(path string) (Key, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("cluster key: %w", err)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("cluster key: %s may be read by everyone: chmod 600 %s", path, path)
+		return nil, fmt.Errorf("cluster key: %s may be read by every user: chmod 600 %s", path, path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cluster key: %w", err)
 	}
 	if b = bytes.TrimSpace(b); len(b) < minKey {
-		return nil, fmt.Errorf("cluster key: %s has %d bytes, at least %d are needed: openssl rand -hex 32 > %s", path, len(b), minKey, path)
+		return nil, fmt.Errorf("cluster key: %s has %d bytes, at least %d are needed: openssl rand -hex 32 > %s", path,
+			len(b), minKey, path)
 	}
 	return Key(b), nil
 }
 
-// Sum is the key reduced to 32 bytes for another purpose, so that the same secret is never used for two things.
+// Sum is the key reduced to 32 bytes for another purpose, so that the same secret is never used for
+// two things.
 func (k Key) Sum(purpose string) []byte {
 	if len(k) == 0 {
 		return nil
@@ -64,7 +68,8 @@ func (k Key) Sum(purpose string) []byte {
 	return m.Sum(nil)
 }
 
-// Signer is a transport that signs every request as machine From. Without a key it sends requests as they are.
+// Signer is a transport that signs every request as machine From. Without a key it sends requests
+// as they are.
 type Signer struct {
 	Key  Key
 	From string
@@ -108,7 +113,7 @@ func takeBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// signature covers everything that decides what a request does: whoever changes any of it must know the key.
+// signature covers everything that decides what a request does: to change any of it takes the key.
 func signature(key Key, r *http.Request, body []byte) []byte {
 	sum := sha256.Sum256(body)
 	m := hmac.New(sha256.New, key)
@@ -117,7 +122,8 @@ func signature(key Key, r *http.Request, body []byte) []byte {
 	write(cmp.Or(r.URL.EscapedPath(), "/")) // an empty path is sent as "/"
 	write(r.URL.RawQuery)
 	write(hex.EncodeToString(sum[:]))
-	for _, name := range []string{headerTime, headerNonce, headerFrom, headerUID, headerGID, headerGIDs, headerUser, headerHome,
+	for _, name := range []string{headerTime, headerNonce, headerFrom, headerUID, headerGID, headerGIDs,
+		headerUser, headerHome,
 		"Idempotency-Key"} {
 		write(strings.Join(r.Header[http.CanonicalHeaderKey(name)], ","))
 	}
@@ -126,9 +132,10 @@ func signature(key Key, r *http.Request, body []byte) []byte {
 
 // Reasons to refuse a signature.
 var (
-	errBadSignature = errors.New("the signature does not match: the machines have different cluster keys, or the request was changed")
-	errReplayed     = errors.New("the request was seen before")
-	errNoKey        = errors.New("the request is signed, but this daemon has no cluster key (--cluster-key-file)")
+	errBadSignature = errors.New("the signature does not match: the machines have different cluster keys, or the " +
+		"request was changed")
+	errReplayed = errors.New("the request was seen before")
+	errNoKey    = errors.New("the request is signed, but this daemon has no cluster key (--cluster-key-file)")
 )
 
 // verify checks the signature of r over body.
@@ -154,7 +161,8 @@ func (g *Guard) verify(r *http.Request, body []byte) error {
 	return g.nonces.add(r.Header.Get(headerNonce), time.Now())
 }
 
-// nonces remembers the nonces of the last two windows in two generations, so that forgetting costs nothing.
+// nonces remembers the nonces of the last two windows in two generations, so that forgetting costs
+// nothing.
 type nonces struct {
 	mu       sync.Mutex
 	newer    map[string]struct{}

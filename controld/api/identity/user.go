@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Users looks accounts up on this machine and remembers them for a minute, since the lookup reads files or asks a server.
-// It may be used from several goroutines.
+// Users looks accounts up on this machine and remembers them for a minute, since the lookup reads
+// files or asks a server. It may be used from several goroutines.
 type Users struct {
 	mu    sync.Mutex
 	known map[uint32]knownUser
@@ -72,7 +72,8 @@ func lookup(uid uint32) (cluster.Identity, error) {
 	if err != nil {
 		return cluster.Identity{UID: uid}, fmt.Errorf("uid %d: %w", uid, err)
 	}
-	id := cluster.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"), Home: strings.ToValidUTF8(acc.HomeDir, "?")}
+	id := cluster.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"),
+		Home: strings.ToValidUTF8(acc.HomeDir, "?")}
 	if gid, err := strconv.ParseUint(acc.Gid, 10, 32); err == nil {
 		id.GID = uint32(gid)
 	}
@@ -89,12 +90,13 @@ func lookup(uid uint32) (cluster.Identity, error) {
 	return id, nil
 }
 
-// Of returns the account behind a peer. Groups that the kernel told take the place of those in the group file, so that a login's
-// own groups (newgrp, sg) count.
+// Of returns the account behind a peer. Groups that the kernel told take the place of those in the
+// group file, so that a login's own groups (newgrp, sg) count.
 func (u *Users) Of(p Peer) (cluster.Identity, error) {
 	id, err := u.ByUID(p.UID)
 	if err != nil && !p.TCP {
-		// An account that only its own login knows, such as one in a container: the kernel's word is enough.
+		// An account that only its own login knows, such as one in a container: the kernel's word
+		// is enough.
 		id, err = cluster.Identity{UID: p.UID, User: strconv.FormatUint(uint64(p.UID), 10)}, nil
 	}
 	if err != nil {

@@ -217,9 +217,6 @@ func (f *Accounts) Leaf(of cluster.Leaf) *shares.Node {
 	}
 	n := f.Tree.AddUser(f.Account(of.Account), of.User, shares.Terms{})
 	f.leaves[of] = n
-	if f.View.Config().Version < 2 {
-		n.Attend(1) // nothing is known of the past
-	}
 	return n
 }
 

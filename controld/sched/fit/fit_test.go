@@ -83,7 +83,7 @@ func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluste
 		groups[i].Name = fmt.Sprint("g", i)
 	}
 	c := cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}
-	ids := s.apply(cluster.SubmitJobs2{SubmitJobs: c}).([]cluster.JobID)
+	ids := s.apply(c).([]cluster.JobID)
 	return s.state.View().Job(ids[0])
 }
 
@@ -158,10 +158,9 @@ func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 
 // wanted says of a node whether it meets what gang demands, by looking for the words of it.
 func wanted(n *cluster.Node, where string) bool {
-	for _, model := range models {
-		if strings.Contains(where, model) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs,
-			func(g cluster.GPU) bool { return g.Healthy && g.Model != model }) ||
-			!slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Model == model })) {
+	for _, name := range models {
+		if strings.Contains(where, name) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Healthy && g.Model != name }) ||
+			!slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Model == name })) {
 			return false
 		}
 	}

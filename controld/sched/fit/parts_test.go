@@ -30,7 +30,7 @@ func (s *small) possible(v *cluster.View, j *cluster.Job, places []cluster.Place
 	worker := len(places)
 	if worker == j.Workers {
 		start := cluster.StartJob{Job: j.ID, Places: places, Port: s.portOf(v, places[0].Node, taken)}
-		plan := cluster.CommitPlan2{CommitPlan: cluster.CommitPlan{Actions: []cluster.Action{{Start: &start}}}}
+		plan := cluster.CommitPlan{Actions: []cluster.Action{{Start: &start}}}
 		errs, _ := cluster.Fork(v).Apply(v.Index()+1, cluster.Entry{Stamp: cluster.Stamp{At: 1, Wall: 1}, Command: plan})
 		return errs.([]error)[0] == nil
 	}

@@ -285,7 +285,7 @@ func (m *preemptor) asked(j *cluster.Job) shares.Amount {
 // noteInexact says in the plan that the last set of victims is not proven to be the cheapest, where
 // the log has a word for it.
 func (m *preemptor) noteInexact(set *preempt.Set) {
-	if !set.Inexact || m.View.Config().Version < 3 {
+	if !set.Inexact {
 		return
 	}
 	for i := len(m.Actions) - len(set.Candidates); i < len(m.Actions); i++ {

@@ -31,7 +31,6 @@ func setFair(p *cluster.Policy, k, v string) (err error) {
 // in them.
 func (w *World) account(names []string, options map[string]string) error {
 	c := *w.State.View().Config()
-	c.Version = cluster.LatestVersion
 	if c.Accounts = maps.Clone(c.Accounts); c.Accounts == nil {
 		c.Accounts = map[string]cluster.Account{}
 	}

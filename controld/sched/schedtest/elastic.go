@@ -59,8 +59,7 @@ func (w *World) rate(names []string, options map[string]string) error {
 		worker := &a.Workers[0]
 		node, _ := w.State.View().Node(worker.Node)
 		report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, State: worker.State, Rate: n}
-		_, err := w.Apply(cluster.NodeReport3{NodeReport: cluster.NodeReport{Node: node.Name, BootID: node.BootID,
-			Workers: []cluster.WorkerReport{report}}})
+		_, err := w.Apply(cluster.NodeReport{Node: node.Name, BootID: node.BootID, Workers: []cluster.WorkerReport{report}})
 		return err
 	})
 }

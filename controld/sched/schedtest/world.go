@@ -145,7 +145,6 @@ func (w *World) policy(options map[string]string) error {
 		case "margin":
 			c.MarginMS, err = milliseconds(v)
 		default:
-			c.Version = cluster.LatestVersion
 			err = setFair(&c.Policy, k, v)
 		}
 		if err != nil {
@@ -238,15 +237,11 @@ func (w *World) submit(names []string, options map[string]string) error {
 
 func (w *World) add(name string, spec *jobspec.Job) error { return w.AddAs("ada", name, spec) }
 
-// AddAs submits one job of a user, by the first kind of command where that will do. Its members get
-// the names by which users know them.
+// AddAs submits one job of a user. Its tasks get the names by which users know them.
 func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
 	owner := Ada
 	owner.User = user
-	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
-	if version, _ := cluster.NeedsVersion(spec); version >= 2 {
-		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}.Command()
-	}
+	c := cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
 	result, err := w.Apply(c)
 	if err != nil {
 		return err
@@ -387,7 +382,7 @@ func (w *World) control(verb cluster.Verb, names []string) error {
 		if err != nil {
 			return err
 		}
-		result, err := w.Apply(cluster.ControlJobs2{Verb: verb, Targets: []cluster.Target{target}, By: Ada.UID})
+		result, err := w.Apply(cluster.ControlJobs{Verb: verb, Targets: []cluster.Target{target}, By: Ada.UID})
 		if err != nil {
 			return err
 		}

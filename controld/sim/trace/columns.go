@@ -6,17 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// extraColumns may be added to any table of jobs. They say what the public traces leave out; a line may leave each empty.
+// extraColumns may be added to any table of jobs. They give what public traces leave out. A line
+// may leave each of them empty.
 var extraColumns = []string{
-	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s", "grace_s", "restart_s",
+	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s",
+	"grace_s", "restart_s",
 	"models", "speed", "locality",
 }
 
-// extras reads the columns of extraColumns that a line has.
-func extras(r *row, j *Job) {
+// readExtras reads the columns of extraColumns that a line has.
+func readExtras(r *row, j *Job) {
 	if !r.extras {
 		return
 	}
@@ -32,7 +35,8 @@ func extras(r *row, j *Job) {
 		column string
 		to     *int
 	}{
-		{"workers", &j.Workers}, {"min_workers", &j.MinWorkers}, {"max_workers", &j.MaxWorkers}, {"workers_per_node", &j.PerNode},
+		{"workers", &j.Workers}, {"min_workers", &j.MinWorkers}, {"max_workers", &j.MaxWorkers}, {"workers_per_node",
+			&j.PerNode},
 	} {
 		if r.has(c.column) {
 			*c.to = int(r.whole(c.column, 1, MaxWorkers))
@@ -52,11 +56,11 @@ func extras(r *row, j *Job) {
 	if r.has("models") {
 		j.Models = models(r.text("models"))
 	}
-	rates(r, j)
+	readSpeed(r, j)
 }
 
-// rates reads how a job's speed depends on its workers and on where they are.
-func rates(r *row, j *Job) {
+// readSpeed reads how the speed of a job depends on the number and the place of its workers.
+func readSpeed(r *row, j *Job) {
 	if r.has("speed") {
 		c, err := ParseCurve(r.text("speed"))
 		if err != nil {
@@ -85,47 +89,50 @@ func models(text string) []string {
 	return list
 }
 
-// ParseCurve reads "1=1 2=1.9 4=3.5": a number of workers and how many times as fast as the job's Work assumes it is with them.
+// ParseCurve reads "1=1 2=1.9 4=3.5": numbers of workers, each with the speed relative to that
+// which the job's Work assumes.
 func ParseCurve(text string) (Curve, error) {
 	var points []Point
 	for _, word := range strings.Fields(text) {
 		count, rate, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", shorten(word))
+			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", field.Shorten(word))
 		}
-		n, err := whole(count, 1, MaxWorkers)
+		n, err := field.Whole(count, 1, MaxWorkers)
 		if err != nil {
-			return nil, fmt.Errorf("the workers of %q: %w", shorten(word), err)
+			return nil, fmt.Errorf("the workers of %q: %w", field.Shorten(word), err)
 		}
-		millionths, err := scaled(rate, FullRate, maxRate)
+		millionths, err := field.Scaled(rate, FullRate, maxRate)
 		if err != nil {
-			return nil, fmt.Errorf("the speed of %q: %w", shorten(word), err)
+			return nil, fmt.Errorf("the speed of %q: %w", field.Shorten(word), err)
 		}
 		points = append(points, Point{int(n), millionths})
 	}
 	return NewCurve(points)
 }
 
-// ParseLocality reads "node=0.98 rack=0.9 across=0.6": the part of its speed that a job keeps when its workers are no nearer than
-// that. A spread that is not named costs as much as the next nearer one; island is the reference.
+// ParseLocality reads "node=0.98 rack=0.9 across=0.6": the part of its speed that a job keeps when
+// its workers are no nearer than that. A spread that is not named costs as much as the next nearer
+// one. The spread island is the reference.
 func ParseLocality(text string) (Locality, error) {
 	var l Locality
 	named := [Across + 1]bool{}
 	for _, word := range strings.Fields(text) {
 		name, part, ok := strings.Cut(word, "=")
-		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across}, func(s Spread) bool { return s.String() == name })
+		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across},
+			func(s Spread) bool { return s.String() == name })
 		if !ok || s < 0 {
-			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", shorten(word))
+			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", field.Shorten(word))
 		}
 		if named[s] {
-			return l, fmt.Errorf("%s is there twice", name)
+			return l, fmt.Errorf("%s is given twice", name)
 		}
-		millionths, err := scaled(part, FullRate, FullRate)
+		millionths, err := field.Scaled(part, FullRate, FullRate)
 		if err == nil && millionths == 0 {
 			err = errors.New("is zero")
 		}
 		if err != nil {
-			return l, fmt.Errorf("the part of %q: %w", shorten(word), err)
+			return l, fmt.Errorf("the part of %q: %w", field.Shorten(word), err)
 		}
 		l[s], named[s] = millionths, true
 	}
@@ -145,6 +152,6 @@ func class(r *row, column string) jobspec.Class {
 	case "be":
 		return jobspec.BE
 	}
-	r.fail(column, fmt.Errorf("%q is neither TE nor BE", shorten(r.text(column))))
+	r.fail(column, fmt.Errorf("%q is neither TE nor BE", field.Shorten(r.text(column))))
 	return jobspec.BE
 }

@@ -1,70 +1,76 @@
-// Package trace reads workloads and clusters for the simulator, and draws workloads from seeds.
+// Package trace reads workloads and clusters for the simulator. Package synth draws workloads from
+// seeds.
 //
-// It is pure: readers take bytes that the caller has opened, plain or gzip, and generators take their seed. [Read] turns any of the
-// formats below into a [Trace] of jobs in neutral units: milliseconds, cores, bytes, thousandths of a GPU. A line that makes no sense
-// (a field is missing, no number, negative, absurd, zero where nothing is meant by that, an id used before) is left out, counted, and
-// listed with its number and the reason; so is a job whose length is not known. What Rota cannot tell apart from a mistake in the file
-// as a whole, such as a column that it does not know, refuses the file. Waiting times that a trace records are never used: they
-// are the work of another scheduler.
+// The package is pure: readers take bytes that the caller has opened, plain or gzip. [Read] turns
+// any of the formats below into a [Trace] of jobs in neutral units: milliseconds, cores, bytes,
+// thousandths of a GPU.
+//
+// A bad line is left out, counted, and listed with its number and the reason. A line is bad if a
+// field is missing, or holds no number, a negative or absurd one, or zero where that means nothing,
+// or if its id was used before. A job of unknown length is left out too. An unknown column refuses
+// the whole file, because it may be a mistake in all lines. Recorded waiting times are never used:
+// they are the work of another scheduler.
 //
 // # fitgpp
 //
-// A table with a header (CSV) and whole minutes: job_id, class (TE or BE), user, submit_min, cpus, ram_gb, gpus, exec_min, grace_min.
-// A job is one worker. All users are leaves of one account, "paper". A gigabyte is 2^30 bytes.
+// A table with a header (CSV) and whole minutes: job_id, class (TE or BE), user, submit_min, cpus,
+// ram_gb, gpus, exec_min, grace_min. A job is one worker. All users are leaves of one account,
+// "paper". A gigabyte is 2^30 bytes.
 //
 // # philly
 //
-// A table: timestamp (local time of day, taken as it stands), duration (s), num_gpus, gpu_time (checked against the product of the two
-// before), cluster. The virtual cluster is the account and its only user. A gang of up to a node's GPUs (8, or [Options].NodeGPUs) is
-// one worker on one node; a larger one takes whole nodes, rounded up, a worker on each. Cores and memory are not recorded: each GPU
-// gets one core and one GiB, which no GPU node runs out of first. Jobs are named after their line.
+// A table: timestamp (local time of day, taken as it stands), duration (s), num_gpus, gpu_time
+// (checked against the product of the two before), cluster. The virtual cluster is the account and
+// its only user. A gang of up to a node's GPUs (8, or [Options].NodeGPUs) is one worker on one
+// node. A larger gang takes whole nodes, rounded up, with a worker on each. Cores and memory are
+// not recorded: each GPU gets one core and one GiB, which no GPU node runs out of first. Jobs are
+// named after their line.
 //
 // # swf
 //
-// The Standard Workload Format: 18 fields between blanks, comments after semicolons, -1 for what is not known. Processors are flat: a
-// job asks for as many workers of one core as it used processors (requested ones if that is not known), any number of them on a node.
-// Jobs whose run time is unknown are left out. User, group, program and queue become user, account, name and QoS. The requested time
-// goes to Job.Estimate, not to Job.Limit: it is the user's guess, many jobs outlive it, and only policy easy may be told.
-// Requested memory is KiB for each processor.
+// The Standard Workload Format: 18 fields between blanks, comments after semicolons, -1 for unknown
+// values. A job has as many workers of one core as it used processors (or requested, if the former
+// is unknown). Any number of them may run on a node. Jobs of unknown run time are left out. User,
+// group, program and queue become user, account, name and QoS. The requested time becomes
+// Job.Estimate, not Job.Limit: it is the user's estimate, many jobs run for longer, and only policy
+// easy may see it. Requested memory is KiB for each processor.
 //
 // # openb
 //
-// A table of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (share of one GPU), gpu_spec (models that will do, between bars),
-// qos, pod_phase, creation_time, deletion_time, scheduled_time (s). Parts of a core are rounded up. A pod came when it was created and
-// ran from when it was placed until it was deleted; one that never was has Job.Unplaced, and its length is how long it was wanted.
-// All pods are best effort: the classes of service there say nothing of trials; they stay in Job.QoS. The list of nodes that goes with
-// it is read by [ReadNodes].
+// A table of pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (share of one GPU), gpu_spec
+// (allowed models, separated by bars), qos, pod_phase, creation_time, deletion_time, scheduled_time
+// (s). Parts of a core are rounded up. A pod arrives when it was created, and runs from its
+// placement to its deletion. A pod that was never placed has Job.Unplaced, and its length is how
+// long it was wanted. All pods are best effort, because the service classes there do not tell trial
+// jobs apart; they stay in Job.QoS. [ReadNodes] reads the list of nodes that belongs to it.
 //
 // # sia
 //
-// A table: name, time (s), application, num_replicas (GPUs asked for), batch_size (over all of them). It needs [Profiles]: measured
-// step times by placement (placements.csv) and by numbers of nodes and workers (scalability.csv), and how many steps training takes at a
-// batch (the last line of validation-BATCH.csv). Work is the steps times the step with the workers asked for, packed on nodes of four;
-// with others, or elsewhere, the rate is the ratio of the steps' lengths ([Training]). A worker whose share of the batch does
-// not fit into memory does it in passes, of which only the last exchanges gradients. The batch stays what was asked for. Jobs
-// are elastic from one worker to as many as were measured. Restart costs of the known applications are built in.
+// A table: name, time (s), application, num_replicas (GPUs requested), batch_size (over all of
+// them). It needs [Profiles]: measured step times by placement (placements.csv) and by numbers of
+// nodes and workers (scalability.csv), and the steps of a training at a batch (the last line of
+// validation-BATCH.csv). Work is the number of steps times the step time with the requested
+// workers, packed on nodes of four. With other workers, or elsewhere, the rate is the ratio of the
+// step times ([Training]). A worker whose share of the batch does not fit into memory takes several
+// passes; only the last one exchanges gradients. The batch does not change. Jobs are elastic from
+// one worker to as many as were measured. Restart costs of the known applications are built in.
 //
 // # tiresias
 //
-// A table: job_id, num_gpu, submit_time (s), iterations, model_name, duration (s), interval (which repeats the submit times and is not
-// used). Gangs are cut as in philly.
+// A table: job_id, num_gpu, submit_time (s), iterations, model_name, duration (s), interval (which
+// repeats the submit times and is not used). Gangs become workers as in philly.
 //
 // # history
 //
-// Our own accounting as rota hist -o json prints it, or the same jobs one after the other (JSON Lines). A job's length is that of its
-// attempts together; cores, memory and GPUs are divided among its workers. Jobs that never ran or have not ended are left out. The record
-// of an array, or of groups that ran one by one, is no job: its members are, and are in the accounting too.
+// Our own accounting as rota hist -o json prints it, or the same jobs one after the other (JSON
+// Lines). The length of a job is that of its attempts together. Cores, memory and GPUs are divided
+// among its workers. Jobs that never ran or have not ended are left out. Array jobs and pipeline
+// jobs are left out too, because their tasks and group jobs are in the accounting themselves.
 //
 // # Further columns
 //
-// Every table may also have the columns name, account, priority, workers, min_workers, max_workers, workers_per_node, time_limit_s,
-// grace_s, restart_s, models (H100|A100), speed (see [ParseCurve]) and locality (see [ParseLocality]), where it has not the like
-// already. Demands are those of each worker then.
-//
-// # Generated
-//
-// [ParseGenerator] describes workloads that are drawn: FitGpp's ([PaperModel]), a mix of independent arrivals ([DefaultMix]), and the
-// experiments of [Kubeflow]. A job depends on the seed and its number alone, so that workloads that differ in one parameter are alike
-// in everything else. [LabelTE], [NoiseTE], [DrawGrace], [DrawSaves], [DrawEstimates],
-// [Redraw], [Pace] and [Inflate] change a trace that was read.
+// Every table may also have the columns name, account, priority, workers, min_workers, max_workers,
+// workers_per_node, time_limit_s, grace_s, restart_s, models (H100|A100), speed (see [ParseCurve])
+// and locality (see [ParseLocality]), unless it has a like column. Demands are those of each worker
+// then.
 package trace

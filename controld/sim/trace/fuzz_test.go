@@ -5,10 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // addInputs gives a fuzz target the inputs of the golden tests.
@@ -29,7 +29,7 @@ func addInputs(f *testing.F, patterns ...string) {
 	}
 }
 
-// fuzzProfiles are those of toyProfiles, for targets.
+// fuzzProfiles are toyProfiles for fuzz targets.
 func fuzzProfiles(f *testing.F) *Profiles {
 	f.Helper()
 	p := &Profiles{}
@@ -45,7 +45,7 @@ func fuzzProfiles(f *testing.F) *Profiles {
 	return p
 }
 
-// checkTrace holds every promise about a trace that was read from anything.
+// checkTrace checks what holds for every trace that was read.
 func checkTrace(t *testing.T, tr *Trace) {
 	t.Helper()
 	last, ids := int64(0), map[string]bool{}
@@ -55,7 +55,7 @@ func checkTrace(t *testing.T, tr *Trace) {
 			t.Fatalf("job on line %d: %v", j.Line, err)
 		}
 		if j.Submit < last || j.Line < 1 || ids[j.ID] {
-			t.Fatalf("job %q on line %d: at %d after %d, or its id is there twice", j.ID, j.Line, j.Submit, last)
+			t.Fatalf("job %q on line %d: at %d after %d, or its id is given twice", j.ID, j.Line, j.Submit, last)
 		}
 		last, ids[j.ID] = j.Submit, true
 		for n := j.MinWorkers; n <= min(j.MaxWorkers, j.MinWorkers+8); n++ {
@@ -110,7 +110,8 @@ func FuzzSia(f *testing.F)      { fuzzFormat(f, Sia, "sia/work.csv") }
 func FuzzTiresias(f *testing.F) { fuzzFormat(f, Tiresias, "tiresias.csv") }
 func FuzzHistory(f *testing.F)  { fuzzFormat(f, History, "*.json") }
 
-// FuzzProfile reads anything as each file of a profile and asks it for speeds, which are never negative.
+// FuzzProfile reads anything as each file of a profile and asks it for speeds, which are never
+// negative.
 func FuzzProfile(f *testing.F) {
 	addInputs(f, "sia/*.csv")
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -118,7 +119,7 @@ func FuzzProfile(f *testing.F) {
 		for _, name := range []string{"a/placements.csv", "a/scalability.csv", "a/validation-64.csv"} {
 			_ = p.Add(name, bytes.NewReader(b)) // what is refused must not matter
 		}
-		a := p.of("a")
+		a := p.ofApplication("a")
 		if a == nil {
 			return
 		}
@@ -129,8 +130,8 @@ func FuzzProfile(f *testing.F) {
 				}
 			}
 		}
-		if a.most(64) < 0 || a.most(64) > MaxWorkers {
-			t.Fatalf("at most %d workers", a.most(64))
+		if a.mostWorkers(64) < 0 || a.mostWorkers(64) > MaxWorkers {
+			t.Fatalf("at most %d workers", a.mostWorkers(64))
 		}
 	})
 }
@@ -143,7 +144,8 @@ func checkNodes(t *testing.T, nodes []cluster.Node) {
 		t.Fatalf("%d nodes", len(nodes))
 	}
 	for _, n := range nodes {
-		if n.Name == "" || names[n.Name] || n.Cores < 1 || n.Cores > MaxCores || n.Memory < 1 || n.Memory > MaxMemory || len(n.GPUs) > MaxGPUs {
+		if n.Name == "" || names[n.Name] || n.Cores < 1 || n.Cores > MaxCores || n.Memory < 1 || n.Memory > MaxMemory ||
+			len(n.GPUs) > MaxGPUs {
 			t.Fatalf("node %+v", n)
 		}
 		names[n.Name] = true
@@ -152,7 +154,8 @@ func checkNodes(t *testing.T, nodes []cluster.Node) {
 
 // FuzzParseNodes reads any text as a spec; an error points into it.
 func FuzzParseNodes(f *testing.F) {
-	for _, spec := range []string{"84x32c/256g/8gpu", "2x64c/8xH100@r1,3x64c/512GiB/8gpu:A100@r2", "8xT4/2c", "1x", "x", "4x4x4c", "@", "1c@,", "270000c"} {
+	for _, spec := range []string{"84x32c/256g/8gpu", "2x64c/8xH100@r1,3x64c/512GiB/8gpu:A100@r2", "8xT4/2c", "1x", "x",
+		"4x4x4c", "@", "1c@,", "270000c"} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -170,7 +173,8 @@ func FuzzParseNodes(f *testing.F) {
 
 // FuzzReadNodes reads anything as a list of nodes.
 func FuzzReadNodes(f *testing.F) {
-	for _, list := range []string{"sn,cpu_milli,memory_mib,gpu,model\na,1000,1,0,\n", "# x\nn1 4c/8g\n2x4c@r1\n", "n1\n", "n1  4c/8q # y\n"} {
+	for _, list := range []string{"sn,cpu_milli,memory_mib,gpu,model\na,1000,1,0,\n", "# x\nn1 4c/8g\n2x4c@r1\n", "n1\n",
+		"n1  4c/8q # y\n"} {
 		f.Add([]byte(list))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -183,8 +187,7 @@ func FuzzReadNodes(f *testing.F) {
 // FuzzTexts reads any text as each of the small languages of the command line.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{
-		"1=1 2=1.9", "node=0.9 across=0.5", "none:30%,signal:50%,30m:20%", "fitgpp:jobs=10,load=2", "poisson:jobs=5,gap=1m", "kubeflow:experiment=2",
-		"2017-09-25T00:01:57.123+02:00",
+		"1=1 2=1.9", "node=0.9 across=0.5", "2017-09-25T00:01:57.123+02:00",
 	} {
 		f.Add(text)
 	}
@@ -195,35 +198,8 @@ func FuzzTexts(f *testing.F) {
 		if l, err := ParseLocality(text); err == nil && l.check() != nil {
 			t.Fatalf("locality %q", text)
 		}
-		if parts, err := ParseSaves(text); err == nil {
-			total := int64(0)
-			for _, p := range parts {
-				total += p.Share
-			}
-			if total != 1000 {
-				t.Fatalf("shares of %q: %v", text, parts)
-			}
-		}
-		if ms, err := stamp(text); err == nil && (ms < -24*hour || ms > 1<<48) {
+		if ms, err := field.Time(text); err == nil && (ms < -24*hour || ms > 1<<48) {
 			t.Fatalf("stamp %q: %d", text, ms)
 		}
-		generateSmall(t, text)
 	})
-}
-
-// generateSmall draws a workload if text describes one of a few jobs.
-func generateSmall(t *testing.T, text string) {
-	g, err := ParseGenerator(text)
-	if err != nil || g.jobs > 50 && !strings.HasPrefix(text, "kubeflow") {
-		return
-	}
-	tr, err := g.Trace(1, cluster.Vector{Cores: 1000, Memory: 1 << 40, GPUs: 64 * gpu})
-	if err != nil {
-		return
-	}
-	for i := range tr.Jobs {
-		if err := tr.Jobs[i].Check(); err != nil {
-			t.Fatalf("%q, job %d: %v", text, i, err)
-		}
-	}
 }

@@ -10,13 +10,14 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// maxHistory bounds one value of the input: a whole list of jobs is one.
+// maxHistory bounds one value of the input in bytes. A whole list of jobs is one value.
 const maxHistory = 1 << 30
 
-// record is what is read of a job in our own accounting. Other fields of it have no bearing on a replay.
+// record is the part of a job in our own accounting that a replay uses.
 type record struct {
 	ID        int64           `json:"id"`
 	Name      string          `json:"name"`
@@ -44,12 +45,12 @@ type record struct {
 }
 
 type recordGroup struct {
-	ID int64 `json:"id"` // of the job that ran it
+	ID int64 `json:"id"` // of the group job
 }
 
-// stands reports whether the record stands for others, which are in the accounting themselves: for the elements of an array, or for the
-// jobs that its groups ran as.
-func (r *record) stands() bool {
+// isParent reports whether the record stands for others that are in the accounting themselves: the
+// tasks of an array, or the jobs of its groups.
+func (r *record) isParent() bool {
 	return r.Array.Size > 0 || slices.ContainsFunc(r.Groups, func(g recordGroup) bool { return g.ID > 0 })
 }
 
@@ -77,11 +78,11 @@ func readHistory(s *sink, l *lines) error {
 	return nil
 }
 
-// text is JSON with a position, from which line numbers come.
+// text is JSON with a position from which line numbers are counted.
 type text struct {
 	all     []byte
 	at      int
-	line    int // before counted
+	line    int // lines before counted
 	counted int
 }
 
@@ -91,15 +92,16 @@ func (t *text) skipSpace() {
 	}
 }
 
-// lineAt is the line of a position, which must not go back.
+// lineAt returns the line of a position. Positions must not go back.
 func (t *text) lineAt(at int) int {
 	t.line += bytes.Count(t.all[t.counted:max(at, t.counted)], []byte("\n"))
 	t.counted = max(at, t.counted)
 	return t.line + 1
 }
 
-// historyValue reads the value at t. A value that is no JSON costs its line, so that the rest of JSON Lines can still be read; one of several
-// lines that the input breaks off in refuses the whole, as cut gzip data do.
+// historyValue reads the value at t. A value that is not JSON costs its line, so that the rest of
+// JSON Lines can be read. A value of several lines that breaks off refuses the whole input, as
+// broken gzip data do.
 func (s *sink) historyValue(t *text) error {
 	start := t.at
 	d := json.NewDecoder(bytes.NewReader(t.all[start:]))
@@ -130,7 +132,7 @@ func lineLength(b []byte) int {
 	return len(b)
 }
 
-// jobsIn takes a value as a job, or as a list of them. start is where it is in t.
+// jobsIn reads a value as a job, or as a list of jobs. start is the position of the value in t.
 func (s *sink) jobsIn(t *text, start int, raw json.RawMessage) error {
 	items, ok := itemsAt(raw)
 	if !ok {
@@ -153,7 +155,8 @@ func (s *sink) jobsIn(t *text, start int, raw json.RawMessage) error {
 	return nil
 }
 
-// itemsAt returns where the array of jobs begins in a value: the value itself, or its member "items".
+// itemsAt returns where the array of jobs begins in a value: the value itself, or its member
+// "items".
 func itemsAt(raw json.RawMessage) (int, bool) {
 	if raw[0] == '[' {
 		return 0, true
@@ -177,11 +180,11 @@ func itemsAt(raw json.RawMessage) (int, bool) {
 	return 0, false
 }
 
-// historyJob adds one job, or leaves it out with its line.
+// historyJob adds one job, or leaves it out and keeps its line.
 func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	var r record
 	err := json.Unmarshal(raw, &r)
-	if err == nil && r.stands() {
+	if err == nil && r.isParent() {
 		return nil
 	}
 	if err == nil {
@@ -195,7 +198,7 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		err = fmt.Errorf("%s: a %s does not belong there", cmp.Or(wrong.Field, "the job"), wrong.Value)
+		err = fmt.Errorf("%s: a %s is not allowed there", cmp.Or(wrong.Field, "the job"), wrong.Value)
 	}
 	if err != nil {
 		s.trace.skip(line, string(bytes.Join(bytes.Fields(raw[:min(len(raw), 4*maxShown)]), []byte(" "))), err.Error())
@@ -203,13 +206,13 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	return nil
 }
 
-// job is the record as a job. It ran for as long as its attempts did together: what an attempt had done before it was preempted is
-// kept, as it is in a replay.
+// job converts the record into a job. Its length is that of its attempts together, because a
+// preempted job keeps its work, also in a replay.
 func (r *record) job() (*Job, error) {
 	if r.ID < 1 {
 		return nil, errors.New("it has no id")
 	}
-	j := draft(fmt.Sprint(r.ID))
+	j := NewJob(fmt.Sprint(r.ID))
 	j.Name, j.User, j.Account, j.Class = r.Name, r.User, r.Account, r.Class
 	if r.Class == "" {
 		j.Class = jobspec.BE
@@ -220,7 +223,7 @@ func (r *record) job() (*Job, error) {
 	if r.Submitted == nil {
 		return nil, errors.New("it has no submit time")
 	}
-	at, err := stamp(*r.Submitted)
+	at, err := field.Time(*r.Submitted)
 	if err != nil {
 		return nil, fmt.Errorf("submitted: %w", err)
 	}
@@ -229,14 +232,14 @@ func (r *record) job() (*Job, error) {
 		return nil, fmt.Errorf("time_limit: %d s is negative or more than ten years", r.TimeLimit)
 	}
 	j.Limit = r.TimeLimit * second
-	if j.Work, err = r.ran(); err != nil {
+	if j.Work, err = r.runTime(); err != nil {
 		return nil, err
 	}
-	return j, r.size(j)
+	return j, r.setRequest(j)
 }
 
-// size divides what all workers held among them.
-func (r *record) size(j *Job) error {
+// setRequest divides the capacity of all workers among them.
+func (r *record) setRequest(j *Job) error {
 	gpus, err := count(r.GPUs)
 	if err != nil {
 		return err
@@ -251,7 +254,8 @@ func (r *record) size(j *Job) error {
 	}
 	n := int64(r.Workers)
 	j.Workers = r.Workers
-	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n), GPUs: (gpus + n - 1) / n * gpu}
+	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n),
+		GPUs: (gpus + n - 1) / n * gpu}
 	return nil
 }
 
@@ -265,11 +269,11 @@ func count(raw json.RawMessage) (int64, error) {
 	case json.Unmarshal(raw, &list) == nil:
 		return int64(len(list)), nil
 	}
-	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", shorten(string(raw)))
+	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", field.Shorten(string(raw)))
 }
 
-// ran adds up the attempts, in ms. Without them the last one's length is all that is known.
-func (r *record) ran() (int64, error) {
+// runTime adds up the attempts, in ms. Without attempts it is the length of the last one.
+func (r *record) runTime() (int64, error) {
 	if r.Ended == nil {
 		return 0, errors.New("it has not ended")
 	}
@@ -297,7 +301,7 @@ func (r *record) ran() (int64, error) {
 	case err != nil || ms > 0:
 		return ms, err
 	case r.Code == completed || r.Code == failed && r.ExitCode != 0:
-		return 1, nil // it was over before it was seen running, or within what stamps tell apart: the least time there is
+		return 1, nil // the job ended before it was seen running, or within the resolution of the stamps: the least time
 	case r.Started == nil:
 		return 0, errors.New("it never ran")
 	}
@@ -310,16 +314,16 @@ const (
 	failed    = "F"
 )
 
-// between is the time from one stamp to another, 0 if either is missing.
+// between returns the time from one stamp to another in ms, 0 if either is missing.
 func between(from, to *string) (int64, error) {
 	if from == nil || to == nil {
 		return 0, nil
 	}
-	a, err := stamp(*from)
+	a, err := field.Time(*from)
 	if err != nil {
 		return 0, err
 	}
-	b, err := stamp(*to)
+	b, err := field.Time(*to)
 	if err != nil {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Millisecond counts, the unit of every time in this package.
+// Milliseconds, the unit of every time in this package.
 const (
 	second int64 = 1000
 	minute       = 60 * second
@@ -19,13 +19,14 @@ const (
 // gpu is a whole GPU in the unit of vectors.
 const gpu = cluster.WholeGPU
 
-// Unknown stands in Grace and Restart when a trace does not say.
+// Unknown is the value of Grace and Restart if the trace does not give one.
 const Unknown int64 = -1
 
-// MidPriority is the priority of a job whose trace does not say, the same that a job file gets.
+// MidPriority is the priority of a job if the trace does not give one, as in a job file.
 const MidPriority = 50
 
-// Bounds of one job. Beyond them a number is a mistake, usually of its unit; within them sums over a trace cannot overflow.
+// Bounds of one job. A number beyond them is a mistake, usually of its unit. Within them sums over
+// a trace cannot overflow.
 const (
 	MaxTime    = int64(jobspec.MaxDuration) * 1000 // ms, of each duration and of Submit
 	maxStamp   = 10_000_000_000 * second           // ms, of a time in a file, which may count from 1970
@@ -33,70 +34,71 @@ const (
 	MaxMemory  = 1 << 50                           // bytes of a worker
 	MaxGPUs    = cluster.MaxGPUsPerNode            // of a worker
 	MaxWorkers = jobspec.MaxWorkers
-	maxText    = 255 // bytes of an id, a name, a user or an account
+	MaxText    = 255 // bytes of an id, a name, a user or an account
 	maxModels  = 64
 )
 
-// minMemory is what a worker asks for whose trace does not say: no job can ask for less.
+// minMemory is the memory of a worker if the trace does not give it: the least that a job may
+// request.
 const minMemory = jobspec.MinMemory
 
-// Job is one job of a trace in neutral units. Work, Steps, Progress and Scaling are the truth that only the simulator may see; everything
-// else may be told to a policy, Estimate only to one that is allowed to know it.
+// Job is one job of a trace in neutral units. Only the simulator may see Work, Steps, Progress and
+// Scaling. Policies may see everything else, Estimate only if they are allowed to.
 type Job struct {
 	ID       string // as in the trace; unique in it
 	Line     int    // of the input, from 1; 0 for a generated job
-	Name     string // jobs of one user with the same name are likely alike; may be empty
+	Name     string // jobs of one user with the same name are probably alike; may be empty
 	User     string // leaf of the tree of accounts
 	Account  string
 	Class    jobspec.Class
 	Priority int    // 0 to 100
-	QoS      string // the trace's own word for the service class, if it has one
+	QoS      string // the trace's own word for the service class, if any
 	App      string // the program, if known
 	Batch    int    // samples of a step over all workers, if known
 
 	Submit int64 // ms since the trace began
-	// Work is how many ms the job runs at [FullRate]: alone, undisturbed, with Workers workers in their best placement (or as its
-	// Scaling says).
+	// Work is how many ms the job runs at [FullRate]: alone, undisturbed, with Workers workers in
+	// their best placement (or as its Scaling says).
 	Work     int64
 	Steps    int64 // of training that Work stands for; 0 if unknown
-	Progress int64 // the same in steps of the application's smallest batch, which get further with fewer samples; 0 if unknown
-	Grace    int64 // ms between the notice of a preemption and the kill; Unknown if the trace does not say
-	Restart  int64 // ms that a restart or a resize holds resources without progress; Unknown if the trace does not say
-	Limit    int64 // ms an attempt may run; 0: none. Policies know it
-	Estimate int64 // ms, the user's own guess; 0: none. Only policy easy may be told
+	Progress int64 // the same in steps of the application's smallest batch; 0 if unknown
+	Grace    int64 // ms between the notice of a preemption and the kill; Unknown if not given
+	Restart  int64 // ms that a restart or a resize holds resources without progress; Unknown if not given
+	Limit    int64 // ms an attempt may run; 0: none; policies see it
+	Estimate int64 // ms, the user's own estimate; 0: none; only policy easy may see it
 
 	Request    cluster.Vector // of each worker
-	Workers    int            // asked for
-	MinWorkers int            // elastic jobs run with any number between the two; others have Workers in both
+	Workers    int            // requested
+	MinWorkers int            // elastic jobs run with any number from here to MaxWorkers; others have Workers in both
 	MaxWorkers int
 	PerNode    int            // at most this many workers on one node; 0: any number
-	Servers    int            // workers of a fixed second role, such as parameter servers, that the gang starts and ends with
+	Servers    int            // workers of a fixed second role, such as parameter servers; the gang includes them
 	Server     cluster.Vector // request of each of them
-	Models     []string       // GPU models that will do; empty: any
+	Models     []string       // allowed GPU models; empty: any
 
 	Scaling  Scaling  // nil: in proportion to the number of workers
 	Locality Locality // what distance between the workers costs
-	// Saves is what of its work the job keeps when it is preempted. Empty: the trace does not say.
+	// Saves is how much of its work the job keeps when it is preempted. Empty: not given.
 	Saves Saves
 	Every int64 // ms between checkpoints, with SavesEvery
 
-	Unplaced bool // the recorded system never ran it: Work is how long it was wanted, the only length known
+	Unplaced bool // the recorded system never ran it; Work is how long it was wanted
 }
 
-// Saves says when a job writes its state down.
+// Saves says when a job writes its state to disk.
 type Saves string
 
-// When jobs write their state down.
+// When jobs write their state to disk.
 const (
 	SavesNone   Saves = "none"   // never: it starts from scratch
 	SavesSignal Saves = "signal" // all of it, within the grace period
-	SavesEvery  Saves = "every"  // at intervals: what came after the last one is lost
+	SavesEvery  Saves = "every"  // at intervals: work after the last checkpoint is lost
 )
 
 // Elastic reports whether the number of workers may change.
 func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
 
-// Demand is what the job holds with n workers, its servers included.
+// Demand returns what the job holds with n workers, its servers included.
 func (j *Job) Demand(n int) cluster.Vector {
 	w, s := int64(n), int64(j.Servers)
 	return cluster.Vector{
@@ -106,8 +108,8 @@ func (j *Job) Demand(n int) cluster.Vector {
 	}
 }
 
-// fill gives a job what its trace left open. It is called after all columns are read and before [Job.Check].
-func (j *Job) fill() {
+// Fill sets what the trace left open. Call it after all columns are read and before [Job.Check].
+func (j *Job) Fill() {
 	if j.Workers == 0 {
 		j.Workers = 1
 	}
@@ -129,7 +131,8 @@ func (j *Job) fill() {
 	j.Request.Memory = max(j.Request.Memory, minMemory)
 }
 
-// Check returns what is wrong with a job, or nil: a number that is negative, zero where that means nothing, or absurd.
+// Check returns what is wrong with a job, or nil: a number that is negative, absurd, or zero where
+// that means nothing.
 func (j *Job) Check() error {
 	for _, err := range []error{
 		j.checkTexts(), j.checkTimes(), j.checkWorkers(),
@@ -147,7 +150,8 @@ func (j *Job) Check() error {
 
 func (j *Job) checkTexts() error {
 	for _, t := range []struct{ what, text string }{
-		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service", j.QoS}, {"application", j.App},
+		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service",
+			j.QoS}, {"application", j.App},
 	} {
 		if err := checkText(t.what, t.text); err != nil {
 			return err
@@ -181,10 +185,10 @@ func (j *Job) checkTexts() error {
 	return nil
 }
 
-// checkText refuses what could not be shown on one line.
+// checkText refuses texts that cannot be shown on one line.
 func checkText(what, text string) error {
-	if len(text) > maxText {
-		return fmt.Errorf("the %s has %d bytes, at most %d", what, len(text), maxText)
+	if len(text) > MaxText {
+		return fmt.Errorf("the %s has %d bytes, at most %d", what, len(text), MaxText)
 	}
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("the %s is not UTF-8", what)
@@ -221,7 +225,8 @@ func (j *Job) checkTimes() error {
 func (j *Job) checkWorkers() error {
 	switch {
 	case j.MinWorkers < 1 || j.MaxWorkers < j.MinWorkers || j.Workers < j.MinWorkers || j.Workers > j.MaxWorkers:
-		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers, j.MinWorkers, j.MaxWorkers)
+		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers,
+			j.MinWorkers, j.MaxWorkers)
 	case j.MaxWorkers > MaxWorkers || j.Servers > MaxWorkers:
 		return fmt.Errorf("%d workers and %d servers, at most %d of each", j.MaxWorkers, j.Servers, MaxWorkers)
 	case j.PerNode < 0 || j.Servers < 0:

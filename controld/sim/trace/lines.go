@@ -10,12 +10,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Bounds of an input.
 const (
 	maxLine   = 64 << 10 // bytes of a line; longer ones are left out
-	peekBytes = 16 << 10 // of the start, from which the format is told
+	peekBytes = 16 << 10 // bytes at the start, which tell the format
 )
 
 // open unpacks r if it is gzip. The result can be peeked at.
@@ -38,10 +40,10 @@ func open(r io.Reader) (*bufio.Reader, error) {
 	return b, nil
 }
 
-// errCut says that gzip data do not end as they should: a copy that was broken off leaves such a file.
+// errCut says that gzip data end too early, as in a copy that was broken off.
 var errCut = errors.New("the gzip data end in the middle: is the file whole?")
 
-// unpacker is a gzip reader that says so when the data are cut off.
+// unpacker is a gzip reader that returns errCut when the data end too early.
 type unpacker struct{ *gzip.Reader }
 
 // Read implements [io.Reader].
@@ -57,7 +59,7 @@ func cut(err error) error {
 	return err
 }
 
-// lines goes through an input line by line.
+// lines reads an input line by line.
 type lines struct {
 	r    *bufio.Reader
 	n    int // of the present line, from 1
@@ -66,7 +68,8 @@ type lines struct {
 	err  error
 }
 
-// next steps to the following line and reports whether there is one; err says why not, if the input did not just end.
+// next steps to the following line and reports whether there is one. If the input did not just end,
+// err says why not.
 func (l *lines) next() bool {
 	text, more, err := l.r.ReadLine()
 	if err != nil {
@@ -83,11 +86,11 @@ func (l *lines) next() bool {
 	return true
 }
 
-// blank reports whether the line has nothing to read.
+// blank reports whether the line is empty.
 func (l *lines) blank() bool { return strings.TrimSpace(l.text) == "" && !l.long }
 
-// row is one line of a table with named columns. The first error sticks, so that a reader can take column after column and ask
-// once.
+// row is one line of a table with named columns. It keeps the first error, so that a reader can
+// take all columns and check once.
 type row struct {
 	columns []string
 	fields  []string
@@ -95,14 +98,14 @@ type row struct {
 	err     error
 }
 
-// fail notes the first error, with its column.
+// fail keeps the first error, with its column.
 func (r *row) fail(column string, err error) {
 	if r.err == nil {
 		r.err = fmt.Errorf("column %s: %w", column, err)
 	}
 }
 
-// has reports whether the table has the column and this line has something in it.
+// has reports whether the table has the column and the line has a value in it.
 func (r *row) has(column string) bool {
 	i := slices.Index(r.columns, column)
 	return i >= 0 && strings.TrimSpace(r.fields[i]) != ""
@@ -126,7 +129,7 @@ func (r *row) named(column string) string {
 }
 
 func (r *row) whole(column string, least, most int64) int64 {
-	n, err := whole(r.text(column), least, most)
+	n, err := field.Whole(r.text(column), least, most)
 	if err != nil {
 		r.fail(column, err)
 	}
@@ -135,15 +138,16 @@ func (r *row) whole(column string, least, most int64) int64 {
 
 // scaled reads a decimal number as a multiple of 1/scale.
 func (r *row) scaled(column string, scale, most int64) int64 {
-	n, err := scaled(r.text(column), scale, most)
+	n, err := field.Scaled(r.text(column), scale, most)
 	if err != nil {
 		r.fail(column, err)
 	}
 	return n
 }
 
-// table reads a file whose first line names its columns and hands each further line to each. What each returns leaves the line
-// out. Columns that are missing, twice there or not known refuse the whole file, since every line would be misread.
+// table reads a file whose first line names its columns, and calls each with every further line. An
+// error of each leaves the line out. A missing, repeated or unknown column refuses the whole file,
+// since every line would be misread.
 func table(l *lines, t *Trace, required, optional []string, each func(*row, int) error) error {
 	said := false
 	for !said && l.next() {
@@ -185,21 +189,23 @@ func header(line string, required, optional []string) ([]string, error) {
 	}
 	for i, c := range columns {
 		if slices.Contains(columns[:i], c) {
-			return nil, fmt.Errorf("column %q is there twice", shorten(c))
+			return nil, fmt.Errorf("column %q is given twice", field.Shorten(c))
 		}
 		if !slices.Contains(required, c) && !slices.Contains(optional, c) {
-			return nil, fmt.Errorf("column %q is not known; known are %s", shorten(c), strings.Join(slices.Concat(required, optional), ", "))
+			return nil, fmt.Errorf("column %q is not known; known are %s", field.Shorten(c),
+				strings.Join(slices.Concat(required, optional), ", "))
 		}
 	}
 	for _, c := range required {
 		if !slices.Contains(columns, c) {
-			return nil, fmt.Errorf("there is no column %q", c)
+			return nil, fmt.Errorf("column %q is missing", c)
 		}
 	}
 	return columns, nil
 }
 
-// split makes a line the row, cut into fields. A quoted field ends on its line, so that a stray quote costs one line only.
+// split cuts a line into fields. A quoted field ends on its line, so that a stray quote costs one
+// line only.
 func (r *row) split(l *lines) error {
 	r.fields, r.err = r.fields[:0], nil
 	if l.long {

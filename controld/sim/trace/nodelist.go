@@ -7,14 +7,17 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ReadNodes reads a file of nodes, gzip or plain, in one of two forms. A table whose header has the columns sn, cpu_milli, memory_mib,
-// gpu and model (the list of the openb trace; a column rack may be added) has a node on each line. Any other file has "NAME GROUP" on
-// each line, where GROUP is as in [ParseNodes] without a count, or just "SPEC"; # begins a comment. Since a missing node would change
-// every result, one bad line refuses the file. The error is a *[SpecError], unless it is about
-// the file as a whole.
+// ReadNodes reads a file of nodes, gzip or plain, in one of two formats. A table whose header has
+// the columns sn, cpu_milli, memory_mib, gpu and model (the list of the openb trace; a column rack
+// may be added) has a node on each line. Any other file has "NAME GROUP" on each line, where GROUP
+// is as in [ParseNodes] without a count, or just "SPEC"; # begins a comment.
+//
+// A missing node would change every result, so one bad line refuses the file. The error is a
+// *[SpecError], unless it is about the file as a whole.
 func ReadNodes(r io.Reader) ([]cluster.Node, error) {
 	b, err := open(r)
 	if err != nil {
@@ -42,7 +45,7 @@ type nodeList struct {
 	names map[string]int // line of each name
 }
 
-// add takes a node that has a name of its own.
+// add adds a node with a name that is not used yet.
 func (n *nodeList) add(node cluster.Node, line int) error {
 	if first, twice := n.names[node.Name]; twice {
 		return fmt.Errorf("node %s was on line %d already", node.Name, first)
@@ -66,7 +69,7 @@ func (n *nodeList) table(l *lines) error {
 		}
 		for _, c := range []string{"sn", "model", RackLabel} {
 			if (c == "sn" || r.has(c)) && !isWord(r.text(c)) {
-				r.fail(c, fmt.Errorf("%q is not a name: letters, digits, dots, hyphens and underscores", shorten(r.text(c))))
+				r.fail(c, fmt.Errorf("%q is not a name: letters, digits, dots, hyphens and underscores", field.Shorten(r.text(c))))
 			}
 		}
 		if m.model == "" {
@@ -108,7 +111,8 @@ func (n *nodeList) line(text string, line int) error {
 	spec := words[len(words)-1]
 	at := strings.LastIndex(text, spec)
 	if len(words) > 2 || len(words) == 2 && !isWord(words[0]) {
-		return &SpecError{Line: line, Column: 1, Problem: "a line is NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
+		return &SpecError{Line: line, Column: 1,
+			Problem: "a line is NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
 	}
 	nodes, err := parseAt(spec, at, line)
 	if err != nil {
@@ -129,7 +133,7 @@ func (n *nodeList) line(text string, line int) error {
 	return nil
 }
 
-// parseAt is ParseNodes for a text that stands at byte at of a line.
+// parseAt is ParseNodes for a text at byte at of a line.
 func parseAt(spec string, at, line int) ([]cluster.Node, error) {
 	nodes, err := ParseNodes(spec)
 	var bad *SpecError
@@ -139,7 +143,7 @@ func parseAt(spec string, at, line int) ([]cluster.Node, error) {
 	return nodes, err
 }
 
-// renamed gives a node another name, and its GPUs names after it.
+// renamed returns a node with another name, and with GPUs named after it.
 func renamed(n cluster.Node, name string) cluster.Node {
 	n.Name = name
 	for i := range n.GPUs {

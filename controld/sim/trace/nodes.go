@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What nodes get whose spec does not say.
+// Values of nodes whose spec does not give them.
 const (
 	DefaultModel  = "Simulated"      // GPU model
 	gpuMemory     = 80 * jobspec.GiB // of each GPU
@@ -19,7 +20,7 @@ const (
 
 // SpecError says what is wrong with a description of nodes, and where.
 type SpecError struct {
-	Line    int // of a file, from 1; 0 if the text is no file
+	Line    int // of a file, from 1; 0 if the text is not a file
 	Column  int // byte from 1; 0: the whole line
 	Problem string
 }
@@ -35,7 +36,7 @@ func (e *SpecError) Error() string {
 	return fmt.Sprintf("nodes, column %d: %s", e.Column, e.Problem)
 }
 
-// machine is what one group of nodes is like.
+// machine describes the nodes of one group.
 type machine struct {
 	cores  int64
 	memory jobspec.Bytes
@@ -44,9 +45,10 @@ type machine struct {
 	rack   string
 }
 
-// node makes a machine into a node of the state.
+// node returns a machine as a node of the state.
 func (m *machine) node(name string) cluster.Node {
-	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory, State: cluster.NodeUp}
+	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory,
+		State: cluster.NodeUp}
 	if m.memory == 0 {
 		n.Memory = min(MaxMemory, memoryPerCore*jobspec.Bytes(m.cores))
 	}
@@ -71,9 +73,10 @@ func (m *machine) node(name string) cluster.Node {
 //	       | number "x" model .             the same: 8xH100 is 8gpu:H100
 //	size   = number ( "m" | "g" | "t" ) [ "b" | "ib" ] .    binary units; small or capital letters
 //
-// Each part may stand once in a group, in any order. 84x32c/256g/8gpu is 84 nodes of 32 cores, 256 GiB and 8 GPUs;
-// 4x64c/8xH100@r1,4x64c/8xA100@r2 is two racks of different ones. Rack and model are of letters, digits, dots, hyphens and
-// underscores. Nodes are called n1, n2 and so on with leading zeros, across all groups in order. The error is a *[SpecError].
+// Each part may stand once in a group, in any order. 84x32c/256g/8gpu is 84 nodes of 32 cores, 256
+// GiB and 8 GPUs; 4x64c/8xH100@r1,4x64c/8xA100@r2 is two racks of different nodes. Rack and model
+// consist of letters, digits, dots, hyphens and underscores. Nodes are called n1, n2 and so on with
+// leading zeros, across all groups in order. The error is a *[SpecError].
 func ParseNodes(spec string) ([]cluster.Node, error) {
 	var machines []machine
 	at := 0
@@ -105,11 +108,12 @@ func parseGroup(group string, at int) (int64, machine, error) {
 	}
 	shape, rack, racked := strings.Cut(group, "@")
 	if racked && !isWord(rack) {
-		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores", shorten(rack))
+		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores",
+			field.Shorten(rack))
 	}
 	count, offset := int64(1), 0
 	if digits := leading(shape); digits != "" && strings.HasPrefix(shape[len(digits):], "x") && !isModelPart(shape) {
-		n, err := whole(digits, 1, cluster.MaxNodes)
+		n, err := field.Whole(digits, 1, cluster.MaxNodes)
 		if err != nil {
 			return bad(0, "the number of nodes %v", err)
 		}
@@ -124,12 +128,13 @@ func parseGroup(group string, at int) (int64, machine, error) {
 		offset += len(part) + 1
 	}
 	if m.cores == 0 {
-		return bad(0, "%q has no cores: begin it as in 32c/256g/8gpu", shorten(group))
+		return bad(0, "%q has no cores: begin it as in 32c/256g/8gpu", field.Shorten(group))
 	}
 	return count, m, nil
 }
 
-// isModelPart reports whether a group begins with GPUs of a model, 8xH100/64c, and not with a number of nodes, 8x64c.
+// isModelPart reports whether a group begins with GPUs of a model (8xH100/64c), not with a number
+// of nodes (8x64c).
 func isModelPart(shape string) bool {
 	first, _, _ := strings.Cut(shape, "/")
 	rest := first[len(leading(first))+1:]
@@ -141,39 +146,41 @@ func (m *machine) part(part string, seen map[string]bool) error {
 	digits := leading(part)
 	unit := part[len(digits):]
 	if digits == "" {
-		return fmt.Errorf("%q is not an amount such as 32c, 256g, 8gpu or 8xH100", shorten(part))
+		return fmt.Errorf("%q is not an amount such as 32c, 256g, 8gpu or 8xH100", field.Shorten(part))
 	}
 	kind, err := m.amount(digits, unit)
 	if err != nil {
-		return fmt.Errorf("%q: %w", shorten(part), err)
+		return fmt.Errorf("%q: %w", field.Shorten(part), err)
 	}
 	if seen[kind] {
-		return fmt.Errorf("%q: %s are there already", shorten(part), kind)
+		return fmt.Errorf("%q: %s are given already", field.Shorten(part), kind)
 	}
 	seen[kind] = true
 	return nil
 }
 
-// amount sets the resource that the unit tells and returns its name.
+// amount sets the resource of a unit and returns its name.
 func (m *machine) amount(digits, unit string) (kind string, err error) {
 	model, isGPU := modelOf(unit)
 	switch {
 	case unit == "c":
-		m.cores, err = whole(digits, 1, MaxCores)
+		m.cores, err = field.Whole(digits, 1, MaxCores)
 		return "cores", err
 	case isGPU:
 		if !isWord(model) {
-			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores", shorten(model))
+			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores",
+				field.Shorten(model))
 		}
 		m.model = model
-		m.gpus, err = whole(digits, 0, MaxGPUs)
+		m.gpus, err = field.Whole(digits, 0, MaxGPUs)
 		return "GPUs", err
 	}
-	shift, ok := map[string]int{"m": 20, "g": 30, "t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
+	shift, ok := map[string]int{"m": 20, "g": 30,
+		"t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
 	if !ok {
-		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", shorten(unit))
+		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", field.Shorten(unit))
 	}
-	n, err := whole(digits, 1, MaxMemory>>shift)
+	n, err := field.Whole(digits, 1, MaxMemory>>shift)
 	m.memory = jobspec.Bytes(n) << shift
 	return "sizes of memory", err
 }
@@ -193,9 +200,9 @@ func leading(text string) string {
 	return text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 }
 
-// isWord reports whether text can be a name of a rack, a node or a model.
+// isWord reports whether text can be the name of a rack, a node or a model.
 func isWord(text string) bool {
-	if text == "" || len(text) > maxText {
+	if text == "" || len(text) > MaxText {
 		return false
 	}
 	for _, c := range []byte(text) {
@@ -207,3 +214,18 @@ func isWord(text string) bool {
 }
 
 var errNoNodes = errors.New("no node in the list")
+
+// Capacity is what healthy nodes have together.
+func Capacity(nodes []cluster.Node) cluster.Vector {
+	var v cluster.Vector
+	for i := range nodes {
+		v.Cores += nodes[i].Cores
+		v.Memory += nodes[i].Memory
+		for _, g := range nodes[i].GPUs {
+			if g.Healthy {
+				v.GPUs += gpu
+			}
+		}
+	}
+	return v
+}

@@ -77,7 +77,8 @@ func TestNodesFit(t *testing.T) {
 			t.Fatalf("%s: %v (%v)", n.Name, err, out)
 		}
 	}
-	if got := Capacity(nodes); got != (cluster.Vector{Cores: 12*32 + 128, Memory: (12*256 + 512) * jobspec.GiB, GPUs: 14 * 8 * gpu}) {
+	if got := Capacity(nodes); got != (cluster.Vector{Cores: 12*32 + 128, Memory: (12*256 + 512) * jobspec.GiB,
+		GPUs: 14 * 8 * gpu}) {
 		t.Errorf("capacity %+v", got)
 	}
 }
@@ -100,9 +101,9 @@ func TestParseNodesRefuses(t *testing.T) {
 		{"32c/65gpu", 5, "65 is more than 64"},
 		{"32c/8q", 5, `the unit "q"`},
 		{"32c/8", 5, `the unit ""`},
-		{"32c/64c", 5, "cores are there already"},
-		{"32c/4gpu/8xT4", 10, "GPUs are there already"},
-		{"32c/1g/2g", 8, "sizes of memory are there already"},
+		{"32c/64c", 5, "cores are given already"},
+		{"32c/4gpu/8xT4", 10, "GPUs are given already"},
+		{"32c/1g/2g", 8, "sizes of memory are given already"},
 		{"32c/8x", 5, "not the name of a GPU model"},
 		{"32c/8gpu:", 5, "not the name of a GPU model"},
 		{"32c/8gpu:H 100", 5, "not the name of a GPU model"},
@@ -124,7 +125,8 @@ func TestReadNodes(t *testing.T) {
 	for _, test := range []struct{ name, input, want string }{
 		{"table", table, "node-0+0 64c 256GiB 2P100; node-1+0 96c 384GiB 8G2"},
 		{"table with racks", "sn,rack,cpu_milli,memory_mib,gpu,model\na,r1,8000,1024,0,\n", "a+0 8c 1GiB 0@r1"},
-		{"names", "# the lab\n\nlogin 4c/8g # no GPUs\ng1  32c/8gpu@r1\n", "login+0 4c 8GiB 0; g1+0 32c 128GiB 8Simulated@r1"},
+		{"names", "# the lab\n\nlogin 4c/8g # no GPUs\ng1  32c/8gpu@r1\n",
+			"login+0 4c 8GiB 0; g1+0 32c 128GiB 8Simulated@r1"},
 		{"specs", "2x4c/8g@r1\n2x8c/1gpu@r2\n", "n00001+1 4c 8GiB 0@r1; n00003+1 8c 32GiB 1Simulated@r2"},
 	} {
 		nodes, err := ReadNodes(strings.NewReader(test.input))

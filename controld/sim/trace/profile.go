@@ -7,28 +7,31 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Bounds of a profile.
 const (
-	maxStep     = 1000 * 1_000_000_000 // ns of a step: longer ones are a mistaken unit
+	maxStep     = 1000 * 1_000_000_000 // ns of a step; longer ones have a mistaken unit
 	maxBatch    = 1 << 20              // samples of one worker's share of a step
 	maxSteps    = 1 << 40
-	nodeWorkers = 4 // GPUs of each node that the profiles were measured on
+	nodeWorkers = 4 // GPUs of each node on which the profiles were measured
 )
 
-// sample is one measured step: its length with gradients exchanged, and the part of it that is the exchange, in ns.
+// sample is one measured step in ns: its length with the exchange of gradients, and the part that
+// is the exchange.
 type sample struct {
 	step, sync int64
 }
 
-// timing is a step's length by each worker's batch, ascending.
+// timing is the length of a step by each worker's batch, ascending.
 type timing struct {
 	batch      []int64
 	step, sync []int64
 }
 
-// at returns the step at a batch, between the nearest measured ones.
+// at returns the step at a batch, interpolated between the nearest measured ones.
 func (t *timing) at(batch int64) sample {
 	return sample{interpolate(t.batch, t.step, batch), interpolate(t.batch, t.sync, batch)}
 }
@@ -39,9 +42,10 @@ func (t *timing) largest() int64 { return t.batch[len(t.batch)-1] }
 func (t *timing) add(batch int64, s sample) error {
 	i, twice := slices.BinarySearch(t.batch, batch)
 	if twice {
-		return fmt.Errorf("local_bsz %d is there twice for one placement", batch)
+		return fmt.Errorf("local_bsz %d is given twice for one placement", batch)
 	}
-	t.batch, t.step, t.sync = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step), slices.Insert(t.sync, i, s.sync)
+	t.batch, t.step, t.sync = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step), slices.Insert(t.sync,
+		i, s.sync)
 	return nil
 }
 
@@ -50,8 +54,9 @@ type shape struct {
 	nodes, workers int64
 }
 
-// Profile is what was measured of one application: the length of a step by the placement of its workers and their batches, and how
-// many steps it takes to the end at each global batch. It is filled by [Profiles.Add].
+// Profile holds measurements of one application: the length of a step by the placement of its
+// workers and their batches, and the number of steps of a training at each global batch.
+// [Profiles.Add] fills it.
 type Profile struct {
 	placements map[string]*timing // by the digits of the placement, ascending
 	wide       map[shape]*timing  // more nodes than placements has, workers spread evenly
@@ -59,7 +64,8 @@ type Profile struct {
 	least      int64              // the smallest batch of a worker that was measured
 }
 
-// length is how much there is to train: in steps, and in steps of the smallest batch (0 if the file does not say).
+// length is the length of a training in steps, and in steps of the smallest batch (0 if the file
+// does not give it).
 type length struct {
 	steps, progress int64
 }
@@ -69,17 +75,17 @@ type Profiles struct {
 	apps map[string]*Profile
 }
 
-// of returns the profile of an application, or nil.
-func (p *Profiles) of(app string) *Profile {
+// ofApplication returns the profile of an application, or nil.
+func (p *Profiles) ofApplication(app string) *Profile {
 	if p == nil {
 		return nil
 	}
 	return p.apps[app]
 }
 
-// Add reads one file of the profiles: name ends in APP/placements.csv, APP/scalability.csv or APP/validation-BATCH.csv. Unlike a
-// trace, a profile with a bad line is refused, since all jobs of the application would run at a wrong speed. An error names the file
-// and the line.
+// Add reads one file of the profiles: name ends in APP/placements.csv, APP/scalability.csv or
+// APP/validation-BATCH.csv. One bad line refuses the file, since all jobs of the application would
+// run at a wrong speed. An error names the file and the line.
 func (p *Profiles) Add(name string, r io.Reader) error {
 	b, err := open(r)
 	if err != nil {
@@ -119,11 +125,11 @@ func cutLast(name string) (dir, file string, ok bool) {
 func (f *Profile) read(file string, l *lines) error {
 	switch {
 	case file == "placements.csv":
-		return every(l, []string{"placement", "local_bsz", "step_time", "sync_time"}, nil, f.placement)
+		return readEvery(l, []string{"placement", "local_bsz", "step_time", "sync_time"}, nil, f.placement)
 	case file == "scalability.csv":
-		return every(l, []string{"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"}, nil, f.scalability)
+		return readEvery(l, []string{"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"}, nil, f.scalability)
 	case strings.HasPrefix(file, "validation-"):
-		batch, err := whole(strings.TrimSuffix(strings.TrimPrefix(file, "validation-"), ".csv"), 1, maxSteps)
+		batch, err := field.Whole(strings.TrimSuffix(strings.TrimPrefix(file, "validation-"), ".csv"), 1, maxSteps)
 		if err != nil {
 			return fmt.Errorf("the batch in its name: %w", err)
 		}
@@ -132,8 +138,8 @@ func (f *Profile) read(file string, l *lines) error {
 	return errors.New("the file is none of placements.csv, scalability.csv and validation-BATCH.csv")
 }
 
-// every is [table] for a file in which each line must be good.
-func every(l *lines, required, optional []string, each func(*row) error) error {
+// readEvery is [table] for a file in which each line must be good.
+func readEvery(l *lines, required, optional []string, each func(*row) error) error {
 	var t Trace
 	if err := table(l, &t, required, optional, func(r *row, _ int) error { return each(r) }); err != nil {
 		return err
@@ -147,7 +153,7 @@ func every(l *lines, required, optional []string, each func(*row) error) error {
 func (f *Profile) placement(r *row) error {
 	digits := []byte(r.text("placement"))
 	if len(digits) == 0 || len(digits) > 16 || strings.Trim(string(digits), "123456789") != "" {
-		return fmt.Errorf("column placement: %q is not a digit for each node", shorten(string(digits)))
+		return fmt.Errorf("column placement: %q is not a digit for each node", field.Shorten(string(digits)))
 	}
 	slices.Sort(digits)
 	key, batch, s := string(digits), r.whole("local_bsz", 1, maxBatch), measured(r)
@@ -157,7 +163,8 @@ func (f *Profile) placement(r *row) error {
 	if f.placements[key] == nil {
 		f.placements[key] = &timing{}
 	}
-	// The files hold several orders of the nodes, which differ by noise; of those that are the same here the first is taken.
+	// The files hold several orders of the nodes, which differ by noise. The first of equal ones is
+	// used.
 	if _, twice := slices.BinarySearch(f.placements[key].batch, batch); twice {
 		return nil
 	}
@@ -201,10 +208,10 @@ func measured(r *row) sample {
 	return s
 }
 
-// validation keeps the length of the training, which is in the line of the last epoch.
+// validation reads the length of the training from the line of the last epoch.
 func (f *Profile) validation(l *lines, batch int64) error {
 	var last length
-	err := every(l, []string{"iteration"}, []string{"progress", "metric", "grad_sqr", "grad_var"}, func(r *row) error {
+	err := readEvery(l, []string{"iteration"}, []string{"progress", "metric", "grad_sqr", "grad_var"}, func(r *row) error {
 		now := length{steps: r.whole("iteration", 1, maxSteps)}
 		if r.has("progress") {
 			now.progress = r.scaled("progress", 1, maxSteps)
@@ -224,8 +231,9 @@ func (f *Profile) validation(l *lines, batch int64) error {
 	return err
 }
 
-// most is the largest number of workers that a global batch can be cut into, at which anything was measured.
-func (f *Profile) most(batch int64) int64 {
+// mostWorkers returns the largest number of workers that was measured and among which a global
+// batch can be divided.
+func (f *Profile) mostWorkers(batch int64) int64 {
 	n := int64(0)
 	for k := range f.placements {
 		n = max(n, sum(k))
@@ -244,8 +252,9 @@ func sum(digits string) int64 {
 	return n
 }
 
-// spread cuts a layout into nodes as they were measured: ascending, none with more than four workers. What one node holds beyond
-// four counts as further nodes, which is never faster than it really is.
+// spread divides a layout into nodes as they were measured: ascending, none with more than four
+// workers. Workers beyond four on one node count as further nodes, which is never faster than it
+// really is.
 func spread(perNode []int) []int {
 	var nodes []int
 	for _, k := range perNode {
@@ -260,7 +269,8 @@ func spread(perNode []int) []int {
 	return nodes
 }
 
-// iteration is how long one step over a global batch takes in a layout, in ns; 0 if the profile cannot say.
+// iteration returns how long one step over a global batch takes in a layout, in ns; 0 if the
+// profile has no measurement.
 func (f *Profile) iteration(perNode []int, batch int64) int64 {
 	nodes := spread(perNode)
 	workers := int64(0)
@@ -279,15 +289,16 @@ func (f *Profile) iteration(perNode []int, batch int64) int64 {
 	return f.between(int64(len(nodes)), workers, share)
 }
 
-// iteration is one step of which each worker does share samples, in passes that fit into memory: only the last pass exchanges
-// gradients.
+// iteration returns one step in which each worker computes share samples, in passes that fit into
+// memory. Only the last pass exchanges gradients.
 func (t *timing) iteration(share int64) int64 {
 	passes := (share + t.largest() - 1) / t.largest()
 	s := t.at((share + passes - 1) / passes)
 	return s.step + (passes-1)*(s.step-s.sync)
 }
 
-// between answers for a placement that was not measured: along the numbers of nodes that were, at the same number of workers a node.
+// between returns the step of a placement that was not measured. It interpolates between the
+// measured numbers of nodes, at the same number of workers per node.
 func (f *Profile) between(nodes, workers, share int64) int64 {
 	known := f.nodeCounts()
 	if len(known) == 0 {
@@ -306,7 +317,7 @@ func (f *Profile) between(nodes, workers, share int64) int64 {
 	return interpolate(xs, ys, nodes)
 }
 
-// nodeCounts lists the numbers of nodes at which workers were spread evenly, ascending.
+// nodeCounts lists the numbers of nodes on which workers were spread evenly, ascending.
 func (f *Profile) nodeCounts() []int64 {
 	seen := map[int64]bool{}
 	for k := range f.wide {
@@ -325,7 +336,8 @@ func (f *Profile) nodeCounts() []int64 {
 	return counts
 }
 
-// evenly is the time of a step on exactly nodes nodes with num/den workers, spread evenly, between the nearest counts measured.
+// evenly returns the time of a step of num/den workers, spread evenly on exactly nodes nodes. It
+// interpolates between the nearest measured counts.
 func (f *Profile) evenly(nodes, num, den, share int64) int64 {
 	var points []shape
 	for k := range f.wide {

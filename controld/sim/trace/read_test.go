@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// dump is a trace as a reader of a golden file can check it against the input.
+// dump writes a trace so that a reader can check a golden file against the input.
 func dump(t *Trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s epoch=%d jobs=%d bad=%d\n", t.Name, t.Format, t.Epoch, len(t.Jobs), t.Bad)
@@ -50,19 +50,24 @@ func dump(t *Trace) string {
 
 func dumpJob(j *Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
+	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User,
+		j.Submit, j.Work, j.Workers,
 		j.Request.Cores, j.Request.Memory, j.Request.GPUs)
 	for _, f := range []struct {
 		what string
 		v    any
 		show bool
 	}{
-		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
-		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace, j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
-		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != MidPriority},
+		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch,
+			j.Batch != 0},
+		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace,
+			j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
+		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority,
+			j.Priority != MidPriority},
 		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
 		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
-		{"locality", j.Locality, j.Locality != Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every, j.Every != 0},
+		{"locality", j.Locality, j.Locality != Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every,
+			j.Every != 0},
 	} {
 		if f.show {
 			fmt.Fprintf(&b, " %s=%v", f.what, f.v)
@@ -98,7 +103,8 @@ func toyProfiles(t *testing.T) *Profiles {
 	return p
 }
 
-// TestFormats reads an input of each format, tells its format, and compares with what a person has checked.
+// TestFormats reads an input of each format, recognises its format, and compares with a golden file
+// that was checked by hand.
 func TestFormats(t *testing.T) {
 	for _, test := range []struct {
 		file   string
@@ -132,7 +138,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestGzip reads the same with and without packing, and with a mark of the byte order, and says so when the packing is broken.
+// TestGzip reads the same with and without gzip, and with a byte order mark, and reports broken
+// gzip data.
 func TestGzip(t *testing.T) {
 	plain, err := io.ReadAll(open1(t, "fitgpp.csv"))
 	if err != nil {
@@ -146,7 +153,8 @@ func TestGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, input := range map[string][]byte{"gzip": packed.Bytes(), "mark": append([]byte("\ufeff"), plain...), "crlf": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))} {
+	for name, input := range map[string][]byte{"gzip": packed.Bytes(), "mark": append([]byte("\ufeff"), plain...),
+		"crlf": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))} {
 		got, err := Read(bytes.NewReader(input), Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -181,18 +189,22 @@ func TestRefused(t *testing.T) {
 		{"unknown format", head, "slurm", `"slurm"`, ErrFormat},
 		{"header only", head, "", "no job", ErrNoJobs},
 		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
-		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "", `line 1: column "colour" is not known; known are job_id`, nil},
-		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is there twice`, nil},
+		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "",
+			`line 1: column "colour" is not known; known are job_id`, nil},
+		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is given twice`, nil},
 		{"misspelt column", strings.Replace(head, "cpus", "cpu", 1), "", `column "cpu" is not known`, nil},
-		{"missing column", "job_id,class\n", FitGpp, `there is no column "user"`, nil},
+		{"missing column", "job_id,class\n", FitGpp, `column "user" is missing`, nil},
 		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
 		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
-		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "", "the input ends in the middle of what begins on line 1", nil},
-		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History, "2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
+		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "",
+			"the input ends in the middle of what begins on line 1", nil},
+		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History,
+			"2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
 		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
-		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", "no measured speeds", ErrNoProfiles},
+		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "",
+			"measured speeds of its applications are missing", ErrNoProfiles},
 	} {
 		_, err := Read(strings.NewReader(test.input), Options{Format: test.format})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -204,8 +216,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTimesFromAnEpoch: a log may count from 1970 or whenever; what it says is the same as counted from its first job. A time that is wild beside the
-// first job's costs its own line only.
+// TestTimesFromAnEpoch: times may count from 1970 or any other epoch, and mean the same as times
+// from the first job. A wild time costs its own line only.
 func TestTimesFromAnEpoch(t *testing.T) {
 	const late = "1600000000"
 	for _, f := range []struct {
@@ -242,7 +254,8 @@ func TestTimesFromAnEpoch(t *testing.T) {
 		}
 	}
 	wild := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n1,BE,u,26666666,1,1,1,5,0\n"
-	if got, err := Read(strings.NewReader(wild), Options{}); err != nil || len(got.Jobs) != 1 || got.Bad != 1 || !strings.Contains(got.Skipped[0].Why, "ten years") {
+	if got, err := Read(strings.NewReader(wild), Options{}); err != nil || len(got.Jobs) != 1 || got.Bad != 1 ||
+		!strings.Contains(got.Skipped[0].Why, "ten years") {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
@@ -260,7 +273,7 @@ func (f failing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestReadError does not take the end of what could be read for the end of the trace.
+// TestReadError: a read error is not the end of the trace.
 func TestReadError(t *testing.T) {
 	for _, file := range []string{"fitgpp.csv", "log.swf", "history.json"} {
 		if _, err := Read(failing{open1(t, file)}, Options{}); !errors.Is(err, errBroken) {
@@ -296,7 +309,8 @@ func TestSkippedBounded(t *testing.T) {
 	}
 }
 
-// TestSkippedIsPlain: what stands in a bad line neither moves the cursor of a terminal nor ends in half a character.
+// TestSkippedIsPlain: the text of a bad line neither moves the cursor of a terminal nor ends in
+// half a character.
 func TestSkippedIsPlain(t *testing.T) {
 	head := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n"
 	for bad, want := range map[string]string{
@@ -308,10 +322,10 @@ func TestSkippedIsPlain(t *testing.T) {
 			t.Errorf("%q: %v, %+q instead of %+q", bad, err, got.Skipped, want)
 		}
 	}
-	if got := shorten(strings.Repeat("é", 30)); got != strings.Repeat("é", 20)+"…" {
+	if got := field.Shorten(strings.Repeat("é", 30)); got != strings.Repeat("é", 20)+"…" {
 		t.Errorf("shortened to %q", got)
 	}
-	if got := shorten("x" + strings.Repeat("é", 30)); got != "x"+strings.Repeat("é", 19)+"…" {
+	if got := field.Shorten("x" + strings.Repeat("é", 30)); got != "x"+strings.Repeat("é", 19)+"…" {
 		t.Errorf("shortened to %q", got)
 	}
 }
@@ -326,24 +340,6 @@ func TestNodeGPUs(t *testing.T) {
 		if j.Request.GPUs > 4*gpu || j.Request.GPUs < 4*gpu && j.Workers > 1 || j.PerNode != 1 {
 			t.Errorf("line %d: %d workers of %d thousandths of a GPU", j.Line, j.Workers, j.Request.GPUs)
 		}
-	}
-}
-
-func TestDemandAndAccounts(t *testing.T) {
-	k, err := Kubeflow(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := k.Jobs[0].Demand(3)
-	if d.Cores != 7 || d.Memory != 20*jobspec.GiB || d.GPUs != 0 {
-		t.Errorf("three workers and a server need %+v", d)
-	}
-	p, err := Read(open1(t, "philly.csv"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(p.Accounts(), " "); got != "11cb48 6214e9 6c71a0" {
-		t.Errorf("accounts %s", got)
 	}
 }
 
@@ -364,5 +360,15 @@ func TestAnApplicationWithoutProfile(t *testing.T) {
 	_, err := Read(strings.NewReader(text), Options{Profiles: &Profiles{}})
 	if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), `line 2: there is no profile of application "bert"`) {
 		t.Error(err)
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	p, err := Read(open1(t, "philly.csv"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(p.Accounts(), " "); got != "11cb48 6214e9 6c71a0" {
+		t.Errorf("accounts %s", got)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// realFile opens a public trace from the folder that ROTA_TRACES names; without it the test is skipped.
+// realFile opens a public trace from the folder that ROTA_TRACES names; without it the test is
+// skipped.
 func realFile(t *testing.T, name string) io.Reader {
 	t.Helper()
 	dir := os.Getenv("ROTA_TRACES")
@@ -43,7 +44,7 @@ func realProfiles(t *testing.T) *Profiles {
 	return p
 }
 
-// totals are what a person can check a whole trace by.
+// totals are sums by which a whole trace can be checked.
 func totals(t *Trace) (last, gpuHours, coreHours int64, users int) {
 	names := map[string]bool{}
 	for i := range t.Jobs {
@@ -57,7 +58,8 @@ func totals(t *Trace) (last, gpuHours, coreHours int64, users int) {
 	return last, gpuHours / gpu / hour, coreHours / hour, len(names)
 }
 
-// TestRealTraces holds the readers against what is known of the public traces; hours were added up by other means.
+// TestRealTraces compares the readers with what is known of the public traces. The hours were added
+// up by other means.
 func TestRealTraces(t *testing.T) {
 	for _, test := range []struct {
 		file                            string
@@ -84,8 +86,10 @@ func TestRealTraces(t *testing.T) {
 			}
 			checkTrace(t, got)
 			last, gpuHours, coreHours, users := totals(got)
-			if got.Format != test.format || len(got.Jobs) != test.jobs || got.Bad != test.bad || users != test.users || len(got.Accounts()) != test.accounts {
-				t.Errorf("%s: %d jobs, %d bad, %d users, %d accounts; want %+v", got.Format, len(got.Jobs), got.Bad, users, len(got.Accounts()), test)
+			if got.Format != test.format || len(got.Jobs) != test.jobs || got.Bad != test.bad || users != test.users ||
+				len(got.Accounts()) != test.accounts {
+				t.Errorf("%s: %d jobs, %d bad, %d users, %d accounts; want %+v", got.Format, len(got.Jobs), got.Bad, users,
+					len(got.Accounts()), test)
 			}
 			if last/second != test.lastSeconds || gpuHours != test.gpuHours || coreHours != test.coreHour {
 				t.Errorf("last job at %d s, %d GPU hours, %d core hours; want %+v", last/second, gpuHours, coreHours, test)
@@ -109,8 +113,8 @@ func TestRealNodes(t *testing.T) {
 	}
 }
 
-// TestRealProfiles checks that measured applications behave: more nodes for the same workers are no faster by much, and no number of
-// workers within the elastic range leaves a job without speed.
+// TestRealProfiles checks measured applications: more nodes for the same workers are not much
+// faster, and every number of workers in the elastic range has a speed.
 func TestRealProfiles(t *testing.T) {
 	tr, err := Read(realFile(t, "sia-elastic/philly-1.csv"), Options{Profiles: realProfiles(t)})
 	if err != nil {

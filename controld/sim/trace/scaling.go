@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// FullRate is the rate of a job that makes one ms of its Work in one ms: rates are in millionths of that.
+// FullRate is the rate of a job that makes one ms of its Work in one ms. Rates are in millionths of
+// that.
 const FullRate int64 = 1_000_000
 
 // maxRate bounds every rate, so that a rate times a time stays within 64 bits.
@@ -26,7 +27,7 @@ const (
 	Across
 )
 
-// String is the word in which [ParseLocality] and the command line know the spread.
+// String returns the name that [ParseLocality] and the command line use.
 func (s Spread) String() string {
 	if s > Across {
 		return fmt.Sprintf("spread(%d)", uint8(s))
@@ -34,7 +35,7 @@ func (s Spread) String() string {
 	return [...]string{"island", "node", "rack", "across"}[s]
 }
 
-// Layout is where the workers of a job are, as far as its speed depends on it.
+// Layout says where the workers of a job are, as far as its speed depends on it.
 type Layout struct {
 	PerNode []int // workers on each node that has any, in any order
 	Spread  Spread
@@ -49,14 +50,15 @@ func (l Layout) Workers() int {
 	return n
 }
 
-// Scaling is how fast a job runs for the workers that it has. It is the simulator's knowledge; a policy only sees what a job
-// has reported.
+// Scaling is the speed of a job by its workers. Only the simulator knows it; a policy sees what a
+// job has reported.
 type Scaling interface {
 	// Rate returns the progress per ms in millionths of a ms of Job.Work; 0 without workers.
 	Rate(Layout) int64
 }
 
-// Locality is the part of its rate that a job keeps at each spread, in millionths. A zero value means no loss there.
+// Locality is the part of its rate that a job keeps at each spread, in millionths. Zero means no
+// loss.
 type Locality [Across + 1]int64
 
 func (l Locality) check() error {
@@ -68,7 +70,7 @@ func (l Locality) check() error {
 	return nil
 }
 
-// of returns rate as it is at a spread.
+// of returns a rate at a spread.
 func (l Locality) of(rate int64, s Spread) int64 {
 	if part := l[min(s, Across)]; part > 0 {
 		return rate/FullRate*part + rate%FullRate*part/FullRate
@@ -76,7 +78,8 @@ func (l Locality) of(rate int64, s Spread) int64 {
 	return rate
 }
 
-// Rate is how fast the job runs in a layout: millionths of a ms of its Work in each ms, 0 without workers.
+// Rate returns the rate of the job in a layout: millionths of a ms of its Work in each ms, 0
+// without workers.
 func (j *Job) Rate(l Layout) int64 {
 	n := l.Workers()
 	if n == 0 {
@@ -89,14 +92,14 @@ func (j *Job) Rate(l Layout) int64 {
 	return min(maxRate, max(1, j.Locality.of(rate, l.Spread)))
 }
 
-// Alone is how many ms the job takes undisturbed with the workers that it asked for in their best placement: what slowdowns are
-// relative to.
+// Alone returns how many ms the job takes undisturbed, with the requested workers in their best
+// placement. Slowdowns are relative to it.
 func (j *Job) Alone() int64 {
 	return max(1, cluster.MulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
 }
 
-// Diminishing is a job whose n workers are as fast as n/(1 + c(n-1)) of one: c is what each further worker costs all of them.
-// Its Work is that of one worker.
+// Diminishing is a job whose n workers are n/(1 + c(n-1)) times as fast as one: each further worker
+// slows all others by c. Its Work is that of one worker.
 type Diminishing struct {
 	Loss int64 // c in millionths
 }
@@ -116,8 +119,8 @@ type Point struct {
 	Rate    int64 // millionths
 }
 
-// Curve is a rate by the number of workers, measured at some and interpolated between them: from nothing below the first, and no
-// faster than the last beyond it.
+// Curve is a rate by the number of workers, interpolated between measured numbers. It begins at
+// nothing, and stays constant beyond the last number.
 type Curve []Point
 
 // NewCurve returns the curve through points, in any order.
@@ -156,7 +159,8 @@ func (c Curve) Rate(l Layout) int64 {
 	return interpolate(xs, ys, n)
 }
 
-// interpolate returns the value at x of the line through ascending xs and their ys, constant outside of them.
+// interpolate returns the value at x of the line through ascending xs and their ys. It is constant
+// outside of them.
 func interpolate(xs, ys []int64, x int64) int64 {
 	i, exact := slices.BinarySearch(xs, x)
 	switch {

@@ -26,7 +26,8 @@ func TestCurve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]int64{0: 0, 1: 1_000_000, 2: 1_900_000, 3: 2_650_000, 4: 3_400_000, 5: 3_400_000, 4000: 3_400_000} {
+	for n, want := range map[int]int64{0: 0, 1: 1_000_000, 2: 1_900_000, 3: 2_650_000, 4: 3_400_000, 5: 3_400_000,
+		4000: 3_400_000} {
 		if got := c.Rate(layout(n)); got != want {
 			t.Errorf("%d workers: %d, want %d", n, got, want)
 		}
@@ -54,7 +55,8 @@ func TestLocality(t *testing.T) {
 		t.Errorf("got %v: what is not named is as the nearer one", l)
 	}
 	j := Job{Workers: 2, Locality: l}
-	for s, want := range map[Spread]int64{OneIsland: 1_000_000, OneNode: 900_000, OneRack: 900_000, Across: 500_000, Spread(9): 500_000} {
+	for s, want := range map[Spread]int64{OneIsland: 1_000_000, OneNode: 900_000, OneRack: 900_000, Across: 500_000,
+		Spread(9): 500_000} {
 		if got := j.Rate(Layout{PerNode: []int{1, 1}, Spread: s}); got != want {
 			t.Errorf("%v: %d, want %d", s, got, want)
 		}
@@ -66,7 +68,7 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// TestLinear is what a job does whose trace says nothing of speed.
+// TestLinear: without a speed in the trace, a job is as fast as it has workers.
 func TestLinear(t *testing.T) {
 	j := Job{Workers: 4}
 	for n, want := range map[int]int64{0: 0, 1: 250_000, 4: FullRate, 8: 2 * FullRate} {
@@ -92,9 +94,9 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestProfileByHand works out steps of the toy profile on paper.
+// TestProfileByHand compares steps of the toy profile with values worked out by hand.
 func TestProfileByHand(t *testing.T) {
-	f := toyProfiles(t).of("toy")
+	f := toyProfiles(t).ofApplication("toy")
 	const ms = 1_000_000
 	for _, test := range []struct {
 		what    string
@@ -122,13 +124,14 @@ func TestProfileByHand(t *testing.T) {
 	}
 }
 
-// TestProfileFallsBack answers between placements when a count of nodes was never measured.
+// TestProfileFallsBack interpolates between placements when a number of nodes was not measured.
 func TestProfileFallsBack(t *testing.T) {
 	p := &Profiles{}
-	if err := p.Add("x/placements.csv", strings.NewReader("placement,local_bsz,step_time,sync_time\n1,8,0.1,0\n1111,8,0.4,0.1\n")); err != nil {
+	if err := p.Add("x/placements.csv",
+		strings.NewReader("placement,local_bsz,step_time,sync_time\n1,8,0.1,0\n1111,8,0.4,0.1\n")); err != nil {
 		t.Fatal(err)
 	}
-	got := p.of("x").iteration([]int{1, 1}, 16)
+	got := p.ofApplication("x").iteration([]int{1, 1}, 16)
 	if got != 200_000_000 {
 		t.Errorf("two nodes between one and four: %d ns, want 200 ms", got)
 	}
@@ -142,7 +145,7 @@ func TestProfileRefuses(t *testing.T) {
 		{"bert/placements.csv", head + "1,0,0.1,0\n", "local_bsz: is zero"},
 		{"bert/placements.csv", head + "1,8,0,0\n", "step_time: is zero"},
 		{"bert/placements.csv", head + "1,8,2000,0\n", "2000 is more than 1000"},
-		{"bert/placements.csv", "placement\n", `no column "local_bsz"`},
+		{"bert/placements.csv", "placement\n", `column "local_bsz" is missing`},
 		{"bert/scalability.csv", "num_nodes,num_replicas,local_bsz,step_time,sync_time\n8,4,8,1,0\n", "4 workers on 8 nodes"},
 		{"bert/validation-12.csv", "progress,iteration\n1,10\n2,5\n", "line 3: iteration 5 after 10"},
 		{"bert/validation-12.csv", "progress,iteration\n", "no epoch"},

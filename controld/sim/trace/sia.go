@@ -4,16 +4,19 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// restartCosts are what a checkpoint and a restart of each application was measured to hold its GPUs for, in ms.
+// restartCosts are how long a checkpoint and a restart of each application hold its GPUs, in ms, as
+// measured.
 var restartCosts = map[string]int64{
-	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second, "imagenet": 250 * second,
-	"ncf": 15 * second,
+	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second,
+	"imagenet": 250 * second,
+	"ncf":      15 * second,
 }
 
-// siaAccount is the account of jobs that have none: these workloads know no users.
+// siaAccount is the account of jobs that have none: these workloads name no users.
 const siaAccount = "sia"
 
 func readSia(s *sink, l *lines) error {
@@ -28,22 +31,22 @@ func readSia(s *sink, l *lines) error {
 		}
 	}
 	return table(l, s.trace, required, optional, func(r *row, line int) error {
-		j := draft(r.named("name"))
+		j := NewJob(r.named("name"))
 		j.Account, j.User, j.App = siaAccount, siaAccount, r.named("application")
 		j.Submit = r.scaled("time", second, maxStamp)
 		j.Workers = int(r.whole("num_replicas", 1, MaxWorkers))
 		j.Batch = int(r.whole("batch_size", 1, maxBatch))
 		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
 		if cost, ok := restartCosts[j.App]; ok {
-			j.Restart, j.Grace = cost, 0 // saving is part of it
+			j.Restart, j.Grace = cost, 0 // saving is part of the cost
 		}
 		if r.err == nil {
-			if err := s.train(j); err != nil {
+			if err := s.setTraining(j); err != nil {
 				return err
 			}
 		}
-		extras(r, j)
-		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // who is alike: the same program, started the same way
+		readExtras(r, j)
+		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // jobs are alike if the program and its batch are the same
 		if r.err != nil {
 			return r.err
 		}
@@ -51,11 +54,11 @@ func readSia(s *sink, l *lines) error {
 	})
 }
 
-// train gives a job its work and its speed from the profile of its application.
-func (s *sink) train(j *Job) error {
-	f := s.options.Profiles.of(j.App)
+// setTraining sets the work and the speed of a job from the profile of its application.
+func (s *sink) setTraining(j *Job) error {
+	f := s.options.Profiles.ofApplication(j.App)
 	if f == nil {
-		return fmt.Errorf("there is no profile of application %q", shorten(j.App))
+		return fmt.Errorf("there is no profile of application %q", field.Shorten(j.App))
 	}
 	length, ok := f.length[int64(j.Batch)]
 	if !ok {
@@ -71,11 +74,11 @@ func (s *sink) train(j *Job) error {
 	}
 	j.Steps, j.Progress, j.Scaling = length.steps, length.progress, t
 	j.Work = max(1, length.steps*t.reference/1_000_000)
-	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.most(t.batch)))
+	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.mostWorkers(t.batch)))
 	return nil
 }
 
-// packed is n workers on as few nodes of four as possible.
+// packed divides n workers among as few nodes of four as possible.
 func packed(n int) []int {
 	var nodes []int
 	for ; n > nodeWorkers; n -= nodeWorkers {
@@ -84,12 +87,12 @@ func packed(n int) []int {
 	return append(nodes, n)
 }
 
-// Training is the speed of a job of a profiled application at a fixed global batch: the time of a step as it was measured, relative
-// to the one with the workers that the job asked for, packed.
+// Training is the speed of a job of a profiled application at a fixed global batch. It is the
+// measured step time, relative to that of the requested workers, packed.
 type Training struct {
 	profile   *Profile
 	batch     int64
-	reference int64 // ns of a step with the workers asked for
+	reference int64 // ns of a step with the requested workers
 }
 
 // Rate implements [Scaling].
@@ -101,6 +104,6 @@ func (t *Training) Rate(l Layout) int64 {
 	return max(1, cluster.MulDiv(t.reference, FullRate, ns))
 }
 
-// StepTime is how long a step takes in a layout, in ns; 0 without workers. The layout's spread does not matter: the measurements say
-// what it costs to be on several nodes.
+// StepTime returns how long a step takes in a layout, in ns; 0 without workers. The spread of the
+// layout does not matter, because the measurements include the cost of several nodes.
 func (t *Training) StepTime(l Layout) int64 { return t.profile.iteration(l.PerNode, t.batch) }

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // swfFields is the number of fields of a line of the Standard Workload Format.
 const swfFields = 18
 
-// Places of the fields that are used.
+// Positions of the fields that are used.
 const (
 	swfJob         = 0
 	swfSubmit      = 1
@@ -49,11 +50,11 @@ func readSWF(s *sink, l *lines) error {
 	return l.err
 }
 
-// swfComment takes the start of the log from a comment of the header.
+// swfComment reads the start of the log from a comment of the header.
 func (s *sink) swfComment(text string) {
 	key, value, _ := strings.Cut(strings.TrimLeft(text, "; \t"), ":")
 	if strings.EqualFold(key, "UnixStartTime") {
-		if at, err := whole(value, 0, 1<<40); err == nil {
+		if at, err := field.Whole(value, 0, 1<<40); err == nil {
 			s.trace.Epoch = cluster.UnixMS(at * second)
 		}
 	}
@@ -74,7 +75,7 @@ func (s *sink) swfLine(l *lines) error {
 	return s.add(j, l.n)
 }
 
-// swfRow is one line. The first error sticks.
+// swfRow is one line. It keeps the first error.
 type swfRow struct {
 	fields []string
 	err    error
@@ -89,9 +90,9 @@ func (f *swfRow) fail(format string, args ...any) {
 // known reports whether a field has a value; -1 stands for none.
 func (f *swfRow) known(i int) bool { return f.fields[i] != "-1" }
 
-// seconds reads a field as ms, at most so many.
+// seconds reads a field as ms, at most most.
 func (f *swfRow) seconds(i int, what string, most int64) int64 {
-	ms, err := scaled(f.fields[i], second, most)
+	ms, err := field.Scaled(f.fields[i], second, most)
 	if err != nil {
 		f.fail("the %s (field %d) %w", what, i+1, err)
 	}
@@ -99,14 +100,14 @@ func (f *swfRow) seconds(i int, what string, most int64) int64 {
 }
 
 func (f *swfRow) whole(i int, what string, least, most int64) int64 {
-	n, err := whole(f.fields[i], least, most)
+	n, err := field.Whole(f.fields[i], least, most)
 	if err != nil {
 		f.fail("the %s (field %d) %w", what, i+1, err)
 	}
 	return n
 }
 
-// name makes a number into a name; unknown ones have none.
+// name makes a name of a number; an unknown number gives an empty name.
 func (f *swfRow) name(prefix string, i int) string {
 	if !f.known(i) {
 		return ""
@@ -114,19 +115,19 @@ func (f *swfRow) name(prefix string, i int) string {
 	return prefix + f.fields[i]
 }
 
-// job reads the line: as many workers of one core as processors were used, anywhere.
+// job reads the line as a job with a worker of one core for each processor used.
 func (f *swfRow) job() *Job {
-	j := draft(f.fields[swfJob])
+	j := NewJob(f.fields[swfJob])
 	j.User, j.Account = f.name("user", swfUser), f.name("group", swfGroup)
 	j.Name, j.QoS = f.name("program", swfProgram), f.name("queue", swfQueue)
 	if !f.known(swfSubmit) {
 		f.fail("the submit time (field %d) is unknown", swfSubmit+1)
 	}
 	if !f.known(swfRun) {
-		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, shorten(f.fields[swfStatus]))
+		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, field.Shorten(f.fields[swfStatus]))
 	}
 	j.Submit, j.Work = f.seconds(swfSubmit, "submit time", maxStamp), f.seconds(swfRun, "run time", MaxTime)
-	procs := swfProcs // the run time was measured with these
+	procs := swfProcs // the run time was measured with this number
 	if !f.known(procs) {
 		procs = swfAskedProcs
 	}

@@ -5,23 +5,24 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// draft is a job before its columns are read.
-func draft(id string) *Job {
+// NewJob returns a job of which only the id is known.
+func NewJob(id string) *Job {
 	return &Job{ID: id, Class: jobspec.BE, Priority: MidPriority, Grace: Unknown, Restart: Unknown}
 }
 
 var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "ram_gb", "gpus", "exec_min", "grace_min"}
 
-// fitgppAccount is the account above the users of such a trace.
-const fitgppAccount = "paper"
+// FitGppAccount is the account above the users of a fitgpp workload.
+const FitGppAccount = "paper"
 
 func readFitGpp(s *sink, l *lines) error {
 	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
 		j := s.draft(r.named("job_id"))
-		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), fitgppAccount
+		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), FitGppAccount
 		j.Submit = r.scaled("submit_min", minute, maxStamp)
 		j.Work = r.scaled("exec_min", minute, MaxTime)
 		j.Grace = r.scaled("grace_min", minute, MaxTime)
@@ -30,7 +31,7 @@ func readFitGpp(s *sink, l *lines) error {
 			Memory: jobspec.Bytes(r.scaled("ram_gb", int64(jobspec.GiB), MaxMemory)),
 			GPUs:   r.whole("gpus", 0, MaxGPUs) * gpu,
 		}
-		extras(r, j)
+		readExtras(r, j)
 		if r.err != nil {
 			return r.err
 		}
@@ -43,18 +44,18 @@ func readPhilly(s *sink, l *lines) error {
 	required := []string{"timestamp", "duration", "num_gpus", "cluster"}
 	return table(l, s.trace, required, append([]string{"gpu_time"}, extraColumns...), func(r *row, line int) error {
 		j := s.draft(strconv.Itoa(line))
-		at, err := stamp(r.text("timestamp"))
+		at, err := field.Time(r.text("timestamp"))
 		if err != nil {
 			r.fail("timestamp", err)
 		}
 		j.Submit, j.Work = at, r.scaled("duration", second, MaxTime)
 		j.Account, j.User = r.named("cluster"), r.text("cluster")
 		n := r.whole("num_gpus", 1, MaxGPUs*MaxWorkers)
-		s.gang(j, n)
+		s.setGang(j, n)
 		if r.has("gpu_time") && r.err == nil {
 			checkGPUTime(r, n*j.Work)
 		}
-		extras(r, j)
+		readExtras(r, j)
 		if r.err != nil {
 			return r.err
 		}
@@ -62,7 +63,8 @@ func readPhilly(s *sink, l *lines) error {
 	})
 }
 
-// checkGPUTime holds the product that a philly line repeats against its factors, as a guard against shifted columns.
+// checkGPUTime compares the product that a philly line repeats with its factors, to find shifted
+// columns.
 func checkGPUTime(r *row, ms int64) {
 	const most = 1 << 60
 	if got := r.scaled("gpu_time", second, most); r.err == nil && (got > ms+ms/100+second || got < ms-ms/100-second) {
@@ -70,9 +72,10 @@ func checkGPUTime(r *row, ms int64) {
 	}
 }
 
-// gang makes n GPUs into workers: up to a node's GPUs are one worker on one node, more are whole nodes. Such traces know no cores
-// and no memory, so a worker gets one core and one GiB for each GPU, which never bind on a GPU node.
-func (s *sink) gang(j *Job, n int64) {
+// setGang divides n GPUs among workers: up to a node's GPUs are one worker on one node, more are
+// whole nodes. Such traces have no cores and no memory, so a worker gets one core and one GiB for
+// each GPU, which no GPU node runs out of first.
+func (s *sink) setGang(j *Job, n int64) {
 	per := int64(s.options.nodeGPUs())
 	j.Workers, j.PerNode = 1, 1
 	if n > per {
@@ -83,24 +86,26 @@ func (s *sink) gang(j *Job, n int64) {
 
 func readTiresias(s *sink, l *lines) error {
 	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
-	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...), func(r *row, line int) error {
-		j := s.draft(r.named("job_id"))
-		j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
-		j.App, j.Name = r.text("model_name"), r.text("model_name")
-		s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
-		if r.has("iterations") {
-			j.Steps = r.whole("iterations", 1, 1<<50)
-		}
-		extras(r, j)
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
-	})
+	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...),
+		func(r *row, line int) error {
+			j := s.draft(r.named("job_id"))
+			j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
+			j.App, j.Name = r.text("model_name"), r.text("model_name")
+			s.setGang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
+			if r.has("iterations") {
+				j.Steps = r.whole("iterations", 1, 1<<50)
+			}
+			readExtras(r, j)
+			if r.err != nil {
+				return r.err
+			}
+			return s.add(j, line)
+		})
 }
 
 func readOpenB(s *sink, l *lines) error {
-	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"}
+	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time",
+		"scheduled_time"}
 	optional := []string{"gpu_spec", "qos", "pod_phase"}
 	for _, c := range extraColumns {
 		if c != "name" && c != "models" {
@@ -115,8 +120,8 @@ func readOpenB(s *sink, l *lines) error {
 		if r.has("gpu_spec") {
 			j.Models = models(r.text("gpu_spec"))
 		}
-		extras(r, j)
-		j.Name = "" // every pod has a name of its own, which therefore says nothing of other pods
+		readExtras(r, j)
+		j.Name = "" // every pod has a name of its own, so names do not tell which pods are alike
 		if r.err != nil {
 			return r.err
 		}
@@ -124,7 +129,7 @@ func readOpenB(s *sink, l *lines) error {
 	})
 }
 
-// podRequest is what a pod needs. Cores are whole in Rota, so that parts of one are rounded up.
+// podRequest returns what a pod needs. Parts of a core are rounded up.
 func podRequest(r *row) cluster.Vector {
 	v := cluster.Vector{
 		Cores:  max(1, (r.whole("cpu_milli", 0, MaxCores*1000)+999)/1000),
@@ -134,9 +139,9 @@ func podRequest(r *row) cluster.Vector {
 	part := r.whole("gpu_milli", 0, gpu)
 	switch {
 	case n == 0 && part > 0:
-		r.fail("gpu_milli", fmt.Errorf("%d of no GPU", part))
+		r.fail("gpu_milli", fmt.Errorf("%d thousandths without a GPU", part))
 	case n > 0 && part == 0:
-		r.fail("gpu_milli", fmt.Errorf("nothing of %d GPUs", n))
+		r.fail("gpu_milli", fmt.Errorf("0 thousandths of %d GPUs", n))
 	case n > 1 && part < gpu:
 		r.fail("gpu_milli", fmt.Errorf("%d thousandths of %d GPUs: only one GPU can be shared", part, n))
 	}
@@ -144,7 +149,7 @@ func podRequest(r *row) cluster.Vector {
 	return v
 }
 
-// podTimes sets when a pod came and how long it ran, or was wanted if it never did.
+// podTimes sets when a pod arrived and how long it ran, or was wanted if it never ran.
 func podTimes(r *row, j *Job) {
 	created, deleted := r.scaled("creation_time", second, maxStamp), r.scaled("deletion_time", second, maxStamp)
 	began := created

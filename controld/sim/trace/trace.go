@@ -9,12 +9,13 @@ import (
 	"unicode"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
-// Format is the form of a trace file.
+// Format is the format of a trace file.
 type Format string
 
-// The formats that [Read] knows; the package's documentation describes each.
+// The formats that [Read] knows. The package's documentation describes each.
 const (
 	FitGpp    Format = "fitgpp"
 	Philly    Format = "philly"
@@ -26,7 +27,7 @@ const (
 	Generated Format = "generated" // not of a file
 )
 
-// Formats are those that a file can have, in the order they are listed to users.
+// Formats are the formats of files, in the order in which users see them.
 var Formats = []Format{FitGpp, Philly, SWF, OpenB, Sia, Tiresias, History}
 
 // Bounds of one trace.
@@ -36,14 +37,14 @@ const (
 	maxShown       = 160             // bytes of a bad line that are kept
 )
 
-// ErrNoJobs says that an input has no job that could be read.
+// ErrNoJobs says that no job could be read from an input.
 var ErrNoJobs = errors.New("no job in the trace")
 
-// ErrNoProfiles says that the measured speeds that a sia workload goes by are missing.
-var ErrNoProfiles = errors.New("there are no measured speeds of its applications")
+// ErrNoProfiles says that the measured speeds of a sia workload are missing.
+var ErrNoProfiles = errors.New("measured speeds of its applications are missing")
 
-// ErrFormat says that the format of an input is not known.
-var ErrFormat = errors.New("the format is not one that is known (fitgpp, philly, swf, openb, sia, tiresias, history)")
+// ErrFormat says that the format of an input is unknown.
+var ErrFormat = errors.New("the format is unknown (known: fitgpp, philly, swf, openb, sia, tiresias, history)")
 
 // Line is a line of the input that was left out.
 type Line struct {
@@ -52,30 +53,31 @@ type Line struct {
 	Why  string
 }
 
-// String is the line as it is shown to users.
+// String returns the line as users see it.
 func (l Line) String() string { return fmt.Sprintf("line %d: %s: %s", l.N, l.Why, l.Text) }
 
-// Trace is a workload: jobs in the order of their arrival, those that arrive together in the order of the file.
+// Trace is a workload: jobs in the order of their arrival. Jobs that arrive together are in the
+// order of the file.
 type Trace struct {
 	Name    string // of the file or the generator
 	Format  Format
-	Epoch   cluster.UnixMS // wall-clock time of Submit 0, for display; 0: unknown. Local time is taken as it stands
+	Epoch   cluster.UnixMS // wall-clock time of Submit 0, for display; 0: unknown; local times are taken as they stand
 	Jobs    []Job
 	Skipped []Line // at most MaxSkippedKept
 	Bad     int    // lines left out, kept in Skipped or not
 	Seed    uint64 // of a generated trace
 }
 
-// skip notes a line that was left out.
+// skip counts a line that was left out, and keeps it while there are few.
 func (t *Trace) skip(n int, text, why string) {
 	t.Bad++
 	if len(t.Skipped) >= MaxSkippedKept {
 		return
 	}
-	t.Skipped = append(t.Skipped, Line{n, strings.Map(shown, cutTo(text, maxShown)), why})
+	t.Skipped = append(t.Skipped, Line{n, strings.Map(shown, field.ShortenTo(text, maxShown)), why})
 }
 
-// shown is a character of a bad line as it is shown: whatever stands there must not move a terminal's cursor.
+// shown replaces characters of a bad line that could move a terminal's cursor.
 func shown(r rune) rune {
 	switch {
 	case unicode.IsPrint(r):
@@ -100,13 +102,13 @@ func (t *Trace) Accounts() []string {
 	return names
 }
 
-// arrange puts the jobs in order of arrival; those of one instant stay in the order of the file.
-func (t *Trace) arrange() {
+// sortByArrival sorts the jobs by arrival; jobs of one instant stay in the order of the file.
+func (t *Trace) sortByArrival() {
 	slices.SortStableFunc(t.Jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
 }
 
-// begin makes the first arrival instant 0 of a trace whose times count from an epoch.
-func (t *Trace) begin() {
+// startAtFirst makes the first arrival instant 0 of a trace whose times count from an epoch.
+func (t *Trace) startAtFirst() {
 	if len(t.Jobs) == 0 {
 		return
 	}

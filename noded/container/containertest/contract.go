@@ -24,18 +24,20 @@ const (
 	DiesBy11 Kind = "dies by signal 11"
 
 	// Workers of two tasks.
-	CrewFails Kind = "exits 3 before its main task, which runs until it is signalled"
-	CrewSaves Kind = "exits 85 at SIGTERM, beside a sidecar that runs until it is signalled"
+	TasksFail Kind = "exits 3 before its main task, which runs until it is signalled"
+	TasksSave Kind = "exits 85 at SIGTERM, beside a sidecar that runs until it is signalled"
 
-	MissingID = 999 // worker number of a container that is never made
+	MissingID = 999 // worker number of a container that is never created
 )
 
 // Harness is a runtime under test and what the contract does to it from outside.
 type Harness struct {
-	Runtime  container.Runtime
-	Bundle   func(t *testing.T, id container.ID, k Kind) string // makes a bundle that runs k and returns its directory
-	Ready    func(t *testing.T, id container.ID)                // waits until the command of a container handles signals
-	Restart  func(t *testing.T) container.Runtime               // the daemon's end is lost and a new one takes over
+	Runtime container.Runtime
+	Bundle  func(t *testing.T, id container.ID, k Kind) string // makes a bundle that runs k and returns its directory
+	// waits until the command of a container handles signals
+	Ready func(t *testing.T, id container.ID)
+	// the daemon's connections are lost and a new one takes over
+	Restart  func(t *testing.T) container.Runtime
 	KillShim func(t *testing.T, id container.ID)
 }
 
@@ -47,11 +49,13 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 	for name, test := range map[string]func(*testing.T, *Harness){
 		"exit code": testExit(Exits7, container.Exit{Code: 7}), "success": testExit(Exits0, container.Exit{}),
 		"dies by a signal": testExit(DiesBy11, container.Exit{Signal: 11}), "nothing runs before start": testCreated,
-		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart, "renew": testRenew,
-		"repeated calls": testRepeated, "restart of the daemon": testRestart, "exit while the daemon is away": testExitAway,
-		"shim killed": testShimKilled, "remove": testRemove, "unknown container": testUnknown,
-		"tasks: the first fails": testCrewFails, "tasks: stop": testCrewStops, "tasks: kill": testCrewKilled,
-		"tasks: restart of the daemon": testCrewRestart, "tasks: shim killed": testCrewShimKilled,
+		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart,
+		"renew":          testRenew,
+		"repeated calls": testRepeated, "restart of the daemon": testRestart,
+		"exit while the daemon is away": testExitAway,
+		"shim killed":                   testShimKilled, "remove": testRemove, "unknown container": testUnknown,
+		"tasks: the first fails": testTasksFail, "tasks: stop": testTasksStop, "tasks: kill": testTasksKilled,
+		"tasks: restart of the daemon": testTasksRestart, "tasks: shim killed": testTasksShimKilled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -70,7 +74,7 @@ func (h *Harness) run(t *testing.T, id container.ID, k Kind) {
 	t.Helper()
 	h.create(t, id, k, time.Now().Add(time.Hour))
 	must(t, h.Runtime.Start(t.Context(), id))
-	if k != Exits0 && k != Exits7 && k != DiesBy11 && k != CrewFails {
+	if k != Exits0 && k != Exits7 && k != DiesBy11 && k != TasksFail {
 		h.Ready(t, id)
 	}
 }
@@ -82,7 +86,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// status is what List says of one container; the zero Status if nothing.
+// status returns the status of one container as List gives it, the zero Status if it is not listed.
 func (h *Harness) status(t *testing.T, id container.ID) container.Status {
 	t.Helper()
 	list, err := h.Runtime.List(t.Context())
@@ -95,7 +99,7 @@ func (h *Harness) status(t *testing.T, id container.ID) container.Status {
 	return container.Status{}
 }
 
-// await waits for a state as the reconciler does: by Changes, each time followed by List.
+// await waits for a state as the agent does: by Changes, each time followed by List.
 func (h *Harness) await(t *testing.T, id container.ID, want container.State) container.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -251,7 +255,8 @@ func testUnknown(t *testing.T, h *Harness) {
 	missing := container.ID{Job: 1, Attempt: 1, Worker: MissingID}
 	for name, err := range map[string]error{
 		"start": h.Runtime.Start(t.Context(), missing), "kill": h.Runtime.Kill(t.Context(), missing),
-		"signal": h.Runtime.Signal(t.Context(), missing, 15), "renew": h.Runtime.Renew(t.Context(), missing, time.Now()),
+		"signal": h.Runtime.Signal(t.Context(), missing, 15),
+		"renew":  h.Runtime.Renew(t.Context(), missing, time.Now()),
 	} {
 		if !errors.Is(err, container.ErrUnknown) {
 			t.Errorf("%s of a container that does not exist: %v", name, err)
@@ -260,36 +265,36 @@ func testUnknown(t *testing.T, h *Harness) {
 	must(t, h.Runtime.Remove(t.Context(), missing))
 }
 
-func testCrewFails(t *testing.T, h *Harness) {
-	h.run(t, one, CrewFails)
+func testTasksFail(t *testing.T, h *Harness) {
+	h.run(t, one, TasksFail)
 	if e := h.await(t, one, container.Exited).Exit; e.Why == "" {
 		t.Errorf("it is not said which task failed: %+v", *e)
 	}
 	h.ends(t, one, container.Exit{Code: 3})
 }
 
-func testCrewStops(t *testing.T, h *Harness) {
-	h.run(t, one, CrewSaves)
+func testTasksStop(t *testing.T, h *Harness) {
+	h.run(t, one, TasksSave)
 	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
 	h.ends(t, one, container.Exit{Code: 85})
 	two := container.ID{Job: 2, Attempt: 1}
-	h.run(t, two, CrewSaves)
+	h.run(t, two, TasksSave)
 	must(t, h.Runtime.Renew(t.Context(), two, time.Now()))
 	h.ends(t, two, container.Exit{Code: 85, Lease: true})
 }
 
-func testCrewKilled(t *testing.T, h *Harness) {
-	h.create(t, one, CrewFails, time.Now().Add(time.Hour))
+func testTasksKilled(t *testing.T, h *Harness) {
+	h.create(t, one, TasksFail, time.Now().Add(time.Hour))
 	must(t, h.Runtime.Kill(t.Context(), one))
 	h.ends(t, one, container.Exit{Signal: 9})
 	two := container.ID{Job: 2, Attempt: 1}
-	h.run(t, two, CrewSaves)
+	h.run(t, two, TasksSave)
 	must(t, h.Runtime.Kill(t.Context(), two))
 	h.ends(t, two, container.Exit{Signal: 9})
 }
 
-func testCrewRestart(t *testing.T, h *Harness) {
-	h.run(t, one, CrewSaves)
+func testTasksRestart(t *testing.T, h *Harness) {
+	h.run(t, one, TasksSave)
 	h.Runtime = h.Restart(t)
 	if s := h.status(t, one); s.State != container.Running {
 		t.Fatalf("after a restart: %+v", s)
@@ -298,8 +303,8 @@ func testCrewRestart(t *testing.T, h *Harness) {
 	h.ends(t, one, container.Exit{Code: 85})
 }
 
-func testCrewShimKilled(t *testing.T, h *Harness) {
-	h.run(t, one, CrewSaves)
+func testTasksShimKilled(t *testing.T, h *Harness) {
+	h.run(t, one, TasksSave)
 	h.KillShim(t, one)
 	h.await(t, one, container.Lost)
 	must(t, h.Runtime.Remove(t.Context(), one))

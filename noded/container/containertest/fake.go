@@ -20,20 +20,22 @@ type Program struct {
 	Signals map[int]*container.Exit // how it ends at a signal; nil: it ignores it. Without an entry it dies of it.
 }
 
-// World is the machine that fake containers run on. It outlives any one Fake, as containers outlive the node daemon.
+// World is the machine that fake containers run on. It outlives any one Fake, as containers outlive
+// the node daemon.
 type World struct {
 	// Program says what a container runs; nil: programs run until they are signalled.
 	Program func(id container.ID) Program
-	// Fail, when set and not nil for an operation (create, start, signal, kill, renew, remove, list), makes it fail with that.
+	// Fail, if set and not nil for an operation (create, start, signal, kill, renew, remove, list),
+	// makes it fail with that error.
 	Fail func(op string, id container.ID) error
 
-	mu     sync.Mutex
-	boxes  map[container.ID]*fakeBox
-	fakes  []*Fake
-	starts map[container.ID]int
+	mu         sync.Mutex
+	containers map[container.ID]*fakeContainer
+	fakes      []*Fake
+	starts     map[container.ID]int
 }
 
-type fakeBox struct {
+type fakeContainer struct {
 	status  container.Status
 	pending []int // signals from before the start
 	lease   *time.Timer
@@ -60,10 +62,11 @@ func (w *World) Open() *Fake {
 	return f
 }
 
-// World is the machine that f is on.
+// World returns the machine of f.
 func (f *Fake) World() *World { return f.world }
 
-// Starts counts how often the command of a container has begun. More than once is a fault of the caller.
+// Starts counts how often the command of a container has started. More than once is a fault of the
+// caller.
 func (w *World) Starts(id container.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,18 +84,18 @@ func (w *World) End(id container.ID, e container.Exit) {
 func (w *World) KillShim(id container.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.boxes[id]; b != nil && live(b) {
+	if b := w.containers[id]; b != nil && live(b) {
 		b.stopLease()
 		b.status = container.Status{ID: id, State: container.Lost, Why: "the shim died without leaving an exit record"}
 		w.changed(id)
 	}
 }
 
-func live(b *fakeBox) bool {
+func live(b *fakeContainer) bool {
 	return b.status.State == container.Created || b.status.State == container.Running
 }
 
-func (b *fakeBox) stopLease() {
+func (b *fakeContainer) stopLease() {
 	if b.lease != nil {
 		b.lease.Stop()
 	}
@@ -108,7 +111,7 @@ func (w *World) changed(id container.ID) {
 }
 
 func (w *World) end(id container.ID, e container.Exit) {
-	b := w.boxes[id]
+	b := w.containers[id]
 	if b == nil || !live(b) {
 		return
 	}
@@ -140,23 +143,23 @@ func (f *Fake) Create(_ context.Context, id container.ID, dir string, lease time
 	if err := w.fail("create", id); err != nil {
 		return err
 	}
-	if b := w.boxes[id]; b != nil {
+	if b := w.containers[id]; b != nil {
 		w.renew(b, lease)
 		return nil
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("create container %s: %w", id, err)
 	}
-	if w.boxes == nil {
-		w.boxes, w.starts = map[container.ID]*fakeBox{}, map[container.ID]int{}
+	if w.containers == nil {
+		w.containers, w.starts = map[container.ID]*fakeContainer{}, map[container.ID]int{}
 	}
-	b := &fakeBox{status: container.Status{ID: id, State: container.Created, Pid: 1000 + len(w.boxes)}}
-	w.boxes[id] = b
+	b := &fakeContainer{status: container.Status{ID: id, State: container.Created, Pid: 1000 + len(w.containers)}}
+	w.containers[id] = b
 	w.renew(b, lease)
 	return nil
 }
 
-func (w *World) renew(b *fakeBox, lease time.Time) {
+func (w *World) renew(b *fakeContainer, lease time.Time) {
 	b.stopLease()
 	if lease.IsZero() || !live(b) || b.expired {
 		return
@@ -165,7 +168,7 @@ func (w *World) renew(b *fakeBox, lease time.Time) {
 }
 
 // expire does what a shim does at the end of the lease, with no time between signal and kill.
-func (w *World) expire(b *fakeBox) {
+func (w *World) expire(b *fakeContainer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.expired = true
@@ -175,7 +178,7 @@ func (w *World) expire(b *fakeBox) {
 
 // Start implements container.Runtime.
 func (f *Fake) Start(_ context.Context, id container.ID) error {
-	return f.with("start", id, func(b *fakeBox) {
+	return f.with("start", id, func(b *fakeContainer) {
 		if b.status.State != container.Created {
 			return
 		}
@@ -194,10 +197,10 @@ func (f *Fake) Start(_ context.Context, id container.ID) error {
 
 // Signal implements container.Runtime.
 func (f *Fake) Signal(_ context.Context, id container.ID, signal int) error {
-	return f.with("signal", id, func(b *fakeBox) { f.world.signal(b, signal) })
+	return f.with("signal", id, func(b *fakeContainer) { f.world.signal(b, signal) })
 }
 
-func (w *World) signal(b *fakeBox, signal int) {
+func (w *World) signal(b *fakeContainer, signal int) {
 	if b.status.State == container.Created && signal != int(unix.SIGKILL) {
 		b.pending = append(b.pending, signal)
 		return
@@ -213,22 +216,22 @@ func (w *World) signal(b *fakeBox, signal int) {
 
 // Kill implements container.Runtime.
 func (f *Fake) Kill(_ context.Context, id container.ID) error {
-	return f.with("kill", id, func(b *fakeBox) { f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)}) })
+	return f.with("kill", id, func(b *fakeContainer) { f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)}) })
 }
 
 // Renew implements container.Runtime.
 func (f *Fake) Renew(_ context.Context, id container.ID, lease time.Time) error {
-	return f.with("renew", id, func(b *fakeBox) { f.world.renew(b, lease) })
+	return f.with("renew", id, func(b *fakeContainer) { f.world.renew(b, lease) })
 }
 
 // with finds a container for an operation.
-func (f *Fake) with(op string, id container.ID, do func(b *fakeBox)) error {
+func (f *Fake) with(op string, id container.ID, do func(b *fakeContainer)) error {
 	f.world.mu.Lock()
 	defer f.world.mu.Unlock()
 	if err := f.world.fail(op, id); err != nil {
 		return err
 	}
-	b := f.world.boxes[id]
+	b := f.world.containers[id]
 	if b == nil {
 		return fmt.Errorf("container %s: %w", id, container.ErrUnknown)
 	}
@@ -244,10 +247,10 @@ func (f *Fake) Remove(_ context.Context, id container.ID) error {
 	if err := w.fail("remove", id); err != nil {
 		return err
 	}
-	if b := w.boxes[id]; b != nil && live(b) {
+	if b := w.containers[id]; b != nil && live(b) {
 		return fmt.Errorf("remove container %s: %w", id, container.ErrLive)
 	}
-	delete(w.boxes, id)
+	delete(w.containers, id)
 	return nil
 }
 
@@ -259,8 +262,8 @@ func (f *Fake) List(context.Context) ([]container.Status, error) {
 	if err := w.fail("list", container.ID{}); err != nil {
 		return nil, err
 	}
-	list := make([]container.Status, 0, len(w.boxes))
-	for _, b := range w.boxes {
+	list := make([]container.Status, 0, len(w.containers))
+	for _, b := range w.containers {
 		list = append(list, b.status)
 	}
 	slices.SortFunc(list, func(a, b container.Status) int { return a.ID.Compare(b.ID) })

@@ -30,9 +30,9 @@ func program(k Kind) Program {
 		return Program{Exit: &container.Exit{Code: 7}}
 	case DiesBy11:
 		return Program{Exit: &container.Exit{Signal: 11}}
-	case CrewFails:
+	case TasksFail:
 		return Program{Exit: &container.Exit{Code: 3, Why: "its prestart task ended with exit code 3"}}
-	case Saves, CrewSaves:
+	case Saves, TasksSave:
 		return Program{Signals: map[int]*container.Exit{int(unix.SIGTERM): {Code: 85}}}
 	case Ignores:
 		return Program{Signals: map[int]*container.Exit{int(unix.SIGTERM): nil}}

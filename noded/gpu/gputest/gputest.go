@@ -1,5 +1,6 @@
-// Package gputest stands in for NVIDIA's driver: it builds a library with NVML's functions that tells what a file says, so that the
-// real way through dlopen and cgo can be tested on machines without a GPU.
+// Package gputest stands in for NVIDIA's driver: it builds a library with NVML's functions that
+// reports what a file says. So the real way through dlopen and cgo can be tested on machines
+// without a GPU.
 package gputest
 
 import (
@@ -14,11 +15,12 @@ import (
 //go:embed testdata/nvml.c
 var source []byte
 
-// EnvWorld names the variable with the path of the file that the library reads. The file's lines are explained in testdata/nvml.c.
+// EnvWorld names the variable with the path of the file that the library reads. The file's lines
+// are explained in testdata/nvml.c.
 const EnvWorld = "ROTA_FAKE_NVML"
 
-// Build compiles the library and returns its path. Old leaves out what old drivers do not have. The test is skipped, by name, where
-// there is no C compiler.
+// Build compiles the library and returns its path. With old it lacks what old drivers lack. The
+// test is skipped where there is no C compiler.
 func Build(t testing.TB, old bool) string {
 	t.Helper()
 	cc, err := exec.LookPath("gcc")
@@ -34,7 +36,8 @@ func Build(t testing.TB, old bool) string {
 	if err != nil {
 		t.Fatalf("find nvml.h: %v", err)
 	}
-	args := []string{"-shared", "-fPIC", "-Wall", "-I", filepath.Join(strings.TrimSpace(string(module)), "pkg/nvml"), "-o", to, from}
+	args := []string{"-shared", "-fPIC", "-Wall", "-I", filepath.Join(strings.TrimSpace(string(module)), "pkg/nvml"),
+		"-o", to, from}
 	if old {
 		args = append(args, "-DOLD")
 	}

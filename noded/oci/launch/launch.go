@@ -1,8 +1,9 @@
-// Package launch is the plan that the first process of a container (cmd/rota-init) carries out: which ranks to start and how. It
-// holds types only, so that rota-init stays small.
+// Package launch is the plan that the first process of a container (cmd/rota-init) carries out:
+// which ranks to start and how. It holds types only, so that rota-init stays small.
 package launch
 
-// Where things are inside every container. Dir is a directory of the host, one for each container, owned by root.
+// Paths inside every container. Dir is a directory of the host, one for each container, owned by
+// root.
 const (
 	Dir          = "/run/rota"
 	InitFile     = Dir + "/init"
@@ -13,8 +14,9 @@ const (
 	SecretsDir   = Dir + "/secrets"
 )
 
-// ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim. Without it, as when the runc
-// command runs the bundle, rota-init listens to ordinary signals only and gives its result as an exit code.
+// ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
+// Without it, as when the runc command runs the bundle, rota-init handles only the signals it
+// receives, and gives its result as an exit code.
 const ChannelEnv = "ROTA_INIT_CHANNEL"
 
 // Plan says what a worker runs.
@@ -22,11 +24,11 @@ type Plan struct {
 	Env         []string `json:"env"` // of every rank, NAME=VALUE
 	Dir         string   `json:"dir"` // working directory of every rank
 	Ranks       []Rank   `json:"ranks"`
-	KillTimeout int64    `json:"kill_timeout_ms"` // when one rank fails, how long the others may take to stop
+	KillTimeout int64    `json:"kill_timeout_ms"` // how long the other ranks may take to stop after one has failed
 	Secrets     []Secret `json:"secrets,omitempty"`
 }
 
-// Secret is a variable of every rank whose value is in a file, so that it stands in no plan.
+// Secret is a variable of every rank whose value is in a file, so that it is not in the plan.
 type Secret struct {
 	Env  string `json:"env"`
 	File string `json:"file"` // in the container
@@ -44,8 +46,8 @@ type Order struct {
 	Signal int `json:"signal"`
 }
 
-// Result is what rota-init sends back when every rank has ended, as a line of JSON. Signal is set, and Code meaningless, when the
-// deciding rank died of it.
+// Result is what rota-init sends back when every rank has ended, as a line of JSON. Signal is set,
+// and Code meaningless, when the deciding rank died of it.
 type Result struct {
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`

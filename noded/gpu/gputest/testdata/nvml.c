@@ -1,8 +1,8 @@
-// A stand-in for libnvidia-ml.so.1. What it tells is read, on every call, from the file named by ROTA_FAKE_NVML, with lines
+// A stand-in for libnvidia-ml.so.1. What it reports is read, on every call, from the file named by
+// ROTA_FAKE_NVML, with lines
 //   gpu UUID MODEL MINOR MIB ECC LOST     one for each GPU, in order; MODEL has _ for spaces
 //   proc INDEX PID                        a process on a GPU
-//   link INDEX INDEX                      an NVLink from one GPU to another
-//   xid INDEX CODE                        a critical error, told once
+//   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
 //   deaf                                  the first wait for events fails
 //   hang                                  no call returns
@@ -20,10 +20,9 @@ struct nvmlEventSet_st { int told; };
 
 struct gpu {
 	char uuid[80], model[80];
-	int minor, lost, processes, links, mig;
+	int minor, lost, processes, mig;
 	unsigned long long mib, ecc;
 	unsigned pids[8];
-	int to[8];
 };
 struct world {
 	struct gpu gpus[MOST];
@@ -51,8 +50,6 @@ static struct world look(void) {
 			w.gpus[w.count++] = g;
 		} else if (sscanf(line, "proc %d %d", &a, &b) == 2 && w.gpus[a].processes < 8) {
 			w.gpus[a].pids[w.gpus[a].processes++] = b;
-		} else if (sscanf(line, "link %d %d", &a, &b) == 2 && w.gpus[a].links < 8) {
-			w.gpus[a].to[w.gpus[a].links++] = b;
 		} else if (sscanf(line, "mig %d", &a) == 1) {
 			w.gpus[a].mig = 1;
 		} else if (!strncmp(line, "deaf", 4)) {
@@ -113,7 +110,6 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n
 
 #ifndef OLD
 nvmlReturn_t nvmlSystemGetDriverVersion(char *to, unsigned n) { snprintf(to, n, "570.1"); return NVML_SUCCESS; }
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *to) { ALIVE(d) to->gpu = 42; to->memory = 25; return NVML_SUCCESS; }
 static void address(nvmlPciInfo_t *to, int i) {
 	memset(to, 0, sizeof *to);
 	to->bus = 0x10 + i;
@@ -124,13 +120,6 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t
 	(void)c;
 	ALIVE(d)
 	*to = t == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? g->ecc : 0;
-	return NVML_SUCCESS;
-}
-nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned link, nvmlEnableState_t *to) { ALIVE(d) *to = (int)link < g->links; return NVML_SUCCESS; }
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned link, nvmlPciInfo_t *to) {
-	ALIVE(d)
-	if ((int)link >= g->links) return NVML_ERROR_NOT_SUPPORTED;
-	address(to, g->to[link]);
 	return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *now, unsigned *pending) { ALIVE(d) *now = *pending = g->mig; return NVML_SUCCESS; }

@@ -1,0 +1,98 @@
+// Package daemon holds what rota-controld and rota-noded have in common as programs: the frame of
+// their command lines, the format of their logs, the signals they answer, and their version.
+// The daemons themselves are the packages controld and noded.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Main runs a daemon with the arguments of this process. SIGTERM and SIGINT end the context of run.
+// An error of run is written to standard error, each line with the program's name before it, and
+// the process exits with 1.
+func Main(name string, run func(ctx context.Context, args []string, stderr io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, os.Args, os.Stderr); err != nil {
+		prefix := name + ": "
+		fmt.Fprintln(os.Stderr, prefix+strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
+		stop()
+		os.Exit(1)
+	}
+}
+
+// NewApp returns the command line of a daemon: its own flags, those of both daemons (--config,
+// --cluster-key-file, --log-format), --version and --help. Arguments that are no flags are refused
+// before run is called. Values of list flags are not split at commas: [SplitList] does that.
+func NewApp(name, usage string, stderr io.Writer, own []cli.Flag, run func(*cli.Context) error) *cli.App {
+	return &cli.App{
+		Name: name, Usage: usage, Version: api.Build(), HideHelpCommand: true, ErrWriter: stderr,
+		ExitErrHandler: func(*cli.Context, error) {}, // Main prints the error
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w (--help lists the flags)", err)
+		},
+		DisableSliceFlagSeparator: true,
+		Flags:                     append(own, sharedFlags()...),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("unexpected argument %q: %s takes flags only (--help lists them)",
+					c.Args().First(), name)
+			}
+			return run(c)
+		},
+	}
+}
+
+func sharedFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "config", Usage: "read settings from `FILE.hcl`; flags take precedence"},
+		&cli.StringFlag{
+			Name: "cluster-key-file", Usage: "`FILE` with the secret that the machines of the cluster share",
+		},
+		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`FORMAT` of the daemon's own log: text or json"},
+	}
+}
+
+// NewLogger returns a logger that writes to w in the given format, text or json.
+func NewLogger(format string, w io.Writer) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, nil)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: write text or json", format)
+}
+
+// Reloads returns a channel that gets a value for each SIGHUP until the process ends. Without it
+// SIGHUP would end the daemon.
+func Reloads() <-chan os.Signal {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	return hangups
+}
+
+// SplitList returns the parts of values that are separated by commas, without spaces around them
+// and without empty parts: lists may be written with commas, with repeated flags, or both.
+func SplitList(values []string) []string {
+	var list []string
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				list = append(list, part)
+			}
+		}
+	}
+	return list
+}

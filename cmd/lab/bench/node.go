@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// countingNode speaks the protocol of a node daemon and counts how often each job's command would
+// have started.
+type countingNode struct {
+	client *api.Client
+	name   string
+	shared string
+	gpus   int
+	pace   time.Duration // between a start and its end
+	starts map[cluster.JobID]int
+}
+
+const countingBoot = "counting-boot"
+
+func (n *countingNode) register(ctx context.Context) error {
+	node := cluster.Node{
+		Name: n.name, Addr: "127.0.0.1:1", BootID: countingBoot, Version: "bench", Cores: 10_000, Memory: 1 << 50,
+		SharedPath: []string{n.shared}, PortMin: 29500, PortMax: 60000, State: cluster.NodeUp,
+	}
+	for g := range n.gpus {
+		node.GPUs = append(node.GPUs,
+			cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1,
+				Healthy: true})
+	}
+	_, err := n.client.Register(ctx, n.name, api.RegisterRequest{Node: node})
+	return err
+}
+
+// run fetches and ends workers until ctx ends. Like a node daemon it starts a worker once, however
+// often it is listed, and repeats a report until it is acknowledged.
+func (n *countingNode) run(ctx context.Context) error {
+	type worker struct {
+		job     cluster.JobID
+		attempt int
+	}
+	known := map[worker]bool{}
+	var after uint64
+	for ctx.Err() == nil {
+		allocs, err := n.client.Allocs(ctx, n.name, countingBoot, after, 5*time.Second)
+		if err != nil {
+			after = 0
+			continue // no leader at present
+		}
+		after = allocs.Index
+		var reports []cluster.WorkerReport
+		for _, a := range allocs.Allocs {
+			w := worker{a.Job, a.Attempt}
+			if !known[w] {
+				known[w] = true
+				n.starts[a.Job]++
+			}
+			reports = append(reports, cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker,
+				State: cluster.WorkerExited})
+		}
+		if len(reports) > 0 && n.pace > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(n.pace):
+			}
+		}
+		for len(reports) > 0 && ctx.Err() == nil {
+			if _, err := n.client.Report(ctx, n.name, api.ReportRequest{BootID: countingBoot, Workers: reports}); err == nil {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+)
+
+// JobRefs reads arguments as names of jobs: 123, 123_4, 123_[4-9,12] or 123.train, also
+// comma-separated. The controller resolves them.
+func JobRefs(args []string) ([]string, error) {
+	var refs []string
+	for _, arg := range args {
+		for _, text := range SplitOutsideBrackets(arg) {
+			if text == "" || text[0] < '0' || text[0] > '9' {
+				return nil, &exit.UsageError{Text: fmt.Sprintf("%q is not a job id", text),
+					Hint: "write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them"}
+			}
+			refs = append(refs, text)
+		}
+	}
+	return refs, nil
+}
+
+// SplitOutsideBrackets splits a text at the commas that are not within brackets.
+func SplitOutsideBrackets(text string) []string {
+	var parts []string
+	depth, begin := 0, 0
+	for i, r := range text {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ',':
+			if depth <= 0 {
+				parts = append(parts, text[begin:i])
+				begin = i + 1
+			}
+		}
+	}
+	return append(parts, text[begin:])
+}
+
+// JobArgument returns the one job that a command needs as its argument.
+func JobArgument(c *cli.Context) (string, error) {
+	if c.Args().Len() != 1 {
+		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	refs, err := JobRefs([]string{c.Args().First()})
+	if err != nil {
+		return "", err
+	}
+	if len(refs) > 1 {
+		return "", exit.Usagef("rota %s needs one job, not %d", c.Command.Name, len(refs))
+	}
+	return refs[0], nil
+}
+
+// JobArguments returns the jobs that a command has as its arguments, at least one.
+func JobArguments(c *cli.Context) ([]string, error) {
+	if c.Args().Len() == 0 {
+		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
+	}
+	return JobRefs(c.Args().Slice())
+}
+
+// JobID returns the id of a job that is named as 123, 123_4 or 123.train. It may ask the
+// controllers.
+func JobID(ctx context.Context, client *api.Client, ref string) (cluster.JobID, error) {
+	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
+		return cluster.JobID(n), nil
+	}
+	job, _, err := client.JobBy(ctx, ref, api.Read{})
+	if err != nil {
+		return 0, err
+	}
+	return job.ID, nil
+}
+
+// RefuseEmpty refuses flags that are given with an empty value. A script's empty variable would
+// otherwise select all jobs.
+func RefuseEmpty(c *cli.Context, names ...string) error {
+	for _, name := range names {
+		if c.IsSet(name) && strings.Trim(c.String(name), " ,") == "" {
+			return exit.Usagef("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
+// RefuseArguments returns an error if a command has arguments.
+func RefuseArguments(c *cli.Context) error {
+	if c.Args().Len() == 0 {
+		return nil
+	}
+	return exit.Usagef("unexpected argument for rota %s: %q; see \"rota help %s\"", c.Command.Name, c.Args().First(),
+		c.Command.Name)
+}
+
+// SplitList splits a comma-separated list and drops empty items.
+func SplitList(text string) []string {
+	var items []string
+	for _, s := range strings.Split(text, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			items = append(items, s)
+		}
+	}
+	return items
+}
+
+// WithTimeout ends ctx after the flag --timeout, if it is given, with exit.ErrTimeout as the cause.
+func WithTimeout(ctx context.Context, c *cli.Context) (context.Context, context.CancelFunc, error) {
+	text := c.String("timeout")
+	if text == "" {
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, cancel, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return nil, nil, exit.Usagef("--timeout %q is not a duration: write 90s or 10m", text)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("after %s: %w", d, exit.ErrTimeout))
+	return ctx, cancel, nil
+}
+
+// NodeRefs reads arguments as names of nodes, each once. An argument may be a list such as
+// gpu[01-04].
+func NodeRefs(args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		some, err := hostlist.Expand(arg)
+		if err != nil {
+			return nil, &exit.UsageError{Text: err.Error(),
+				Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
+		}
+		names = append(names, some...)
+	}
+	return show.Distinct(names), nil
+}

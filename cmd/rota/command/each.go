@@ -1,0 +1,76 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// ForEach calls do for each of refs, which are jobs or what noun says, and prints the results. It
+// continues after a refusal, and then fails with the highest exit code.
+func (env *Env) ForEach(refs []string, noun, done string, asJSON bool,
+	do func(string) (*api.ControlResponse, error)) error {
+	all := api.ControlResponse{Items: []api.ControlItem{}}
+	var names []string
+	for _, ref := range refs {
+		resp, err := do(ref)
+		var p *api.Problem
+		switch {
+		case err != nil && !errors.As(err, &p):
+			return err
+		case err != nil:
+			all.Items = append(all.Items, api.ControlItem{Ref: ref, Error: p})
+		default:
+			all.Items = append(all.Items, resp.Items...)
+		}
+		for len(names) < len(all.Items) {
+			names = append(names, ref)
+		}
+	}
+	for i := range all.Items {
+		all.Items[i].Ref = names[i]
+	}
+	return env.PrintOutcome(&all, noun, done, asJSON)
+}
+
+// PrintOutcome prints the result for each item of a response: errors, and how many items are done.
+func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSON bool) error {
+	if asJSON {
+		if err := table.PrintJSON(env.Stdout, resp); err != nil {
+			return err
+		}
+	}
+	good, code := 0, exit.OK
+	for _, item := range resp.Items {
+		if item.Error == nil {
+			good++
+			continue
+		}
+		code = max(code, exit.CodeOfProblem(item.Error))
+		if !asJSON {
+			env.PrintError(false, About(noun+" "+cmp.Or(item.Ref, show.ID(item.ID)), item.Error))
+		}
+	}
+	if !asJSON && (good > 0 || code == exit.OK) {
+		fmt.Fprintf(env.Stdout, "%d %s\n", good, done)
+	}
+	if code != exit.OK {
+		return &exit.CodeError{Code: code}
+	}
+	return nil
+}
+
+// About adds to an error what it is about, unless the text names it already.
+func About(subject string, err error) error {
+	_, rest, found := strings.Cut(strings.ReplaceAll(err.Error(), `"`, ""), subject)
+	if found && (rest == "" || strings.ContainsAny(rest[:1], " ,:;")) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", subject, err)
+}

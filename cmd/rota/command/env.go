@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Interruptible returns a context that ends with exit.ErrInterrupted when the user presses Ctrl-C.
+func Interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			cancel(exit.ErrInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// readColor stores --color before a command runs.
+func (env *Env) readColor(c *cli.Context) error {
+	switch text := c.String("color"); text {
+	case "", "auto":
+	case "always", "never":
+		env.color = text
+	default:
+		return exit.Usagef("--color %s: must be auto, always or never", text)
+	}
+	return nil
+}
+
+// Colour reports whether to colour what is written to out: as --color says, otherwise if out is a
+// terminal and NO_COLOR is not set.
+func (env *Env) Colour(out io.Writer) bool {
+	if env.color != "" {
+		return env.color == "always"
+	}
+	return env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb" && env.IsTerminal(out)
+}
+
+// userName returns the name of the user with this uid.
+func userName(uid int) (string, error) {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return "", fmt.Errorf("user %d has no name on this machine: %w", uid, err)
+	}
+	return u.Username, nil
+}
+
+// LookupEnv returns the value of an environment variable, and whether it is set.
+func (env *Env) LookupEnv(name string) (string, bool) {
+	for _, entry := range env.Environ() {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// PipedInput returns standard input if it is a pipe, a socket or a regular file, otherwise nil.
+func (env *Env) PipedInput() *os.File {
+	f, ok := env.Stdin.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
+		return nil
+	}
+	return f
+}
+
+// Env is what a command has around it: streams, environment, clock, and options of the connection.
+// Tests replace it.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Environ        func() []string
+	Now            func() time.Time
+	IsTerminal     func(w io.Writer) bool // whether w is a terminal
+	color          string                 // from --color: always, never, or "" for automatic
+	ClientOptions  api.Options            // zero except in tests
+}
+
+// System returns the environment of this process.
+func System() *Env {
+	return &Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ, Now: time.Now, IsTerminal: isTerminal,
+	}
+}
+
+// Action binds a function to env as the action of a command.
+func (env *Env) Action(run func(*Env, *cli.Context) error) cli.ActionFunc {
+	return func(c *cli.Context) error { return run(env, c) }
+}

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// CommonFlags returns the flags of every command. They may also precede the command.
+func CommonFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a " +
+			"comma-separated list (default $ROTA_ADDR)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "output `FORMAT`, such as json"},
+		&cli.StringFlag{Name: "color", Aliases: []string{"colour"},
+			Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
+		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
+	}
+}
+
+// Dial returns a client for the cluster of --addr, or of the default address.
+func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
+	addr := c.String("addr")
+	if addr == "" {
+		addr = api.DefaultAddr(env.Getenv)
+	}
+	client, err := api.DialWith(addr, env.ClientOptions)
+	if err != nil {
+		return nil, &exit.UsageError{Text: err.Error(), Hint: "set the address of the controllers by --addr or ROTA_ADDR"}
+	}
+	return client, nil
+}
+
+// Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.
+func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
+	if c.IsSet("output") && c.String("output") == "" {
+		return "", exit.Usagef("--output is empty")
+	}
+	if text := c.String("output"); text != "" {
+		return parseFormat(text, allowed...)
+	}
+	if f, err := parseFormat(env.Getenv("ROTA_OUTPUT"), allowed...); err == nil {
+		return f, nil
+	}
+	return allowed[0], nil
+}
+
+// PlainOrJSON reports whether -o asks for JSON, for commands that otherwise print text.
+func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
+	f, err := env.Format(c, table.AsTable, table.JSON)
+	return f == table.JSON, err
+}
+
+// WarnStale prints a warning if an answer comes from a controller without a leader.
+func (env *Env) WarnStale(a api.Answer) {
+	if a.Stale > 0 {
+		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
+	}
+}
+
+// CurrentUser returns the user's name, for --me.
+func (env *Env) CurrentUser() (string, error) {
+	name, err := userName(os.Getuid())
+	if err != nil {
+		return "", fmt.Errorf("--me: %w", err)
+	}
+	return name, nil
+}
+
+// InCategory puts commands under a heading of the help.
+func InCategory(name string, commands []*Command) []*Command {
+	for _, c := range commands {
+		c.Category = name
+	}
+	return commands
+}
+
+// parseFormat returns the format named text if it is one of allowed.
+func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
+	if slices.Contains(allowed, table.Format(text)) {
+		return table.Format(text), nil
+	}
+	names := make([]string, len(allowed))
+	for i, f := range allowed {
+		names[i] = string(f)
+	}
+	e := exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", "))
+	if near := Nearest(text, names); near != "" {
+		e.Hint = fmt.Sprintf("did you mean -o %s?", near)
+	}
+	return "", e
+}

@@ -1,0 +1,74 @@
+package control
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+func TestCancel(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs/1/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 1}}})
+	a.Refuse("POST /v1/jobs/2/cancel", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 2"})
+	a.Give("POST /v1/jobs/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 5}, {ID: 6}}})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	if got := s.Run("cancel", "1,2"); got.Code != exit.NotFound || got.Stdout != "1 cancelled\n" ||
+		got.Stderr != "rota: there is no job 2\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Run("cancel", "-u", "ada", "-t", "PD,R", "--reason", "weekend"); got.Code != 0 ||
+		got.Stdout != "2 cancelled\n" {
+		t.Errorf("%+v", got)
+	}
+	asked := a.Requests()
+	var sent api.CancelRequest
+	if err := json.Unmarshal([]byte(asked[len(asked)-1].Body), &sent); err != nil || sent.User != "ada" ||
+		len(sent.States) != 2 || sent.Reason != "weekend" {
+		t.Errorf("%v: %+v", err, sent)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs/4/update", api.ControlResponse{Items: []api.ControlItem{{ID: 4}}})
+	a.Give("POST /v1/jobs/5_[1-2]/update", api.ControlResponse{Items: []api.ControlItem{{ID: 7}, {ID: 8}}})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	for _, c := range []struct{ args, body string }{
+		{"update 4 --time +2h", `{"add_time":7200}`},
+		{"update 4 --time -30m --priority 0", `{"add_time":-1800,"priority":0}`},
+		{"update 4 --time 1-00:00:00 --name other", `{"time_limit":86400,"name":"other"}`},
+	} {
+		got := s.Run(strings.Fields(c.args)...)
+		asked := a.Requests()
+		if body := asked[len(asked)-1].Body; got.Code != 0 || got.Stdout != "1 updated\n" || body != c.body {
+			t.Errorf("rota %s: %+v sent %s", c.args, got, body)
+		}
+	}
+	if got := s.Run("update", "5_[1-2]", "--priority", "70"); got.Code != 0 || got.Stdout != "2 updated\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range []string{"update 4", "update --time 2h", "update 4 --time soon", "update 4 --priority high"} {
+		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
+	}
+}
+
+func TestArrayPrune(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs/9/prune", api.PruneResponse{Kept: []int{3}, Cancelled: []int{2, 0, 1}, Silent: []int{7}})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	got := s.Run("array", "prune", "9", "--metric", "loss", "--keep", "top 25%", "--dry-run")
+	if got.Code != 0 || got.Stdout != "kept: 3\nwould be cancelled: 0-2\nnot touched, no loss reported yet: 7\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range []string{"array 9", "array prune 9 --metric loss", "array plant 9 --metric loss --keep 1"} {
+		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package dev
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+)
+
+// maxSocketPath is the longest path of a unix socket, in bytes.
+const maxSocketPath = 104
+
+// devLayout is the directory of a cluster, with the addresses of its daemons.
+type devLayout struct {
+	dir    string
+	made   bool   // rota dev created it, and removes it
+	id     string // identifies the directory in the names of cgroups
+	bin    string // directory of the daemons' programs
+	addr   string
+	lock   *os.File
+	record devRecord
+
+	commandProcess *os.Process // of COMMAND, once it runs
+}
+
+// devRecord is stored in the directory, so that a later run uses the same ports and knows what an
+// earlier run left.
+type devRecord struct {
+	Made        bool  `json:"made"`
+	Keep        bool  `json:"keep"`
+	Controllers int   `json:"controllers"`
+	Nodes       int   `json:"nodes"`
+	Ports       []int `json:"ports"` // three for each controller, then one for each node
+}
+
+func (l *devLayout) path(name string) string { return filepath.Join(l.dir, name) }
+
+// openDev locks the directory, removes what a killed run left, and writes the record.
+func openDev(o devOptions) (devLayout, error) {
+	l := devLayout{dir: o.dir}
+	exe, err := os.Executable()
+	if err != nil {
+		return l, fmt.Errorf("find this program: %w", err)
+	}
+	l.bin = filepath.Dir(exe)
+	if err := l.findPrograms(); err != nil {
+		return l, err
+	}
+	sum := fnv.New32a()
+	sum.Write([]byte(o.dir))
+	l.id = fmt.Sprintf("dev-%08x", sum.Sum32())
+	if err := l.lockDir(); err != nil {
+		return l, err
+	}
+	if err := l.prepare(o); err != nil {
+		l.undoLock()
+		return l, err
+	}
+	return l, nil
+}
+
+func (l *devLayout) findPrograms() error {
+	for _, name := range []string{"rota-controld", "rota-noded", "rota-shim", "rota-init"} {
+		if _, err := exec.LookPath(filepath.Join(l.bin, name)); err != nil {
+			return fmt.Errorf("%s is not beside the rota program in %s: build it with \"make build\"", name, l.bin)
+		}
+	}
+	return nil
+}
+
+// devLockWait is how long another process may hold the lock. A killed process releases it only when
+// the kernel has freed its memory, and an ending one first removes the directory.
+const devLockWait = 2 * time.Second
+
+// lockDir creates the directory if needed, and locks it.
+func (l *devLayout) lockDir() error {
+	for deadline := time.Now().Add(devLockWait); ; time.Sleep(devPoll) {
+		err := l.tryLock()
+		if err == nil || !errors.Is(err, errDevRuns) && !errors.Is(err, errDevGone) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// Errors that may disappear within devLockWait.
+var (
+	errDevRuns = errors.New("a dev cluster is already running")                   // another process holds the lock
+	errDevGone = errors.New("another dev cluster has just removed the directory") // it was removed before it was locked
+)
+
+// tryLock is lockDir without waiting.
+func (l *devLayout) tryLock() error {
+	if err := os.Mkdir(l.dir, 0o755); err == nil {
+		l.made = true
+		err := os.Chmod(l.dir, 0o755) // independent of the umask: users pass through to the socket
+		if errors.Is(err, fs.ErrNotExist) {
+			return errDevGone
+		}
+		if err != nil {
+			return fmt.Errorf("set the mode of the dev directory: %w", err)
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the dev directory: %w", err)
+	}
+	f, err := os.OpenFile(l.path("lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errDevGone
+	}
+	if err != nil {
+		return fmt.Errorf("lock the dev directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		pid, _ := os.ReadFile(l.path("lock"))
+		f.Close()
+		return fmt.Errorf("%w in %s (process %s): stop it, or choose another --dir", errDevRuns, l.dir,
+			strings.TrimSpace(string(pid)))
+	}
+	if !isAt(f, l.path("lock")) {
+		f.Close()
+		return errDevGone
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	l.lock = f
+	return nil
+}
+
+// isAt reports whether path still is the open file f.
+func isAt(f *os.File, path string) bool {
+	ours, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(ours, there)
+}
+
+// prepare removes what an earlier run left, and chooses ports.
+func (l *devLayout) prepare(o devOptions) error {
+	old, err := l.readRecord()
+	if err != nil {
+		return err
+	}
+	known := o.nodes
+	if old != nil {
+		known = max(known, old.Nodes)
+	}
+	if err := l.removeStrays(known); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
+	if old != nil {
+		l.made = l.made || old.Made
+		if !old.Keep {
+			l.removeContents()
+			old = nil
+		}
+	}
+	if old != nil && old.Controllers != o.controllers {
+		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory",
+			l.dir, old.Controllers, old.Controllers)
+	}
+	l.record = devRecord{Made: l.made, Keep: o.keep, Controllers: o.controllers, Nodes: o.nodes}
+	if l.record.Ports, err = l.choosePorts(old, 3*o.controllers+o.nodes); err != nil {
+		return err
+	}
+	l.addr = l.address(o.controllers)
+	if err := l.makeDirs(o); err != nil {
+		return err
+	}
+	return l.writeRecord()
+}
+
+func (l *devLayout) readRecord() (*devRecord, error) {
+	b, err := os.ReadFile(l.path("dev.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the dev directory's record: %w", err)
+	}
+	var r devRecord
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
+	}
+	return &r, nil
+}
+
+func (l *devLayout) writeRecord() error {
+	b, err := json.Marshal(l.record)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(l.path("dev.json"), append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the dev directory's record: %w", err)
+	}
+	return nil
+}
+
+// Ports of a dev cluster are below the kernel's range for outgoing connections. Daemons listen on
+// ports from devPortsLow. Each node has a block of ports for its jobs' MASTER_PORT, from
+// devJobPortsLow, because the nodes share one machine.
+const (
+	devPortsLow    = 10000
+	devJobPortsLow = 20000
+	devJobBlock    = 100
+	devJobBlocks   = 120
+)
+
+// choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
+func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
+	if old != nil && len(old.Ports) > 0 {
+		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
+			if !portFree(p) {
+				return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
+			}
+		}
+	}
+	var ports []int
+	if old != nil {
+		ports = append(ports, old.Ports[:min(3*old.Controllers, len(old.Ports))]...)
+	}
+	sum := fnv.New32a()
+	fmt.Fprint(sum, l.dir, os.Getpid())
+	next := devPortsLow + int(sum.Sum32()%(devJobPortsLow-devPortsLow))
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > 5000 {
+			return nil, fmt.Errorf("no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
+		}
+		if next++; next >= devJobPortsLow {
+			next = devPortsLow
+		}
+		if portFree(next) {
+			ports = append(ports, next)
+		}
+	}
+	return ports, nil
+}
+
+// jobPorts returns a node's range for MASTER_PORT. Blocks of one cluster never overlap; those of
+// two clusters on a machine rarely do, because the directory's hash chooses the first block.
+func (l *devLayout) jobPorts(node int) string {
+	sum := fnv.New32a()
+	sum.Write([]byte(l.dir))
+	low := devJobPortsLow + devJobBlock*((int(sum.Sum32()%devJobBlocks)+node)%devJobBlocks)
+	return fmt.Sprintf("%d-%d", low, low+devJobBlock-1)
+}
+
+// portFree reports whether a port of the loopback address is free for TCP and UDP.
+func portFree(port int) bool {
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	tcp, err := net.Listen("tcp", at)
+	if err != nil {
+		return false
+	}
+	tcp.Close()
+	udp, err := net.ListenPacket("udp", at)
+	if err != nil {
+		return false
+	}
+	udp.Close()
+	return true
+}
+
+func (l *devLayout) local(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.record.Ports[port]))
+}
+
+func controllerName(i int) string { return "c" + strconv.Itoa(i+1) }
+
+func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
+
+// address returns the value of ROTA_ADDR: the sockets of the controllers, or their ports if the
+// path is too long.
+func (l *devLayout) address(controllers int) string {
+	addrs := make([]string, controllers)
+	for i := range addrs {
+		socket := l.path(controllerName(i) + ".sock")
+		if len(socket) > maxSocketPath {
+			addrs[i] = "http://" + l.local(3*i)
+		} else {
+			addrs[i] = "unix:" + socket
+		}
+	}
+	return strings.Join(addrs, ",")
+}
+
+func (l *devLayout) makeDirs(o devOptions) error {
+	dirs := map[string]os.FileMode{"log": 0o755, "shared": 0o1777}
+	for i := range o.controllers {
+		dirs[controllerName(i)] = 0o700
+	}
+	for i := range o.nodes {
+		dirs[nodeName(i)] = 0o711 // users pass through to what the node shows them
+	}
+	for name, mode := range dirs {
+		if err := os.MkdirAll(l.path(name), 0o755); err != nil {
+			return fmt.Errorf("make the dev directory: %w", err)
+		}
+		if mode&0o1000 != 0 {
+			mode = mode&0o777 | os.ModeSticky
+		}
+		if err := os.Chmod(l.path(name), mode); err != nil {
+			return fmt.Errorf("make the dev directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// daemonSpec says how to start a daemon.
+type daemonSpec struct {
+	name    string
+	program string
+	args    []string
+}
+
+// specs returns the daemons, controllers first. They run in the directory, so that the paths of
+// their sockets are short.
+func (l *devLayout) specs(o devOptions) []daemonSpec {
+	var specs []daemonSpec
+	var gossip []string
+	for i := range o.controllers {
+		gossip = append(gossip, l.local(3*i+2))
+	}
+	join := strings.Join(gossip, ",")
+	for i := range o.controllers {
+		name := controllerName(i)
+		specs = append(specs, daemonSpec{name: name, program: "rota-controld",
+			args: []string{"--name", name, "--data-dir", l.path(name),
+				"--http", l.local(3 * i), "--raft", l.local(3*i + 1), "--gossip", l.local(3*i + 2), "--socket", name + ".sock",
+				"--join", join, "--bootstrap-expect", strconv.Itoa(o.controllers), "--root-jobs-as", o.jobsAs}})
+	}
+	for i := range o.nodes {
+		specs = append(specs, l.nodeSpec(o, i, join))
+	}
+	return specs
+}
+
+func (l *devLayout) nodeSpec(o devOptions, i int, join string) daemonSpec {
+	name := nodeName(i)
+	args := []string{"--name", name, "--data-dir", l.path(name), "--gossip", l.local(3*o.controllers + i), "--join", join,
+		"--socket", name + ".sock", "--cgroup-root", l.cgroupRoot(i), "--ports", l.jobPorts(i), "--shared-path", o.from}
+	if !strings.HasPrefix(l.dir+"/", o.from+"/") {
+		args = append(args, "--shared-path", l.path("shared"))
+	}
+	if o.simGPUs > 0 {
+		args = append(args, "--sim-gpus", strconv.Itoa(o.simGPUs))
+	}
+	if cores := nodeCores(o, runtime.NumCPU()); cores > 0 {
+		args = append(args, "--cores", strconv.Itoa(cores))
+	}
+	if mib := nodeMemory(o.nodes); mib > 0 {
+		args = append(args, "--memory", strconv.Itoa(mib)+"MiB")
+	}
+	return daemonSpec{name: name, program: "rota-noded", args: args}
+}
+
+func (l *devLayout) cgroupRoot(node int) string { return "/rota/" + l.id + "-" + nodeName(node) }
+
+// nodeCores returns the cores of each node; 0 lets a single node use the whole machine.
+func nodeCores(o devOptions, machine int) int {
+	if o.cores > 0 || o.nodes == 1 {
+		return o.cores
+	}
+	return max(1, machine/o.nodes)
+}
+
+// nodeMemory returns the memory of each node in MiB, from 90 % of the machine's; 0 lets a single
+// node use the whole machine.
+func nodeMemory(nodes int) int {
+	var info syscall.Sysinfo_t
+	if nodes == 1 || syscall.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int(info.Totalram * uint64(info.Unit) * 9 / 10 >> 20 / uint64(nodes))
+}
+
+// undoLock undoes lockDir if the cluster does not start.
+func (l *devLayout) undoLock() {
+	if l.made {
+		_ = os.RemoveAll(l.dir) // the first error is reported
+	}
+	l.lock.Close()
+}
+
+// removeContents removes what rota dev wrote into the directory. Results of jobs in shared stay.
+func (l *devLayout) removeContents() {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if l.isGenerated(e.Name()) {
+			_ = os.RemoveAll(l.path(e.Name())) // the next run removes what stays
+		}
+	}
+	_ = os.Remove(l.path("shared")) // fails unless empty
+}
+
+func (l *devLayout) isGenerated(name string) bool {
+	switch name {
+	case "addr", "dev.json", "log":
+		return true
+	}
+	base := strings.TrimSuffix(name, ".sock")
+	_, err := strconv.Atoi(strings.TrimLeft(base, "cn"))
+	return err == nil && (base[0] == 'c' || base[0] == 'n')
+}

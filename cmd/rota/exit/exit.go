@@ -1,0 +1,193 @@
+// Package exit has the exit codes of rota, and the errors that become them.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Exit codes of the command.
+const (
+	OK          = 0
+	Failed      = 1
+	Usage       = 2
+	NotFound    = 3
+	Denied      = 4
+	Unreachable = 5
+	WouldWait   = 6
+	Timeout     = 124
+	Interrupted = 130
+	Pipe        = 141 // as for a process that SIGPIPE ends
+)
+
+// Exit codes of Rota's own failures where a command returns the job's code: run, wait, and submit
+// after the job is submitted.
+const (
+	OwnUsage       = 120
+	OwnNotFound    = 121
+	OwnDenied      = 122
+	OwnUnreachable = 123
+	OwnTimeout     = 124
+	OwnFailed      = 125
+)
+
+// OutOfMemory is the exit code for a job that ran out of memory, as for Slurm's srun.
+const OutOfMemory = 253
+
+// ErrPipe is the error for output without a reader.
+var ErrPipe error = syscall.EPIPE
+
+// ErrTimeout is the cause when --timeout ends a command.
+var ErrTimeout = errors.New("timed out")
+
+// ErrInterrupted is the cause when the user interrupts a command.
+var ErrInterrupted = errors.New("interrupted")
+
+// UsageError is an invalid command line, with a hint what to do.
+type UsageError struct {
+	Text string
+	Hint string
+}
+
+// Error implements error.
+func (e *UsageError) Error() string { return e.Text }
+
+// Usagef returns a UsageError without a hint.
+func Usagef(format string, args ...any) *UsageError {
+	return &UsageError{Text: fmt.Sprintf(format, args...)}
+}
+
+// CodeError ends a command with this exit code. The text is printed, unless it is empty.
+type CodeError struct {
+	Code int
+	Text string
+}
+
+// Error implements error.
+func (e *CodeError) Error() string { return e.Text }
+
+// JobError marks an error after the submission of a job, where the command returns the job's code.
+type JobError struct{ Err error }
+
+// Error implements error.
+func (e *JobError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the marked error.
+func (e *JobError) Unwrap() error { return e.Err }
+
+// Code returns the exit code for an error.
+func Code(err error) int {
+	var usage *UsageError
+	var file *FileError
+	var problem *api.Problem
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &usage), errors.As(err, &file):
+		return Usage
+	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.As(err, &problem):
+		return CodeOfProblem(problem)
+	case errors.As(err, &unreachable):
+		return Unreachable
+	}
+	return Failed
+}
+
+// CodeOfProblem returns the exit code for a problem of the API.
+func CodeOfProblem(p *api.Problem) int {
+	switch p.Code {
+	case api.CodeInvalid, api.CodeInvalidJob, api.CodeImpossible, api.CodeUnsupported, api.CodeTooLarge:
+		return Usage
+	case api.CodeNotFound:
+		return NotFound
+	case api.CodeDenied, api.CodeUnauthorised:
+		return Denied
+	case api.CodeNoLeader, api.CodeNotLeader:
+		return Unreachable
+	case api.CodeTimeout:
+		return Timeout
+	}
+	return Failed
+}
+
+// OwnCode maps an exit code to one of 120 to 125, which cannot be taken for the job's code.
+func OwnCode(code int) int {
+	switch code {
+	case Usage:
+		return OwnUsage
+	case NotFound:
+		return OwnNotFound
+	case Denied:
+		return OwnDenied
+	case Unreachable:
+		return OwnUnreachable
+	case Timeout:
+		return OwnTimeout
+	case Interrupted:
+		return Interrupted
+	}
+	return OwnFailed
+}
+
+// wasInterrupted reports whether the user pressed Ctrl-C.
+func wasInterrupted(err error) bool {
+	var own *CodeError
+	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) &&
+		own.Code == Interrupted
+}
+
+// AsProblem turns an error into a problem as the API has it. A problem from the API is kept, with
+// the text of the whole error.
+func AsProblem(err error) *api.Problem {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		full := *p
+		full.Detail = err.Error()
+		return &full
+	}
+	var usage *UsageError
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &usage):
+		return &api.Problem{Title: "Usage", Status: 400, Code: "usage", Detail: err.Error(), Hint: usage.Hint}
+	case errors.As(err, &unreachable):
+		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(),
+			Hint: unreachableHint(unreachable)}
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
+	case wasInterrupted(err):
+		// 499: the client closed the request
+		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()}
+	}
+	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
+}
+
+func unreachableHint(e *api.UnreachableError) string {
+	if errors.Is(e, fs.ErrPermission) {
+		return "you may not access the socket: ask the cluster's operators, or use another address (ROTA_ADDR)"
+	}
+	for _, a := range e.Addrs {
+		if strings.Contains(a, api.DefaultSocket) {
+			return "no daemon is running on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or a comma-separated " +
+				"list), or start " +
+				"a cluster with \"rota dev\""
+		}
+	}
+	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, " +
+		"or a comma-separated list"
+}
+
+// IsNotFound reports whether a controller answered that something does not exist.
+func IsNotFound(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeNotFound
+}

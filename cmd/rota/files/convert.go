@@ -1,0 +1,113 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/script"
+)
+
+// convertCommand returns the command that converts scripts to job files.
+func convertCommand(env *command.Env) *command.Command {
+	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file",
+		ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
+		Description: "Lists what could not be converted on standard error. The options are those of submit.",
+		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
+}
+
+// convert prints the job file, and on stderr what it does not express.
+func convert(env *command.Env, c *cli.Context) error {
+	asJSON, file, err := input.OutputFlag(env, c)
+	if err != nil {
+		return err
+	}
+	req, err := input.ReadUnchecked(env, c, file)
+	if err != nil {
+		return err
+	}
+	if !req.IsScript {
+		return exit.Usagef("%s is already a job file: see \"rota fmt\" and \"rota parse\"", req.Shown)
+	}
+	if mistakes := req.Result.Problems.Of(script.Mistake); len(mistakes) > 0 {
+		return &exit.FileError{Name: req.Shown, Problems: mistakes}
+	}
+	addSubmitOptions(&req.Result)
+	job := req.Job
+	if req.Result.BeginsAhead > 0 {
+		job.Begin = "now+" + req.Result.BeginsAhead.String()
+	}
+	if req.Result.DeadlineAhead > 0 {
+		job.Deadline = "now+" + req.Result.DeadlineAhead.String()
+	}
+	text, err := jobfile.Write(job)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", req.Shown, err)
+	}
+	if asJSON {
+		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
+			"unmapped": append(script.Problems{}, req.Result.Problems...)})
+	} else {
+		_, err = env.Stdout.Write(text)
+	}
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprint(env.Stderr, unmapped(req))
+	}
+	return checkConverted(env, job, text)
+}
+
+// addSubmitOptions adds problems for options about the submission, which a job file cannot express.
+func addSubmitOptions(r *script.Result) {
+	for _, said := range []struct {
+		flag string
+		set  bool
+	}{{"--wait", r.Wait}, {"--parsable", r.Parsable}, {"--test-only", r.TestOnly}} {
+		if said.set {
+			r.Problems = append(r.Problems, script.Problem{Kind: script.Warning, Code: script.CodeIgnored, Flag: said.flag,
+				Text: "concerns the submission, not the job", Hint: "pass it to rota submit"})
+		}
+	}
+}
+
+// unmapped lists what the job file does not express, refused options first.
+func unmapped(req *input.Submission) string {
+	return req.Result.Problems.Of(script.Refused).Format(req.Shown) +
+		req.Result.Problems.Of(script.Warning).Format(req.Shown)
+}
+
+// checkConverted parses the written job file again and compares it with the job.
+func checkConverted(env *command.Env, job *jobspec.Job, text []byte) error {
+	back, diags := jobfile.Parse("job.hcl", text, jobfile.Options{Now: env.Now})
+	if diags.HasErrors() {
+		return fmt.Errorf("the generated job file cannot be read: %w", diags)
+	}
+	if job.Begin != "" {
+		back.Begin = job.Begin
+	}
+	if job.Deadline != "" {
+		back.Deadline = job.Deadline
+	}
+	want, err := job.Canonical()
+	if err != nil {
+		return err
+	}
+	got, err := back.Canonical()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("the generated job file describes a different job: some text is not in Unicode normal form C")
+	}
+	return nil
+}

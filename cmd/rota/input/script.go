@@ -1,0 +1,198 @@
+// Package input reads a job from a job file or a batch script. It applies the flags of the command
+// line, and adds what only the submit host knows.
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/script"
+)
+
+// Submission is a job to submit or to plan, with the options about the submission itself.
+type Submission struct {
+	Job      *jobspec.Job
+	Result   script.Result // from the script, or from the flags applied to the job file
+	Shown    string        // name of the file in messages
+	IsScript bool
+}
+
+// Read reads the job file or the script in the arguments, and adds what only the submit host knows.
+// It prints warnings and returns errors.
+func Read(env *command.Env, c *cli.Context, asJSON bool, file string) (*Submission, error) {
+	req, err := ReadUnchecked(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	if refused := req.Result.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
+		return nil, &exit.FileError{Name: req.Shown, Problems: refused}
+	}
+	warn(env, req.Shown, asJSON, req.Result.Problems)
+	warnOfExports(env, req, asJSON)
+	return req, SetOrigin(env, req.Job)
+}
+
+// ReadUnchecked reads a job and leaves a script's problems in the result.
+func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, error) {
+	args := c.Args().Slice()
+	if c.IsSet("wrap") {
+		if len(args) > 0 {
+			return nil, exit.Usagef("--wrap and a script exclude each other: got --wrap and %q", args[0])
+		}
+		command := c.String("wrap")
+		if strings.TrimSpace(command) == "" {
+			return nil, exit.Usagef("--wrap needs a command")
+		}
+		return readScript(env, c, "wrap", script.Wrap(command), nil, file)
+	}
+	if len(args) == 0 && env.PipedInput() != nil {
+		args = []string{"-"} // as sbatch does
+	}
+	if len(args) == 0 {
+		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s",
+			c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	if args[0] == ":" {
+		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line",
+			Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+	}
+	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
+	if err != nil {
+		return nil, UnreadableFile(err)
+	}
+	if looksLikeScript(args[0], src) {
+		if args[0] == "-" {
+			return readScript(env, c, "sbatch", src, args[1:], file)
+		}
+		return readScript(env, c, args[0], src, args[1:], file)
+	}
+	if len(args) > 1 {
+		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name,
+			c.Command.Name, c.Command.ArgsUsage)
+	}
+	return readFile(env, c, shown, src, dir, file)
+}
+
+func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string) (*Submission,
+	error) {
+	opts, err := scriptOptions(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
+	if extra := c.StringSlice("var"); len(extra) > 0 {
+		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables",
+			Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
+	}
+	read := script.Read(src, opts)
+	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil
+}
+
+func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, file string) (*Submission, error) {
+	loaded, err := LoadFile(env, c, shown, src, dir)
+	if err != nil {
+		return nil, err
+	}
+	job := loaded.Job
+	opts, err := scriptOptions(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	read := script.Override(job, opts)
+	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
+		// already printed with its place
+		return slices.ContainsFunc(loaded.Warnings, func(d diagnostic.Diagnostic) bool { return d.Code == p.Code })
+	})
+	return &Submission{Job: job, Result: read, Shown: shown}, nil
+}
+
+func scriptOptions(env *command.Env, c *cli.Context, file string) (script.Options, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return script.Options{}, fmt.Errorf("find the working directory: %w", err)
+	}
+	return script.Options{Dir: dir, Flags: givenFlags(c, file), Clock: clockOf(env.Now())}, nil
+}
+
+// clockOf returns the time with its zone.
+func clockOf(now time.Time) script.Clock {
+	zone := now.Location()
+	return script.Clock{
+		Now: now.Unix(),
+		Civil: func(at int64) script.Civil {
+			t := time.Unix(at, 0).In(zone)
+			return script.Civil{Year: t.Year(), Month: int(t.Month()), Day: t.Day(), Hour: t.Hour(), Minute: t.Minute(),
+				Second: t.Second()}
+		},
+		At: func(c script.Civil) int64 {
+			return time.Date(c.Year, time.Month(c.Month), c.Day, c.Hour, c.Minute, c.Second, 0, zone).Unix()
+		},
+	}
+}
+
+// peekBytes is how much of a file is read to recognise a script.
+const peekBytes = 64 << 10
+
+// looksLikeScript reports whether a file is a batch script, by its name, otherwise by its
+// beginning.
+func looksLikeScript(name string, src []byte) bool {
+	switch filepath.Ext(name) {
+	case ".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub":
+		return true
+	case ".hcl", ".json":
+		return false
+	}
+	src = src[:min(len(src), peekBytes)]
+	for _, mark := range []string{"#!", "#SBATCH ", "#ROTA "} {
+		if bytes.HasPrefix(src, []byte(mark)) || mark != "#!" && bytes.Contains(src, []byte("\n"+mark)) {
+			return true
+		}
+	}
+	return bytes.IndexByte(src, 0) >= 0
+}
+
+// IsScript reports whether an argument is a script. Flags end there, because what follows is passed
+// to the script.
+func IsScript(name string) bool {
+	info, err := os.Stat(name)
+	if name == "-" || err != nil || !info.Mode().IsRegular() {
+		return name != "-" && looksLikeScript(name, nil)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return looksLikeScript(name, nil)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, peekBytes))
+	return err == nil && looksLikeScript(name, src)
+}
+
+// warn prints the warnings about a job.
+func warn(env *command.Env, name string, asJSON bool, problems script.Problems) {
+	warnings := problems.Of(script.Warning)
+	if len(warnings) == 0 {
+		return
+	}
+	if !asJSON {
+		fmt.Fprint(env.Stderr, warnings.Format(name))
+		return
+	}
+	b, err := json.Marshal(map[string]any{"warnings": warnings})
+	if err == nil {
+		fmt.Fprintf(env.Stderr, "%s\n", b)
+	}
+}

@@ -1,0 +1,54 @@
+package listing
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// TextCell makes a column of text. Its least width is 0 if it must not be shortened; needs names
+// the fields of T that it reads.
+func TextCell[T any](name, title string, least int, needs string, text func(*T) string) Cell[T] {
+	return Cell[T]{Name: name, Column: table.Column{Title: title, Least: least}, Needs: strings.Fields(needs),
+		Text: func(item *T, _ Style) string { return text(item) }}
+}
+
+// NumberCell makes a column of numbers.
+func NumberCell[T any](name, title, needs string, number func(*T) int64) Cell[T] {
+	return Cell[T]{Name: name, Column: table.Column{Title: title, Right: true}, Needs: strings.Fields(needs),
+		Number: number,
+		Text:   func(item *T, _ Style) string { return strconv.FormatInt(number(item), 10) }}
+}
+
+// TimeCell makes a column with a time, which also sorts by it.
+func TimeCell[T any](name, title, needs string, at func(*T) *api.Time) Cell[T] {
+	return Cell[T]{Name: name, Column: table.Column{Title: title}, Needs: strings.Fields(needs),
+		Text: func(item *T, s Style) string { return show.Time(at(item), s.UTC) },
+		Number: func(item *T) int64 {
+			if t := at(item); t != nil {
+				return t.UnixMilli()
+			}
+			return 0
+		}}
+}
+
+// InWide shows a column only in the wide format.
+func (c Cell[T]) InWide() Cell[T] { c.Wide = true; return c }
+
+// OnDemand shows a column only if --columns names it.
+func (c Cell[T]) OnDemand() Cell[T] { c.rare = true; return c }
+
+// AtRight aligns a column to the right.
+func (c Cell[T]) AtRight() Cell[T] { c.Right = true; return c }
+
+// SortedBy sorts a column of text by a number.
+func (c Cell[T]) SortedBy(number func(*T) int64) Cell[T] { c.Number = number; return c }
+
+// Titled returns a column with another title and name.
+func Titled[T any](c Cell[T], title, name string) Cell[T] {
+	c.Title, c.Name = title, name
+	return c
+}

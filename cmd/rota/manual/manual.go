@@ -1,0 +1,51 @@
+// Package manual has the commands that describe rota itself: help, version, completion, and the
+// pages of the manual.
+package manual
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Commands returns the commands of this package. all has the commands of the other groups.
+func Commands(env *command.Env, all []*command.Command) []*command.Command {
+	own := command.InCategory("Other", []*command.Command{
+		{Command: &cli.Command{Name: "completion", Usage: "print the completion script of a shell",
+			ArgsUsage: "bash|zsh|fish", Action: env.Action(printCompletion),
+			Description: "bash: eval \"$(rota completion bash)\"    zsh: the same with zsh    fish: rota completion fish | " +
+				"source"}, Arguments: completeShells},
+		{Command: &cli.Command{Name: "version", Usage: "print the version", Action: env.Action(showVersion),
+			Flags: command.CommonFlags()}},
+		{Command: &cli.Command{Name: "help", Aliases: []string{"h"}, Usage: "list the commands, or describe one",
+			ArgsUsage: "[COMMAND]"}, Arguments: complete.Commands},
+	})
+	own[2].Action = func(c *cli.Context) error { return showHelp(env, c, all) }
+	writePages := func(c *cli.Context) error { return writeManual(c, all) }
+	completeLine := func(c *cli.Context) error { return complete.Print(env, c, all) }
+	own = append(own, &command.Command{Command: &cli.Command{Name: "man", Hidden: true,
+		Usage: "write the pages of the manual", ArgsUsage: "DIR", Action: writePages}},
+		&command.Command{Command: &cli.Command{Name: "complete", Hidden: true,
+			Usage:  "print completions of a command line, for the shells",
+			Action: completeLine, Flags: command.CommonFlags()}})
+	all = append(all, own...)
+	return own
+}
+
+func showVersion(env *command.Env, c *cli.Context) error {
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return table.PrintJSON(env.Stdout, map[string]string{"version": api.Build(), "go": runtime.Version()})
+	}
+	_, err = fmt.Fprintf(env.Stdout, "rota %s\n", api.Build())
+	return err
+}

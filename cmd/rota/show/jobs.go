@@ -1,0 +1,93 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// JobName returns the name of a job: 123, 123_4 for an array task, 123_[5-9%2] for the pending
+// tasks of an array, 123.train for a group job.
+func JobName(j *api.Job) string {
+	switch {
+	case j.Array.Job != 0 && j.Array.Index != nil:
+		return fmt.Sprintf("%d_%d", j.Array.Job, *j.Array.Index)
+	case j.Array.Indices != "":
+		return fmt.Sprintf("%d_[%s]", j.ID, j.Array.Indices)
+	case j.Group != nil:
+		return fmt.Sprintf("%d.%s", j.Group.Job, j.Group.Name)
+	}
+	return ID(j.ID)
+}
+
+// Dependencies writes the unmet dependencies of a job as sbatch takes them.
+func Dependencies(j *api.Job) string {
+	var all []string
+	for _, d := range j.Dependencies {
+		text := d.Type
+		for _, id := range d.Jobs {
+			text += ":" + ID(id)
+		}
+		if d.Match == "any" {
+			text = "any of " + text
+		}
+		if d.Delay > 0 {
+			text += "+" + Clock(d.Delay)
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ",")
+}
+
+// Exit writes an exit code and a signal as Slurm does: code:signal.
+func Exit(j *api.Job) string { return fmt.Sprintf("%d:%d", j.ExitCode, j.Signal) }
+
+// Reason writes the code and the text of a reason.
+func Reason(r api.Reason) string {
+	switch {
+	case r.Code == "":
+		return r.Text
+	case r.Text == "":
+		return r.Code
+	}
+	return fmt.Sprintf("%s: %s", r.Code, r.Text)
+}
+
+// ID writes the id of a job.
+func ID(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
+
+// NodeCount returns how many nodes a job has, or may have at most while it is pending.
+func NodeCount(j *api.Job) int {
+	if n := len(Distinct(j.Nodes)); n > 0 {
+		return n
+	}
+	return j.Workers
+}
+
+// Nodes writes how many nodes a job has; for an elastic job, how many workers.
+func Nodes(j *api.Job) string {
+	if j.Elastic != nil {
+		return Workers(j)
+	}
+	return strconv.Itoa(NodeCount(j))
+}
+
+// Workers writes how many workers a job has; for an elastic job with its limits: 2/1-4.
+func Workers(j *api.Job) string {
+	if e := j.Elastic; e != nil {
+		return fmt.Sprintf("%d/%d-%d", e.Workers, e.Min, e.Max)
+	}
+	return strconv.Itoa(j.Workers)
+}
+
+// IDs writes ids with commas.
+func IDs(ids []cluster.JobID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = ID(id)
+	}
+	return strings.Join(texts, ",")
+}

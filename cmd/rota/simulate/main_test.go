@@ -1,0 +1,9 @@
+package simulate
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+)
+
+func TestMain(m *testing.M) { rotatest.Main(m, Commands) }

@@ -1,0 +1,156 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// How many omitted lines and jobs are named with a reason, and how many by number only.
+const (
+	skippedShown  = 10
+	excludedShown = 5
+	namesShown    = 200
+)
+
+// reportSkipped prints which lines of a trace were skipped.
+func (s *simulation) reportSkipped(t *trace.Trace) {
+	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
+	for _, line := range shown {
+		fmt.Fprintf(s.env.Stderr, "rota: %s: %s\n", t.Name, line)
+	}
+	if more := t.Bad - len(shown); more > 0 {
+		fmt.Fprintf(s.env.Stderr, "rota: %s: %s skipped: %s\n", t.Name,
+			show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
+	}
+}
+
+// reportUnusedOptions prints which options have no effect, because all jobs of the trace have
+// values of their own.
+func (s *simulation) reportUnusedOptions(t *trace.Trace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range []struct {
+		option string
+		given  bool
+		knows  func(*trace.Job) bool
+		what   string
+	}{
+		{"--grace", s.shape.grace, func(j *trace.Job) bool { return j.Grace != trace.Unknown }, "a grace period"},
+		{"--checkpoint", s.shape.saves != nil, func(j *trace.Job) bool { return j.Saves != "" }, "a way of saving"},
+		{"--estimates", s.shape.estimates > 0, func(j *trace.Job) bool { return j.Estimate > 0 }, "an estimate"},
+		{"--overhead", s.setup.Overhead > 0, func(j *trace.Job) bool { return j.Restart != trace.Unknown }, "a restart cost"},
+	} {
+		if o.given && everyJob(t, o.knows) {
+			fmt.Fprintf(s.env.Stderr, "rota: %s: %s has no effect: every job has %s of its own\n", t.Name, o.option, o.what)
+		}
+	}
+}
+
+// everyJob reports whether is returns true for all jobs.
+func everyJob(t *trace.Trace, is func(*trace.Job) bool) bool {
+	for i := range t.Jobs {
+		if !is(&t.Jobs[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// numbersOf writes the numbers of lines, with ranges. The lines are the first ones of so many.
+func numbersOf(lines []trace.Line, of int) string {
+	var names []string
+	for i := 0; i < len(lines); {
+		last := i
+		for last+1 < len(lines) && lines[last+1].N == lines[last].N+1 {
+			last++
+		}
+		name := strconv.Itoa(lines[i].N)
+		if last > i {
+			name += " to " + strconv.Itoa(lines[last].N)
+		}
+		names = append(names, name)
+		i = last + 1
+		if len(names) == namesShown {
+			lines = lines[:i]
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more := of - len(lines); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// printNotes writes notes on the results, each once.
+func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
+	seen := map[string]bool{}
+	say := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		if !seen[text] {
+			seen[text] = true
+			fmt.Fprintln(w, text)
+		}
+	}
+	for _, runs := range s.bySeed(results) {
+		if n := len(finishedRuns(runs)); n < len(runs) {
+			say("%s, %s: means over %d of %d seeds; the others were interrupted", runs[0].Trace, policyOf(runs[0]), n, len(runs))
+		}
+	}
+	for _, r := range results {
+		shown := min(excludedShown, len(r.Excluded))
+		for _, e := range r.Excluded[:shown] {
+			say("%s: excluded job %s", r.Trace, e)
+		}
+		if more := r.Excluded[shown:]; len(more) > 0 {
+			say("%s: %s no node: %s", r.Trace, show.Count(len(more), "more job fits", "more jobs fit"), idsOf(more))
+		}
+		for _, n := range r.Notes {
+			say("%s: %s", r.Trace, n)
+		}
+		if r.TimedOut > 0 {
+			say("%s, %s: %s killed at their time limit", r.Trace, r.Policy, show.Count(r.TimedOut, "job was", "jobs were"))
+		}
+		if r.Unended > 0 {
+			say("%s, %s: %s not ended", r.Trace, r.Policy, show.Count(r.Unended, "job had", "jobs had"))
+		}
+	}
+}
+
+// idsOf writes the ids of excluded jobs.
+func idsOf(excluded []string) string {
+	var ids []string
+	for _, e := range excluded[:min(namesShown, len(excluded))] {
+		id, _, _ := strings.Cut(e, ": ")
+		ids = append(ids, id)
+	}
+	text := strings.Join(ids, ", ")
+	if more := len(excluded) - len(ids); more > 0 {
+		text += fmt.Sprintf(" and %d more (-o json has all)", more)
+	}
+	return text
+}
+
+// reportIdenticalSeeds prints a note if all seeds gave the same result, so that their mean is no
+// evidence.
+func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
+	if len(s.seeds) < 2 {
+		return
+	}
+	for _, runs := range s.bySeed(results) {
+		first := runs[0]
+		if !slices.ContainsFunc(runs, func(r *sim.Result) bool {
+			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] ||
+				r.GPUFragmentation != first.GPUFragmentation
+		}) {
+			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds gave the same result, so their means say no more than one "+
+				"run\n", first.Trace, policyOf(first))
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/sim"
+)
+
+func (s *simulation) readPlot(*cli.Context) error {
+	if s.plot == "" {
+		return nil
+	}
+	if !strings.HasSuffix(s.plot, ".svg") {
+		return exit.Usagef("--plot %s: the name must end in .svg", s.plot)
+	}
+	// Errors are reported before the replay, which may take hours.
+	dir := filepath.Dir(s.plot)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return exit.Usagef("--plot %s: no directory %s", s.plot, dir)
+	}
+	if info, err := os.Stat(s.plot); err == nil && info.IsDir() {
+		return exit.Usagef("--plot %s is a directory", s.plot)
+	}
+	s.setup.Spans = true
+	_, err := findPlotter()
+	return err
+}
+
+// draw plots every result. With several results, the file names get numbers.
+func (s *simulation) draw(ctx context.Context, results []*sim.Result) error {
+	if s.plot == "" {
+		return nil
+	}
+	for i, r := range results {
+		name := s.plot
+		if len(results) > 1 {
+			name = fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(s.plot, ".svg"), i+1)
+		}
+		if err := s.drawOne(ctx, name, r); err != nil {
+			return fmt.Errorf("plot %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// plotter is a separate program, because its plotting library would slow down the start of all
+// commands.
+const plotter = "rota-plot"
+
+func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) error {
+	program, err := findPlotter()
+	if err != nil {
+		return err
+	}
+	told, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
+	if err != nil {
+		return err
+	}
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(told), &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(out.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil && isFile(name) {
+		_ = os.Remove(name) // an incomplete file is useless
+	}
+	return err
+}
+
+// findPlotter searches beside this program, then in PATH.
+func findPlotter() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), plotter); isFile(beside) {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(plotter)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the program %s, neither beside rota nor in PATH: %w", plotter, err)
+	}
+	return path, nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}

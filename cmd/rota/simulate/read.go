@@ -1,0 +1,272 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// maxSeeds bounds --seeds, because each seed is a run.
+const maxSeeds = 1000
+
+// readSimulation reads the command line of rota sim.
+func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
+	s := &simulation{env: env, histories: c.StringSlice("from-history"), plot: c.String("plot"),
+		speeds: c.String("profiles")}
+	s.traces = slices.Concat(c.StringSlice("trace"), s.histories, c.Args().Slice())
+	if err := refuseEmpty(c); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.traces) == 0:
+		return nil, exit.Usagef("no workload given: rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
+	case slices.Contains(s.traces, ""):
+		return nil, exit.Usagef("a trace has an empty name")
+	}
+	s.setup.Check = c.Bool("check")
+	if c.Bool("progress") {
+		s.setup.Progress = func(sim.Progress) {}
+	}
+	for _, read := range []func(*cli.Context) error{
+		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping,
+		s.readInflate, s.readArrivals, s.readPlot, s.readDecisions,
+	} {
+		if err := read(c); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// refuseEmpty refuses flags with an empty value, such as an unset variable of a script.
+func refuseEmpty(c *cli.Context) error {
+	for _, f := range simFlags() {
+		name := f.Names()[0]
+		if _, text := f.(*cli.StringFlag); text && c.IsSet(name) && c.String(name) == "" {
+			return exit.Usagef("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
+func (s *simulation) readFormat(c *cli.Context) error {
+	text := c.String("format")
+	if text != "" && !slices.Contains(trace.Formats, trace.Format(text)) {
+		return exit.Usagef("unknown --format %q: must be one of %s", text, formatNames())
+	}
+	file := func(name string) bool { return !isGenerated(name) }
+	told := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
+	switch {
+	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
+		return exit.Usagef("--profiles is for traces in files: generated workloads have no profiles")
+	case text != "" && !slices.ContainsFunc(s.traces, told):
+		return exit.Usagef("--format is for files of --trace, and there are none")
+	}
+	s.options.Format = trace.Format(text)
+	return nil
+}
+
+// readNodes reads --nodes, a description or the name of a file.
+func (s *simulation) readNodes(c *cli.Context) error {
+	text := c.String("nodes")
+	if text == "" {
+		return exit.Usagef("no cluster given: --nodes 84x32c/256g/8gpu, or a file")
+	}
+	f, err := os.Open(text)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if s.setup.Nodes, err = trace.ParseNodes(text); err != nil && strings.Trim(text[:1], "-0123456789") != "" {
+			err = errors.New("no such file") // descriptions begin with a number
+		}
+	case err == nil:
+		defer f.Close()
+		s.setup.Nodes, err = trace.ReadNodes(f)
+	}
+	if err != nil {
+		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err),
+			Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
+	}
+	for i := range s.setup.Nodes {
+		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
+	}
+	return nil
+}
+
+func (s *simulation) readPolicies(c *cli.Context) error {
+	var others []string
+	if c.IsSet("compare") {
+		others = splitPolicies(c.String("compare"))
+	}
+	if slices.Contains(others, "") {
+		return exit.Usagef("--compare %q has an empty name", c.String("compare"))
+	}
+	for _, text := range append([]string{c.String("policy")}, others...) {
+		p, err := sim.ParsePolicy(text)
+		if err != nil {
+			return &exit.UsageError{Text: err.Error()}
+		}
+		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
+			return exit.Usagef("--compare has policy %s twice, or it is that of --policy", p.String())
+		}
+		s.policies = append(s.policies, p)
+	}
+	return nil
+}
+
+// splitPolicies splits a list of policies at commas, except between the parameters of one policy.
+func splitPolicies(text string) []string {
+	var list []string
+	for part := range strings.SplitSeq(text, ",") {
+		switch part = strings.TrimSpace(part); {
+		case len(list) > 0 && strings.Contains(part, "=") && !strings.Contains(part, ":"):
+			list[len(list)-1] += "," + part
+		default:
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// readSeeds reads --seed and --seeds.
+func (s *simulation) readSeeds(c *cli.Context) error {
+	text := c.String("seeds")
+	if text == "" {
+		n, err := strconv.ParseUint(c.String("seed"), 10, 64)
+		if err != nil {
+			return exit.Usagef("--seed %s is not a whole number from 0 to %d", c.String("seed"), uint64(math.MaxUint64))
+		}
+		s.seeds = []uint64{n}
+		return nil
+	}
+	if c.IsSet("seed") {
+		return exit.Usagef("--seed and --seeds exclude each other")
+	}
+	first, last, ok := strings.Cut(text, "..")
+	a, err := strconv.ParseUint(first, 10, 32)
+	b, errB := strconv.ParseUint(last, 10, 32)
+	if !ok || err != nil || errB != nil || b < a || b-a >= maxSeeds {
+		return exit.Usagef("--seeds %s: write 1..8, at most %d of them", text, maxSeeds)
+	}
+	for n := a; n <= b; n++ {
+		s.seeds = append(s.seeds, n)
+	}
+	s.several = true
+	return nil
+}
+
+// readLoop reads --closed-loop LOAD@POLICY.
+func (s *simulation) readLoop(c *cli.Context) error {
+	text := c.String("closed-loop")
+	if text == "" {
+		return nil
+	}
+	load, policy, ok := strings.Cut(text, "@")
+	if !ok || load == "" {
+		return exit.Usagef("--closed-loop %s: write LOAD@POLICY, such as 2.0@fifo", text)
+	}
+	thousandths, err := factor("--closed-loop", load, 0.001, 100)
+	if err != nil {
+		return err
+	}
+	p, err := sim.ParsePolicy(policy)
+	if err != nil {
+		return &exit.UsageError{Text: "--closed-loop: " + err.Error()}
+	}
+	s.loop = &closedLoop{thousandths, p}
+	return nil
+}
+
+// factor reads a number from least to most, as thousandths.
+func factor(what, text string, least, most float64) (int64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f >= least && f <= most) {
+		plain := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+		return 0, exit.Usagef("%s %s is not a number from %s to %s", what, text, plain(least), plain(most))
+	}
+	return int64(f*1000 + 0.5), nil
+}
+
+// milliseconds reads a flag with a duration; 0 if it is not given.
+func milliseconds(c *cli.Context, flag string) (int64, error) {
+	text := c.String(flag)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := jobspec.ParseSeconds(text)
+	if err != nil {
+		return 0, exit.Usagef("--%s %v", flag, err)
+	}
+	if d < 0 || d > jobspec.MaxDuration {
+		return 0, exit.Usagef("--%s %s is out of range: at most 3650d", flag, text)
+	}
+	return int64(d) * 1000, nil
+}
+
+func (s *simulation) readTimes(c *cli.Context) error {
+	for _, f := range []struct {
+		flag  string
+		field *int64
+	}{{"tick", &s.setup.Tick}, {"overhead", &s.setup.Overhead}, {"bound", &s.setup.Bound}, {"until", &s.setup.Until}} {
+		ms, err := milliseconds(c, f.flag)
+		if err != nil {
+			return err
+		}
+		if ms == 0 && c.IsSet(f.flag) && f.flag != "overhead" {
+			return exit.Usagef("--%s must not be zero", f.flag)
+		}
+		*f.field = ms
+	}
+	return nil
+}
+
+func (s *simulation) readInflate(c *cli.Context) (err error) {
+	text := c.String("inflate")
+	if text == "" {
+		return nil
+	}
+	if s.loop != nil || s.setup.Until > 0 {
+		return exit.Usagef("--inflate cannot be combined with --closed-loop or --until, because it ends when the cluster " +
+			"is full")
+	}
+	s.inflate, err = factor("--inflate", text, 0.001, 100)
+	return err
+}
+
+// readArrivals reads --redraw and --rate.
+func (s *simulation) readArrivals(c *cli.Context) (err error) {
+	s.redraw = c.Bool("redraw")
+	text := c.String("rate")
+	switch {
+	case s.inflate > 0 && (s.redraw || text != ""):
+		return exit.Usagef("--inflate cannot be combined with --redraw or --rate, because it draws the jobs and their " +
+			"arrivals itself")
+	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool {
+		return strings.HasPrefix(name,
+			synth.GeneratorPrefix)
+	}):
+		return exit.Usagef("--redraw needs a trace in a file: generated workloads are already drawn from the seed")
+	case text == "":
+		return nil
+	}
+	digits, ok := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(f >= 0.1 && f <= 10_000) {
+		return exit.Usagef("--rate %s: write a percentage such as 95%%, up to 10000%%", text)
+	}
+	s.rate = int64(f*10 + 0.5)
+	return nil
+}

@@ -1,0 +1,121 @@
+package simulate
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// shaping is how a workload is changed before the replay.
+type shaping struct {
+	teBelow       int64
+	missed, extra int64 // thousandths
+	noisy         bool
+	graceMean     int64
+	graceMost     int64
+	grace         bool
+	saves         []synth.MixPart
+	estimates     int64 // thousandths; 0: none
+}
+
+// apply changes a workload. Random numbers depend only on the seed and the job.
+func (h *shaping) apply(t *trace.Trace, seed uint64) error {
+	if h.teBelow > 0 {
+		if err := synth.LabelTE(t, h.teBelow); err != nil {
+			return err
+		}
+	}
+	if h.noisy {
+		if err := synth.NoiseTE(t, h.missed, h.extra, seed); err != nil {
+			return err
+		}
+	}
+	if h.grace {
+		if err := synth.DrawGrace(t, h.graceMean, h.graceMost, seed); err != nil {
+			return err
+		}
+	}
+	if h.saves != nil {
+		synth.DrawSaves(t, h.saves, seed)
+	}
+	if h.estimates > 0 {
+		return synth.DrawEstimates(t, h.estimates, seed)
+	}
+	return nil
+}
+
+func (s *simulation) readShaping(c *cli.Context) (err error) {
+	h := &s.shape
+	if h.teBelow, err = milliseconds(c, "te-below"); err != nil {
+		return err
+	}
+	if h.teBelow == 0 && c.IsSet("te-below") {
+		return exit.Usagef("--te-below must not be zero")
+	}
+	if text := c.String("te-noise"); text != "" {
+		missed, extra, _ := strings.Cut(text, ",")
+		var errs [2]error
+		h.missed, errs[0] = percent(missed)
+		h.extra, errs[1] = percent(extra)
+		if errors.Join(errs[:]...) != nil {
+			return exit.Usagef("--te-noise %s: write MISSED,FALSE in percent, such as 30%%,10%%", text)
+		}
+		h.noisy = true
+	}
+	if err := h.readGrace(c.String("grace")); err != nil {
+		return err
+	}
+	if text := c.String("checkpoint"); text != "" {
+		if h.saves, err = synth.ParseSaves(text); err != nil {
+			return &exit.UsageError{Text: "--checkpoint: " + err.Error()}
+		}
+	}
+	if text := c.String("estimates"); text != "" {
+		if h.estimates, err = factor("--estimates", text, 1, 1000); err != nil {
+			return err
+		}
+		if !s.usesPolicy("easy") {
+			return exit.Usagef("--estimates needs policy easy, and no policy here is easy")
+		}
+	}
+	return nil
+}
+
+// usesPolicy reports whether a policy is simulated or controls the arrivals.
+func (s *simulation) usesPolicy(policy string) bool {
+	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies,
+		func(p sim.Policy) bool { return p.Name == policy })
+}
+
+func (h *shaping) readGrace(text string) error {
+	if text == "" {
+		return nil
+	}
+	mean, most, ok := strings.Cut(text, ":")
+	a, err := jobspec.ParseSeconds(mean)
+	b, errB := jobspec.ParseSeconds(most)
+	if !ok || err != nil || errB != nil || a < 0 || b < a {
+		return exit.Usagef("--grace %s: write MEAN:MAX, such as 3m:20m", text)
+	}
+	h.grace, h.graceMean, h.graceMost = true, int64(a)*1000, int64(b)*1000
+	return nil
+}
+
+// percent reads 30% as thousandths.
+func percent(text string) (int64, error) {
+	digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
+	f, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(f >= 0 && f <= 100) {
+		return 0, exit.Usagef("%q is not a percentage", text)
+	}
+	return int64(f*10 + 0.5), nil
+}

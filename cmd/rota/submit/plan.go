@@ -1,0 +1,91 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// planJob asks the controllers whether a job would start now.
+func planJob(env *command.Env, c *cli.Context) error {
+	asJSON, file, err := input.OutputFlag(env, c)
+	if err != nil {
+		return err
+	}
+	req, err := input.Read(env, c, asJSON, file)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	return showPlan(c.Context, env, client, req.Job, asJSON, true)
+}
+
+// showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code
+// 6.
+func showPlan(ctx context.Context, env *command.Env, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
+	plan, err := client.Plan(ctx, job)
+	if err != nil {
+		return aboutSpec("plan", job.Name, err)
+	}
+	if asJSON {
+		err = table.PrintJSON(env.Stdout, plan)
+	} else {
+		err = printPlan(env, job, plan)
+	}
+	if err == nil && strict && !plan.Starts {
+		return &exit.CodeError{Code: exit.WouldWait}
+	}
+	return err
+}
+
+func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error {
+	if !plan.Starts {
+		fmt.Fprintf(env.Stdout, "%s would wait: %s\n", job.Name, show.Clean(show.DashIfEmpty(show.Reason(plan.Reason))))
+		if plan.Ahead > 0 {
+			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
+		}
+		if len(plan.Funnel) > 0 {
+			fmt.Fprintln(env.Stdout)
+			if err := table.PrintFunnel(env.Stdout, plan.Funnel); err != nil {
+				return err
+			}
+		}
+		if plan.Advice != "" {
+			fmt.Fprintf(env.Stdout, "\n%s\n", show.Clean(plan.Advice))
+		}
+		return nil
+	}
+	if plan.Begins > 1 {
+		what := "tasks"
+		if len(job.Groups) > 1 && job.Array == nil {
+			what = "groups"
+		}
+		fmt.Fprintf(env.Stdout, "%d %s of %s would start now, the first one here\n", plan.Begins, what, job.Name)
+	} else {
+		fmt.Fprintf(env.Stdout, "%s would start now\n", job.Name)
+	}
+	t := &table.Table{Columns: []table.Column{{Title: "WORKER", Right: true}, {Title: "NODE", Least: 8},
+		{Title: "GPUS", Least: 8}}}
+	for i, place := range plan.Places {
+		gpus := make([]string, len(place.GPUs))
+		for n, g := range place.GPUs {
+			gpus[n] = strconv.Itoa(g)
+		}
+		t.Add(strconv.Itoa(i), place.Node, show.DashIfEmpty(strings.Join(gpus, ",")))
+	}
+	return t.Print(env.Stdout, table.AsTable, true)
+}

@@ -1,0 +1,189 @@
+package submit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
+	"github.com/rota-hpc/rota/jobspec/script"
+)
+
+// runCommand submits a command as a job, shows its output, and ends with its exit code.
+func runCommand(env *command.Env, c *cli.Context) error {
+	job, err := jobFromArgs(env, c)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	return submitAttached(c.Context, env, client, job)
+}
+
+// jobFromArgs returns a job with one task, from the flags and arguments of run.
+func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
+	words := c.Args().Slice()
+	if len(words) == 0 {
+		return nil, exit.Usagef("no command given: rota run %s", c.Command.ArgsUsage)
+	}
+	apart := false
+	task := jobspec.Task{Name: "main", Command: words, Image: c.String("image"), Log: &jobspec.Log{Join: &apart},
+		Resources: jobspec.Resources{Cores: c.Int("cores"), GPUs: c.Int("gpus")}}
+	if text := c.String("mem"); text != "" {
+		size, err := command.ParseSize(text)
+		if err != nil {
+			return nil, err
+		}
+		task.Resources.Memory = size
+	}
+	variables, err := command.Assignments("--env", c.StringSlice("env"))
+	if err != nil {
+		return nil, err
+	}
+	task.Env = variables
+	if c.Int("nodes") < 1 {
+		return nil, exit.Usagef("--nodes %d: must be at least 1", c.Int("nodes"))
+	}
+	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")),
+		Workdir: c.String("workdir"),
+		Groups:  []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
+	if job.Workdir, err = command.AbsolutePath(job.Workdir); err != nil {
+		return nil, err
+	}
+	job.Default()
+	if err := override(job, c); err != nil {
+		return nil, err
+	}
+	return job, input.SetOrigin(env, job)
+}
+
+// jobName returns a job name for a command: its base name, with invalid characters replaced.
+func jobName(command string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(command))
+	name = strings.TrimLeft(name, "-._")
+	if name == "" {
+		return "run"
+	}
+	return name[:min(len(name), 60)]
+}
+
+// followSubmitted implements --follow. Ctrl-C does not cancel the job.
+func followSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
+	ctx, stop := command.Interruptible(parent)
+	defer stop()
+	job, err := follow.Job(ctx, env, client, id)
+	if err != nil {
+		return leftJob(ctx, env, id, err)
+	}
+	return exitLikeJob(env, job)
+}
+
+// awaitSubmitted implements --wait.
+func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
+	ctx, stop := command.Interruptible(parent)
+	defer stop()
+	job, err := follow.WaitForEnd(ctx, env, client, id)
+	if err != nil {
+		return leftJob(ctx, env, id, err)
+	}
+	return exitLikeJob(env, job)
+}
+
+func leftJob(ctx context.Context, env *command.Env, id cluster.JobID, err error) error {
+	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
+		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
+	}
+	return fmt.Errorf("job %d: %w", id, err)
+}
+
+// sbatchHint returns a hint for a flag that submit has and run does not, "" for others.
+func sbatchHint(flag string) string {
+	word, _, _ := strings.Cut(flag, "=")
+	name := strings.TrimLeft(word, "-")
+	honoured := slices.ContainsFunc(script.Flags(), func(s script.Spec) bool {
+		short := s.Short != 0 && !strings.HasPrefix(flag, "--") && strings.HasPrefix(name, string(s.Short))
+		return s.Honoured() && (s.Name == name || slices.Contains(s.Also, name) || short)
+	})
+	if !honoured {
+		return ""
+	}
+	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"",
+		word)
+}
+
+// override applies the flags of run to the job.
+func override(job *jobspec.Job, c *cli.Context) error {
+	job.Name = cmp.Or(c.String("name"), job.Name)
+	job.Queue = cmp.Or(c.String("queue"), job.Queue)
+	job.Account = cmp.Or(c.String("account"), job.Account)
+	if class := c.String("class"); class != "" {
+		job.Class = jobspec.Class(class)
+	}
+	if text := c.String("time"); text != "" {
+		limit, err := command.ParseLimit(text)
+		if err != nil {
+			return err
+		}
+		job.TimeLimit = limit
+	}
+	if c.IsSet("priority") {
+		n := c.Int("priority")
+		job.Priority = &n
+	}
+	job.Hold = job.Hold || c.Bool("hold")
+	return checkJob(job)
+}
+
+// checkJob validates a job with one group and one task, which the command line described.
+func checkJob(job *jobspec.Job) error {
+	problems := rules.Validate(job)
+	for i := range problems {
+		// the user did not write those
+		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].")
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	if len(problems) == 1 {
+		return &exit.UsageError{Text: problems[0].Error()}
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Error()
+	}
+	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems),
+		strings.Join(lines, "\n  "))}
+}
+
+// overrideFlags returns the flags that describe the job.
+func overrideFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "name the job `NAME`"},
+		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
+		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
+		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` of the job, te or be"},
+		&cli.StringFlag{Name: "time", Aliases: []string{"t"},
+			Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
+		&cli.IntFlag{Name: "priority", Usage: "priority `N` among the account's jobs, 0 to 100"},
+	}
+}

@@ -1,0 +1,7 @@
+package main
+
+import (
+	"flag"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")

@@ -1,0 +1,129 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// histLimit is how many ended jobs are shown by default.
+const histLimit = 1000
+
+// histSince is the default of --since.
+const histSince = "now-7days"
+
+func histFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
+		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
+		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
+		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
+		&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`, however old"},
+		&cli.StringFlag{Name: "states", Aliases: []string{"s", "state"},
+			Usage: "only jobs that ended in `STATES`, such as CD,F"},
+		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "only jobs that ended at or after `TIME`",
+			DefaultText: histSince},
+		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "only jobs that ended before `TIME`"},
+		&cli.IntFlag{Name: "limit", Usage: "only the last `N` jobs", Value: histLimit},
+		&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
+	}
+}
+
+func showHistory(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	o, err := listing.ReadOptions(env, c)
+	if err != nil {
+		return err
+	}
+	v, err := listing.New(o, histCells)
+	if err != nil {
+		return err
+	}
+	filter, err := historyFilter(env, c)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	list, more, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
+		filter.Page = page
+		list, answer, err := client.History(c.Context, filter, api.Read{})
+		if err == nil && page == "" {
+			env.WarnStale(answer)
+		}
+		return list, err
+	}, c.Int("limit"))
+	if err != nil {
+		return err
+	}
+	if more && !c.IsSet("limit") {
+		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
+	}
+	if o.Format != table.JSON && o.Format != table.YAML {
+		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
+	}
+	seen := map[cluster.JobID]bool{}
+	for i := range list.Items {
+		seen[list.Items[i].ID] = true
+	}
+	if err := v.Show(env, list); err != nil {
+		return err
+	}
+	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
+		if follow.Ended(j) {
+			return "" // another flag excludes it
+		}
+		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
+	}, v.Format == table.JSON)
+}
+
+func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) {
+	f := api.HistoryFilter{User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
+		States: command.SplitList(c.String("states")), Limit: min(c.Int("limit"), histLimit)}
+	if err := command.RefuseEmpty(c, "user", "account", "name", "states", "jobs"); err != nil {
+		return f, err
+	}
+	if c.Int("limit") < 1 {
+		return f, exit.Usagef("--limit %d: must be at least 1", c.Int("limit"))
+	}
+	if c.Bool("me") {
+		name, err := env.CurrentUser()
+		if err != nil {
+			return f, err
+		}
+		f.User = name
+	}
+	refs, err := command.JobRefs(command.SplitList(c.String("jobs")))
+	if err != nil {
+		return f, err
+	}
+	f.Refs = refs
+	since := c.String("since")
+	if since == "" && len(refs) == 0 {
+		since = histSince
+	}
+	if since != "" {
+		if f.Since, err = command.ParseWhen(since, env.Now(), c.Bool("utc")); err != nil {
+			return f, err
+		}
+	}
+	if until := c.String("until"); until != "" {
+		if f.Until, err = command.ParseWhen(until, env.Now(), c.Bool("utc")); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}

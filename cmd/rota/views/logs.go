@@ -1,0 +1,89 @@
+package views
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// showLogs shows a job's output.
+func showLogs(env *command.Env, c *cli.Context) error {
+	if f := c.String("output"); f != "" {
+		return exit.Usagef("-o %s: rota logs prints only plain output", f)
+	}
+	if c.Args().Len() != 1 {
+		return exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
+	}
+	ref, o, err := logOptions(c)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := command.Interruptible(c.Context)
+	defer stop()
+	id, err := command.JobID(ctx, client, ref)
+	if err != nil {
+		return err
+	}
+	if o.Worker >= 0 {
+		return endOfLogs(ctx, env, follow.Output(ctx, env, client, id, o, env.Stdout, follow.JobGoesOn(id)))
+	}
+	job, _, err := client.Job(ctx, id, api.Read{})
+	if err != nil {
+		return err
+	}
+	return endOfLogs(ctx, env, follow.Outputs(ctx, env, client, job, o))
+}
+
+// endOfLogs drops the error of an interrupt, which is the normal end of following.
+func endOfLogs(ctx context.Context, env *command.Env, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// logOptions reads JOB[.WORKER] and the flags. A number after the last dot is a worker, otherwise
+// it is a group.
+func logOptions(c *cli.Context) (string, api.LogOptions, error) {
+	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"),
+		Follow: c.Bool("follow"), Tail: c.Int("tail")}
+	if c.Bool("stderr") {
+		o.Stream = "stderr"
+	}
+	if o.Tail < 0 || o.Attempt < 0 {
+		return "", o, exit.Usagef("--tail and --attempt must be at least 1")
+	}
+	text := c.Args().First()
+	if ref, worker, dotted := cutLast(text); dotted {
+		if n, rest, ok := command.LeadingInt(worker); ok && rest == "" {
+			text, o.Worker = ref, int(n)
+		}
+	}
+	refs, err := command.JobRefs([]string{text})
+	if err != nil {
+		return "", o, err
+	}
+	if len(refs) != 1 {
+		return "", o, exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
+	}
+	return refs[0], o, nil
+}
+
+// cutLast splits 7.1 into 7 and 1.
+func cutLast(s string) (before, after string, found bool) {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == '.' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}

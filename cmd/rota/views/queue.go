@@ -1,0 +1,245 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// queueList is how rota queue shows the queue.
+type queueList struct {
+	*command.Env
+	view     *listing.View[api.Job]
+	client   *api.Client
+	filter   api.JobFilter
+	nodes    []string // only jobs on these nodes, unless empty
+	tree     bool     // array tasks and groups under their job, jobs under their dependency
+	elements bool     // a line for each pending array task
+	seen     map[cluster.JobID]bool
+}
+
+// print shows the queue once.
+func (q *queueList) print(ctx context.Context) error {
+	if q.view.AsReceived() && !q.tree && !q.elements && len(q.nodes) == 0 && !q.IsTerminal(q.Stdout) {
+		return q.copyJSON(ctx)
+	}
+	if q.view.RowByRow() && !q.tree && !q.elements {
+		return q.printRows(ctx)
+	}
+	list := &api.List[api.Job]{APIVersion: api.Version, Kind: "JobList", Items: []api.Job{}}
+	answer, err := q.eachJob(ctx, func(j *api.Job) {
+		if q.tree || q.isShown(j) {
+			list.Items = append(list.Items, *j)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	list.Index = answer.Index
+	if q.tree {
+		list.Items = asTree(list.Items)
+	}
+	if q.elements {
+		list.Items = eachElement(list.Items)
+	}
+	return q.view.Show(q.Env, list)
+}
+
+// printRows makes a row of each job as it arrives, so that only the rows are kept in memory.
+func (q *queueList) printRows(ctx context.Context) error {
+	t := q.view.EmptyTable()
+	if _, err := q.eachJob(ctx, func(j *api.Job) {
+		if q.isShown(j) {
+			q.view.AddRow(t, j)
+		}
+	}); err != nil {
+		return err
+	}
+	return t.Print(q.Stdout, q.view.Format, q.view.Header)
+}
+
+// eachJob calls visit for each job on the selected nodes. The job is valid until visit returns.
+func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answer, error) {
+	f := q.filter
+	f.Fields = q.view.Fields("id", "array", "group", "groups", "dependencies", "nodes")
+	q.seen = map[cluster.JobID]bool{}
+	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *api.Job) error {
+		if len(f.Refs) > 0 {
+			q.seen[j.ID] = true
+		}
+		if runsOn(j, q.nodes) {
+			visit(j)
+		}
+		return nil
+	})
+	if err == nil {
+		q.WarnStale(answer)
+	}
+	return answer, err
+}
+
+// isShown reports whether a job is shown. In tables, arrays and pipeline jobs whose tasks are
+// listed are hidden, unless they were named.
+func (q *queueList) isShown(j *api.Job) bool {
+	if q.view.Format == table.JSON || q.view.Format == table.YAML {
+		return true
+	}
+	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {
+		return false // the array runs, but its row stands for its pending tasks
+	}
+	return len(q.filter.Refs) > 0 || !isEmptyRecord(j)
+}
+
+func isPending(state string) bool {
+	return strings.EqualFold(state, string(cluster.Pending)) || strings.EqualFold(state, "PENDING")
+}
+
+// copyJSON copies the controller's JSON to the output as it arrives.
+func (q *queueList) copyJSON(ctx context.Context) error {
+	body, answer, err := q.client.StreamJobs(ctx, q.filter, api.Read{})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	q.WarnStale(answer)
+	if _, err := io.Copy(q.Stdout, body); err != nil {
+		return fmt.Errorf("read the list: %w", err)
+	}
+	return nil
+}
+
+// iterate shows the queue every so many seconds until the user interrupts.
+func (q *queueList) iterate(ctx context.Context, text string) error {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || seconds < 0.1 || seconds > 86400 {
+		return exit.Usagef("-i %s: must be a number of seconds from 0.1 to 86400", text)
+	}
+	ctx, stop := command.Interruptible(ctx)
+	defer stop()
+	every := time.NewTicker(time.Duration(seconds * float64(time.Second)))
+	defer every.Stop()
+	away := follow.Retry{Env: q.Env}
+	for {
+		if q.IsTerminal(q.Stdout) {
+			fmt.Fprint(q.Stdout, "\x1b[H\x1b[2J")
+		}
+		fmt.Fprintln(q.Stdout, show.Time(&api.Time{Time: q.Now()}, q.view.UTC))
+		switch err := q.print(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			away.Answered()
+		case away.ShouldRetry(ctx, err):
+			away.Repeat() // the message has been cleared, or stands above another time
+			continue
+		case ctx.Err() == nil:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // an interrupt is the normal end
+		case <-every.C:
+		}
+		fmt.Fprintln(q.Stdout)
+	}
+}
+
+// isEmptyRecord reports whether a job only stands for array tasks or groups that are all in the
+// list.
+func isEmptyRecord(j *api.Job) bool {
+	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 &&
+		!j.Code.Final()
+}
+
+// eachElement replaces the row of an array by one row for each pending task.
+func eachElement(jobs []api.Job) []api.Job {
+	var all []api.Job
+	for i := range jobs {
+		j := jobs[i]
+		indices, _, _ := strings.Cut(j.Array.Indices, "%")
+		runs, err := jobspec.ParseIndices(indices)
+		if indices == "" || err != nil {
+			all = append(all, j)
+			continue
+		}
+		for _, run := range runs {
+			for n := range run.Len() {
+				index := run.First + n*run.Step
+				e := j
+				e.Array = api.ArrayPlace{Job: j.ID, Index: &index}
+				e.Code, e.State, e.Elapsed, e.Started = cluster.Pending, "PENDING", 0, nil
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// asTree orders jobs so that each follows its array, its pipeline job or its dependency, and
+// indents the names.
+func asTree(jobs []api.Job) []api.Job {
+	at := map[cluster.JobID]int{}
+	for i := range jobs {
+		at[jobs[i].ID] = i
+	}
+	under := map[int][]int{}
+	var roots []int
+	for i := range jobs {
+		if p, ok := at[parentOf(&jobs[i])]; ok && p != i {
+			under[p] = append(under[p], i)
+		} else {
+			roots = append(roots, i)
+		}
+	}
+	out := make([]api.Job, 0, len(jobs))
+	seen := make([]bool, len(jobs))
+	var walk func(i, depth int)
+	walk = func(i, depth int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		j := jobs[i]
+		if depth > 0 {
+			j.Name = strings.Repeat("  ", depth-1) + "└ " + j.Name
+		}
+		out = append(out, j)
+		for _, k := range under[i] {
+			walk(k, depth+1)
+		}
+	}
+	for _, i := range roots {
+		walk(i, 0)
+	}
+	return out
+}
+
+// parentOf returns the job above a job in the tree, 0 if there is none.
+func parentOf(j *api.Job) cluster.JobID {
+	var group cluster.JobID
+	if j.Group != nil {
+		group = j.Group.Job
+	}
+	var first cluster.JobID
+	for _, d := range j.Dependencies {
+		if len(d.Jobs) > 0 && group == 0 {
+			first = cmp.Or(first, d.Jobs[0])
+		}
+	}
+	return cmp.Or(j.Array.Job, group, first)
+}

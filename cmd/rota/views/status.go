@@ -1,0 +1,238 @@
+package views
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// showStatus shows each job in sections.
+func showStatus(env *command.Env, c *cli.Context) error {
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	refs, err := command.JobArguments(c)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	for n, ref := range refs {
+		job, answer, err := client.JobBy(c.Context, ref, api.Read{})
+		if err != nil {
+			return err
+		}
+		env.WarnStale(answer)
+		if asJSON {
+			if err := table.PrintJSON(env.Stdout, job); err != nil {
+				return err
+			}
+			continue
+		}
+		if n > 0 {
+			fmt.Fprintln(env.Stdout)
+		}
+		if err := printStatus(env.Stdout, job, c.Bool("utc")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sections writes labelled lines under headings, and omits lines without a value.
+type sections struct{ out *bufio.Writer }
+
+func (s sections) heading(title string) { fmt.Fprintf(s.out, "\n%s\n", title) }
+
+func (s sections) line(label, value string) {
+	if value != "" {
+		fmt.Fprintf(s.out, "  %-12s %s\n", label, value)
+	}
+}
+
+func printStatus(out io.Writer, j *api.Job, utc bool) error {
+	s := sections{bufio.NewWriter(out)}
+	fmt.Fprintf(s.out, "Job %s  %s\n", show.JobName(j), show.Clean(j.Name))
+	s.state(j, utc)
+	s.relations(j)
+	s.request(j)
+	s.placement(j)
+	s.attempts(j, utc)
+	s.tasks(j.Spec)
+	return s.out.Flush()
+}
+
+func (s sections) state(j *api.Job, utc bool) {
+	s.heading("State")
+	s.line("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")))
+	s.line("reason", show.Clean(show.Reason(j.Reason)))
+	s.line("depends on", show.Dependencies(j))
+	s.line("submitted", show.Time(j.Submitted, utc))
+	s.line("not before", show.Time(j.Eligible, utc))
+	s.line("deadline", show.Time(j.Deadline, utc))
+	s.line("started", show.Time(j.Started, utc))
+	s.line("ended", show.Time(j.Ended, utc))
+	s.line("elapsed", fmt.Sprintf("%s of %s", show.Clock(j.Elapsed), show.Limit(j.TimeLimit)))
+	if j.Ended != nil {
+		s.line("exit", show.Exit(j)+" (code:signal)")
+	}
+	s.line("progress", progressText(j))
+	s.line("charged", show.Hours(j.GPUSeconds)+" GPU hours")
+}
+
+// progressText writes a job's steps and metrics, as its progress block names them.
+func progressText(j *api.Job) string {
+	if j.Steps == 0 && j.SavedStep == 0 && len(j.Metrics) == 0 {
+		return ""
+	}
+	p := progressOf(j.Spec)
+	text := fmt.Sprintf("step %d", j.Steps)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d (%d%%)", p.Total, 100*min(j.Steps, p.Total)/p.Total)
+	}
+	text += fmt.Sprintf(", saved %d", j.SavedStep)
+	for _, name := range slices.Sorted(maps.Keys(j.Metrics)) {
+		if p.Metric != "" && name != p.Metric {
+			continue
+		}
+		text += fmt.Sprintf(", %s %g", show.Clean(name), j.Metrics[name])
+		if p.Goal != "" {
+			text += " (" + p.Goal + " is best)"
+		}
+	}
+	return text
+}
+
+// progressOf returns the first progress block of a job, an empty one if there is none.
+func progressOf(spec *jobspec.Job) jobspec.Progress {
+	if spec == nil {
+		return jobspec.Progress{}
+	}
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			if t.Progress != nil {
+				return *t.Progress
+			}
+		}
+	}
+	return jobspec.Progress{}
+}
+
+// relations writes a job's array tasks or groups, or the job that it belongs to.
+func (s sections) relations(j *api.Job) {
+	switch {
+	case j.Array.Job != 0:
+		s.heading("Array task")
+		s.line("of array", show.ID(j.Array.Job))
+		s.line("id", show.ID(j.ID))
+		for _, name := range slices.Sorted(maps.Keys(j.Array.Params)) {
+			s.line(name, show.Clean(j.Array.Params[name]))
+		}
+	case j.Array.Size > 0:
+		s.heading("Array tasks")
+		s.line("total", fmt.Sprint(j.Array.Size))
+		s.line("not started", j.Array.Indices)
+		s.line("ended", fmt.Sprintf("%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed,
+			j.Array.Failed, j.Array.Cancelled, j.Array.Live))
+	case j.Group != nil:
+		s.heading("Group")
+		s.line("of job", show.ID(j.Group.Job))
+	case len(j.Groups) > 0:
+		s.heading("Groups")
+		for _, g := range j.Groups {
+			s.line(g.Name, fmt.Sprintf("%s, %s", g.Code, show.Count(g.Workers, "worker", "workers")))
+		}
+	}
+}
+
+func (s sections) request(j *api.Job) {
+	s.heading("Request")
+	s.line("user", fmt.Sprintf("%s (uid %d)", j.User, j.UID))
+	s.line("account", j.Account)
+	s.line("queue", j.Queue)
+	s.line("class", string(j.Class))
+	s.line("priority", fmt.Sprint(j.Priority))
+	s.line("workers", show.Workers(j))
+	if e := j.Elastic; e != nil {
+		s.line("elastic", e.Text)
+	}
+	s.line("total", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"),
+		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
+	s.line("workdir", show.Clean(j.Workdir))
+}
+
+func (s sections) placement(j *api.Job) {
+	if len(j.Nodes) == 0 {
+		return
+	}
+	s.heading("Placement")
+	s.line("nodes", show.Hosts(j.Nodes))
+}
+
+func (s sections) attempts(j *api.Job, utc bool) {
+	if len(j.Attempts) == 0 {
+		return
+	}
+	s.heading("Attempts")
+	t := &table.Table{Columns: []table.Column{{Title: "  N", Right: true}, {Title: "START"}, {Title: "END"},
+		{Title: "CAUSE"}, {Title: "EXIT", Right: true},
+		{Title: "NODELIST", Least: 8}}}
+	if j.Elastic != nil {
+		t.Columns = append(t.Columns, table.Column{Title: "WORKERS", Right: true})
+	}
+	for _, a := range j.Attempts {
+		exit := "-"
+		if a.End != nil {
+			exit = fmt.Sprintf("%d:%d", a.ExitCode, a.Signal)
+		}
+		row := []string{fmt.Sprint(a.N), show.DashIfEmpty(show.Time(a.Start, utc)),
+			show.DashIfEmpty(show.Time(a.End, utc)), show.DashIfEmpty(string(a.Cause)), exit, show.Hosts(a.Nodes)}
+		if j.Elastic != nil {
+			row = append(row, fmt.Sprint(a.Workers))
+		}
+		t.Add(row...)
+	}
+	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
+	p := j.Preemptions
+	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
+		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
+			p.Order, j.Resizes, j.Migrations))
+	}
+}
+
+func (s sections) tasks(spec *jobspec.Job) {
+	if spec == nil {
+		return
+	}
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			s.heading("Task " + g.Name + "." + t.Name)
+			s.line("image", show.Clean(t.Image))
+			s.line("command", show.Clean(strings.Join(t.Command, " ")))
+			if t.Script != "" {
+				s.line("script", show.Count(strings.Count(strings.TrimRight(t.Script, "\n"), "\n")+1, "line", "lines"))
+			}
+			if t.Launch != nil {
+				s.line("launch", t.Launch.Type)
+			}
+			r := t.Resources
+			s.line("each worker", fmt.Sprintf("%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"),
+				show.Size(r.Memory), show.Count(r.GPUs, "GPU", "GPUs"),
+				show.Size(r.Shm), show.Size(r.Tmp)))
+		}
+	}
+}

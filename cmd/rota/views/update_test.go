@@ -1,0 +1,5 @@
+package views
+
+import "flag"
+
+var update = flag.Bool("update", false, "rewrite the golden files and docs/from-slurm.md")

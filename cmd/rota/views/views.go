@@ -1,0 +1,274 @@
+// Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status,
+// why, logs, hist, share and events.
+package views
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Commands returns the commands of this package.
+func Commands(env *command.Env) []*command.Command {
+	return command.InCategory("Show", []*command.Command{
+
+		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs",
+			ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
+				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
+				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
+				&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "only jobs of `QUEUE`"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
+				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "only jobs in `STATES`, such as PD,R"},
+				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`"},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"},
+					Usage: "only jobs on `NODES`, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "all", Aliases: []string{"a"},
+					Usage: "include ended jobs that the controllers still have in memory"},
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
+				&cli.BoolFlag{Name: "start", Usage: "show the earliest start of jobs, if known"},
+				&cli.BoolFlag{Name: "tree", Usage: "show array tasks and groups under their job, and jobs under the job they " +
+					"depend on"},
+				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each pending array task on its own line"},
+				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "repeat every `SECONDS` until Ctrl-C"},
+			}, listing.ViewFlags())}, Values: listing.Completions(queueCells,
+			map[string]command.Source{"name": complete.JobNames})},
+		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showNodes),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only `NODES`, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, //nolint:misspell // as sinfo has it
+					Usage: "one line for each state and kind of node"},
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"},
+					Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values: listing.Completions(nodeCells, nil)},
+		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
+			ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
+			Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
+			ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the job ends"},
+				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` lines"},
+				&cli.BoolFlag{Name: "stderr", Usage: "show standard error, if the job keeps it in a separate file"},
+				&cli.IntFlag{Name: "worker", Usage: "only worker `N`", Value: -1, DefaultText: "all"},
+				&cli.StringFlag{Name: "task", Usage: "output of `TASK`"},
+				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
+			}, command.CommonFlags())}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showHistory),
+			Flags:  slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
+		{Command: &cli.Command{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
+		{Command: &cli.Command{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue with new events"},
+				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only events after `INDEX`"},
+				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "only events of jobs `IDS`"},
+				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "only events of `NODES`, such as gpu[01-04]"},
+				&cli.StringFlag{Name: "type", Usage: "only events of `TYPES`, such as started,finished"},
+			}, listing.ViewFlags())}, Values: listing.Completions(eventCells,
+			map[string]command.Source{"type": complete.Words(eventTypes()...)})},
+	})
+}
+
+// jobFilter reads the filters of rota queue.
+func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
+	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"),
+		Name:   c.String("name"),
+		States: command.SplitList(c.String("states")), All: c.Bool("all")}
+	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
+		return f, err
+	}
+	if c.Bool("me") {
+		name, err := env.CurrentUser()
+		if err != nil {
+			return f, err
+		}
+		if f.User != "" && f.User != name {
+			return f, exit.Usagef("--me and --user %s exclude each other", f.User)
+		}
+		f.User = name
+	}
+	if text := c.String("jobs"); text != "" {
+		refs, err := command.JobRefs([]string{text})
+		if err != nil {
+			return f, err
+		}
+		f.Refs, f.All = refs, true
+	}
+	return f, nil
+}
+
+func showQueue(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	o, err := listing.ReadOptions(env, c)
+	if err != nil {
+		return err
+	}
+	cells := queueCells
+	if c.Bool("start") {
+		cells = startCells
+	}
+	v, err := listing.New(o, cells)
+	if err != nil {
+		return err
+	}
+	filter, err := jobFilter(env, c)
+	if err != nil {
+		return err
+	}
+	nodes, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"),
+		elements: c.Bool("array")}
+	if text := c.String("iterate"); text != "" {
+		return q.iterate(c.Context, text)
+	}
+	if err := q.print(c.Context); err != nil {
+		return err
+	}
+	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
+		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
+		if !follow.Ended(j) || narrowed {
+			return ""
+		}
+		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
+	}, v.Format == table.JSON)
+}
+
+// reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
+// were not listed, note returns where they are shown.
+func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
+	seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+	code := exit.OK
+	for _, ref := range refs {
+		id, err := strconv.ParseInt(ref, 10, 64)
+		if err != nil || seen[cluster.JobID(id)] {
+			continue // unknown array tasks and groups were refused with the list
+		}
+		j, _, err := client.Job(ctx, cluster.JobID(id), api.Read{})
+		switch {
+		case exit.IsNotFound(err):
+			env.PrintError(asJSON, err)
+			code = exit.NotFound
+		case err != nil:
+			return err
+		case !asJSON && note(j) != "":
+			fmt.Fprintln(env.Stderr, "rota: "+note(j))
+		}
+	}
+	if code != exit.OK {
+		return &exit.CodeError{Code: code}
+	}
+	return nil
+}
+
+// nodesOrReason writes the last column of the queue as squeue does: the nodes of a job, or why it
+// waits.
+func nodesOrReason(j *api.Job, full bool) string {
+	if j.Code != cluster.Pending && len(j.Nodes) > 0 {
+		return show.Hosts(j.Nodes)
+	}
+	if j.Reason.Code == "" {
+		return ""
+	}
+	reason := "(" + j.Reason.Code + ")"
+	if full && j.Reason.Text != "" {
+		return reason + " " + j.Reason.Text
+	}
+	return reason
+}
+
+func showNodes(env *command.Env, c *cli.Context) error {
+	wanted, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	if err != nil {
+		return err
+	}
+	var missing []string
+	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+		list, answer, err := client.Nodes(c.Context, api.Read{})
+		if err == nil && len(wanted) > 0 {
+			for _, name := range wanted {
+				if !slices.ContainsFunc(list.Items, func(n api.Node) bool { return n.Name == name }) {
+					missing = append(missing, name)
+				}
+			}
+			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
+		}
+		return list, answer, err
+	}
+	if !c.Bool("summary") {
+		err = simpleList(env, c, nodeCells, fetch)
+	} else {
+		err = simpleList(env, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
+			list, answer, err := fetch(client)
+			if err != nil {
+				return nil, answer, err
+			}
+			return nodeSummary(list), answer, nil
+		})
+	}
+	if err == nil && len(missing) > 0 {
+		return &exit.CodeError{Code: exit.NotFound, Text: "unknown node " + show.Hosts(missing)}
+	}
+	return err
+}
+
+// simpleList prints a list that comes in one answer.
+func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
+	fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	o, err := listing.ReadOptions(env, c)
+	if err != nil {
+		return err
+	}
+	v, err := listing.New(o, cells)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	list, answer, err := fetch(client)
+	if err != nil {
+		return err
+	}
+	env.WarnStale(answer)
+	return v.Show(env, list)
+}
+
+// models returns the GPU models of a node, each once.
+func models(gpus []api.NodeGPU) string {
+	var names []string
+	for _, g := range gpus {
+		names = append(names, g.Model)
+	}
+	return strings.Join(show.Distinct(names), ",")
+}

@@ -1,0 +1,114 @@
+package views
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
+func showWhy(env *command.Env, c *cli.Context) error {
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	ref, err := command.JobArgument(c)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	why, answer, err := client.WhyBy(c.Context, ref)
+	if err != nil {
+		return err
+	}
+	env.WarnStale(answer)
+	if asJSON {
+		return table.PrintJSON(env.Stdout, why)
+	}
+	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
+		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != cluster.Pending {
+			why.Reason = api.Reason{Text: notWaiting(job)}
+			why.Advice = adviceAfterEnd(ref, job)
+		}
+	}
+	return printWhy(env.Stdout, ref, why)
+}
+
+func printWhy(out io.Writer, ref string, why *api.Why) error {
+	b := bufio.NewWriter(out)
+	text := show.Clean(show.Reason(why.Reason))
+	if text == "" {
+		text = "it is not pending"
+	}
+	fmt.Fprintf(b, "Job %s: %s\n", ref, text)
+	if why.Ahead > 0 {
+		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job is ahead of", "jobs are ahead of"))
+	}
+	if len(why.Funnel) > 0 {
+		fmt.Fprintln(b)
+		if err := table.PrintFunnel(b, why.Funnel); err != nil {
+			return err
+		}
+	}
+	if why.Advice != "" {
+		fmt.Fprintf(b, "\n%s\n", show.Clean(why.Advice))
+	}
+	return b.Flush()
+}
+
+// notWaiting describes a job that is not pending: what it does, or how it ended.
+func notWaiting(j *api.Job) string {
+	switch {
+	case j.Array.Size > 0 && j.Array.Index == nil && !follow.Ended(j):
+		return "it is not pending: all of its tasks have started"
+	case len(j.Groups) > 0 && j.Groups[0].ID != 0 && !follow.Ended(j):
+		return "it is not pending: some of its groups have started"
+	case j.Code == cluster.Configuring:
+		return "it is starting on " + show.Hosts(j.Nodes)
+	case j.Code == cluster.Running:
+		return "it is running on " + show.Hosts(j.Nodes)
+	case j.Code == cluster.Completing:
+		return "it is stopping on " + show.Hosts(j.Nodes)
+	case j.Code == cluster.Completed:
+		return "it has completed"
+	case j.Code == cluster.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
+		return "it was cancelled: " + j.Reason.Text
+	case j.Code == cluster.Cancelled && j.Reason.Code == "":
+		return "it was cancelled"
+	}
+	text := show.Reason(j.Reason)
+	switch {
+	case text == "":
+		text = "it has ended as " + j.State
+	case j.Code != cluster.Failed || j.Array.Size > 0 && j.Array.Index == nil || len(j.Groups) > 0:
+	case j.Signal != 0:
+		text += fmt.Sprintf(", signal %d", j.Signal)
+	case j.ExitCode != 0:
+		text += fmt.Sprintf(", exit code %d", j.ExitCode)
+	}
+	return text
+}
+
+// adviceAfterEnd returns where to look after a job failed, "" for other jobs.
+func adviceAfterEnd(ref string, j *api.Job) string {
+	switch {
+	case !follow.Ended(j) || j.Code == cluster.Completed || j.Code == cluster.Cancelled:
+	case j.Array.Size > 0 && j.Array.Index == nil:
+		return fmt.Sprintf("\"rota hist -j %s -s F\" lists its failed tasks", ref)
+	case j.Attempt > 0 && j.Code != cluster.BootFailed && follow.OutputElsewhere(j) == "":
+		return fmt.Sprintf("\"rota logs %s\" shows its output", ref)
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+// Package serve opens the listeners of a daemon and answers HTTP requests on them until the daemon
+// stops. Both daemons use it.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api/identity"
+)
+
+// Limits of every server.
+const (
+	maxHeader     = 64 << 10 // bytes of a request's header
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// TCP listens on addr, host:port. If the port is in use, the error says what to do.
+func TCP(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port in use: another process listens on %s: stop it or choose another port: %w", addr, err)
+	}
+	return l, err
+}
+
+// Unix listens on a socket that every local user may connect to: the kernel tells which user does.
+// It replaces the socket of a daemon that was killed. The socket of a running daemon and a file of
+// another kind are errors.
+func Unix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another process listens on %s: stop it or choose another path", path)
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is not a socket: choose another path", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// NewServer returns a server whose requests know the peer of their connection, with limits on the
+// size of headers and on how long clients may be slow. Its owner sets ReadTimeout and BaseContext
+// as its routes need.
+func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ConnContext: identity.ConnContext,
+		ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Until answers requests on l until ctx ends. Requests in progress then have the grace to finish
+// before they are cut off. It returns an error only if l failed before ctx ended.
+func Until(ctx context.Context, l net.Listener, srv *http.Server, grace time.Duration) error {
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := srv.Shutdown(stop); err != nil {
+		srv.Close()
+	}
+	<-done
+	return nil
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind names a command and its version. From the first release on a kind is never reused and keeps its meaning.
+type Kind string
+
+// Command is a change of the state that the log holds. Each command has a file of its own, and a row in the table.
+type Command interface {
+	Kind() Kind
+
+	// apply carries the command out. The error is a refusal, after which the state is as it was.
+	apply(s *State) (any, error)
+}
+
+// Entry is a command with the leader's stamp: one proposal.
+type Entry struct {
+	Stamp
+	Command Command
+}
+
+// commandTable lists every kind of command. What a kind's decoder returns is what Apply carries out.
+var commandTable = []row{
+	command[SubmitJobs](ErrKeyReused, ErrNoQueue, ErrForgotten, ErrNotOwner, ErrNoJob, anySpec, anyLimit, anyJob),
+	command[ControlJobs](ErrBadVerb, ErrNoJob, ErrNotOwner, ErrNoMember, ErrWrongState, ErrHeldByAdmin, ErrStopping, anySpec, anyLimit),
+	command[UpdateJobs](ErrNoJob, ErrNotOwner, ErrWrongState, ErrNoLimit, anySpec, anyLimit),
+	command[RegisterNode](ErrBadInventory, anyInventory, anyLimit),
+	command[SetNodeState](ErrNoNode, ErrOtherBoot, ErrBadNodeState),
+	command[CommitPlan](ErrBadAction, ErrNoJob, ErrWrongState, ErrNotEligible, ErrNoMember, ErrMaxParallel, ErrWrongPlaces, ErrPort, ErrNoNode,
+		ErrOldAttempt, ErrBadCause, ErrStopping, ErrNotWanted, ErrLeaseRunning, ErrBadClaim, ErrNoReservation, ErrNotPastDue,
+		ErrNotElastic, ErrBadSize, anyFit, anyLimit),
+	command[NodeReport](ErrNoNode, ErrOtherBoot, ErrBadReport),
+	command[TrimHistory](),
+	command[SetConfig](ErrBadConfig),
+}
+
+// Refusals that say more than one sentence, by their types.
+var (
+	anySpec      = new(SpecError)
+	anyLimit     = new(LimitError)
+	anyJob       = new(JobError)
+	anyFit       = new(FitError)
+	anyInventory = new(InventoryError)
+)
+
+// row is what the table says of one kind of command.
+type row struct {
+	kind     Kind
+	decode   func(body []byte) (Command, error)
+	refusals []error // each of them, or one of its type; those of single jobs, targets and actions included
+}
+
+func command[C Command](refusals ...error) row {
+	var c C
+	return row{kind: c.Kind(), decode: decodeAs[C], refusals: refusals}
+}
+
+// kinds is the table by kind.
+var kinds = index(commandTable)
+
+func index(table []row) map[Kind]*row {
+	m := map[Kind]*row{}
+	for i := range table {
+		m[table[i].kind] = &table[i]
+	}
+	return m
+}
+
+// declared lists every kind that a file of this package has declared.
+var declared []Kind
+
+// newKind declares a kind of command.
+func newKind(name string) Kind {
+	declared = append(declared, Kind(name))
+	return Kind(name)
+}
+
+func init() {
+	if err := checkTable(declared, commandTable); err != nil {
+		panic(err)
+	}
+}
+
+// checkTable reports kinds that were declared and have no row, and those that have two.
+func checkTable(declared []Kind, table []row) error {
+	var errs []error
+	rows := map[Kind]int{}
+	for i := range table {
+		rows[table[i].kind]++
+	}
+	for _, kind := range declared {
+		if rows[kind] != 1 {
+			errs = append(errs, fmt.Errorf("command kind %q has %d rows in the table of commands, not one", kind, rows[kind]))
+		}
+		delete(rows, kind)
+	}
+	for kind, n := range rows {
+		errs = append(errs, fmt.Errorf("command kind %q is declared %d times less than it has rows", kind, n))
+	}
+	return errors.Join(errs...)
+}
+
+// checkKind returns an *UnknownKindError for a command that the table does not have.
+func checkKind(c Command) error {
+	if c == nil {
+		return &UnknownKindError{}
+	}
+	if kinds[c.Kind()] == nil {
+		return &UnknownKindError{Kind: c.Kind()}
+	}
+	return nil
+}

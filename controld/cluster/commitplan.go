@@ -1,0 +1,334 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// KindCommitPlan is the kind of [CommitPlan].
+var KindCommitPlan = newKind("commit-plan/1")
+
+// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the present state with the same Fits that
+// decided; one that no longer holds is refused alone, a gang whole. Its result is []error, one for each action.
+type CommitPlan struct {
+	BasedOn uint64   `json:"based_on"` // index of the view
+	Actions []Action `json:"actions"`
+	Turns   bool     `json:"turns,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
+}
+
+// Action is one decision: exactly one field is set.
+type Action struct {
+	Start     *StartJob    `json:"start,omitempty"`
+	Stop      *StopJob     `json:"stop,omitempty"`
+	End       *EndAttempt  `json:"end,omitempty"`
+	Reserve   *Reservation `json:"reserve,omitempty"`
+	Unreserve *JobID       `json:"unreserve,omitempty"`
+	// GiveUp ends a waiting job that can no longer end by its deadline.
+	GiveUp *JobID `json:"give_up,omitempty"`
+	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
+	Settle bool `json:"settle,omitempty"`
+	// Resize gives an elastic job another number of workers.
+	Resize *ResizeJob `json:"resize,omitempty"`
+}
+
+// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
+type StartJob struct {
+	Job    JobID   `json:"job"`
+	Member int     `json:"member,omitempty"` // the child to make, Job being its parent job
+	Places []Place `json:"places"`
+	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
+	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
+	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
+	Past JobID `json:"past,omitempty"`
+
+	cause Cause // why the attempt before was stopped to begin this one
+}
+
+// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).
+type StopJob struct {
+	Job     JobID `json:"job"`
+	Attempt int   `json:"attempt"`
+	Cause   Cause `json:"cause"`
+
+	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
+	For JobID `json:"for,omitempty"`
+
+	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	Inexact bool `json:"inexact,omitempty"`
+}
+
+// EndAttempt ends an attempt without word from its nodes: they are lost and the lease has run out.
+type EndAttempt struct {
+	Job     JobID `json:"job"`
+	Attempt int   `json:"attempt"`
+	Cause   Cause `json:"cause"`
+}
+
+// Kind implements Command.
+func (CommitPlan) Kind() Kind { return KindCommitPlan }
+
+// Empty reports whether there is nothing in a plan to be carried out or noted.
+func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Turns }
+
+// apply carries out the actions of the plan in order. Each is checked against the state that the ones before it have left.
+func (c CommitPlan) apply(s *State) (any, error) {
+	errs := make([]error, len(c.Actions))
+	passed := map[JobID]int{}
+	var heads []JobID
+	for i, a := range c.Actions {
+		errs[i] = s.act(a)
+		if past := startedPast(a); past != 0 && errs[i] == nil {
+			if passed[past] == 0 {
+				heads = append(heads, past)
+			}
+			passed[past]++
+		}
+	}
+	for _, id := range heads {
+		s.countBypass(id, passed[id])
+	}
+	if c.Turns {
+		s.recordRotation()
+	}
+	return errs, nil
+}
+
+func startedPast(a Action) JobID {
+	if a.Start == nil {
+		return 0
+	}
+	return a.Start.Past
+}
+
+// countBypass notes that starts went past a blocked head.
+func (s *State) countBypass(id JobID, n int) {
+	s.applyChildChanges(id)
+	if j := s.v.Job(id); j != nil && j.waits() {
+		next := *j
+		next.Bypassed += n
+		s.put(&next)
+	}
+}
+
+func (s *State) act(a Action) error {
+	set := 0
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle, a.Resize != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return ErrBadAction
+	case a.Start != nil:
+		return wrapJob("start", a.Start.Job, s.start(a.Start))
+	case a.Stop != nil:
+		return wrapJob("stop", a.Stop.Job, s.planStop(a.Stop))
+	case a.End != nil:
+		return wrapJob("end", a.End.Job, s.planEnd(a.End))
+	case a.Reserve != nil:
+		return wrapJob("reserve for", a.Reserve.Job, s.reserve(a.Reserve))
+	case a.GiveUp != nil:
+		return wrapJob("give up", *a.GiveUp, s.planGiveUp(*a.GiveUp))
+	case a.Resize != nil:
+		return wrapJob("resize", a.Resize.Job, s.planResize(a.Resize))
+	case a.Settle:
+		return nil
+	}
+	return wrapJob("unreserve", *a.Unreserve, s.planUnreserve(*a.Unreserve))
+}
+
+func wrapJob(what string, id JobID, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s job %d: %w", what, id, err)
+}
+
+// start begins a new attempt, the gang whole or not at all.
+func (s *State) start(c *StartJob) error {
+	j := s.v.Job(c.Job)
+	switch {
+	case j == nil:
+		return ErrNoJob
+	case c.Member != 0 || j.Family != nil:
+		return s.startTask(j, c)
+	case j.State != Pending:
+		return ErrWrongState
+	case isSetAside(j) || j.Eligible > s.v.at:
+		return ErrNotEligible
+	}
+	return s.launch(j, c)
+}
+
+// launch begins an attempt of a job that may start, if it fits where it is put.
+func (s *State) launch(j *Job, c *StartJob) error {
+	if j.mayHave(len(c.Places)) {
+		j = j.resized(len(c.Places))
+	}
+	at, err := s.locate(j, c)
+	if err != nil {
+		return err
+	}
+	if err := s.occupy(j, c, at); err != nil {
+		return err
+	}
+	s.begin(j, c, at)
+	return nil
+}
+
+// begin stores the new attempt, whose room has been taken.
+func (s *State) begin(j *Job, c *StartJob, at []int) {
+	s.recordQueueWait(j)
+	next, a := copyWithAttempt(j, len(c.Places))
+	next.Attempt++
+	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, s.now(), c.Port, j.Workers == 1
+	for i, p := range c.Places {
+		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned, Whole: s.wholeOf(j.RequestOf(i), at[i])}
+		h := s.ownHolding(at[i])
+		h.add(heldWorker{j.ID, i})
+		h.holdPorts(a.ports(i))
+	}
+	next.State, next.Reason, next.Bypassed, next.First = Configuring, Reason{}, 0, false
+	s.unreserve(c.Job)
+	s.recordElasticStart(next)
+	s.put(next)
+	if next.Parent != 0 {
+		s.childChangesOf(next.Parent).began = true
+	}
+	s.emitJob(EventAssigned, next, c.cause)
+}
+
+// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.
+func (s *State) planStop(c *StopJob) error {
+	a, err := s.attempt(c.Job, c.Attempt)
+	switch {
+	case err != nil:
+		return err
+	case !plannable(c.Cause):
+		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
+	case a.Stop != nil && (c.Cause == CauseTimeout || stopStrength[a.Stop.Cause] >= stopStrength[c.Cause]):
+		return ErrStopping
+	case c.For != 0 && !s.wantsRoom(c.For):
+		return fmt.Errorf("for job %d: %w", c.For, ErrNotWanted)
+	}
+	next, a := copyToChange(s.v.Job(c.Job))
+	s.stop(next, a, Stop{Cause: c.Cause, For: c.For})
+	s.put(next)
+	return nil
+}
+
+// plannable reports whether a plan may stop an attempt for a cause; the others follow from what nodes and users say.
+func plannable(c Cause) bool {
+	switch c {
+	case CauseTimeout, CauseTE, CauseReclaim, CauseOrder, CauseShrink, CauseGrow, CauseDrain, CauseMigrate:
+		return true
+	}
+	return false
+}
+
+// attempt returns a job's live attempt if it has that number.
+func (s *State) attempt(id JobID, n int) (*Attempt, error) {
+	j := s.v.Job(id)
+	if j == nil {
+		return nil, ErrNoJob
+	}
+	a := j.Live()
+	if a == nil || a.N != n {
+		return nil, fmt.Errorf("attempt %d: %w", n, ErrOldAttempt)
+	}
+	return a, nil
+}
+
+// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the margin after it, were over.
+func (s *State) planEnd(c *EndAttempt) error {
+	a, err := s.attempt(c.Job, c.Attempt)
+	if err != nil {
+		return err
+	}
+	if c.Cause != CauseNodeLost {
+		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
+	}
+	gone := func(w *Worker) bool { return s.leaseOver(w.Node) }
+	if !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.State.Final() && gone(&w) }) {
+		return ErrLeaseRunning
+	}
+	s.lose(s.v.Job(c.Job), gone, "the node was lost")
+	return nil
+}
+
+func (s *State) leaseOver(node string) bool {
+	n, _ := s.v.Node(node)
+	return n.State == NodeDown && s.v.at >= s.v.LostAt(n)
+}
+
+// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank among reservations.
+func (s *State) reserve(c *Reservation) error {
+	j := s.v.Job(c.Job)
+	switch {
+	case j == nil:
+		return ErrNoJob
+	case !j.waits() || j.Hold != NotHeld:
+		return ErrWrongState
+	}
+	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until, Firm: c.Firm, Owed: c.Owed}
+	old := s.v.Reservation(c.Job)
+	if old != nil {
+		r.At = old.At
+	} else if err := limit("the number of reservations", int64(len(s.v.reservations)+1), MaxReservations, ""); err != nil {
+		return err
+	}
+	if err := s.checkClaims(r.Claims); err != nil {
+		return err
+	}
+	s.dropReservation(c.Job)
+	i, _ := s.v.findReservation(c.Job)
+	s.v.reservations = slices.Insert(slices.Clone(s.v.reservations), i, &r)
+	s.v.eachClaim(&r, s.ownGrid().Claim)
+	s.emit(Event{Type: EventReserved, Job: c.Job, For: c.Job})
+	return nil
+}
+
+func (s *State) checkClaims(claims []Claim) error {
+	seen := map[string]bool{}
+	for _, c := range claims {
+		n, _ := s.v.Node(c.Node)
+		if n == nil || seen[c.Node] || c.Room.negative() || !c.Room.within(capacity(n)) {
+			return fmt.Errorf("node %s: %w", c.Node, ErrBadClaim)
+		}
+		seen[c.Node] = true
+	}
+	if len(claims) == 0 {
+		return ErrBadClaim
+	}
+	return nil
+}
+
+func (s *State) planUnreserve(id JobID) error {
+	if s.v.Reservation(id) == nil {
+		return ErrNoReservation
+	}
+	s.unreserve(id)
+	return nil
+}
+
+// unreserve drops a job's reservation, if it has one.
+func (s *State) unreserve(id JobID) {
+	if s.dropReservation(id) {
+		s.emit(Event{Type: EventUnreserved, Job: id, For: id})
+	}
+}
+
+func (s *State) dropReservation(id JobID) bool {
+	i, ok := s.v.findReservation(id)
+	if !ok {
+		return false
+	}
+	g := s.ownGrid()
+	s.v.eachClaim(s.v.reservations[i], g.Unclaim)
+	s.v.reservations = slices.Delete(slices.Clone(s.v.reservations), i, i+1)
+	if len(s.v.reservations) == 0 {
+		g.forgetClaims()
+	}
+	return true
+}

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// compareNode checks what g says of node n, at its position i, against a grid that was made anew and has the node at position k, and
+// whether the node is in its bucket and in no other. Claims are left out.
+func (g *Grid) compareNode(i int, n *Node, anew *Grid, k int) error {
+	r, want := g.at(i), anew.at(k)
+	switch {
+	case g.nodes[i] != n || *r != *want || g.usable[i] != anew.usable[k] || g.total[i] != anew.total[k]:
+		return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, *want)
+	case !slices.Equal(g.lentOn(i), anew.lentOn(k)):
+		return fmt.Errorf("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, g.lentOn(i), anew.lentOn(k))
+	case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:
+		return fmt.Errorf("more is held on node %s than it has: %+v", n.Name, *r)
+	}
+	for b := range g.Buckets() {
+		in := g.Bucket(b)[i/64]&(1<<(i%64)) != 0
+		if in != (r.up && !r.whole && bits.OnesCount64(r.gpus) == b) {
+			return fmt.Errorf("bucket %d of the grid is wrong about node %s: %v", b, n.Name, in)
+		}
+	}
+	return nil
+}

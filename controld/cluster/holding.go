@@ -1,0 +1,47 @@
+package cluster
+
+import "slices"
+
+// ownHolding returns a node's holding ready to be written.
+func (s *State) ownHolding(i int) *holding {
+	old, _ := s.v.holdings.get(int64(i))
+	if old.epoch == s.epoch {
+		old.modified = s.v.index
+		return old
+	}
+	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, freed: old.freed, epoch: s.epoch}
+	s.v.holdings.set(int64(i), next)
+	return next
+}
+
+// FreedAt returns since when at least all that is free on the node at a position has been free, as far as that is known: since somebody last gave
+// room back there, or since this replica was restored.
+func (v *View) FreedAt(node int) Instant {
+	h, _ := v.holdings.get(int64(node))
+	return h.freed
+}
+
+// touchNode notes that what a node should know has changed.
+func (s *State) touchNode(i int) {
+	old, _ := s.v.holdings.get(int64(i))
+	switch {
+	case old.modified == s.v.index:
+		return
+	case old.epoch == s.epoch:
+		old.modified = s.v.index
+		return
+	}
+	next := *old
+	next.modified = s.v.index
+	s.v.holdings.set(int64(i), &next)
+}
+
+// touch notes that what the nodes of an attempt should do has changed.
+func (s *State) touch(a *Attempt) {
+	for i := range a.Workers {
+		if w := &a.Workers[i]; !w.State.Final() {
+			_, at := s.v.Node(w.Node)
+			s.touchNode(at)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"cmp"
+	"math/bits"
+)
+
+// Waive lifts from g the claims that do not bind the holder of a reservation, and returns what puts them back: his own, those that come after
+// it, see [Reservation.Before], and on the nodes where he was promised room as much of later promises as is in the way of his. Room that is
+// freed there is his first: that of the later ones is still to come, or stays behind. own is nil for a job without a reservation, which
+// is bound by all. position tells where a node is in g, -1 for one that is not.
+func Waive(g *Grid, own *Reservation, all []*Reservation, position func(node string) int) (restore func()) {
+	if own == nil {
+		return func() {}
+	}
+	var lifted []liftedClaim
+	away := func(node int, room Vector) {
+		if node >= 0 && room != (Vector{}) {
+			lifted = append(lifted, liftedClaim{node, room})
+			g.Unclaim(node, room)
+		}
+	}
+	for _, r := range all {
+		if r == own || own.Before(r) {
+			for _, c := range r.Claims {
+				away(position(c.Node), c.Room)
+			}
+		}
+	}
+	if own.Firm {
+		for _, c := range own.Claims {
+			if n := position(c.Node); n >= 0 {
+				away(n, blockingClaims(g, n, c.Room, claimsOfLater(own, all, c.Node)))
+			}
+		}
+	}
+	return func() {
+		for _, l := range lifted {
+			g.Claim(l.node, l.room)
+		}
+	}
+}
+
+// liftedClaim is a claim that was lifted.
+type liftedClaim struct {
+	node int
+	room Vector
+}
+
+// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a node.
+func claimsOfLater(own *Reservation, all []*Reservation, node string) (sum Vector) {
+	for _, r := range all {
+		if !r.Firm || cmp.Or(cmp.Compare(r.Until, own.Until), cmp.Compare(r.Job, own.Job)) <= 0 {
+			continue
+		}
+		for _, c := range r.Claims {
+			if c.Node == node {
+				sum = sum.plus(c.Room)
+			}
+		}
+	}
+	return sum
+}
+
+// blockingClaims is how much of what was promised later keeps somebody from room that he was promised on a node.
+func blockingClaims(g *Grid, node int, promised, later Vector) Vector {
+	have := g.Free(node).minus(g.Claimed(node))
+	if g.Shared(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to who needs more of one
+		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*WholeGPU - g.Claimed(node).GPUs
+	}
+	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
+	return vector(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
+		part(promised.GPUs, have.GPUs, later.GPUs))
+}
+
+// forgetClaims says that no claim is left, so that none is looked for.
+func (g *Grid) forgetClaims() { g.claims = false }

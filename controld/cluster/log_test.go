@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata anew")
+
+// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that snapshot.
+func TestLog(t *testing.T) {
+	if *update {
+		writeLog(t, "testdata")
+	}
+	want, err := os.ReadFile("testdata/snapshot.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := snapshotOf(t, replay(t, "testdata/log.jsonl").View()); !bytes.Equal(got, want) {
+		t.Errorf("the log leads to another state:\n%s\nwant\n%s", got, want)
+	}
+	s, err := ReadSnapshot(bytes.NewReader(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := snapshotOf(t, s.View()); !bytes.Equal(got, want) {
+		t.Errorf("the snapshot is written differently:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestLogGoesOn applies further commands to the state that replayed the log and to the one that read its snapshot. They stay
+// the same, and so does one that is restored after each command.
+func TestLogGoesOn(t *testing.T) {
+	data, err := os.ReadFile("testdata/snapshot.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func(data []byte) *State {
+		s, err := ReadSnapshot(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	states := []*State{replay(t, "testdata/log.jsonl"), restore(data)}
+	for i, c := range further(states[0]) {
+		e := Entry{Stamp: Stamp{At: states[0].At() + 1000, Wall: 1_700_000_000_000}, Command: c}
+		for k, s := range states {
+			if _, err := s.Apply(s.Index()+1, e); err != nil {
+				t.Fatalf("command %d, %s: %v", i, c.Kind(), err)
+			}
+			if err := s.Check(); err != nil {
+				t.Fatalf("replica %d after command %d, %s: %v", k, i, c.Kind(), err)
+			}
+		}
+		written := snapshotOf(t, states[0].View())
+		states = append(states[:2], restore(written))
+		for k, s := range states {
+			if got := snapshotOf(t, s.View()); !bytes.Equal(got, written) {
+				t.Fatalf("replica %d after command %d, %s:\n%s\nwant\n%s", k, i, c.Kind(), got, written)
+			}
+		}
+	}
+}
+
+// further is what happens after the log.
+func further(s *State) []Command {
+	cfg := *s.v.config
+	var pending JobID
+	for j := range s.v.jobs.values() {
+		if j.State == Pending {
+			pending = j.ID
+		}
+	}
+	sweep, after := testSpec(1, 0), testSpec(1, 0)
+	sweep.Array = &jobspec.Array{Indices: "0-3"}
+	after.Dependencies = []jobspec.Dependency{{Type: needAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.lastJob + 1)}}}
+	return []Command{
+		SetConfig{Config: cfg},
+		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
+		ControlJobs{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.lastJob + 1, Members: Span(2, 2)}}},
+		ControlJobs{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: s.v.lastJob + 1}}},
+		TrimHistory{UpTo: s.v.lastSeq + 1},
+	}
+}
+
+// replay applies a log, one entry a line, and makes sure that it has every kind of command.
+func replay(t *testing.T, path string) *State {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, kinds := New(DefaultConfig()), map[Kind]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for i := uint64(1); lines.Scan(); i++ {
+		e, err := Decode(lines.Bytes())
+		if err != nil {
+			t.Fatalf("%s:%d: %v", path, i, err)
+		}
+		kinds[e.Command.Kind()] = true
+		_, _ = s.Apply(i, e) // a refusal is part of the history
+		if err := s.Check(); err != nil {
+			t.Fatalf("%s:%d: %v", path, i, err)
+		}
+	}
+	for kind := range kinds {
+		if !kinds[kind] {
+			t.Errorf("%s has no %s", path, kind)
+		}
+	}
+	return s
+}
+
+func writeLog(t *testing.T, dir string) {
+	t.Helper()
+	w := newWorld(t)
+	everything(w)
+	families(w)
+	var log bytes.Buffer
+	for _, e := range w.log {
+		line, err := Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Write(append(line, '\n'))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"log.jsonl": log.Bytes(), "snapshot.jsonl": w.snapshot()} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// everything is a history with every kind of command and every way that matters for an attempt to end.
+func everything(w *world) {
+	cfg := DefaultConfig()
+	cfg.ClusterName = "golden"
+	w.must(SetConfig{Config: cfg})
+	for _, n := range []string{"n2", "n1", "n3"} {
+		w.node(n, 4)
+	}
+	w.must(SubmitJobs{Owner: alice, Key: "once", Digest: "d1", Jobs: []*jobspec.Job{testSpec(2, 4), testSpec(1, 1)}})
+	_, _ = w.apply(SubmitJobs{Owner: alice, Key: "once", Digest: "d2", Jobs: []*jobspec.Job{testSpec(1, 1)}})
+	w.ok(w.start(1, "n1", "n2"))
+	w.wait(1)
+	w.run(1)
+	w.ok(w.start(2, "n3"))
+	w.report(2, 0, WorkerFailed, func(r *WorkerReport) { r.Message = "no image" })
+	waiting := w.submit(2, 3)
+	w.ok(w.plan(Action{Reserve: &Reservation{Job: waiting, Until: w.at + 9000, Claims: []Claim{{Node: "n1", Room: Vector{4, 8 << 30, 3000}}}}}))
+	ends := []func(*WorkerReport){code(0), code(3), code(85), signal(9), func(r *WorkerReport) { r.OOM = true }, func(r *WorkerReport) { r.Lease = true }}
+	for i, end := range ends {
+		id := w.running(1, []string{"n3"}, func(j *jobspec.Job) {
+			j.Account, j.Checkpoint = "team", &jobspec.Checkpoint{}
+			if i%2 == 1 {
+				j.Restart = &jobspec.Restart{Attempts: 1, Delay: 5}
+			}
+		})
+		w.wait(3)
+		w.report(id, 0, WorkerExited, end)
+	}
+	stopped := w.running(1, []string{"n3"}, func(j *jobspec.Job) { j.Class = jobspec.TE })
+	w.ok(w.plan(Action{Stop: &StopJob{Job: stopped, Attempt: 1, Cause: CauseTimeout}}))
+	w.report(stopped, 0, WorkerExited, signal(15))
+	held := w.submit(1, 1)
+	priority := 70
+	w.must(UpdateJobs{IDs: []JobID{held}, Admin: true, Priority: &priority})
+	w.ok(w.control(VerbHold, 0, true, held))
+	gone := w.submit(1, 1)
+	w.ok(w.control(VerbCancel, 1000, false, gone))
+	w.must(SetNodeState{Node: "n2", BootID: "b1", State: NodeDown, Reason: "silent"})
+	w.wait(700)
+	w.ok(w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: CauseNodeLost}}))
+	w.must(SetNodeState{Node: "n3", State: NodeDrained, Reason: "service"})
+	rebooted := testNode("n2", 4)
+	rebooted.BootID = "b2"
+	w.must(RegisterNode{Node: rebooted})
+	again := w.running(2, []string{"n2"})
+	w.ok(w.control(VerbRequeue, 1000, false, again))
+	w.must(TrimHistory{UpTo: 2})
+	w.ok(w.plan(Action{Unreserve: &waiting}))
+	w.ok(w.plan(Action{Reserve: &Reservation{Job: waiting, Until: w.at + 9000, Claims: []Claim{{Node: "n2", Room: Vector{GPUs: 3000}}}}}))
+}

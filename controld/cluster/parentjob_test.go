@@ -1,0 +1,535 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// record adds one job with submit-jobs/2 and returns its id.
+func (w *world) record(workers, gpus int, edit ...func(*jobspec.Job)) JobID {
+	w.t.Helper()
+	spec := testSpec(workers, gpus)
+	for _, e := range edit {
+		e(spec)
+	}
+	return w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
+}
+
+func array(indices string, edit ...func(*jobspec.Array)) func(*jobspec.Job) {
+	return func(j *jobspec.Job) {
+		j.Array = &jobspec.Array{Indices: indices}
+		for _, e := range edit {
+			e(j.Array)
+		}
+	}
+}
+
+// groups makes a job of several groups like its first, each named and depending on others as in train<prep:ok.
+func groups(texts ...string) func(*jobspec.Job) {
+	return func(j *jobspec.Job) {
+		like := j.Groups[0]
+		j.Groups = nil
+		for _, text := range texts {
+			parts := strings.Split(text, "<")
+			g := like
+			g.Name, g.DependsOn = parts[0], parts[1:]
+			j.Groups = append(j.Groups, g)
+		}
+	}
+}
+
+// make starts a member of a record on nodes, which makes it if it is an array's.
+func (w *world) make(record JobID, member int, nodes ...string) error {
+	w.t.Helper()
+	c := &StartJob{Job: record, Member: member}
+	for _, n := range nodes {
+		c.Places = append(c.Places, w.place(n, int(w.job(record).Request.Active.GPUs/1000)))
+	}
+	c.Port, _ = w.s.v.FreePort(nodes[0])
+	return w.must(CommitPlan{Actions: []Action{{Start: c}}}).([]error)[0]
+}
+
+func (w *world) control2(verb Verb, id JobID, members string) error {
+	w.t.Helper()
+	var t Target
+	t.ID = id
+	if err := t.Members.UnmarshalText([]byte(members)); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.must(ControlJobs{Verb: verb, Targets: []Target{t}, By: alice.UID}).([]ControlResult)[0].Err
+}
+
+// exit ends a job's attempt, all of whose workers run or will be said to.
+func (w *world) exit(id JobID, exitCode int) {
+	w.t.Helper()
+	for i := range w.job(id).Workers {
+		w.report(id, i, WorkerExited, code(exitCode))
+	}
+}
+
+func (w *world) family(id JobID, want string) {
+	w.t.Helper()
+	f := w.job(id).Family
+	got := fmt.Sprintf("waiting %s dropped %s: %d live %d completed %d failed %d cancelled", f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
+	if got != want {
+		w.t.Fatalf("job %d: %s, want %s", id, got, want)
+	}
+}
+
+func TestArrayIsOneRecord(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	before := len(w.snapshot())
+	id := w.record(1, 1, array("0-99999"))
+	if grown := len(w.snapshot()) - before; grown > 1500 {
+		t.Errorf("an array of 100,000 takes %d bytes of a snapshot", grown)
+	}
+	next := w.record(1, 1)
+	if next != id+100_001 {
+		t.Fatalf("the job after an array of 100,000 with id %d has id %d", id, next)
+	}
+	w.state(id, Pending)
+	w.ok(w.make(id, 5, "n1"))
+	w.state(id, Running)
+	m := w.job(id + 5)
+	if m.Parent != id || m.Member != 5 || m.Spec != w.job(id).Spec || m.State != Configuring || m.Group() != 0 {
+		t.Fatalf("member 5 is %+v", m)
+	}
+	w.family(id, "waiting 1-4,6-100000 dropped : 1 live 0 completed 0 failed 0 cancelled")
+	if r, n := w.s.v.Element(id + 77); r.ID != id || n != 77 {
+		t.Errorf("id %d belongs to %v, %d", id+77, r, n)
+	}
+	if r, _ := w.s.v.Element(next); r != nil {
+		t.Errorf("job %d belongs to job %d", next, r.ID)
+	}
+	w.refused(w.make(id, 5, "n1"), ErrWrongState)
+	w.refused(w.make(id, 0, "n1"), ErrNoMember)
+	w.refused(w.make(id, 100_001, "n1"), ErrNoMember)
+	w.refused(w.make(next, 1, "n1"), ErrNoMember)
+	log := len(w.log)
+	w.ok(w.control(VerbCancel, alice.UID, false, id))
+	if len(w.log) != log+1 {
+		t.Error("cancelling took more than one entry")
+	}
+	w.state(id, Running)
+	w.family(id, "waiting  dropped 1-4,6-100000: 1 live 0 completed 0 failed 0 cancelled")
+	w.exit(id+5, 0)
+	w.state(id, Cancelled)
+	if j := w.job(id); j.Reason.Text != "told so" || j.Seq < w.job(id+5).Seq {
+		t.Errorf("the record ended as %+v before its member", j)
+	}
+}
+
+func TestArrayEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		codes []int // -1: cancelled singly
+		edit  func(*jobspec.Array)
+		want  JobState
+		exit  int
+	}{
+		{"all well", []int{0, 0, 0}, nil, Completed, 0},
+		{"one failed", []int{0, 7, 3}, nil, Failed, 7},
+		{"one taken out", []int{0, -1, 0}, nil, Completed, 0},
+		{"all taken out", []int{-1, -1, -1}, nil, Cancelled, 0},
+		{"failures within the limit", []int{1, 0, 0}, func(a *jobspec.Array) { n := 1; a.MaxFailures = &n }, Failed, 1},
+	} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.record(1, 1, array("0-2", func(a *jobspec.Array) {
+			if c.edit != nil {
+				c.edit(a)
+			}
+		}))
+		for i, exitCode := range c.codes {
+			if exitCode < 0 {
+				w.ok(w.control2(VerbCancel, id, fmt.Sprint(i+1)))
+				continue
+			}
+			w.ok(w.make(id, i+1, "n1"))
+			w.run(id + JobID(i+1))
+		}
+		for i, exitCode := range c.codes {
+			if exitCode >= 0 {
+				w.state(id, Running)
+				w.exit(id+JobID(i+1), exitCode)
+			}
+		}
+		if j := w.job(id); j.State != c.want || j.ExitCode != c.exit || j.Seq != w.s.v.LastSeq() {
+			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want, c.exit)
+		}
+	}
+}
+
+func TestMaxFailures(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-9", func(a *jobspec.Array) { n := 0; a.MaxFailures = &n }))
+	for n := range 3 {
+		w.ok(w.make(id, n+1, "n1"))
+		w.run(id + JobID(n+1))
+	}
+	w.exit(id+2, 1)
+	w.family(id, "waiting  dropped 4-10: 2 live 0 completed 1 failed 0 cancelled")
+	w.refused(w.make(id, 4, "n1"), ErrWrongState)
+	w.exit(id+1, 0)
+	w.exit(id+3, 0)
+	w.state(id, Failed)
+}
+
+func TestMaxParallel(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-9", func(a *jobspec.Array) { a.MaxParallel = 2 }), func(j *jobspec.Job) {
+		j.Restart = &jobspec.Restart{Attempts: 1, Delay: 5}
+	})
+	start := func(n int) Action {
+		return Action{Start: &StartJob{Job: id, Member: n, Places: []Place{{Node: "n1", GPUs: []int{n}}}}}
+	}
+	errs := w.must(CommitPlan{Actions: []Action{start(1), start(2), start(3), start(1)}}).([]error)
+	w.ok(errs[0])
+	w.ok(errs[1])
+	w.refused(errs[2], ErrMaxParallel)
+	w.refused(errs[3], ErrWrongState)
+	w.run(id + 1)
+	w.exit(id+1, 1)
+	w.state(id+1, Pending)
+	w.refused(w.make(id, 3, "n1"), ErrMaxParallel) // the one that is tried again still counts
+	w.wait(5)
+	w.ok(w.start(id+1, "n1"))
+	w.run(id + 1)
+	w.exit(id+1, 0)
+	w.ok(w.make(id, 3, "n1"))
+}
+
+func TestHoldMembers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-9"))
+	w.ok(w.control2(VerbHold, id, "2-4"))
+	w.refused(w.make(id, 3, "n1"), ErrNotEligible)
+	w.ok(w.make(id, 1, "n1"))
+	admin := func(verb Verb, members Ranges) error {
+		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, members}}, By: 0, Admin: true}).([]ControlResult)[0].Err
+	}
+	w.ok(admin(VerbHold, Span(4, 6)))
+	w.ok(w.control2(VerbRelease, id, "2,4"))
+	w.ok(w.make(id, 2, "n1"))
+	w.refused(w.make(id, 4, "n1"), ErrNotEligible)
+	w.refused(w.control2(VerbRelease, id, "4-5"), ErrHeldByAdmin)
+	w.refused(w.control2(VerbRelease, id, "9"), ErrWrongState)
+	w.refused(w.control2(VerbHold, id, "11"), ErrNoMember)
+	w.ok(w.control2(VerbHold, id, ""))
+	if w.job(id).Hold != HeldByUser {
+		t.Fatal("the record is not held")
+	}
+	w.refused(w.make(id, 7, "n1"), ErrNotEligible)
+	w.ok(w.control2(VerbRelease, id, "7"))
+	w.ok(w.make(id, 7, "n1"))
+	w.refused(w.make(id, 8, "n1"), ErrNotEligible)
+	w.ok(admin(VerbRelease, nil))
+	w.ok(w.make(id, 5, "n1"))
+	w.ok(w.make(id, 8, "n1"))
+}
+
+func TestControlByMembersID(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-9"))
+	w.ok(w.make(id, 1, "n1"))
+	w.run(id + 1)
+	w.ok(w.control(VerbCancel, alice.UID, false, id+3)) // made or not, an id names its member
+	w.ok(w.control(VerbRequeue, alice.UID, false, id+1))
+	w.exit(id+1, 0)
+	w.state(id+1, Pending)
+	w.family(id, "waiting 2,4-10 dropped 3: 1 live 0 completed 0 failed 0 cancelled")
+	w.refused(w.control(VerbCancel, alice.UID, false, id+3), ErrWrongState)
+	w.refused(w.control(VerbCancel, 77, false, id+4), ErrNotOwner)
+	w.refused(w.control(VerbCancel, alice.UID, false, id+11), ErrNoJob)
+	w.ok(w.control2(VerbCancel, id, "1-10"))
+	w.state(id, Cancelled)
+}
+
+func TestCancelWithSignal(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.running(1, []string{"n1"})
+	got := w.must(ControlJobs{Verb: VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID, Signal: "SIGUSR1"}).([]ControlResult)[0]
+	w.ok(got.Err)
+	if stop := w.job(id).Live().Stop; stop.Signal != "SIGUSR1" || stop.Cause != CauseCancelled {
+		t.Errorf("stopped with %+v", stop)
+	}
+	for _, c := range []ControlJobs{
+		{Verb: VerbCancel, Signal: "SIGWHAT"}, {Verb: VerbHold, Signal: "SIGTERM"},
+	} {
+		if _, err := w.apply(c); err == nil {
+			t.Errorf("accepted %+v", c)
+		}
+	}
+}
+
+func TestPipeline(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, groups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
+		j.Groups[1].Count, j.Groups[1].TimeLimit = 2, 77
+		j.Groups[1].MaxWorkersPerNode = 2
+		j.Groups[2].Restart = &jobspec.Restart{Attempts: 1, Delay: 1}
+		j.TimeLimit = 50
+	})
+	train := w.job(id + 2)
+	if train.Workers != 2 || train.Limit != 77 || train.Group() != 1 || w.job(id+1).Limit != 50 {
+		t.Fatalf("group train is %+v", train)
+	}
+	w.refused(w.start(id+2, "n1", "n1"), ErrNotEligible)
+	w.refused(w.make(id, 1, "n1"), ErrWrongState)
+	w.ok(w.start(id+1, "n1"))
+	w.run(id + 1)
+	w.state(id, Running)
+	w.exit(id+1, 0)
+	c := &StartJob{Job: id + 2, Port: 20000, Places: []Place{{Node: "n1", GPUs: []int{0}}, {Node: "n1", GPUs: []int{1}}}}
+	w.ok(w.plan(Action{Start: c}))
+	w.run(id + 2)
+	w.exit(id+2, 0)
+	w.state(id+4, Cancelled)
+	w.ok(w.start(id+3, "n1"))
+	w.run(id + 3)
+	w.exit(id+3, 5)
+	w.state(id+3, Pending) // its group retries, the job does not
+	w.wait(2)
+	w.ok(w.start(id+3, "n1"))
+	w.run(id + 3)
+	w.exit(id+3, 0)
+	w.state(id, Completed)
+	w.family(id, "waiting  dropped : 0 live 3 completed 0 failed 1 cancelled")
+}
+
+func TestPipelineOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *world, id JobID)
+		want JobState
+	}{
+		{"a group fails", func(w *world, id JobID) {
+			w.ok(w.start(id+1, "n1"))
+			w.run(id + 1)
+			w.exit(id+1, 1)
+		}, Failed},
+		{"cancelled whole", func(w *world, id JobID) { w.ok(w.control(VerbCancel, alice.UID, false, id)) }, Cancelled},
+		{"one group cancelled", func(w *world, id JobID) {
+			w.ok(w.control(VerbCancel, alice.UID, false, id+2))
+			w.ok(w.start(id+1, "n1"))
+			w.run(id + 1)
+			w.exit(id+1, 0)
+		}, Cancelled},
+	} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.record(1, 1, groups("prep", "train<prep"))
+		c.do(w, id)
+		if j := w.job(id); j.State != c.want {
+			t.Errorf("%s: ended as %s %+v, want %s", c.name, j.State, j.Family, c.want)
+		}
+	}
+}
+
+func TestUpdateReachesMembers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-4"), func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 3, Delay: 1} })
+	w.ok(w.make(id, 1, "n1"))
+	w.ok(w.make(id, 2, "n1"))
+	w.run(id + 1)
+	w.exit(id+1, 1)
+	priority, limit := 80, jobspec.Seconds(1234)
+	w.ok(w.must(UpdateJobs{IDs: []JobID{id}, By: alice.UID, Priority: &priority, TimeLimit: &limit}).([]ControlResult)[0].Err)
+	w.ok(w.make(id, 3, "n1"))
+	for n, want := range []int{80, 80, 50, 80} {
+		if j := w.job(id + JobID(n)); j.Priority != want || (j.Limit == 1234) != (want == 80) {
+			t.Errorf("member %d has priority %d and limit %d", n, j.Priority, j.Limit)
+		}
+	}
+}
+
+// Members leave the state before their record, which knows enough to go on without them, and all ids stay theirs.
+func TestTrimMembers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 1, array("0-3"))
+	for n := range 2 {
+		w.ok(w.make(id, n+1, "n1"))
+		w.run(id + JobID(n+1))
+		w.exit(id+JobID(n+1), 0)
+	}
+	w.must(TrimHistory{UpTo: w.s.v.LastSeq()})
+	if w.job(id+1) != nil || w.job(id) == nil {
+		t.Fatal("the members are still there, or the record is gone")
+	}
+	if got := w.submit(1, 1); got != id+5 {
+		t.Errorf("a new job got id %d", got)
+	}
+	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
+	w.ok(err)
+	w.ok(back.Check())
+	w.ok(w.make(id, 3, "n1"))
+	w.ok(w.control2(VerbCancel, id, ""))
+	w.report(id+3, 0, WorkerExited)
+	w.state(id, Cancelled)
+	w.must(TrimHistory{UpTo: w.s.v.LastSeq()})
+	if w.job(id) != nil || w.s.v.njobs != 1 {
+		t.Errorf("after all has left, the state counts %d jobs", w.s.v.njobs)
+	}
+}
+
+func TestKeyOfRecords(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	jobs := []*jobspec.Job{testSpec(1, 1), testSpec(1, 1), testSpec(1, 1)}
+	array("0-9")(jobs[0])
+	groups("a", "b")(jobs[1])
+	c := SubmitJobs{Owner: alice, Key: "k", Digest: "d", Jobs: jobs}
+	first := w.must(c).([]JobID)
+	if again := w.must(c).([]JobID); !slices.Equal(first, again) || !slices.Equal(first, []JobID{1, 12, 15}) {
+		t.Fatalf("submitted as %v, again as %v", first, again)
+	}
+	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
+	w.ok(err)
+	if again, err := back.recall(c); err != nil || !slices.Equal(first, again) {
+		t.Fatalf("restored, the key stands for %v, %v", again, err)
+	}
+}
+
+func TestRefusedSpecs(t *testing.T) {
+	no := false
+	for _, c := range []struct {
+		edit func(*jobspec.Job)
+		want string
+	}{
+		{func(j *jobspec.Job) { j.Groups[0].Gang, j.Groups[0].Count = &no, 2 }, "gang = false"},
+		{func(j *jobspec.Job) { j.Groups[0].OnWorkerFailure = "restart_worker" }, "restart_worker"},
+		{func(j *jobspec.Job) { j.Groups[0].OnWorkerFailure = "x" }, "restart_group or ignore"},
+		{func(j *jobspec.Job) { j.Groups[0].Success = "x" }, "all, leader or any"},
+		{array(""), "exactly one"},
+		{array("0-100000"), "no elements, or more"},
+		{array("3-1"), "no elements"},
+		{func(j *jobspec.Job) { array("0-1")(j); groups("a", "b")(j) }, "array of several groups"},
+		{groups("a", "b<c"), "which there is not"},
+		{groups("a", "b<a:well"), "ok, any, failed or started"},
+		{groups("a<b", "b<a"), "wait for each other"},
+		{groups("a", "a"), "two groups"},
+		{func(j *jobspec.Job) { groups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
+		{func(j *jobspec.Job) { array("0-1", func(a *jobspec.Array) { a.Order = "x" })(j) }, "index or random"},
+		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 columns"},
+	} {
+		w := newWorld(t)
+		spec := testSpec(1, 1)
+		c.edit(spec)
+		_, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want something about %q", err, c.want)
+		}
+	}
+}
+
+// The order follows from the seed, is a permutation, and differs between arrays.
+func TestShuffle(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 7, 64, 65, 1000, 100_000} {
+		seen, moved := make([]bool, size), 0
+		a, b := newShuffle(5, size), newShuffle(6, size)
+		for rank := range size {
+			n := a.at(rank)
+			if n < 0 || n >= size || seen[n] {
+				t.Fatalf("size %d: rank %d is %d, out of range or twice", size, rank, n)
+			}
+			seen[n] = true
+			if n != b.at(rank) && n != rank {
+				moved++
+			}
+		}
+		if size >= 64 && moved < size*9/10 {
+			t.Errorf("size %d: only %d moved", size, moved)
+		}
+	}
+	s := newShuffle(1, 10)
+	var got []int
+	for rank := range 10 {
+		got = append(got, s.at(rank))
+	}
+	if want := []int{1, 9, 4, 2, 6, 3, 7, 5, 0, 8}; !slices.Equal(got, want) {
+		t.Errorf("the order, which is part of what the log means, has changed: %v, want %v", got, want)
+	}
+}
+
+func TestSuccess(t *testing.T) {
+	exits := func(w *world, id JobID, worker, exitCode int) { w.report(id, worker, WorkerExited, code(exitCode)) }
+	group := func(success, onFailure string) func(*jobspec.Job) {
+		return func(j *jobspec.Job) { j.Groups[0].Success, j.Groups[0].OnWorkerFailure = success, onFailure }
+	}
+	for _, c := range []struct {
+		name    string
+		edit    func(*jobspec.Job)
+		play    func(w *world, id JobID)
+		want    JobState
+		stopped bool // after the first exit
+	}{
+		{"all", group("all", ""), func(w *world, id JobID) { exits(w, id, 1, 0) }, Completed, false},
+		{"leader ends well", group("leader", ""), func(w *world, id JobID) { exits(w, id, 0, 0) }, Completed, true},
+		{"leader fails", group("leader", ""), func(w *world, id JobID) { exits(w, id, 0, 1) }, Failed, true},
+		{"any", group("any", ""), func(w *world, id JobID) { exits(w, id, 1, 0) }, Completed, true},
+		{"one fails", group("", ""), func(w *world, id JobID) { exits(w, id, 1, 4) }, Failed, true},
+		{"failure ignored, all needed", group("all", "ignore"), func(w *world, id JobID) { exits(w, id, 1, 4) }, Failed, false},
+		{"failure ignored, any will do", group("any", "ignore"), func(w *world, id JobID) { exits(w, id, 1, 4) }, Completed, false},
+		{"failure ignored, leader counts", group("leader", "ignore"), func(w *world, id JobID) { exits(w, id, 1, 4) }, Completed, false},
+	} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		w.node("n2", 8)
+		id := w.record(2, 1, c.edit)
+		w.ok(w.start(id, "n1", "n2"))
+		w.run(id)
+		c.play(w, id)
+		if got := w.job(id).Live().Stop != nil; got != c.stopped {
+			t.Errorf("%s: the rest is being stopped: %v, want %v", c.name, got, c.stopped)
+		}
+		for i := range w.job(id).Live().Workers {
+			if w.job(id).State.Final() || w.job(id).Live().Workers[i].State.Final() {
+				continue
+			}
+			if c.stopped {
+				w.report(id, i, WorkerExited, signal(15))
+			} else {
+				exits(w, id, i, 0)
+			}
+		}
+		j := w.job(id)
+		if j.State != c.want || c.want == Completed && (j.ExitCode != 0 || j.Signal != 0) {
+			t.Errorf("%s: ended as %s, code %d, signal %d, want %s", c.name, j.State, j.ExitCode, j.Signal, c.want)
+		}
+	}
+}
+
+// A cycle's plan copies a record once, however many of its members it starts.
+func TestPlanCopiesRecordOnce(t *testing.T) {
+	w := newWorld(t)
+	n := testNode("n1", 0)
+	n.Cores, n.Memory = 1000, 1<<42
+	w.must(RegisterNode{Node: n})
+	id := w.record(1, 0, array("0-199", func(a *jobspec.Array) { a.Order = "random" }))
+	var p CommitPlan
+	turns := w.job(id).Turns()
+	for m := turns.Next(); m != 0; m = turns.Next() {
+		p.Actions = append(p.Actions, Action{Start: &StartJob{Job: id, Member: m, Places: []Place{{Node: "n1"}}}})
+	}
+	if len(p.Actions) != 200 {
+		t.Fatalf("%d turns", len(p.Actions))
+	}
+	for _, err := range w.must(p).([]error) {
+		w.ok(err)
+	}
+	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")
+}

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// KindSetNodeState is the kind of [SetNodeState].
+var KindSetNodeState = newKind("set-node-state/1")
+
+// SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has registered anew since.
+type SetNodeState struct {
+	Node   string    `json:"node"`
+	BootID string    `json:"boot_id,omitempty"`
+	State  NodeState `json:"state"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Kind implements Command.
+func (SetNodeState) Kind() Kind { return KindSetNodeState }
+
+// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was down it says that the node has
+// been heard of again, which leaves a drain in force.
+func (c SetNodeState) apply(s *State) (any, error) {
+	old, i := s.v.Node(c.Node)
+	switch {
+	case old == nil:
+		return nil, fmt.Errorf("node %s: %w", c.Node, ErrNoNode)
+	case c.BootID != "" && c.BootID != old.BootID:
+		return nil, fmt.Errorf("node %s: %w", c.Node, ErrOtherBoot)
+	}
+	n := *old
+	switch c.State {
+	case NodeUp:
+		n.Drained = old.Drained && old.State == NodeDown
+		n.State = NodeUp
+		if n.Drained {
+			n.State = NodeDrained
+		}
+	case NodeDrained:
+		n.Drained = true
+		if old.State == NodeUp {
+			n.State = NodeDrained
+		}
+	case NodeDown:
+		n.State = NodeDown
+	default:
+		return nil, fmt.Errorf("node %s, state %q: %w", c.Node, c.State, ErrBadNodeState)
+	}
+	s.moveNode(i, &n, c.Reason)
+	return nil, nil
+}
+
+// moveNode stores a node whose state may have changed.
+func (s *State) moveNode(i int, n *Node, reason string) {
+	old := s.v.nodes[i]
+	n.Reason = reason
+	if n.State == old.State {
+		s.replaceNode(i, n)
+		return
+	}
+	n.Since = s.now()
+	s.replaceNode(i, n)
+	event := map[NodeState]EventType{NodeUp: EventNodeUp, NodeDown: EventNodeDown, NodeDrained: EventNodeDrain}[n.State]
+	s.emit(Event{Type: event, Node: n.Name})
+}
+
+// loseWorkers ends, as lost, every worker on a node.
+func (s *State) loseWorkers(i int, why string) {
+	h, _ := s.v.holdings.get(int64(i))
+	name := s.v.nodes[i].Name
+	for _, w := range slices.Clone(h.workers) {
+		there := func(x *Worker) bool { return x.Node == name }
+		switch j := s.v.Job(w.job); {
+		case j.Live() == nil:
+		case slices.ContainsFunc(j.Live().Workers, func(x Worker) bool { return !x.State.Final() && there(&x) }):
+			s.lose(j, there, why)
+		default:
+			s.cancelResizeOnNode(j)
+		}
+	}
+}

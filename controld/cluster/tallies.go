@@ -1,0 +1,239 @@
+package cluster
+
+import "slices"
+
+// tallies are what an auditor knows of a state by what has become of its jobs, one change after another.
+type tallies struct {
+	jobs          map[JobID]*Job
+	nodes         map[string]*Node
+	totals        totals
+	holdings      map[string]*holding
+	groups        map[GroupKey]int // jobs in each
+	shapes        numbered[Shape]  // that groups have
+	leaves        numbered[Leaf]   // likewise
+	active        map[Leaf]int     // jobs, of leaves and of accounts
+	usageCounters map[Leaf]*Standing
+	families      map[JobID]*childTally
+	dependents    map[JobID]map[JobID]bool
+	names         map[nameKey]*nameTally
+	texts         map[*text]int
+	claims        map[string]Vector
+}
+
+// totals count jobs.
+type totals struct{ weight, live, final, needing, dated int }
+
+// childTally counts the children that have been made; those that had left the state before anybody counted are in gone.
+type childTally struct {
+	live, completed, failed, cancelled int
+	gone                               Family
+}
+
+// nameTally are the jobs with one name.
+type nameTally struct{ all, open int }
+
+func newTallies() tallies {
+	return tallies{
+		jobs: map[JobID]*Job{}, nodes: map[string]*Node{}, holdings: map[string]*holding{}, groups: map[GroupKey]int{},
+		shapes: newNumbered[Shape](), leaves: newNumbered[Leaf](), active: map[Leaf]int{}, usageCounters: map[Leaf]*Standing{}, families: map[JobID]*childTally{},
+		dependents: map[JobID]map[JobID]bool{}, names: map[nameKey]*nameTally{}, texts: map[*text]int{}, claims: map[string]Vector{},
+	}
+}
+
+// count enters a job into the books, or takes it out with by = -1, and notes what belongs to it.
+func (a *Auditor) count(j *Job, by int) {
+	t := &a.totals
+	t.weight += by * j.weight()
+	switch {
+	case j.State.Final():
+		t.final += by
+	case j.Live() != nil:
+		t.live += by
+		a.countRun(j, by)
+	}
+	if j.Deadline != 0 && j.waits() {
+		t.dated += by
+	}
+	a.countWaiting(j, by)
+	a.countNeeds(j, by)
+	a.countActive(j, by)
+	if j.texts != nil {
+		a.countTexts(j, by)
+	}
+	if j.Parent != 0 {
+		a.countChild(j, by)
+		return
+	}
+	a.countName(j, by)
+	if j.Family != nil {
+		a.around.records[j.ID] = true
+		a.family(j.ID)
+	}
+}
+
+// countRun enters what an attempt in progress holds on nodes.
+func (a *Auditor) countRun(j *Job, by int) {
+	run := j.Live()
+	for worker, p := range run.held {
+		h := a.holding(p.Node)
+		if by > 0 {
+			h.add(heldWorker{j.ID, worker})
+		} else {
+			h.remove(heldWorker{j.ID, worker})
+		}
+	}
+	for i := range run.Workers {
+		h := a.holding(run.Workers[i].Node)
+		for _, port := range run.ports(i) {
+			k, found := slices.BinarySearch(h.ports, port)
+			switch {
+			case by > 0:
+				h.ports = slices.Insert(h.ports, k, port)
+			case found:
+				h.ports = slices.Delete(h.ports, k, k+1)
+			}
+		}
+	}
+}
+
+func (a *Auditor) holding(node string) *holding {
+	a.around.nodes[node] = true
+	h := a.holdings[node]
+	if h == nil {
+		h = &holding{}
+		a.holdings[node] = h
+	}
+	return h
+}
+
+// countWaiting enters a job that waits into its group.
+func (a *Auditor) countWaiting(j *Job, by int) {
+	if !j.waits() {
+		return
+	}
+	k := groupKey(j)
+	a.around.groups[k] = true
+	before := a.groups[k]
+	a.groups[k] += by
+	switch {
+	case before == 0:
+		a.shapes.count(k.Shape, 1)
+		a.leaves.count(k.Leaf(), 1)
+	case before+by == 0:
+		delete(a.groups, k)
+		a.shapes.count(k.Shape, -1)
+		a.leaves.count(k.Leaf(), -1)
+	}
+}
+
+// countNeeds enters whom an unfinished job waits for.
+func (a *Auditor) countNeeds(j *Job, by int) {
+	if j.State.Final() || len(j.Needs) == 0 {
+		return
+	}
+	a.totals.needing += by
+	for _, target := range j.targets() {
+		a.around.targets[target] = true
+		if by < 0 {
+			delete(a.dependents[target], j.ID)
+			continue
+		}
+		if a.dependents[target] == nil {
+			a.dependents[target] = map[JobID]bool{}
+		}
+		a.dependents[target][j.ID] = true
+	}
+}
+
+// countActive enters what a job holds and asks for into its leaf and its account.
+func (a *Auditor) countActive(j *Job, by int) {
+	leaf := j.Leaf()
+	if j.active() {
+		for _, of := range []Leaf{leaf, {Account: leaf.Account}} {
+			a.around.leaves[of] = true
+			a.active[of] += by
+		}
+	}
+	wants := j.startableAttempts()
+	if j.Live() == nil && wants == 0 {
+		return
+	}
+	st := a.usageCounters[leaf]
+	if st == nil {
+		st = &Standing{Leaf: leaf}
+		a.usageCounters[leaf] = st
+	}
+	if j.Live() != nil {
+		st.addRun(a.s.v.newRun(j, nil), by)
+	}
+	if wants > 0 {
+		ask := a.s.v.Asked(j)
+		st.Wants.add(&ask, int64(by)*wants)
+		st.jobs += by
+	}
+	if st.jobs == 0 {
+		delete(a.usageCounters, leaf)
+	}
+}
+
+// countChild enters a child of a parent job.
+func (a *Auditor) countChild(j *Job, by int) {
+	a.around.records[j.Parent] = true
+	f := a.family(j.Parent)
+	switch {
+	case !j.State.Final():
+		f.live += by
+	case j.State == Completed:
+		f.completed += by
+	case j.State == Cancelled:
+		f.cancelled += by
+	default:
+		f.failed += by
+	}
+}
+
+func (a *Auditor) family(record JobID) *childTally {
+	f := a.families[record]
+	if f == nil {
+		f = &childTally{}
+		a.families[record] = f
+	}
+	return f
+}
+
+// before notes how many children had left the state when the books were begun.
+func (f *childTally) before(record *Job) {
+	if record == nil || record.Family == nil {
+		return
+	}
+	r := record.Family
+	f.gone = Family{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed, Cancelled: r.Cancelled - f.cancelled}
+}
+
+func (a *Auditor) countName(j *Job, by int) {
+	k := nameKeyOf(j)
+	a.around.names[k] = true
+	c := a.names[k]
+	if c == nil {
+		c = &nameTally{}
+		a.names[k] = c
+	}
+	c.all += by
+	if !j.State.Final() {
+		c.open += by
+	}
+	if c.all == 0 {
+		delete(a.names, k)
+	}
+}
+
+func (a *Auditor) countTexts(j *Job, by int) {
+	for _, t := range j.texts.scripts {
+		if t != nil {
+			a.around.texts[t] = true
+			if a.texts[t] += by; a.texts[t] == 0 {
+				delete(a.texts, t)
+			}
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// KindUpdateJobs is the kind of [UpdateJobs].
+var KindUpdateJobs = newKind("update-jobs/1")
+
+// ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
+var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
+
+// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a parent job it counts for the children
+// that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
+type UpdateJobs struct {
+	IDs       []JobID          `json:"ids"`
+	By        uint32           `json:"by"`                   // uid of who asked
+	Admin     bool             `json:"admin"`                // an operator or root: anyone's jobs, and beyond the queue's limits
+	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
+	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
+	Priority  *int             `json:"priority,omitempty"`   // 0 to 100
+	Name      *string          `json:"name,omitempty"`
+}
+
+// Kind implements Command.
+func (UpdateJobs) Kind() Kind { return KindUpdateJobs }
+
+// maxName bounds a job's name, in bytes.
+const maxName = 256
+
+// apply changes jobs one by one.
+func (c UpdateJobs) apply(s *State) (any, error) {
+	if err := checkUpdate(&c); err != nil {
+		return nil, err
+	}
+	results := make([]ControlResult, len(c.IDs))
+	for i, id := range c.IDs {
+		results[i] = ControlResult{ID: id, Err: s.update(id, &c)}
+	}
+	return results, nil
+}
+
+// checkUpdate refuses what could be right for no job.
+func checkUpdate(c *UpdateJobs) error {
+	switch {
+	case c.TimeLimit == nil && c.AddTime == nil && c.Priority == nil && c.Name == nil:
+		return &SpecError{"an update changes something"}
+	case c.TimeLimit != nil && c.AddTime != nil:
+		return &SpecError{"an update either sets the time limit or adds to it"}
+	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > maxDelay), c.AddTime != nil && (*c.AddTime < -maxDelay || *c.AddTime > maxDelay):
+		return &SpecError{"a time limit is at least one second and at most ten years"}
+	case c.Priority != nil && (*c.Priority < 0 || *c.Priority > 100):
+		return &SpecError{fmt.Sprintf("priority is 0 to 100, not %d", *c.Priority)}
+	case c.Name != nil && (*c.Name == "" || len(*c.Name) > maxName):
+		return &SpecError{fmt.Sprintf("a name has 1 to %d bytes", maxName)}
+	}
+	return limit("the number of jobs in one request", int64(len(c.IDs)), MaxJobsPerCall, "")
+}
+
+func (s *State) update(id JobID, c *UpdateJobs) error {
+	j := s.v.Job(id)
+	switch {
+	case j == nil:
+		return fmt.Errorf("job %d: %w", id, ErrNoJob)
+	case !c.Admin && c.By != j.Owner.UID:
+		return fmt.Errorf("job %d of %s: %w", id, j.Owner.User, ErrNotOwner)
+	case j.State.Final():
+		return fmt.Errorf("update job %d in state %s: %w", id, j.State, ErrWrongState)
+	}
+	next := *j
+	if err := s.newLimit(&next, c); err != nil {
+		return fmt.Errorf("update job %d: %w", id, err)
+	}
+	if c.Priority != nil {
+		next.Priority = *c.Priority
+	}
+	if err := s.rename(&next, c.Name); err != nil {
+		return fmt.Errorf("update job %d: %w", id, err)
+	}
+	s.put(&next)
+	if a := next.Live(); a != nil {
+		s.touch(a) // its nodes are told the new limit
+	}
+	s.emitJob(EventUpdated, &next, "")
+	if next.Family != nil {
+		return s.updateTasks(&next, *c)
+	}
+	return nil
+}
+
+// updateTasks changes the children that have been made and wait; it returns the first refusal. What is yet to be made follows
+// the parent job.
+func (s *State) updateTasks(record *Job, c UpdateJobs) error {
+	var refused error
+	c.Name = nil // has been seen to
+	for m := range s.v.madeTasks(record) {
+		if m.State != Pending {
+			continue
+		}
+		if err := s.update(m.ID, &c); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	return refused
+}
+
+// newLimit changes a job's time limit as far as its queue allows. An operator is not bound by that.
+func (s *State) newLimit(j *Job, c *UpdateJobs) error {
+	switch {
+	case c.TimeLimit != nil:
+		j.Limit = *c.TimeLimit
+	case c.AddTime == nil:
+		return nil
+	case j.Limit == 0:
+		return ErrNoLimit
+	default:
+		j.Limit += *c.AddTime
+	}
+	if j.Limit <= 0 || j.Limit > maxDelay {
+		return &SpecError{fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s", j.Limit)}
+	}
+	if q, ok := s.v.config.Queues[j.Queue]; ok && !c.Admin {
+		return checkQueue(j, j.Queue, &q)
+	}
+	return nil
+}
+
+// rename gives a job another name. A family has one name for all, so it can be changed only while none of it has begun.
+func (s *State) rename(j *Job, name *string) error {
+	switch {
+	case name == nil || *name == j.Spec.Name:
+		return nil
+	case j.Parent != 0:
+		return fmt.Errorf("the name is that of job %d: %w", j.Parent, ErrWrongState)
+	}
+	spec := *j.Spec
+	spec.Name = *name
+	j.Spec = &spec
+	if j.Family == nil {
+		return nil
+	}
+	if j.State != Pending || j.Family.Made() > j.Family.Live {
+		return fmt.Errorf("some of it has begun: %w", ErrWrongState)
+	}
+	for m := range s.v.madeTasks(j) {
+		next := *m
+		next.Spec = &spec
+		s.put(&next)
+	}
+	return nil
+}

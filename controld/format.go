@@ -1,0 +1,37 @@
+package controld
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// checkDataFormat refuses a data directory whose log and snapshots have another format than this
+// program reads, and marks a new one with [cluster.DataFormat].
+func checkDataFormat(dir string) error {
+	file := filepath.Join(dir, "format")
+	text, err := os.ReadFile(file)
+	found := strings.TrimSpace(string(text))
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("data directory: %w", err)
+	case found == cluster.DataFormat:
+		return nil
+	case found == "":
+		found = "of an earlier program"
+	}
+	if _, err := os.Stat(filepath.Join(dir, "raft")); err == nil {
+		return fmt.Errorf("data directory %s has format %s, and this program reads and writes format %s. "+
+			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
+			"directory, "+
+			"then move the directory away and start again with an empty one", dir, found, cluster.DataFormat)
+	}
+	if err := os.WriteFile(file, []byte(cluster.DataFormat+"\n"), 0o600); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Pace of early stopping. Reports that come together are judged together. All arrays are judged
+// again now and then: a task that has lost may have been on its way back to the queue, or its
+// cancellation may have failed.
+const (
+	gatherReports = 50 * time.Millisecond
+	judgeAgain    = 5 * time.Second
+)
+
+// stopTasksEarly cancels array tasks that cannot be among the best any more.
+func (l *Leader) stopTasksEarly(ctx context.Context) error {
+	again := time.NewTicker(judgeAgain)
+	defer again.Stop()
+	for pause(ctx, gatherReports) {
+		if err := l.cancelLosers(ctx); err != nil {
+			if lostLead(err) || ctx.Err() != nil {
+				return err
+			}
+			l.Log.Warn("array tasks not cancelled", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.Arrays.Due():
+		case <-again.C:
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (l *Leader) cancelLosers(ctx context.Context) error {
+	lost := l.Arrays.Losers(l.Replica.View())
+	if len(lost) == 0 {
+		return nil
+	}
+	_, err := l.Replica.Propose(ctx, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
+		Reason: "others were better at the step of its stop block"})
+	return err
+}

@@ -1,0 +1,74 @@
+package leader
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/replica"
+)
+
+// trimEvery is the time between two checks of whether finished jobs can leave the state.
+const trimEvery = 2 * time.Second
+
+// trimHistory proposes to drop finished jobs from the state once a majority of the controllers has
+// them on disk.
+func (l *Leader) trimHistory(ctx context.Context) error {
+	for pause(ctx, trimEvery) {
+		v := l.Replica.View()
+		upTo := trimmable(v, l.KeepRecords, l.KeepFor, replica.WallNow())
+		if upTo <= v.Trimmed() {
+			continue
+		}
+		if upTo = min(upTo, l.storedByMajority(ctx)); upTo <= v.Trimmed() {
+			continue
+		}
+		if _, err := l.Replica.Propose(ctx, cluster.TrimHistory{UpTo: upTo}); err != nil {
+			if lostLead(err) || ctx.Err() != nil {
+				return err
+			}
+			l.Log.Warn("finished jobs not dropped from the state", "up_to", upTo, "error", err)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// trimmable returns the highest number whose job, with all before it, need not stay in the state:
+// it is not among the newest keep, or ended more than keepFor ago. The wall clock decides only when
+// to propose; the command names the number.
+func trimmable(v *cluster.View, keep int, keepFor time.Duration, now cluster.UnixMS) int64 {
+	upTo := v.LastSeq() - int64(keep)
+	for _, j := range v.Finished(max(upTo, v.Trimmed())) {
+		if now-j.Ended.Wall < cluster.UnixMS(keepFor.Milliseconds()) {
+			break
+		}
+		upTo = j.Seq
+	}
+	return upTo
+}
+
+// storedByMajority returns the number up to which a majority of the controllers has every finished
+// job on disk.
+func (l *Leader) storedByMajority(ctx context.Context) int64 {
+	stored := []int64{l.History.Last()}
+	members := l.Replica.Members()
+	for _, m := range members {
+		p, ok := l.Peers.Find(m.Name)
+		if !ok {
+			continue // itself, or out of reach
+		}
+		s, err := l.Peers.StateOf(ctx, p)
+		if err != nil {
+			l.Log.Debug("history of a controller not known", "controller", m.Name, "error", err)
+			continue
+		}
+		stored = append(stored, s.Records)
+	}
+	slices.Sort(stored)
+	need := len(members)/2 + 1
+	if len(stored) < need {
+		return 0
+	}
+	return stored[len(stored)-need]
+}

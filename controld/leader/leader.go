@@ -1,0 +1,148 @@
+// Package leader is what only the controller that leads does: scheduling cycles, declaring silent
+// nodes down, trimming the history, adding controllers, raising the cluster version, and the early
+// stopping of array tasks.
+package leader
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/telemetry"
+)
+
+// Config is what a leader works with.
+type Config struct {
+	Name     string // of this controller
+	Knows    int    // the greatest cluster version that it can apply
+	Replica  *replica.Replica
+	Peers    *peers.Peers
+	History  *history.Store // of this machine
+	Contacts *telemetry.Contacts
+	Samples  *telemetry.Samples
+	Arrays   *earlystop.Arrays
+
+	Wanted      *cluster.Config // the replicated configuration to propose; nil leaves what is there
+	KeepRecords int             // finished jobs that stay in the state even when the history has them
+	KeepFor     time.Duration   // and for how long at most
+
+	Metrics *prometheus.Registry
+	Log     *slog.Logger
+}
+
+// Leader runs the loops of the leader whenever it is this controller's turn.
+type Leader struct {
+	Config
+	metrics metrics
+	wanted  atomic.Pointer[cluster.Config]
+}
+
+// New returns a leader that does not run yet, and registers its metrics.
+func New(cfg Config) *Leader {
+	l := &Leader{Config: cfg, metrics: newMetrics(cfg.Metrics)}
+	l.wanted.Store(cfg.Wanted)
+	return l
+}
+
+// Want replaces the configuration that is proposed. It may be called at any time.
+func (l *Leader) Want(cfg *cluster.Config) {
+	l.wanted.Store(cfg)
+	l.Replica.Wake()
+}
+
+// Run leads in each leadership term of this controller, until ctx ends or the log fails. In the
+// latter case it waits a moment, so that the cause is reported first.
+func (l *Leader) Run(ctx context.Context) error {
+	err := l.Replica.Lead(ctx, l.term)
+	if errors.Is(err, consensus.ErrStopped) {
+		pause(ctx, 2*time.Second)
+	}
+	return err
+}
+
+// term leads until ctx ends with the leadership term.
+func (l *Leader) term(ctx context.Context) error {
+	if ctx.Err() != nil { // it ended, or the daemon stopped, before anything began
+		return nil
+	}
+	v := l.Replica.View()
+	l.Replica.StartClock()
+	l.Contacts.Restart(time.Now())
+	l.Samples.Clear()
+	l.Arrays.Clear()
+	if err := l.raiseOnce(ctx); err != nil {
+		l.Log.Debug("cluster version not raised yet", "error", err)
+	}
+	l.Replica.StartLeading()
+	l.Log.Info("leading", "term", l.Replica.Term(), "index", v.Index())
+	defer func() {
+		l.Replica.StopLeading()
+		l.Log.Info("not leading any more", "cause", context.Cause(ctx))
+	}()
+	for ctx.Err() == nil {
+		if err := l.runLoops(ctx); err != nil && !lostLead(err) && ctx.Err() == nil {
+			return err
+		}
+		pause(ctx, 20*time.Millisecond) // a write of unknown outcome does not always mean that leadership is lost
+	}
+	return nil
+}
+
+// runLoops runs the leader's loops until one of them fails or ctx ends.
+func (l *Leader) runLoops(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, loop := range []func(context.Context) error{
+		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
+	} {
+		g.Go(func() error { return loop(ctx) })
+	}
+	return g.Wait()
+}
+
+// lostLead reports whether err only says that this controller leads no more.
+func lostLead(err error) bool {
+	var not *consensus.NotLeaderError
+	var unsure *consensus.UncertainError
+	return errors.Is(err, context.Canceled) || errors.Is(err, consensus.ErrLeadershipLost) ||
+		errors.Is(err, consensus.ErrStopped) || errors.As(err, &not) || errors.As(err, &unsure)
+}
+
+// pause waits until the time has passed or ctx ends, and reports whether ctx is alive.
+func pause(ctx context.Context, wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// metrics are those of the scheduling cycle.
+type metrics struct {
+	cycles  prometheus.Histogram
+	actions *prometheus.CounterVec
+}
+
+func newMetrics(r *prometheus.Registry) metrics {
+	m := metrics{
+		cycles: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rota_cycle_seconds",
+			Help: "Time of a scheduling cycle.", Buckets: replica.Buckets()}),
+		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_actions_total",
+			Help: "Scheduling decisions committed, and those refused because they no longer held."}, []string{"result"}),
+	}
+	r.MustRegister(m.cycles, m.actions)
+	return m
+}

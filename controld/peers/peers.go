@@ -1,0 +1,144 @@
+// Package peers knows the other controllers of the cluster: it finds them by gossip, asks them over
+// HTTP, and remembers them on disk.
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
+)
+
+// MaxControllers is the largest number of voters of a cluster: more make every write slower and
+// nothing safer.
+const MaxControllers = 5
+
+// The routes between controllers, which the documentation of the API leaves out.
+const (
+	StatePath   = "/v1/internal/state"   // answers with a State
+	RecordsPath = "/v1/internal/records" // answers with finished jobs, from=, to=
+)
+
+// Limits of a question to another controller.
+const (
+	maxAnswer   = 64 << 20 // bytes
+	askTimeout  = 10 * time.Second
+	meetTimeout = 3 * time.Second // for a controller to show itself
+)
+
+// Peers are the other controllers. Its methods may be called from any goroutine.
+type Peers struct {
+	gossip  *member.List
+	link    *identity.Link
+	client  *http.Client
+	file    string
+	log     *slog.Logger
+	changed chan struct{} // has one element after a change
+}
+
+// New returns the controllers that gossip finds. The link leads to their logs, the client signs
+// requests to their API, and the file keeps their addresses while this controller is down.
+func New(gossip *member.List, link *identity.Link, client *http.Client, file string, log *slog.Logger) *Peers {
+	return &Peers{gossip: gossip, link: link, client: client, file: file, log: log, changed: make(chan struct{}, 1)}
+}
+
+// All returns the other controllers that are alive.
+func (p *Peers) All() []member.Peer {
+	var found []member.Peer
+	for _, m := range p.gossip.Peers() {
+		if m.Role == member.Controld && m.Raft != "" && m.HTTP != "" {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// Find returns another controller by name. It is false if it is not alive.
+func (p *Peers) Find(name string) (member.Peer, bool) {
+	for _, m := range p.All() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return member.Peer{}, false
+}
+
+// Changed delivers after machines have come, gone or changed. It is for one reader; several changes
+// may share a delivery.
+func (p *Peers) Changed() <-chan struct{} { return p.changed }
+
+// State is what one controller tells another of itself.
+type State struct {
+	Name     string             `json:"name"`
+	HasState bool               `json:"has_state"`
+	Records  int64              `json:"records"`          // history numbers up to this are on its disk
+	Knows    int                `json:"knows"`            // the greatest cluster version that it can apply
+	Voters   []consensus.Member `json:"voters,omitempty"` // of the cluster that its log is of, as it knows them
+}
+
+// StateOf asks a controller for its State.
+func (p *Peers) StateOf(ctx context.Context, m member.Peer) (State, error) {
+	var s State
+	err := p.ask(ctx, m, StatePath, &s)
+	return s, err
+}
+
+// Records asks a controller for finished jobs by their numbers in the history. It may answer with
+// the first of them.
+func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*cluster.Job, error) {
+	var jobs []*cluster.Job
+	err := p.ask(ctx, m, fmt.Sprintf("%s?from=%d&to=%d", RecordsPath, from, to), &jobs)
+	return jobs, err
+}
+
+// ask sends a GET request to a controller and decodes the JSON that it answers with.
+func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.HTTP+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask controller %s: %w", m.Name, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("ask controller %s: %w", m.Name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		text := strings.TrimSpace(string(b[:min(len(b), 300)]))
+		return fmt.Errorf("ask controller %s: %s: %s", m.Name, resp.Status, text)
+	}
+	return json.Unmarshal(b, out)
+}
+
+// Meet connects to the address that a controller gives for its log and asks for its State. This
+// shows that its log can be reached there, and that it has this cluster's key or account.
+func (p *Peers) Meet(ctx context.Context, m member.Peer) (State, error) {
+	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
+	defer cancel()
+	c, err := p.link.Dial(ctx, "tcp", m.Raft)
+	if err != nil {
+		return State{}, fmt.Errorf("its log at %s: %w", m.Raft, err)
+	}
+	if err := c.Close(); err != nil {
+		return State{}, err
+	}
+	s, err := p.StateOf(ctx, m)
+	if err == nil && s.Name != m.Name {
+		err = fmt.Errorf("at %s answers %q", m.HTTP, s.Name)
+	}
+	return s, err
+}

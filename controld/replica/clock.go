@@ -1,0 +1,33 @@
+package replica
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// logClock has the log's time. On a leader it is the last instant in the log when the controller
+// became the leader, plus what has passed on the monotonic clock since. On a follower it stands
+// still at the last instant of the log. Apply never lets it go back.
+type logClock struct{ started atomic.Pointer[clockStart] }
+
+type clockStart struct {
+	base  cluster.Instant
+	since time.Time // with its monotonic reading
+}
+
+// start starts the clock at base.
+func (c *logClock) start(base cluster.Instant) { c.started.Store(&clockStart{base, time.Now()}) }
+
+// stop makes it stand still again.
+func (c *logClock) stop() { c.started.Store(nil) }
+
+// now is the present instant, at least that of v.
+func (c *logClock) now(v *cluster.View) cluster.Instant {
+	s := c.started.Load()
+	if s == nil {
+		return v.At()
+	}
+	return max(v.At(), s.base+cluster.Instant(time.Since(s.since).Milliseconds()))
+}

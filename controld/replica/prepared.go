@@ -1,0 +1,49 @@
+package replica
+
+import (
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// prepared keeps the submissions that this controller has proposed and not yet applied, as they
+// were before they were encoded. So Apply need not decode what this process has just encoded, which
+// is half of what a submission costs. The log hands back the very bytes that it was given, and they
+// do not change meanwhile: their place in memory identifies an entry. What is kept was itself
+// decoded from JSON, so that both forms mean the same.
+type prepared struct {
+	mu      sync.Mutex
+	entries map[*byte]cluster.Entry // by the first byte of the data
+}
+
+// put keeps an entry until forget is called. The entry must not change any more.
+func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
+	if _, ok := e.Command.(cluster.SubmitJobs); !ok {
+		return func() {}
+	}
+	key := &data[0]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.entries == nil {
+		p.entries = map[*byte]cluster.Entry{}
+	}
+	p.entries[key] = e
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.entries, key)
+	}
+}
+
+// decode returns the entry that data encodes.
+func (p *prepared) decode(data []byte) (cluster.Entry, error) {
+	if len(data) > 0 {
+		p.mu.Lock()
+		kept, ok := p.entries[&data[0]]
+		p.mu.Unlock()
+		if ok {
+			return kept, nil
+		}
+	}
+	return cluster.Decode(data)
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// getCluster answers GET /v1/cluster.
+func getCluster(x *exchange) (any, error) {
+	cfg := x.view.Config()
+	leader, _ := x.s.Replica.Leader()
+	out := api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(),
+		Version:     cfg.Version,
+		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
+		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft}}}
+	for _, p := range x.s.Peers.All() {
+		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft})
+	}
+	for _, m := range x.s.Replica.Members() {
+		i := slices.IndexFunc(out.Controllers, func(c api.Controller) bool { return c.Name == m.Name })
+		if i < 0 { // a voter that gossip does not know is down
+			i = len(out.Controllers)
+			out.Controllers = append(out.Controllers, api.Controller{Name: m.Name, Raft: m.Addr})
+		}
+		out.Controllers[i].Voter = true
+		out.Controllers[i].Leader = m.Name == leader.Name
+	}
+	slices.SortFunc(out.Controllers, func(a, b api.Controller) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// removeController answers POST /v1/controllers/{name}/remove, for operators. A voter that is gone
+// for good still counts: a majority is of all voters, and a sixth is not added. A voter that is up
+// would be added again.
+func removeController(x *exchange) (any, error) {
+	name := x.r.PathValue("name")
+	_, seen := x.s.Peers.Find(name)
+	switch voter := slices.ContainsFunc(x.s.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }); {
+	case !x.admin():
+		return nil, problem.Denied("only operators and root may remove controllers")
+	case !voter:
+		return nil, problem.NotFound("there is no controller %q that votes", name)
+	case seen || name == x.s.Name:
+		return nil, problem.WrongState("controller %s is up: stop it first, or it would be added again", name)
+	}
+	if err := x.s.Replica.Remove(x.ctx(), name); err != nil {
+		return nil, err
+	}
+	x.s.Log.Info("controller removed", "controller", name, "by", x.caller.User.User)
+	return getCluster(x)
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/server/openapi"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// access says which callers may use a route.
+type access int
+
+const (
+	users    access = iota // authenticated users
+	machines               // controllers and nodes, for themselves or for root, but not for other users
+	anyone                 // no identity is needed: health and metrics
+)
+
+// place says which controllers answer a route.
+type place int
+
+const (
+	here     place = iota // by every controller, from its replica
+	onLeader              // by the leader; followers pass requests on
+)
+
+// route is one operation of the API: its documentation, and what serves it.
+type route struct {
+	openapi.Operation
+	access access
+	place  place
+	past   bool // asks the history too
+	// ready returns the condition on which a long poll is answered; nil: the index is above after.
+	// The condition is evaluated at every change of the state, for each long poll there is, so
+	// ready does all its work beforehand.
+	ready  func(*exchange) func(*cluster.View) bool
+	gather time.Duration // how long a long poll waits for more once there is news
+	// handle returns the answer's body. A route that writes it by itself returns nil.
+	handle func(*exchange) (any, error)
+}
+
+// exchange is one request being answered.
+type exchange struct {
+	s      *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	caller identity.Caller
+	query  url.Values
+	after  uint64
+	view   *cluster.View // what the answer is made from
+	sent   bool          // the handler has written the answer
+}
+
+func (x *exchange) ctx() context.Context { return x.r.Context() }
+
+// headerForwarded marks a request that a follower passed on. It is not passed on twice.
+const headerForwarded = "Rota-Forwarded"
+
+// Limits of requests.
+const (
+	maxBody     = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
+	maxWait     = 60 * time.Second
+	maxList     = 10_000 // items of one page
+	defaultList = 1000   // of a page without a limit
+	maxEvents   = 1000   // items of one answer
+)
+
+func (x *exchange) run(rt *route) (any, error) {
+	if rt.access == machines && !x.caller.ForItself() {
+		return nil, problem.Denied("only controllers and nodes of the cluster may use %s", rt.Path)
+	}
+	if x.r.URL.RawQuery != "" {
+		q, err := url.ParseQuery(x.r.URL.RawQuery)
+		if err != nil {
+			return nil, problem.Invalid("query: %v", err)
+		}
+		x.query = q
+		if err := rt.checkQuery(q); err != nil {
+			return nil, err
+		}
+	}
+	if rt.place == onLeader && !x.s.Replica.Leading() {
+		return nil, x.forward()
+	}
+	if rt.Poll {
+		if !x.s.Replica.Leading() && (!x.s.fresh.Load() || rt.past && x.s.missesRecords()) {
+			return nil, x.forward()
+		}
+		if consistent, err := x.flag("consistent"); err != nil {
+			return nil, err
+		} else if consistent {
+			if !x.s.Replica.Leading() {
+				return nil, x.forward()
+			}
+			if err := x.s.Replica.Verify(x.ctx()); err != nil {
+				return nil, err
+			}
+		}
+		if err := x.await(rt); err != nil {
+			return nil, err
+		}
+	}
+	if x.view == nil {
+		x.view = x.s.Replica.View()
+	}
+	return rt.handle(x)
+}
+
+// await holds a long poll back until there is news, its wait is over, or the daemon stops.
+func (x *exchange) await(rt *route) error {
+	after, err := x.number("after", 0)
+	if err != nil {
+		return err
+	}
+	wait, err := x.duration("wait")
+	if err != nil {
+		return err
+	}
+	x.after = uint64(after)
+	x.view = x.s.Replica.View()
+	if wait <= 0 {
+		return nil
+	}
+	ready := func(v *cluster.View) bool { return v.Index() > x.after }
+	if rt.ready != nil {
+		ready = rt.ready(x)
+	}
+	end, cancel := context.WithTimeout(x.s.alive, min(wait, maxWait))
+	defer cancel()
+	come := false
+	x.view, come, err = x.s.Replica.Until(x.ctx(), ready, end.Done())
+	if come && rt.gather > 0 {
+		x.gather(rt.gather, end.Done())
+	}
+	return err
+}
+
+// gather waits for more changes before a list is answered, until end is closed at the latest. One
+// change seldom comes alone.
+func (x *exchange) gather(most time.Duration, end <-chan struct{}) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-end:
+	case <-x.ctx().Done():
+	}
+	x.view = x.s.Replica.View()
+}
+
+// headers sets which state answered, and how old it may be.
+func (x *exchange) headers() {
+	v := x.view
+	if v == nil {
+		v = x.s.Replica.View()
+	}
+	h := x.w.Header()
+	h.Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+	if stale, ok := x.s.stale(); ok {
+		h.Set(api.HeaderStale, strconv.FormatInt(int64(stale/time.Second), 10))
+	}
+}
+
+func (x *exchange) write(body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		problem.Write(x.w, problem.Of(fmt.Errorf("encode the answer: %w", err)))
+		return
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	x.w.Write(append(b, '\n')) // the client may be gone
+}
+
+// propose replicates a command, and has the rest of this request read the state with it. Once the
+// command is sent it is waited for, even if the client goes away.
+func (x *exchange) propose(c cluster.Command) (any, error) {
+	value, err := x.s.Replica.Propose(context.WithoutCancel(x.ctx()), c)
+	x.view = x.s.Replica.View()
+	return value, err
+}
+
+// admin reports whether the caller may act on all jobs.
+func (x *exchange) admin() bool {
+	c := x.caller
+	return c.Machine || c.User.UID == 0 || x.s.operators[c.User.User]
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// errDeposed is why a request to a former leader is not waited for any more.
+var errDeposed = errors.New("another controller leads now")
+
+// forward passes a request on to the leader and its answer back, vouching for the caller. A leader
+// that hangs, or whose machine has lost its power, answers nothing and refuses nothing: once
+// another leads, it is waited for no longer.
+func (x *exchange) forward() error {
+	leader, at, ok := x.s.leaderHTTP()
+	if !ok {
+		return problem.NoLeader("there is no leader now")
+	}
+	if from := x.r.Header.Get(headerForwarded); from != "" {
+		return problem.NoLeader(fmt.Sprintf("controller %s took this one for the leader", from))
+	}
+	body, err := x.body()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(x.ctx())
+	defer cancel(nil)
+	go func() {
+		if x.s.Replica.UntilOther(ctx, leader) == nil {
+			cancel(errDeposed)
+		}
+	}()
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+at+x.r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	x.copyHeaders(req.Header)
+	resp, err := x.s.Client.Do(req)
+	if err != nil {
+		return forwardError(ctx, err)
+	}
+	defer resp.Body.Close()
+	return x.relay(ctx, resp)
+}
+
+func (x *exchange) copyHeaders(h http.Header) {
+	for _, name := range []string{"Content-Type", "Accept", api.HeaderIdempotencyKey} {
+		if v := x.r.Header.Values(name); len(v) > 0 {
+			h[http.CanonicalHeaderKey(name)] = v
+		}
+	}
+	h.Set(headerForwarded, x.s.Name)
+	if !x.caller.Machine {
+		identity.Vouch(h, x.caller.User)
+	}
+}
+
+// forwardError says whether the leader can have seen the request.
+func forwardError(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errDeposed) {
+		err = errDeposed
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return problem.NoLeader(fmt.Sprintf("the leader cannot be reached: %v", err))
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain,
+		Detail: fmt.Sprintf("the leader did not answer: %v: the request may take effect or not", err),
+		Hint:   "repeat it with the same Idempotency-Key, or look before you repeat it"}
+}
+
+// maxReadBack is how long the answer to a forwarded write waits for this replica, so that its
+// client can read here what it wrote here.
+const maxReadBack = time.Second
+
+func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return forwardError(ctx, err)
+	}
+	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil &&
+		x.r.Method != http.MethodGet {
+		_ = x.s.Replica.UntilApplied(x.ctx(), index, maxReadBack) // the client then reads an older state
+	}
+	x.sent = true
+	h := x.w.Header()
+	for _, name := range []string{"Content-Type", "Retry-After", api.HeaderIndex, api.HeaderStale} {
+		if v := resp.Header.Get(name); v != "" {
+			h.Set(name, v)
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	x.w.WriteHeader(resp.StatusCode)
+	x.w.Write(b) // the client may be gone
+	return nil
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// BodyTimeout is how long a client may take to send the whole of a request.
+const BodyTimeout = 2 * time.Minute
+
+// Handler returns the handler of every route.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	all := routes()
+	for i := range all {
+		mux.Handle(all[i].Method+" "+all[i].Path, s.serve(&all[i]))
+	}
+	mux.HandleFunc("/", s.unknownRoute)
+	return mux
+}
+
+func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.guard.Caller(w, r); err != nil {
+		problem.Write(w, problem.Of(err))
+		return
+	}
+	problem.Write(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists what there is"})
+}
+
+// serve answers the requests of one route.
+func (s *Server) serve(rt *route) http.Handler {
+	label := rt.Method + " " + rt.Path
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		x := &exchange{s: s, w: w, r: r}
+		if r.ContentLength == 0 {
+			x.endReadDeadline()
+		}
+		if rt.access != anyone {
+			caller, err := s.guard.Caller(w, r)
+			if err != nil {
+				problem.Write(w, problem.Of(err))
+				return
+			}
+			x.caller = caller
+		}
+		body, err := x.run(rt)
+		switch {
+		case err != nil && !x.sent:
+			x.headers()
+			problem.Write(w, problem.Of(err))
+		case err == nil && !x.sent:
+			x.headers()
+			x.write(body)
+		}
+		s.metrics.served(label, err, time.Since(begin))
+	})
+}

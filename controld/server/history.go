@@ -1,0 +1,76 @@
+package server
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/server/present"
+)
+
+// listHistory answers GET /v1/history, the last to end first.
+func listHistory(x *exchange) (any, error) {
+	f, err := x.jobFilter()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := x.limit()
+	if err != nil {
+		return nil, err
+	}
+	before, err := x.number("page", 0)
+	if err != nil {
+		return nil, err
+	}
+	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before,
+		Limit: limit + 1, IDs: f.named}
+	if q.Since, err = x.instant("since"); err != nil {
+		return nil, err
+	}
+	if q.Until, err = x.instant("until"); err != nil {
+		return nil, err
+	}
+	jobs, err := x.finished(q)
+	if err != nil {
+		return nil, err
+	}
+	list := newList[api.Job]("JobList", x.view)
+	if len(jobs) > limit {
+		jobs = jobs[:limit]
+		list.Next = strconv.FormatInt(jobs[limit-1].Seq, 10)
+	}
+	for _, j := range jobs {
+		list.Items = append(list.Items, present.Job(nil, j, j.Reason, x.s.Samples.Of(j.ID), j.Ended.Wall))
+	}
+	return list, nil
+}
+
+// finished returns jobs of the history, and those that have ended since its last write.
+func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
+	stored := x.s.History.Last()
+	old, err := x.s.History.Query(x.ctx(), q)
+	if err != nil {
+		return nil, err
+	}
+	f := jobFilter{user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
+	var recent []*cluster.Job
+	for _, j := range x.view.Finished(stored) {
+		after := q.Since == 0 || j.Ended.Wall >= q.Since
+		until := q.Until == 0 || j.Ended.Wall < q.Until
+		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || q.IDs.Has(int(j.ID))) &&
+			f.selects(j) {
+			recent = append(recent, j)
+		}
+	}
+	return mergeBySeq(recent, old, q.Limit), nil
+}
+
+// mergeBySeq joins two lists without duplicates, the newest job first.
+func mergeBySeq(a, b []*cluster.Job, limit int) []*cluster.Job {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(a, b *cluster.Job) int { return int(b.Seq - a.Seq) })
+	all = slices.CompactFunc(all, func(a, b *cluster.Job) bool { return a.Seq == b.Seq })
+	return all[:min(len(all), limit)]
+}

@@ -1,0 +1,268 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/explain"
+	"github.com/rota-hpc/rota/controld/server/jobref"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func newList[T any](kind string, v *cluster.View) *api.List[T] {
+	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
+}
+
+// present is a job as users see it, with what this controller knows of it now.
+func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
+	why := j.Reason
+	if j.State == cluster.Pending || j.Waits() {
+		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
+	}
+	return present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+}
+
+// getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.
+func getJob(x *exchange) (any, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	out := x.present(j, replica.WallNow())
+	out.Spec = x.specOf(j)
+	return out, nil
+}
+
+// specOf is a job's specification as the caller may see it: environments may hold secrets, and are
+// for the owner and operators.
+func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
+	if x.admin() || j.Owner.UID == x.caller.User.UID {
+		return j.FullSpec()
+	}
+	s := *j.FullSpec()
+	s.ExportEnv, s.Groups = nil, slices.Clone(s.Groups)
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		g.Tasks = slices.Clone(g.Tasks)
+		for k := range g.Tasks {
+			g.Tasks[k].Env = nil
+		}
+	}
+	return &s
+}
+
+// jobReady returns whether a long poll for one job has news.
+func jobReady(x *exchange) func(*cluster.View) bool {
+	polled := x.polledJobs()
+	return func(v *cluster.View) bool {
+		for _, id := range polled {
+			if v.JobModified(id) > x.after {
+				return true
+			}
+		}
+		return len(polled) == 0
+	}
+}
+
+// polledJobs returns the job of a long poll, and its array if it is a task that has not been made;
+// nothing if the state has neither.
+func (x *exchange) polledJobs() []cluster.JobID {
+	none := []cluster.JobID{}
+	id, err := x.jobID()
+	if err != nil {
+		return none
+	}
+	if x.view.Job(id) != nil {
+		return []cluster.JobID{id}
+	}
+	if j := jobref.Unmade(x.view, id); j != nil {
+		return []cluster.JobID{id, j.Parent}
+	}
+	return none
+}
+
+func (x *exchange) findJob() (*cluster.Job, error) {
+	id, err := x.jobID()
+	if err != nil {
+		return nil, err
+	}
+	j, err := x.finder().Find(x.ctx(), id)
+	if err == nil && j == nil {
+		err = problem.NotFound("there is no job %d", id)
+	}
+	return j, err
+}
+
+// control answers POST /v1/jobs/{id}/VERB.
+func control(verb cluster.Verb) func(*exchange) (any, error) {
+	return func(x *exchange) (any, error) {
+		r, err := x.jobRef()
+		if err != nil {
+			return nil, err
+		}
+		var req api.ControlRequest
+		if err := x.decode(&req); err != nil {
+			return nil, err
+		}
+		resp, err := x.controlJobs(verb, []cluster.Target{{ID: r.ID, Members: r.Members}}, req.Reason)
+		if err != nil {
+			return nil, err
+		}
+		if p := resp.Items[0].Error; p != nil {
+			return nil, x.explainRefusal(p, r, verb)
+		}
+		return resp, nil
+	}
+}
+
+// explainRefusal returns the same refusal for a job that has ended whether the state still has it
+// or not. It has other words for an array task that has not begun, and for a job that never was.
+func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Verb) error {
+	id, single := r.One()
+	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
+		return p
+	}
+	switch j, err := x.finder().Find(x.ctx(), id); {
+	case err == nil && j != nil && j.State.Final():
+		return problem.WrongState("job %s has ended: it is %s", r.Text, present.StateNames[j.State])
+	case err == nil && j != nil && p.Code == api.CodeWrongState:
+		return wrongVerb(verb, j, r.Text, p)
+	case p.Code == api.CodeWrongState:
+		return p
+	case err != nil || j == nil:
+		return problem.NotFound("there is no job %s", r.Text)
+	default:
+		return problem.WrongState("task %s has not begun: until then its array, job %d, controls it", r.Text, j.Parent)
+	}
+}
+
+// wrongVerb says why a verb does not fit the state of a job that has not ended, and which verb
+// does.
+func wrongVerb(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) error {
+	state := present.StateNames[j.State]
+	switch {
+	case verb == cluster.VerbHold && j.State != cluster.Pending:
+		return &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("job %s is %s: only jobs that wait can be held", text, state),
+			Hint:   fmt.Sprintf("`rota requeue %s` lets it wait again, `rota cancel %s` ends it", text, text)}
+	case verb == cluster.VerbRelease && j.Hold == cluster.NotHeld:
+		return problem.WrongState("job %s is not held: it is %s", text, state)
+	case verb == cluster.VerbRequeue && j.State == cluster.Pending:
+		return problem.WrongState("job %s waits already", text)
+	}
+	return p
+}
+
+// maxReason is how many bytes a reason may have: it goes into the log.
+const maxReason = 500
+
+// controlJobs applies a verb to targets, in several entries of the log if there are many.
+func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target,
+	reason string) (*api.ControlResponse, error) {
+	if len(reason) > maxReason {
+		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
+	}
+	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
+	for chunk := range slices.Chunk(targets, cluster.MaxJobsPerCall) {
+		result, err := x.propose(x.controlCommand(verb, chunk, reason))
+		if err != nil {
+			return nil, err
+		}
+		each, ok := result.([]cluster.ControlResult)
+		if !ok || len(each) != len(chunk) {
+			return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
+		}
+		for i, r := range each {
+			item := api.ControlItem{ID: r.ID, Members: chunk[i].Members.String()}
+			if r.Err != nil {
+				item.Error = problem.Filled(problem.Of(r.Err))
+			}
+			resp.Items = append(resp.Items, item)
+		}
+	}
+	return resp, nil
+}
+
+// controlCommand returns the command that applies a verb to targets for the caller.
+func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, reason string) cluster.Command {
+	return cluster.ControlJobs{Verb: verb, Targets: targets, By: x.caller.User.UID, Admin: x.admin(), Reason: reason}
+}
+
+// cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may
+// cancel.
+func cancelMany(x *exchange) (any, error) {
+	var req api.CancelRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if len(req.IDs)+len(req.Refs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
+		return nil, problem.Invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name " +
+			"or states")
+	}
+	if n := len(req.IDs) + len(req.Refs); n > cluster.MaxJobsPerCall {
+		return nil, problem.Invalid("%d ids, at most %d are allowed", n, cluster.MaxJobsPerCall)
+	}
+	f := jobFilter{user: req.User, account: req.Account, name: req.Name}
+	var err error
+	if f.states, err = parseStates(req.States); err != nil {
+		return nil, err
+	}
+	for _, id := range req.IDs {
+		req.Refs = append(req.Refs, strconv.FormatInt(int64(id), 10))
+	}
+	if err := x.selectNamed(&f, req.Refs); err != nil {
+		return nil, err
+	}
+	return x.controlJobs(cluster.VerbCancel, x.cancellable(&f), req.Reason)
+}
+
+// cancellable returns the jobs that a filter selects. Named jobs are kept even if they have ended,
+// so that the answer lists each.
+func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
+	var targets []cluster.Target
+	if len(f.refs) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
+		for _, r := range f.refs {
+			targets = append(targets, cluster.Target{ID: r.ID, Members: r.Members})
+		}
+		return targets
+	}
+	for j := range x.view.Jobs() {
+		if j.State.Final() || !x.admin() && j.Owner.UID != x.caller.User.UID {
+			continue
+		}
+		if members, whole := f.selection(j); whole || len(members) > 0 {
+			targets = append(targets, cluster.Target{ID: j.ID, Members: members})
+		}
+	}
+	return targets
+}
+
+// why answers GET /v1/jobs/{id}/why.
+func why(x *exchange) (any, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	if x.view.Job(j.ID) == nil && j.State.Final() {
+		return api.Why{ID: j.ID, Reason: present.Reason(j.Reason), Funnel: []api.FunnelStep{}}, nil
+	}
+	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
+	return api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
+		Advice: e.Advice}, nil
+}
+
+func presentFunnel(steps []explain.Step) []api.FunnelStep {
+	out := []api.FunnelStep{}
+	for _, s := range steps {
+		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})
+	}
+	return out
+}

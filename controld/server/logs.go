@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// logRequest selects a part of a job's output.
+type logRequest struct {
+	id      cluster.JobID
+	attempt int // 0: the last
+	worker  int
+	task    string // "": the leading one
+	stream  string
+	tail    int64
+	follow  bool
+}
+
+// logs answers GET /v1/jobs/{id}/logs by passing on what the node sends. With follow it goes on
+// until the job has ended, from attempt to attempt.
+func logs(x *exchange) (any, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	if !x.admin() && j.Owner.UID != x.caller.User.UID {
+		return nil, problem.Denied("the output of job %d can be read by %s and operators only", j.ID, j.Owner.User)
+	}
+	if j.Family != nil {
+		return nil, problem.Invalid("job %d has no output of its own: name one of its members, such as %s", j.ID,
+			memberName(j))
+	}
+	q, err := x.logRequest(j)
+	if err != nil {
+		return nil, err
+	}
+	a, err := x.firstAttempt(j, &q)
+	if err != nil {
+		return nil, err
+	}
+	for a != nil {
+		if err := x.passLog(a, &q); err != nil {
+			if x.sent { // the answer has begun: all that is left is to cut it off
+				panic(http.ErrAbortHandler)
+			}
+			return nil, err
+		}
+		if !q.follow || q.attempt != 0 {
+			break
+		}
+		q.tail = 0 // a later attempt is passed on whole
+		if a, err = x.nextAttempt(q.id, a.N); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if !x.sent {
+		x.beginLog()
+	}
+	return nil, nil
+}
+
+func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
+	q := logRequest{id: j.ID, stream: x.query.Get("stream")}
+	if q.stream == "" {
+		q.stream = "stdout"
+	}
+	if q.stream != "stdout" && q.stream != "stderr" {
+		return q, problem.Invalid("parameter stream=%q: write stdout or stderr", q.stream)
+	}
+	if q.task = x.query.Get("task"); q.task != "" && !slices.Contains(taskNames(j.Spec), q.task) {
+		return q, problem.NotFound("job %d has no task %q; it has %s", j.ID, q.task, strings.Join(taskNames(j.Spec), ", "))
+	}
+	attempt, err1 := x.number("attempt", 0)
+	worker, err2 := x.number("worker", 0)
+	tail, err3 := x.number("tail", 0)
+	follow, err4 := x.flag("follow")
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return q, err
+	}
+	if worker >= int64(j.Workers) {
+		return q, problem.NotFound("job %d has no worker %d: it has %d, from 0", j.ID, worker, j.Workers)
+	}
+	q.attempt, q.worker, q.tail, q.follow = int(attempt), int(worker), tail, follow
+	return q, nil
+}
+
+// memberName is the name of the first member of an array or pipeline job.
+func memberName(record *cluster.Job) string {
+	if a := record.Spec.Array; a != nil {
+		return fmt.Sprintf("%d_%d", record.ID, a.Index(0))
+	}
+	return fmt.Sprintf("%d.%s", record.ID, record.Spec.Groups[0].Name)
+}
+
+// taskNames lists the tasks of a job's groups, each name once.
+func taskNames(spec *jobspec.Job) []string {
+	var names []string
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			if !slices.Contains(names, t.Name) {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	return names
+}
+
+// firstAttempt returns the attempt to begin with. A job that has not started is waited for when
+// following; nil says that it ended without starting.
+func (x *exchange) firstAttempt(j *cluster.Job, q *logRequest) (*cluster.Attempt, error) {
+	if q.attempt != 0 {
+		for i := range j.Attempts {
+			if j.Attempts[i].N == q.attempt {
+				return &j.Attempts[i], nil
+			}
+		}
+		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, q.attempt)
+	}
+	if n := len(j.Attempts); n > 0 && !(q.follow && j.State == cluster.Pending) {
+		return &j.Attempts[n-1], nil
+	}
+	if j.State.Final() {
+		return nil, problem.WrongState("job %d ended without having started: it has no output", j.ID)
+	}
+	if !q.follow {
+		return nil, problem.WrongState("job %d has not started yet: it has no output", j.ID)
+	}
+	x.beginLog()
+	x.flush()
+	return x.nextAttempt(j.ID, j.Attempt)
+}
+
+// nextAttempt waits for the attempt after n, and returns nil once the job has ended without one.
+func (x *exchange) nextAttempt(id cluster.JobID, n int) (*cluster.Attempt, error) {
+	for {
+		changed := x.s.Replica.Changed()
+		j := x.s.Replica.View().Job(id)
+		if j == nil || j.State.Final() && j.Attempt <= n {
+			return nil, nil
+		}
+		for i := range j.Attempts {
+			if j.Attempts[i].N > n {
+				return &j.Attempts[i], nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-x.s.alive.Done():
+			return nil, context.Canceled
+		case <-x.ctx().Done():
+			return nil, context.Cause(x.ctx())
+		}
+	}
+}
+
+// passLog copies the log of one worker from its node to the client.
+func (x *exchange) passLog(a *cluster.Attempt, q *logRequest) error {
+	if q.worker >= len(a.Workers) {
+		return problem.NotFound("attempt %d of job %d has no worker %d", a.N, q.id, q.worker)
+	}
+	name := a.Workers[q.worker].Node
+	n, _ := x.s.Replica.View().Node(name)
+	if n == nil || n.Addr == "" {
+		return problem.NotFound("the output of job %d is on node %s, which is not in the cluster any more", q.id, name)
+	}
+	ctx, cancel := context.WithCancel(x.ctx())
+	defer cancel()
+	defer context.AfterFunc(x.s.alive, cancel)()
+	resp, err := x.askNode(ctx, n, a.N, q)
+	if err != nil {
+		return &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+			Detail: fmt.Sprintf("the output of job %d is on node %s, which does not answer: %v", q.id, name, err)}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // what was read of the reason is shown
+		status := http.StatusBadGateway
+		if resp.StatusCode == http.StatusNotFound {
+			status = http.StatusNotFound
+		}
+		return &api.Problem{Status: status, Code: map[int]string{http.StatusNotFound: api.CodeNotFound,
+			http.StatusBadGateway: api.CodeInternal}[status],
+			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
+	}
+	x.beginLog()
+	return x.copyLog(resp.Body)
+}
+
+// refusalText is the reason that a node gives for refusing a request.
+func refusalText(status string, body []byte) string {
+	var p api.Problem
+	if json.Unmarshal(body, &p) == nil && p.Detail != "" {
+		return p.Detail
+	}
+	return status + ": " + strings.TrimSpace(string(body))
+}
+
+func (x *exchange) askNode(ctx context.Context, n *cluster.Node, attempt int, q *logRequest) (*http.Response, error) {
+	v := url.Values{"stream": {q.stream}, "follow": {strconv.FormatBool(q.follow)}}
+	if q.tail > 0 {
+		v.Set("tail", strconv.FormatInt(q.tail, 10))
+	}
+	if q.task != "" {
+		v.Set("task", q.task)
+	}
+	u := fmt.Sprintf("http://%s/v1/logs/%d.%d.%d?%s", n.Addr, q.id, attempt, q.worker, v.Encode())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !x.caller.Machine {
+		identity.Vouch(req.Header, x.caller.User)
+	}
+	return x.s.Client.Do(req)
+}
+
+// beginLog sends the head of the answer.
+func (x *exchange) beginLog() {
+	if x.sent {
+		return
+	}
+	x.headers()
+	x.sent = true
+	x.w.Header().Set("Content-Type", "application/octet-stream")
+	x.w.WriteHeader(http.StatusOK)
+}
+
+func (x *exchange) flush() {
+	if err := http.NewResponseController(x.w).Flush(); err != nil {
+		x.s.Log.Debug("a log could not be flushed", "error", err)
+	}
+}
+
+// copyLog passes output on as it comes.
+func (x *exchange) copyLog(from io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, err := x.w.Write(buf[:n]); err != nil {
+				return err
+			}
+			x.flush()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// metrics are those of requests, and what GET /metrics shows.
+type metrics struct {
+	handler  http.Handler
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+}
+
+func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
+	m := metrics{
+		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_http_requests_total",
+			Help: "Requests answered, by route and code of the problem."}, []string{"route", "code"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_http_request_seconds",
+			Help: "Time to answer, long polls included.", Buckets: replica.Buckets()}, []string{"route"}),
+	}
+	registry.MustRegister(m.requests, m.latency, &stateCollector{r})
+	return m
+}
+
+func (m *metrics) served(route string, err error, took time.Duration) {
+	code := "ok"
+	if err != nil {
+		code = problem.Of(err).Code
+	}
+	m.requests.WithLabelValues(route, code).Inc()
+	m.latency.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// stateCollector counts what the state has when it is asked for.
+type stateCollector struct{ replica *replica.Replica }
+
+var (
+	descJobs   = prometheus.NewDesc("rota_jobs", "Jobs in the state, by state.", []string{"state"}, nil)
+	descNodes  = prometheus.NewDesc("rota_nodes", "Nodes, by state.", []string{"state"}, nil)
+	descGPUs   = prometheus.NewDesc("rota_gpus", "GPUs, held by a job or not.", []string{"held"}, nil)
+	descIndex  = prometheus.NewDesc("rota_index", "Index of the last command applied here.", nil, nil)
+	descLeader = prometheus.NewDesc("rota_leader", "1 on the controller that leads.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	v := c.replica.View()
+	jobs := map[cluster.JobState]int{}
+	for j := range v.Jobs() {
+		jobs[j.State]++
+	}
+	for code, name := range present.StateNames {
+		gauge(descJobs, jobs[code], name)
+	}
+	nodes := map[string]int{}
+	gpus := map[bool]int{}
+	for i, n := range v.Nodes() {
+		p := present.Node(v, n, i)
+		nodes[p.State]++
+		gpus[true] += p.GPUsUsed
+		gpus[false] += len(n.GPUs) - p.GPUsUsed
+	}
+	for state, n := range nodes {
+		gauge(descNodes, n, state)
+	}
+	for held, n := range gpus {
+		gauge(descGPUs, n, strconv.FormatBool(held))
+	}
+	gauge(descIndex, int(v.Index()))
+	leads := 0
+	if c.replica.Leading() {
+		leads = 1
+	}
+	gauge(descLeader, leads)
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/controld/telemetry"
+)
+
+// listNodes answers GET /v1/nodes.
+func listNodes(x *exchange) (any, error) {
+	list := newList[api.Node]("NodeList", x.view)
+	for i, n := range x.view.Nodes() {
+		out := present.Node(x.view, n, i)
+		if seen := x.s.Contacts.Seen(n.Name); !seen.IsZero() {
+			out.LastSeen = api.At(cluster.UnixMS(seen.UnixMilli()))
+		}
+		list.Items = append(list.Items, out)
+	}
+	return list, nil
+}
+
+// register answers POST /v1/nodes/{name}/register. What the log has already is not proposed again.
+func register(x *exchange) (any, error) {
+	name := x.r.PathValue("name")
+	var req api.RegisterRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	switch {
+	case !member.ValidName(name):
+		return nil, problem.Invalid("%q is not a node's name: it has 1 to 63 letters, digits, '-', '_' or '.'", name)
+	case req.Node.Name != name:
+		return nil, problem.Invalid("the path names node %q and the body node %q", name, req.Node.Name)
+	}
+	x.noteContact(name)
+	known, _ := x.view.Node(name)
+	if known == nil || known.State == cluster.NodeDown || !sameInventory(*known, req.Node) {
+		if _, err := x.propose(cluster.RegisterNode{Node: req.Node}); err != nil {
+			return nil, err
+		}
+		x.s.Log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
+	}
+	return api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
+}
+
+// sameInventory compares the inventories of two nodes; their other fields belong to the state.
+func sameInventory(a, b cluster.Node) bool {
+	for _, n := range []*cluster.Node{&a, &b} {
+		n.State, n.Reason, n.Since = "", "", cluster.Stamp{}
+		if len(n.Labels) == 0 {
+			n.Labels = nil
+		}
+		n.GPUs, n.SharedPath = slices.Clip(n.GPUs[:len(n.GPUs):len(n.GPUs)]), slices.Clip(n.SharedPath)
+		if len(n.GPUs) == 0 {
+			n.GPUs = nil
+		}
+		if len(n.SharedPath) == 0 {
+			n.SharedPath = nil
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// noteContact notes that a node spoke to the leader.
+func (x *exchange) noteContact(name string) {
+	n, _ := x.s.Replica.View().Node(name)
+	x.s.Contacts.Heard(name, time.Now(), n != nil && n.State == cluster.NodeDown)
+}
+
+// setNode answers POST /v1/nodes/{name}/drain and resume, for operators.
+func setNode(to cluster.NodeState) func(*exchange) (any, error) {
+	return func(x *exchange) (any, error) {
+		name := x.r.PathValue("name")
+		var req api.NodeRequest
+		if err := x.decode(&req); err != nil {
+			return nil, err
+		}
+		n, _ := x.view.Node(name)
+		switch {
+		case !x.admin():
+			return nil, problem.Denied("only operators and root may drain and resume nodes")
+		case n == nil:
+			return nil, problem.NotFound("there is no node %q", name)
+		case to == cluster.NodeDrained && req.Reason == "":
+			return nil, problem.Invalid("reason is missing: say why the node is drained")
+		case len(req.Reason) > maxReason:
+			return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+		case to == cluster.NodeUp && n.State == cluster.NodeDown:
+			return nil, problem.WrongState("node %s is down: %s. It is up again once its daemon is heard of", name, n.Reason)
+		}
+		if _, err := x.propose(cluster.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
+			return nil, err
+		}
+		n, at := x.view.Node(name)
+		return present.Node(x.view, n, at), nil
+	}
+}
+
+// nodeOf returns the node that makes the request. It refuses a node that has to register first.
+func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
+	name := x.r.PathValue("name")
+	n, _ := x.s.Replica.View().Node(name)
+	if n == nil {
+		return nil, problem.NotFound("node %q is not registered", name)
+	}
+	if n.BootID != bootID {
+		return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("node %q is registered with boot %q, this is boot %q: register first", name, n.BootID, bootID)}
+	}
+	x.noteContact(name)
+	return n, nil
+}
+
+// allocs answers GET /v1/nodes/{name}/allocs: what should exist on the node. The answer renews the
+// leases of what it lists, so the leader first verifies that it still leads.
+func allocs(x *exchange) (any, error) {
+	n, err := x.nodeOf(x.query.Get("boot_id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := x.awaitUp(n.Name); err != nil {
+		return nil, err
+	}
+	if err := x.awaitNode(n.Name); err != nil {
+		return nil, err
+	}
+	if err := x.s.Replica.Verify(x.ctx()); err != nil {
+		return nil, err
+	}
+	if n, err = x.nodeOf(n.BootID); err != nil { // it may have registered again while this waited
+		return nil, err
+	}
+	v := x.s.Replica.View()
+	x.view = v
+	out := api.NodeAllocs{Index: v.Index(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	for _, w := range v.Desired(n.Name) {
+		out.Allocs = append(out.Allocs, present.Alloc(v, w))
+	}
+	return out, nil
+}
+
+// maxUp is how long a node that was down waits for the log to have it up again.
+const maxUp = 5 * time.Second
+
+// awaitUp waits until the log has a node as up that was down and has just been heard of. Before
+// that no lease may be renewed: the next leader would count it from when the node went down.
+func (x *exchange) awaitUp(name string) error {
+	end, cancel := context.WithTimeout(x.s.alive, maxUp)
+	defer cancel()
+	_, up, err := x.s.Replica.Until(x.ctx(), func(v *cluster.View) bool {
+		n, _ := v.Node(name)
+		return n == nil || n.State != cluster.NodeDown || !x.s.Replica.Leading()
+	}, end.Done())
+	if err == nil && !up {
+		err = problem.NoLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
+	}
+	return err
+}
+
+// awaitNode waits for news of a node, but not so long that the leader would take it for dead.
+func (x *exchange) awaitNode(name string) error {
+	after, err := x.number("after", 0)
+	if err != nil {
+		return err
+	}
+	wait, err := x.duration("wait")
+	if err != nil {
+		return err
+	}
+	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
+	end, cancel := context.WithTimeout(x.s.alive, min(wait, alive))
+	defer cancel()
+	_, _, err = x.s.Replica.Until(x.ctx(), func(v *cluster.View) bool {
+		return v.NodeModified(name) > uint64(after) || !x.s.Replica.Leading()
+	}, end.Done())
+	return err
+}
+
+// maxReports is how many reports or samples a node may send at once.
+const maxReports = 20_000
+
+// report answers POST /v1/nodes/{name}/report. Samples stay in memory; what changed goes into the
+// log.
+func report(x *exchange) (any, error) {
+	var req api.ReportRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if len(req.Workers) > maxReports || len(req.Samples) > maxReports {
+		return nil, problem.Invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers),
+			len(req.Samples), maxReports)
+	}
+	n, err := x.nodeOf(req.BootID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range req.Samples {
+		s := &req.Samples[i]
+		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
+			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics})
+			x.s.Arrays.Report(j, s)
+		}
+	}
+	if len(req.Workers) > 0 {
+		if _, err := x.propose(cluster.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
+			return nil, err
+		}
+	}
+	return api.ReportResponse{Index: x.view.Index()}, nil
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/controld/server/submission"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// plan answers POST /v1/plan: it submits the job to a fork of the state and runs one cycle there,
+// so that any controller can answer.
+func plan(x *exchange) (any, error) {
+	var req api.PlanRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if req.Job == nil {
+		return nil, problem.Invalid("job is missing")
+	}
+	owner, err := x.owner()
+	if err != nil {
+		return nil, err
+	}
+	jobs := []*jobspec.Job{req.Job}
+	if err := submission.Accept(x.view, owner, jobs); err != nil {
+		return nil, err
+	}
+	trial, id, err := x.trialSubmit(owner, jobs[0])
+	if err != nil {
+		return nil, err
+	}
+	now := x.s.Replica.Now(x.view)
+	resp := api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
+	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
+	for _, a := range decided.Actions {
+		if a.Start == nil || a.Start.Job < id { // the ids of its members follow its own
+			continue
+		}
+		resp.Starts = true
+		resp.Begins++
+		for _, p := range a.Start.Places {
+			if resp.Begins == 1 {
+				resp.Places = append(resp.Places, api.PlanNode{Node: p.Node, GPUs: append([]int{}, p.GPUs...)})
+			}
+		}
+	}
+	if !resp.Starts {
+		e := sched.Explain(trial, now, trial.Config().Policy, id)
+		resp.Reason, resp.Funnel = present.Reason(e.Reason), presentFunnel(e.Funnel)
+		resp.Ahead, resp.Advice = e.Ahead, e.Advice
+	}
+	return resp, nil
+}
+
+// trialSubmit submits a job to a fork of the state that is then dropped, and returns what it is
+// then and the id that the job would get.
+func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
+	jobs := []*jobspec.Job{job}
+	facts, err := x.finder().Facts(x.ctx(), owner.User, jobs)
+	if err != nil {
+		return nil, 0, err
+	}
+	state := cluster.Fork(x.view)
+	entry := cluster.Entry{Command: cluster.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.admin()}}
+	entry.At, entry.Wall = x.s.Replica.Now(x.view), replica.WallNow()
+	result, err := state.Apply(state.Index()+1, entry)
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, ok := result.([]cluster.JobID)
+	if !ok || len(ids) != 1 {
+		return nil, 0, fmt.Errorf("plan: the state answered with a %T", result)
+	}
+	return state.View(), ids[0], nil
+}

@@ -1,0 +1,90 @@
+package present
+
+import (
+	"net"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Alloc is one worker as its node needs to know it.
+func Alloc(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
+	j, a := w.Job, w.Job.Live()
+	part, number := j.PartOf(w.Worker)
+	out := api.Alloc{
+		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.RequestOf(w.Worker),
+		Released: a.Released, Stop: a.Stop,
+		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
+		Nodes:      nodesOfPart(j, a, part),
+		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,
+		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()),
+		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,
+	}
+	if j.Spec.Array != nil && j.Parent != 0 {
+		place := taskPlace(j)
+		place.Size = j.Spec.Array.Len()
+		out.Array, out.Spec = &place, withoutOtherTasks(out.Spec)
+	}
+	for i := range j.Parts {
+		out.Hosts = append(out.Hosts, hostsOf(v, j, a, i))
+	}
+	return out
+}
+
+// withoutOtherTasks leaves out of an array what only its other tasks need. It may be megabytes, and
+// each node gets it with each task.
+func withoutOtherTasks(spec *jobspec.Job) *jobspec.Job {
+	out, array := *spec, *spec.Array
+	array.Matrix, array.Columns, array.Rows = nil, nil, nil
+	out.Array = &array
+	return &out
+}
+
+// ofPart returns the workers of one part of a gang, by number in the part; all if the gang has only
+// one.
+func ofPart(j *cluster.Job, a *cluster.Attempt, part int) []cluster.Worker {
+	if len(j.Parts) == 0 {
+		return a.Workers
+	}
+	first := 0
+	for _, p := range j.Parts[:part] {
+		first += p.Workers
+	}
+	return a.Workers[first : first+j.Parts[part].Workers]
+}
+
+func nodesOfPart(j *cluster.Job, a *cluster.Attempt, part int) []string {
+	workers := ofPart(j, a, part)
+	nodes := make([]string, len(workers))
+	for i := range workers {
+		nodes[i] = workers[i].Node
+	}
+	return nodes
+}
+
+// hostsOf says where the workers of one group of a gang are and at which ports they may listen.
+func hostsOf(v *cluster.View, j *cluster.Job, a *cluster.Attempt, part int) api.GroupHosts {
+	hosts := api.GroupHosts{Group: j.Spec.Groups[j.Parts[part].Group].Name, Nodes: nodesOfPart(j, a, part)}
+	for _, w := range ofPart(j, a, part) {
+		hosts.Addrs = append(hosts.Addrs, hostOf(v, w.Node))
+		hosts.Ports = append(hosts.Ports, w.Port)
+	}
+	return hosts
+}
+
+// hostOf is the address of a node without the port of its daemon, "" if there is no such node.
+func hostOf(v *cluster.View, name string) string {
+	n, _ := v.Node(name)
+	if n == nil {
+		return ""
+	}
+	if host, _, err := net.SplitHostPort(n.Addr); err == nil {
+		return host
+	}
+	return n.Addr
+}
+
+// leaseGrace is how long, in milliseconds, a container may take to stop once its lease has ended.
+// It leaves half of the margin, after which another attempt may start.
+func leaseGrace(c *cluster.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }

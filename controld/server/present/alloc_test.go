@@ -1,0 +1,115 @@
+package present
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// A worker of a gang of several groups is told its own group's nodes and request, its own port, and
+// where all groups are.
+func TestAllocOfParts(t *testing.T) {
+	s := cluster.New(cluster.DefaultConfig())
+	index := uint64(0)
+	apply := func(c cluster.Command) any {
+		index++
+		result, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1000, Wall: 1000}, Command: c})
+		if err != nil {
+			t.Fatalf("%s: %v", c.Kind(), err)
+		}
+		return result
+	}
+	for i := 1; i <= 2; i++ {
+		n := cluster.Node{Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:9", i), BootID: "b", Cores: 8,
+			Memory: 64 * jobspec.GiB, PortMin: 100, PortMax: 110}
+		for g := range 2 {
+			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprint(i, g), Healthy: true})
+		}
+		apply(cluster.RegisterNode{Node: n})
+	}
+	group := func(name string, count, gpus, cores int) jobspec.Group {
+		return jobspec.Group{Name: name, Count: count, Tasks: []jobspec.Task{{
+			Command: []string{"true"}, Resources: jobspec.Resources{Cores: cores, GPUs: gpus, Memory: jobspec.GiB},
+		}}}
+	}
+	spec := &jobspec.Job{Name: "tf", GangScope: "job",
+		Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
+	owner := cluster.Identity{UID: 1, User: "ada"}
+	id := apply(cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
+	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
+	for _, err := range apply(plan).([]error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := s.View()
+	j := v.Job(id)
+	got := Alloc(v, cluster.DesiredWorker{Job: j, Worker: 2})
+	workers := j.Live().Workers
+	want := []api.GroupHosts{
+		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
+		{Group: "worker", Nodes: []string{"n1", "n2"}, Addrs: []string{"10.0.0.1", "10.0.0.2"},
+			Ports: []int{workers[1].Port, workers[2].Port}},
+	}
+	if !reflect.DeepEqual(got.Hosts, want) {
+		t.Errorf("hosts are %+v, want %+v", got.Hosts, want)
+	}
+	if got.Group != 1 || got.GroupWorker != 1 || got.Worker != 2 || !reflect.DeepEqual(got.Nodes, []string{"n1", "n2"}) ||
+		got.Port != workers[2].Port {
+		t.Errorf("its place is %+v", got)
+	}
+	if got.Request.Active.Cores != 3 || got.Request.Active.GPUs != 2000 || len(got.GPUs) != 2 ||
+		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
+		t.Errorf("its room and its meeting are %+v", got)
+	}
+	first := Alloc(v, cluster.DesiredWorker{Job: j, Worker: 0})
+	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||
+		first.Port == first.MasterPort || first.Port == 0 {
+		t.Errorf("the first worker is told %+v", first)
+	}
+}
+
+// An element is told its own parameters and how many there are, and nothing that only the others
+// need.
+func TestAllocOfElement(t *testing.T) {
+	s := cluster.New(cluster.DefaultConfig())
+	apply := func(index uint64, c cluster.Command) {
+		t.Helper()
+		if _, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1000}, Command: c}); err != nil {
+			t.Fatalf("%s: %v", c.Kind(), err)
+		}
+	}
+	spec := &jobspec.Job{Name: "sweep", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Command: []string{"true"}}}}}}
+	spec.Array = &jobspec.Array{Columns: []string{"lr", "seed"}}
+	for i := range 1000 {
+		spec.Array.Rows = append(spec.Array.Rows, []string{fmt.Sprint("0.", i), fmt.Sprint(i)})
+	}
+	spec.Default()
+	apply(1, cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
+	apply(2, cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
+	apply(3, cluster.CommitPlan{Actions: []cluster.Action{{
+		Start: &cluster.StartJob{Job: 1, Member: 8, Places: []cluster.Place{{Node: "n1"}}},
+	}}})
+	v := s.View()
+	got := Alloc(v, cluster.DesiredWorker{Job: v.Job(9)})
+	want := map[string]string{"lr": "0.7", "seed": "7"}
+	if p := got.Array; p == nil || *p.Index != 7 || p.Size != 1000 || p.Job != 1 || !reflect.DeepEqual(p.Params, want) {
+		t.Errorf("its place is %+v", got.Array)
+	}
+	if len(got.Spec.Array.Rows) != 0 || len(v.Job(1).Spec.Array.Rows) != 1000 {
+		t.Errorf("%d rows are sent, %d are kept", len(got.Spec.Array.Rows), len(v.Job(1).Spec.Array.Rows))
+	}
+}
+
+func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
+	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
+		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
+			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
+		}
+	}
+}

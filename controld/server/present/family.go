@@ -1,0 +1,95 @@
+package present
+
+import (
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// addFamily fills in a job's place in an array or among groups, its dependencies, and when it may
+// begin. The view is nil for a job of the history.
+func addFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
+	switch a := j.Spec.Array; {
+	case a != nil && j.Parent != 0:
+		out.Array = taskPlace(j)
+	case a != nil && j.Family != nil:
+		out.Array = arrayPlace(a, j.Family)
+	case j.Parent != 0:
+		out.Group = &api.GroupPlace{Job: j.Parent, Name: j.Spec.Groups[j.Group()].Name}
+	case len(j.Spec.Groups) > 1:
+		out.Groups = groupStates(j, v)
+	}
+	for _, n := range j.Needs {
+		d := api.Dependency{Type: n.Type, Jobs: n.Jobs, Delay: n.Delay}
+		if n.Any {
+			d.Match = "any"
+		}
+		out.Dependencies = append(out.Dependencies, d)
+	}
+	if v == nil {
+		return
+	}
+	if j.State == cluster.Pending && j.Eligible > v.At() {
+		out.Eligible = wallOf(v, j.Eligible)
+	}
+	if j.Deadline != 0 {
+		out.Deadline = wallOf(v, j.Deadline)
+	}
+}
+
+// wallOf is an instant of the log as a time to show.
+func wallOf(v *cluster.View, at cluster.Instant) *api.Time {
+	return api.At(v.Wall() + cluster.UnixMS(at-v.At()))
+}
+
+// taskPlace says which task of which array a job is.
+func taskPlace(j *cluster.Job) api.ArrayPlace {
+	index, params := j.Element()
+	place := api.ArrayPlace{Job: j.Parent, Index: &index}
+	for _, p := range params {
+		if place.Params == nil {
+			place.Params = map[string]string{}
+		}
+		place.Params[p.Name] = p.Value
+	}
+	return place
+}
+
+func arrayPlace(a *jobspec.Array, f *cluster.Family) api.ArrayPlace {
+	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed,
+		Failed:    f.Failed,
+		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting)}
+	if a.MaxParallel > 0 && place.Indices != "" {
+		place.Indices += "%" + strconv.Itoa(a.MaxParallel)
+	}
+	return place
+}
+
+// indices writes members of an array by their indices.
+func indices(a *jobspec.Array, members cluster.Ranges) string {
+	spans := make([]jobspec.Span, len(members))
+	for i, r := range members {
+		spans[i] = jobspec.Span{First: r.First - 1, Last: r.Last - 1}
+	}
+	return a.Elements().Text(spans)
+}
+
+// groupStates lists the groups of a job with several: each by the job that runs it or, in a gang of
+// all, with the job's own state.
+func groupStates(j *cluster.Job, v *cluster.View) []api.GroupState {
+	var list []api.GroupState
+	for i := range j.Spec.Groups {
+		g := &j.Spec.Groups[i]
+		s := api.GroupState{Name: g.Name, Code: j.State, Workers: g.Fewest()}
+		if j.Family != nil {
+			s.ID = j.ID + cluster.JobID(i+1)
+			if v != nil && v.Job(s.ID) != nil {
+				s.Code = v.Job(s.ID).State
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}

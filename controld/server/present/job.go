@@ -1,0 +1,183 @@
+// Package present turns what the state has into what the API shows: jobs, nodes, events, and the
+// workers that a node should run. It is made of functions of the state alone.
+package present
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/telemetry"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// StateNames are Slurm's long names of the states of jobs.
+var StateNames = map[cluster.JobState]string{
+	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING",
+	cluster.Completing: "COMPLETING",
+	cluster.Completed:  "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT",
+	cluster.OutOfMemory: "OUT_OF_MEMORY",
+	cluster.Cancelled:   "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL",
+	cluster.PastDue: "DEADLINE",
+}
+
+// milli is one whole GPU in the unit of the state.
+const milli = 1000
+
+// Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
+// nil for a job of the history.
+func Job(v *cluster.View, j *cluster.Job, why cluster.Reason, p telemetry.Progress, now cluster.UnixMS) api.Job {
+	all := j.Total()
+	out := api.Job{
+		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
+		State: StateNames[j.State], Code: j.State, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
+		Attempt:   j.Attempt,
+		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
+		Elapsed:   elapsed(j, now),
+		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
+		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j,
+			now), Attempts: []api.Attempt{},
+		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
+		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
+		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
+	}
+	for i := range j.Attempts {
+		out.Attempts = append(out.Attempts, attempt(&j.Attempts[i]))
+	}
+	if n := len(out.Attempts); n > 0 && j.State != cluster.Pending {
+		out.Nodes = out.Attempts[n-1].Nodes
+	}
+	addFamily(&out, j, v)
+	return out
+}
+
+func attempt(a *cluster.Attempt) api.Attempt {
+	cause := a.Cause
+	if cause == "" && a.Stop != nil {
+		cause = a.Stop.Cause
+	}
+	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a),
+		ExitCode: a.ExitCode,
+		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
+	for _, f := range a.Findings {
+		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line,
+			At: api.At(f.At.Wall)})
+	}
+	return out
+}
+
+// nodesOf lists the nodes of an attempt once each, in order of the workers.
+func nodesOf(a *cluster.Attempt) []string {
+	nodes := []string{}
+	for _, w := range a.Workers {
+		if !slices.Contains(nodes, w.Node) {
+			nodes = append(nodes, w.Node)
+		}
+	}
+	return nodes
+}
+
+// Reason is a reason with its sentence.
+func Reason(r cluster.Reason) api.Reason {
+	return api.Reason{Code: string(r.Code), Text: r.Sentence()}
+}
+
+// flags lists what the state's name leaves out.
+func flags(j *cluster.Job) []string {
+	f := []string{}
+	if j.Hold != cluster.NotHeld {
+		f = append(f, "held")
+	}
+	if j.State == cluster.Pending && j.Attempt > 0 {
+		f = append(f, "requeued")
+	}
+	if a := j.Live(); a != nil && a.Stop != nil {
+		f = append(f, "stopping")
+	}
+	return f
+}
+
+// elapsed is how long the last attempt has run, or ran; of a job with members, all of them
+// together.
+func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
+	begin, end := j.Started.Wall, j.Ended.Wall
+	if n := len(j.Attempts); j.Family == nil {
+		if n == 0 || j.State == cluster.Pending {
+			return 0
+		}
+		begin, end = j.Attempts[n-1].Started.Wall, j.Attempts[n-1].Ended.Wall
+	}
+	if begin == 0 {
+		return 0
+	}
+	if end == 0 {
+		end = now
+	}
+	return jobspec.Seconds(max(0, end-begin) / 1000)
+}
+
+// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock.
+func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
+	ms := j.Ledger.GPUMS
+	if a := j.Live(); a != nil {
+		for i := range a.Workers {
+			if !a.Workers[i].State.Final() {
+				ms += max(0, int64(now-a.Assigned.Wall)) * (j.Charged(a, i).GPUs / milli)
+			}
+		}
+	}
+	return ms / 1000
+}
+
+// Node is a node as users see it.
+func Node(v *cluster.View, n *cluster.Node, position int) api.Node {
+	g := v.Grid()
+	out := api.Node{
+		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels,
+		Jobs:    []cluster.JobID{},
+		Version: n.Version, SharedPaths: append([]string{}, n.SharedPath...),
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	total, free := g.Capacity(position), g.Free(position)
+	out.CoresUsed, out.MemoryUsed = total.Cores-free.Cores, total.Memory-g.FreeResident(position).Memory
+	for _, gpu := range n.GPUs {
+		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
+	}
+	for _, w := range v.Desired(n.Name) {
+		if !slices.Contains(out.Jobs, w.Job.ID) {
+			out.Jobs = append(out.Jobs, w.Job.ID)
+		}
+		for _, i := range w.Job.Live().Workers[w.Worker].GPUs {
+			out.GPUs[i].Job = w.Job.ID
+			out.GPUsUsed++
+		}
+	}
+	out.State = nodeState(n, &out)
+	return out
+}
+
+// nodeState is Slurm's word for the state of a node.
+func nodeState(n *cluster.Node, out *api.Node) string {
+	switch {
+	case n.State == cluster.NodeDown:
+		return "down"
+	case n.State == cluster.NodeDrained && len(out.Jobs) > 0:
+		return "drng"
+	case n.State == cluster.NodeDrained:
+		return "drain"
+	case len(out.Jobs) == 0:
+		return "idle"
+	case out.CoresUsed >= n.Cores || len(n.GPUs) > 0 && out.GPUsUsed >= len(n.GPUs):
+		return "alloc"
+	}
+	return "mix"
+}
+
+// Event is an event as users see it.
+func Event(e *cluster.Event) api.Event {
+	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
+		Node:  e.Node,
+		Cause: e.Cause, For: e.For}
+}

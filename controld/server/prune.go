@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// prune answers POST /v1/jobs/{id}/prune: of the array tasks that report a metric now the best go
+// on, and the others are cancelled.
+func prune(x *exchange) (any, error) {
+	r, err := x.jobRef()
+	if err != nil {
+		return nil, err
+	}
+	var req api.PruneRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Job == nil:
+		return nil, problem.NotFound("there is no job %s", r.Text)
+	case r.Job.Family == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
+		return nil, problem.Invalid("job %s is not an array", r.Text)
+	case req.Metric == "":
+		return nil, problem.Invalid("metric is missing: name the metric that tasks are compared by")
+	case req.Goal != "" && req.Goal != "min" && req.Goal != "max":
+		return nil, problem.Invalid("goal %q: write min or max", req.Goal)
+	}
+	values := x.values(r.Job, &req)
+	rule, err := jobspec.ParseKeep(req.Keep)
+	if err != nil {
+		return nil, problem.Invalid("keep %q: write \"top 25%%\" or \"top 4\"", req.Keep)
+	}
+	keep := rule.Of(len(values))
+	resp := &api.PruneResponse{Kept: []int{}, Cancelled: []int{}, Silent: []int{}}
+	var lost cluster.Ranges
+	elements := r.Job.Spec.Array.Elements()
+	for rank, member := range earlystop.Ranked(values, req.Goal) {
+		if index := elements.Index(member - 1); rank < keep {
+			resp.Kept = append(resp.Kept, index)
+		} else {
+			resp.Cancelled = append(resp.Cancelled, index)
+			lost = append(lost, cluster.Range{First: member, Last: member})
+		}
+	}
+	resp.Silent = x.silent(r.Job, elements, values)
+	if req.DryRun || len(lost) == 0 {
+		return resp, nil
+	}
+	reason := fmt.Sprintf("pruned: not %s by %s", req.Keep, req.Metric)
+	done, err := x.controlJobs(cluster.VerbCancel, []cluster.Target{{ID: r.ID, Members: lost.With(nil)}}, reason)
+	if err != nil {
+		return nil, err
+	}
+	if p := done.Items[0].Error; p != nil {
+		return nil, p
+	}
+	return resp, nil
+}
+
+// values is what the running tasks of an array report of a metric now.
+func (x *exchange) values(record *cluster.Job, req *api.PruneRequest) map[int]float64 {
+	values := map[int]float64{}
+	for m := 1; m <= record.Family.Size; m++ {
+		j := x.view.Job(record.ID + cluster.JobID(m))
+		if j == nil || j.Live() == nil || earlystop.Stopping(j) {
+			continue
+		}
+		p := x.s.Samples.Of(j.ID)
+		if value, ok := p.Metrics[req.Metric]; ok && p.Step >= req.AtStep && p.Attempt == j.Attempt {
+			values[m] = value
+		}
+	}
+	return values
+}
+
+// silent lists the running tasks that cannot be compared: they have not reported the metric, or not
+// from that step on.
+func (x *exchange) silent(record *cluster.Job, elements jobspec.Elements, values map[int]float64) []int {
+	silent := []int{}
+	for m := 1; m <= record.Family.Size; m++ {
+		j := x.view.Job(record.ID + cluster.JobID(m))
+		if _, known := values[m]; !known && j != nil && j.Live() != nil && !earlystop.Stopping(j) {
+			silent = append(silent, elements.Index(m-1))
+		}
+	}
+	return silent
+}

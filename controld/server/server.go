@@ -1,0 +1,104 @@
+// Package server answers the API of the control daemon: its routes, their handlers, and passing
+// requests on to the leader.
+//
+// The steps of a request, in order, are in exchange.go; routes.go is the table of routes; each
+// handler is in a file named after its subject.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/telemetry"
+)
+
+// Config is what a server works with.
+type Config struct {
+	Name string // of this controller
+	HTTP string // host:port at which others reach its API
+	Raft string // and its log
+
+	Knows int // the greatest cluster version that it can apply
+
+	AllowRootJobs bool
+	RootJobsAs    string   // account that the jobs of root run as
+	Operators     []string // accounts that may act on all jobs, besides root
+
+	Key   identity.Key // of the cluster; may be empty
+	Users *identity.Users
+
+	Replica  *replica.Replica
+	Peers    *peers.Peers
+	Client   *http.Client   // signs; for other controllers and nodes
+	History  *history.Store // of this machine
+	Contacts *telemetry.Contacts
+	Samples  *telemetry.Samples
+	Arrays   *earlystop.Arrays
+
+	Metrics *prometheus.Registry
+	Log     *slog.Logger
+}
+
+// Server answers requests of clients, nodes and other controllers.
+type Server struct {
+	Config
+	guard     identity.Guard
+	operators map[string]bool
+	waiting   waitReasons
+	metrics   metrics
+	fresh     atomic.Bool     // this replica has caught up once since it started
+	alive     context.Context // ends when the daemon stops; long polls and streams end with it
+}
+
+// New returns a server, and registers its metrics. Its long polls and streams end with ctx.
+func New(ctx context.Context, cfg Config) *Server {
+	s := &Server{Config: cfg, operators: map[string]bool{}, alive: ctx}
+	s.guard = identity.Guard{Key: cfg.Key, Users: cfg.Users, MaxBody: maxBody}
+	for _, name := range cfg.Operators {
+		s.operators[name] = true
+	}
+	s.metrics = newMetrics(cfg.Metrics, cfg.Replica)
+	return s
+}
+
+// stale returns for how long no leader was heard of, and false while there is one.
+func (s *Server) stale() (time.Duration, bool) {
+	if s.Replica.Leading() {
+		return 0, false
+	}
+	if _, ok := s.Replica.Leader(); ok {
+		return 0, false
+	}
+	last := s.Replica.LastContact()
+	if last.IsZero() {
+		return time.Second, true
+	}
+	return max(time.Since(last), time.Second), true
+}
+
+// missesRecords reports whether jobs have left the state that are not in the history of this
+// machine yet. A controller that is new to the cluster, or was away for long, fetches them for a
+// while, and must not deny them meanwhile.
+func (s *Server) missesRecords() bool { return s.History.Last() < s.Replica.View().Trimmed() }
+
+// leaderHTTP returns the leader and where it serves the API. It is false if there is none, or it is
+// this controller.
+func (s *Server) leaderHTTP() (leader consensus.Member, at string, ok bool) {
+	m, ok := s.Replica.Leader()
+	if !ok || m.Name == s.Name {
+		return m, "", false
+	}
+	p, ok := s.Peers.Find(m.Name)
+	return m, p.HTTP, ok
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+)
+
+// milli is one whole GPU in the unit of the state, and a whole share.
+const milli = 1000
+
+// listShares answers GET /v1/shares: what each account and user holds now, and what they should.
+func listShares(x *exchange) (any, error) {
+	items := heldByAccount(x.view)
+	for _, s := range sched.Shares(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy) {
+		item := items[s.Account]
+		if item == nil {
+			item = &api.Share{Account: s.Account}
+			items[s.Account] = item
+		}
+		fair := api.Fairness{
+			Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed, Usage: s.Usage,
+			Ratio: s.Ratio,
+		}
+		if s.User == "" {
+			item.Parent, item.Fairness = s.Parent, fair
+			continue
+		}
+		item.Users = append(item.Users, api.UserShare{User: s.User, GPUs: int(s.GPUs) / milli, Fairness: fair})
+	}
+	list := newList[api.Share]("ShareList", x.view)
+	for _, s := range items {
+		list.Items = append(list.Items, *s)
+	}
+	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
+	return list, nil
+}
+
+// heldByAccount counts the jobs and GPUs of accounts that have some.
+func heldByAccount(v *cluster.View) map[string]*api.Share {
+	held := map[string]*api.Share{}
+	total := 0
+	for j := range v.Jobs() {
+		if j.State.Final() {
+			continue
+		}
+		s := held[j.Account]
+		if s == nil {
+			s = &api.Share{Account: j.Account}
+			held[j.Account] = s
+		}
+		s.Jobs++
+		if j.Live() != nil {
+			gpus := int(j.Total().GPUs) / milli
+			s.Running++
+			s.GPUs += gpus
+			total += gpus
+		}
+	}
+	for _, s := range held {
+		if total > 0 {
+			s.Share = int64(s.GPUs) * milli / int64(total)
+		}
+	}
+	return held
+}

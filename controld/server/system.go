@@ -1,0 +1,111 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// listEvents answers GET /v1/events, oldest first.
+func listEvents(x *exchange) (any, error) {
+	list := newList[api.Event]("EventList", x.view)
+	events := x.view.Events(x.after)
+	for i := range events {
+		if len(list.Items) >= maxEvents && events[i].Index != events[i-1].Index {
+			list.Index = events[i-1].Index // go on from here
+			break
+		}
+		list.Items = append(list.Items, present.Event(&events[i]))
+	}
+	return list, nil
+}
+
+func eventsReady(x *exchange) func(*cluster.View) bool {
+	return func(v *cluster.View) bool { return len(v.Events(x.after)) > 0 }
+}
+
+// getConfig answers GET /v1/config.
+func getConfig(x *exchange) (any, error) { return x.view.Config(), nil }
+
+// check answers GET /v1/check: every invariant on the live state of this controller.
+func check(x *exchange) (any, error) {
+	index, err := x.s.Replica.Check()
+	out := api.Check{OK: err == nil, Index: index, Violations: []string{}}
+	for _, e := range unjoin(err) {
+		out.Violations = append(out.Violations, e.Error())
+	}
+	return out, nil
+}
+
+// unjoin returns the errors that were joined.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range many.Unwrap() {
+			all = append(all, unjoin(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// health is the answer of the two probes.
+type health struct {
+	Status string `json:"status"`
+}
+
+// healthz answers as long as the process can.
+func healthz(*exchange) (any, error) { return health{"ok"}, nil }
+
+// readyz answers with an error while there is no leader to write to.
+func readyz(x *exchange) (any, error) {
+	if _, ok := x.s.stale(); ok {
+		return nil, problem.NoLeader("there is no leader now")
+	}
+	if x.s.Replica.IsLeader() && !x.s.Replica.Leading() {
+		return nil, problem.NoLeader("this controller is about to lead")
+	}
+	return health{"ready"}, nil
+}
+
+// getMetrics answers GET /metrics.
+func getMetrics(x *exchange) (any, error) {
+	x.sent = true
+	x.s.metrics.handler.ServeHTTP(x.w, x.r)
+	return nil, nil
+}
+
+// internalState answers another controller.
+func internalState(x *exchange) (any, error) {
+	return peers.State{Name: x.s.Name, HasState: x.s.Replica.HasState(), Records: x.s.History.Last(),
+		Knows: x.s.Knows, Voters: x.s.Replica.Members()}, nil
+}
+
+// recordBatch is how many finished jobs another controller gets at a time.
+const recordBatch = 1000
+
+// internalRecords answers another controller that missed finished jobs.
+func internalRecords(x *exchange) (any, error) {
+	from, err1 := x.number("from", 1)
+	to, err2 := x.number("to", 0)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	jobs, err := x.s.History.Range(x.ctx(), from, to, recordBatch)
+	if err != nil {
+		return nil, &api.Problem{Status: http.StatusInternalServerError, Code: api.CodeInternal,
+			Detail: "read the history: " + err.Error()}
+	}
+	if jobs == nil {
+		jobs = []*cluster.Job{}
+	}
+	return jobs, nil
+}

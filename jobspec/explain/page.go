@@ -1,0 +1,47 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rota-hpc/rota/docs"
+)
+
+// page is the page with the table of each kind of word.
+const page = "codes.md"
+
+// kindOfSection is the kind of the words in a section of the page, by the section's title.
+var kindOfSection = map[string]Kind{
+	"States of jobs and nodes":  State,
+	"Why a job waits, or ended": Reason,
+	"What is wrong with a job":  Code,
+}
+
+// words returns the entries of the page by kind, in the order of the page.
+var words = sync.OnceValue(func() map[Kind][]Entry {
+	text, err := docs.Pages.ReadFile(page)
+	if err != nil {
+		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+	}
+	found := map[Kind][]Entry{}
+	var kind Kind
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			kind = kindOfSection[title]
+		}
+		if row, ok := strings.CutPrefix(line, "| `"); ok && kind != "" {
+			found[kind] = append(found[kind], parseRow(kind, row))
+		}
+	}
+	return found
+})
+
+// parseRow reads a row of a table after its first backquote: name, title and text. A bar within a
+// cell has a backslash.
+func parseRow(kind Kind, row string) Entry {
+	name, rest, _ := strings.Cut(row, "` | ")
+	title, text, _ := strings.Cut(strings.TrimSuffix(rest, " |"), " | ")
+	return Entry{Kind: kind, Name: name, Title: title, Text: strings.ReplaceAll(text, `\|`, "|")}
+}

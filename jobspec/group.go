@@ -1,0 +1,38 @@
+package jobspec
+
+import "strings"
+
+// dependsOn splits "train:ok" into the group and the condition; without one it is ok.
+func dependsOn(text string) (group, condition string) {
+	group, condition, found := strings.Cut(text, ":")
+	if !found {
+		condition = "ok"
+	}
+	return group, condition
+}
+
+// Needs returns the groups that g waits for and under which condition: ok, any, failed or started.
+func (g *Group) Needs() []GroupNeed {
+	var needs []GroupNeed
+	for _, text := range g.DependsOn {
+		name, condition := dependsOn(text)
+		needs = append(needs, GroupNeed{name, condition})
+	}
+	return needs
+}
+
+// GroupNeed is a group that must have come to a condition.
+type GroupNeed struct{ Group, Condition string }
+
+// MainTasks are the tasks of all groups that do the work.
+func (j *Job) MainTasks() []*Task {
+	var list []*Task
+	for i := range j.Groups {
+		for k := range j.Groups[i].Tasks {
+			if t := &j.Groups[i].Tasks[k]; t.Lifecycle == nil {
+				list = append(list, t)
+			}
+		}
+	}
+	return list
+}

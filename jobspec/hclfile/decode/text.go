@@ -1,0 +1,81 @@
+package decode
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+func asText(v cty.Value) string {
+	if v.Type() == cty.Number && v.IsKnown() && !v.IsNull() && digits(v) > maxDigits {
+		return "a huge number"
+	}
+	if s, err := convert.Convert(v, cty.String); err == nil && s.IsKnown() && !s.IsNull() {
+		return s.AsString()
+	}
+	return ""
+}
+
+// maxDigits bounds the digits of a number that is written out.
+const maxDigits = 4096
+
+// digits estimates how long a number is when it is written out.
+func digits(v cty.Value) int {
+	exponent := v.AsBigFloat().MantExp(nil)
+	return max(exponent, -exponent) / 3
+}
+
+// Duration reads a time.Duration in Go's syntax.
+type Duration time.Duration
+
+// FromText implements [Quantity].
+func (d *Duration) FromText(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if err != nil || parsed < 0 {
+		return fmt.Errorf("%q is not a duration; write a number with ms, s, m or h", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// Kind implements [Quantity].
+func (*Duration) Kind() string { return "duration" }
+
+// Example implements [Quantity].
+func (*Duration) Example(number string) string { return number + "s" }
+
+// TypeName is the type of a field, for messages and documentation. It panics for a type that no attribute can be stored in.
+func TypeName(into any) string {
+	switch v := into.(type) {
+	case Quantity:
+		return v.Kind()
+	case *string, **string:
+		return "string"
+	case *bool, **bool:
+		return "bool"
+	case *int, **int, *int64:
+		return "int"
+	case *[]string:
+		return "list(string)"
+	case *[]int:
+		return "list(int)"
+	case *map[string]string:
+		return "map(string)"
+	case *map[string]int:
+		return "map(int)"
+	case *map[string][]string:
+		return "map(list(string))"
+	case *float64:
+		return "number"
+	}
+	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
+}
+
+// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
+type Quantity interface {
+	FromText(text string) error
+	Kind() string
+	Example(number string) string
+}

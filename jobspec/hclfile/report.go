@@ -1,0 +1,68 @@
+package hclfile
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+)
+
+// maxDiagnostics bounds how many diagnostics are kept for one file: more are not read.
+const maxDiagnostics = 50
+
+// add notes a diagnostic, once also when a dynamic block repeats it.
+func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
+	r.mistakes++
+	if len(r.diags) >= maxDiagnostics {
+		return
+	}
+	one := told{at: at, text: fmt.Sprintf(format, args...)}
+	if r.told[one] {
+		return
+	}
+	if r.told == nil {
+		r.told = map[told]bool{}
+	}
+	r.told[one] = true
+	r.diags = append(r.diags, r.diagnostic(at, code, hint, one.text))
+}
+
+// told is what was said about a place.
+type told struct {
+	at   hcl.Range
+	text string
+}
+
+func (r *reader) diagnostic(at hcl.Range, code, hint, text string) diagnostic.Diagnostic {
+	src := r.sources[at.Filename]
+	if src != nil && IsJSON(at.Filename, src) {
+		at = diagnostic.JSONPlace(src, at)
+	}
+	d := diagnostic.Locate(src, at, src != nil && !r.isHidden(at))
+	d.Code, d.Text, d.Hint = code, r.withoutSecrets(text), r.withoutSecrets(hint)
+	return d
+}
+
+// argument is what the evaluator puts in front of a function's own message.
+var argument = regexp.MustCompile(`^Invalid value for "\w+" parameter: `)
+
+// addHCL takes over what the parser or the evaluator found.
+func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
+	for _, one := range found {
+		if one.Severity != hcl.DiagError {
+			continue
+		}
+		at := hcl.Range{Filename: r.name}
+		if one.Subject != nil {
+			at = *one.Subject
+		}
+		text := strings.TrimSuffix(one.Summary, ".")
+		if one.Detail != "" {
+			text += ": " + argument.ReplaceAllString(one.Detail, "")
+		}
+		r.add(at, code, hint, "%s", strings.Join(strings.Fields(strings.TrimSuffix(text, ".")), " "))
+	}
+}

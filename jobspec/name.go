@@ -1,0 +1,46 @@
+package jobspec
+
+import "strings"
+
+// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters, digits, dots, underscores and
+// hyphens with a letter or digit at both ends.
+func ValidName(name string) bool {
+	if len(name) == 0 || len(name) > 63 {
+		return false
+	}
+	for i := range len(name) {
+		inner := i > 0 && i < len(name)-1
+		if c := name[i]; !isLetter(c) && !isDigit(c) && !(inner && (c == '.' || c == '_' || c == '-')) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+var toVariable = strings.NewReplacer("-", "_", ".", "_")
+
+// Variable is a name as a part of a variable's: RUN_ID for run-id.
+func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
+
+// ValidVariable reports whether name can name an environment variable: letters, digits and underscores, with no digit in front.
+func ValidVariable(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !isLetter(c) && c != '_' && !(isDigit(c) && i > 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// ValidParameter reports whether name can name a parameter of an array: at most 63 small letters, digits and underscores, with a
+// letter in front.
+func ValidParameter(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !(c >= 'a' && c <= 'z') && !(i > 0 && (isDigit(c) || c == '_')) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 63
+}

@@ -1,0 +1,306 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func (c *checker) groups(j *jobspec.Job) {
+	if len(j.Groups) == 0 {
+		c.add(jobspec.CodeRequired, "groups", `add a task: task "main" { command = [...] }`, "the job has nothing to run")
+	}
+	if len(j.Groups) > jobspec.MaxGroups {
+		c.atMost("groups", len(j.Groups), jobspec.MaxGroups, "groups")
+		return
+	}
+	taken := map[string]bool{}
+	for i := range j.Groups {
+		g, where := &j.Groups[i], c.at("groups", i)
+		c.unique(where+".name", "group", groupName(g), taken)
+		c.group(where, g, j)
+	}
+	c.order(j)
+	if len(j.Groups) > 1 {
+		c.several(j)
+	}
+}
+
+// groupName is the name of a group, also before [jobspec.Group.Default] has filled it in.
+func groupName(g *jobspec.Group) string {
+	if g.Name == "" {
+		return jobspec.DefaultGroup
+	}
+	return g.Name
+}
+
+// several checks how the groups of a job go together.
+func (c *checker) several(j *jobspec.Job) {
+	if j.GangScope != jobspec.ScopeJob {
+		if j.Array != nil {
+			c.add(jobspec.CodeUnsupported, "array", `write gang_scope = "job" if the groups of an element start together, or submit one job for each group`,
+				"an array of jobs with several groups that start on their own is not supported yet")
+		}
+		return
+	}
+	workers, variables := 0, map[string]string{}
+	for i := range j.Groups {
+		g, where := &j.Groups[i], c.at("groups", i)
+		workers += g.Most()
+		if other, taken := variables[jobspec.Variable(groupName(g))]; taken && other != groupName(g) {
+			c.add(jobspec.CodeDuplicate, where+".name", "name one of them differently", "the groups %q and %q are both $ROTA_HOSTS_%s", other, groupName(g), jobspec.Variable(groupName(g)))
+		}
+		variables[jobspec.Variable(groupName(g))] = groupName(g)
+		if len(g.DependsOn) > 0 {
+			c.add(jobspec.CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
+				"groups that start together and groups that wait for others in one job are not supported yet")
+		}
+		c.together(where, g)
+	}
+	c.oneElastic(j)
+	if workers > jobspec.MaxWorkers {
+		c.add(jobspec.CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers, jobspec.MaxWorkers)
+	}
+}
+
+// together refuses what a group cannot have for itself when all groups of the job start and end as one.
+func (c *checker) together(where string, g *jobspec.Group) {
+	for _, own := range []struct {
+		name string
+		set  bool
+	}{{"time_limit", g.TimeLimit != 0}, {"restart", g.Restart != nil}} {
+		if own.set {
+			c.add(jobspec.CodeScope, where+"."+own.name, "write it in the job", "groups that start together have no %s of their own", own.name)
+		}
+	}
+	if g.Gang != nil && !*g.Gang {
+		c.add(jobspec.CodeScope, where+".gang", `leave gang out, or gang_scope = "job"`, "all groups start together, so the workers of one cannot start one by one")
+	}
+}
+
+// loose checks a group whose workers start one by one: they become the elements of an array, of which a job has one.
+func (c *checker) loose(where string, g *jobspec.Group, j *jobspec.Job) {
+	if !g.Loose() {
+		return
+	}
+	switch {
+	case j.Array != nil:
+		c.add(jobspec.CodeUnsupported, where+".gang", "leave count out: the elements of the array start one by one",
+			"several workers without gang in an array are not supported yet")
+	case len(j.Groups) > 1 && j.GangScope != jobspec.ScopeJob:
+		c.add(jobspec.CodeUnsupported, where+".gang", "leave gang out, or submit a job of its own for the group",
+			"several workers without gang beside other groups are not supported yet")
+	case g.MaxWorkersPerNode != 0 && g.MaxWorkersPerNode < g.Count:
+		c.add(jobspec.CodeUnsupported, where+".max_workers_per_node", "leave it out, or write exclusive = true for a node each",
+			"workers that start one by one and keep to different nodes are not supported yet")
+	}
+}
+
+func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
+	c.nameIfSet(where+".name", g.Name)
+	if g.Count != 0 {
+		c.between(where+".count", g.Count, 1, jobspec.MaxWorkers)
+	}
+	if g.MaxWorkersPerNode != 0 {
+		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, jobspec.MaxWorkers)
+	}
+	c.elastic(where, g, j)
+	c.loose(where, g, j)
+	c.meta(where+".meta", g.Meta)
+	c.duration(where+".time_limit", g.TimeLimit)
+	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {
+		c.add(jobspec.CodeConflict, where+".time_limit", "make it shorter, or the job's longer", "the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
+	}
+	c.choice(where+".success", g.Success, "all", "leader", "any")
+	if g.OnWorkerFailure == "restart_worker" {
+		c.add(jobspec.CodeUnsupported, where+".on_worker_failure", "leave it out: all workers are stopped and started again, as restart says",
+			"starting one worker of a group again is not supported yet")
+	} else {
+		c.choice(where+".on_worker_failure", g.OnWorkerFailure, "restart_group", "ignore")
+	}
+	c.restart(where+".restart", g.Restart)
+	c.constraints(where+".constraints", g.Constraints)
+	c.affinities(where+".affinities", g.Affinities)
+	c.tasks(where+".tasks", g, j)
+}
+
+func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
+	if len(g.Tasks) == 0 {
+		c.add(jobspec.CodeRequired, where, `add a task: task "main" { command = [...] }`, "the group has nothing to run")
+		return
+	}
+	if len(g.Tasks) > jobspec.MaxTasks {
+		c.atMost(where, len(g.Tasks), jobspec.MaxTasks, "tasks")
+		return
+	}
+	taken := map[string]bool{}
+	for i := range g.Tasks {
+		here := c.at(where, i)
+		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
+		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
+		c.references(here, &g.Tasks[i], g, j.Array)
+	}
+	if len(g.Tasks) > 1 {
+		c.leader(where, g)
+		c.meeting(where, g)
+		c.reporter(where, g)
+	}
+	c.mains(where, g)
+	c.sum(where, g)
+}
+
+// mains wants at least one task that does the work.
+func (c *checker) mains(where string, g *jobspec.Group) {
+	for i := range g.Tasks {
+		if g.Tasks[i].Lifecycle == nil {
+			return
+		}
+	}
+	c.add(jobspec.CodeLifecycle, where, "add a task without lifecycle", "the group has only tasks that run before, beside or after others")
+}
+
+// leader wants one main task to lead, if any is said to.
+func (c *checker) leader(where string, g *jobspec.Group) {
+	leaders, mains, followers := 0, 0, 0
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		lead := t.Leader != nil && *t.Leader
+		switch {
+		case t.Lifecycle != nil && lead:
+			c.add(jobspec.CodeLeader, at(where, i)+".leader", "let a main task lead", "task %q is no main task, so it cannot lead", t.Name)
+		case t.Lifecycle == nil:
+			mains++
+			if t.Leader != nil && !lead {
+				followers++
+			}
+		}
+		if lead && t.Lifecycle == nil {
+			if leaders++; leaders == 2 {
+				c.add(jobspec.CodeLeader, at(where, i)+".leader", "let one task lead", "task %q is a second leader of the group", t.Name)
+			}
+		}
+	}
+	if mains > 0 && followers == mains {
+		c.add(jobspec.CodeLeader, where, "write leader = true in one of them", "no main task of the group leads")
+	}
+}
+
+// meeting refuses two tasks whose processes would meet at the same port.
+func (c *checker) meeting(where string, g *jobspec.Group) {
+	first := ""
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if t.Launch == nil || t.Launch.Type == "" || t.Launch.Type == "single" {
+			continue
+		}
+		switch {
+		case t.Lifecycle != nil:
+			c.add(jobspec.CodeLifecycle, at(where, i)+".launch", "leave launch out", "task %q is no main task, so it starts one process", t.Name)
+		case first != "":
+			c.add(jobspec.CodeConflict, at(where, i)+".launch", "put one of them into a group of its own", "tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
+		default:
+			first = t.Name
+		}
+	}
+}
+
+// reporter refuses a second task that says how the progress is read: a worker has one.
+func (c *checker) reporter(where string, g *jobspec.Group) {
+	first := ""
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		switch {
+		case t.Progress == nil:
+		case first == "":
+			first = t.Name
+		default:
+			c.add(jobspec.CodeProgress, at(where, i)+".progress", "keep one of them", "tasks %q and %q both say how the progress of their worker is read", first, t.Name)
+		}
+	}
+}
+
+// sum checks that all tasks of a worker together stay within what one node may have.
+func (c *checker) sum(where string, g *jobspec.Group) {
+	cores, gpus, memory := 0, 0, jobspec.Bytes(0)
+	for i := range g.Tasks {
+		r := g.Tasks[i].Resources
+		r.Default()
+		if r.Cores < 0 || r.Cores > jobspec.MaxCores || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 || r.Memory > jobspec.MaxSize {
+			return // reported at the task
+		}
+		cores, gpus, memory = cores+r.Cores, gpus+r.GPUs, memory+r.Memory
+	}
+	for _, s := range []struct {
+		what        string
+		total, most int64
+	}{{"cores", int64(cores), jobspec.MaxCores}, {"GPUs", int64(gpus), jobspec.MaxGPUs}, {"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
+		if s.total > s.most {
+			c.add(jobspec.CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what, s.most)
+		}
+	}
+}
+
+func (c *checker) lifecycle(where string, l *jobspec.Lifecycle) {
+	if l == nil {
+		return
+	}
+	c.required(where+".hook", l.Hook, `write hook = "prestart", "poststart" or "poststop"`)
+	c.choice(where+".hook", l.Hook, "prestart", "poststart", "poststop")
+	if l.Hook == "poststop" && l.Sidecar {
+		c.add(jobspec.CodeLifecycle, where+".sidecar", "use hook = \"poststart\", or leave sidecar out", "a sidecar runs beside the main tasks, so it cannot begin after them")
+	}
+}
+
+func (c *checker) ulimits(where string, u *jobspec.Ulimits) {
+	if u == nil {
+		return
+	}
+	for _, l := range []struct {
+		name  string
+		bytes jobspec.Bytes
+	}{{"memlock", u.Memlock}, {"stack", u.Stack}, {"core", u.Core}} {
+		if l.bytes < -1 || l.bytes > jobspec.MaxSize {
+			c.add(jobspec.CodeRange, where+"."+l.name, `write a size such as "64GiB", or "unlimited"`, "%d bytes are out of range", int64(l.bytes))
+		}
+	}
+	if u.Nofile < 0 || u.Nofile > jobspec.MaxNofile {
+		c.add(jobspec.CodeRange, where+".nofile", "", "%d is out of range: 1 to %d", u.Nofile, jobspec.MaxNofile)
+	}
+}
+
+func (c *checker) secrets(where string, t *jobspec.Task) {
+	c.atMost(where, len(t.Secrets), jobspec.MaxMounts, "secrets")
+	taken, variables, files := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range t.Secrets {
+		s, here := &t.Secrets[i], at(where, i)
+		c.name(here+".name", s.Name)
+		twice := taken[s.Name]
+		c.unique(here+".name", "secret", s.Name, taken)
+		c.required(here+".source", s.Source, `write source = "/home/you/.token"`)
+		c.absolute(here+".source", s.Source)
+		c.absolute(here+".file", s.File)
+		switch {
+		case s.Env != "" && s.File != "":
+			c.add(jobspec.CodeSecret, here+".file", "keep one of them", "the secret %q goes into a variable and into a file", s.Name)
+		case s.Env != "":
+			c.secretVariable(here+".env", t, s.Env, variables)
+		case s.File != "" && reservedSecret(s.File):
+			c.add(jobspec.CodePath, here+".file", "write a name in "+jobspec.SecretsDir+", or leave file out", "no secret can be put at %q", s.File)
+		case !twice:
+			c.unique(here+".file", "file", s.SecretFile(), files)
+		}
+	}
+}
+
+func (c *checker) secretVariable(where string, t *jobspec.Task, name string, taken map[string]bool) {
+	switch {
+	case !jobspec.ValidVariable(name):
+		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", name)
+	case strings.HasPrefix(name, "ROTA_"):
+		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
+	}
+	if _, both := t.Env[name]; both {
+		c.add(jobspec.CodeDuplicate, where, "set it once", "%s is set in env as well", name)
+	}
+	c.unique(where, "variable", name, taken)
+}

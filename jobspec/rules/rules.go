@@ -1,0 +1,291 @@
+// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for those of the job alone, [ValidateAt]
+// for its times at submission, and [Warnings] for what is allowed and probably not meant. Whether the cluster has room, queue and
+// account for the job is decided by controld.
+package rules
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
+// alone: whether queue, account and room for it exist is the cluster's business. A job that breaks no rule breaks none
+// after [Job.Default] either, and the other way round.
+func Validate(j *jobspec.Job) []jobspec.Problem {
+	glance := &checker{unplaced: true}
+	if glance.job(j); len(glance.problems) == 0 {
+		return nil
+	}
+	c := &checker{}
+	c.job(j)
+	return c.problems
+}
+
+// checker collects problems; path is the place it looks at.
+type checker struct {
+	problems []jobspec.Problem
+	// unplaced leaves groups, tasks and words out of places. Most jobs are right, and to spell the places of what is not wrong with them
+	// takes longer than to look.
+	unplaced bool
+}
+
+// part is the place of a part that has parts itself.
+func (c *checker) part(path, name string) string {
+	if c.unplaced {
+		return ""
+	}
+	return path + name
+}
+
+// at is the place of an element.
+func (c *checker) at(path string, i int) string {
+	if c.unplaced {
+		return ""
+	}
+	return at(path, i)
+}
+
+func (c *checker) add(code, path, hint, format string, args ...any) {
+	c.problems = append(c.problems, jobspec.Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (c *checker) job(j *jobspec.Job) {
+	c.name("name", j.Name)
+	c.choice("class", string(j.Class), string(jobspec.TE), string(jobspec.BE))
+	c.nameIfSet("queue", j.Queue)
+	c.nameIfSet("account", j.Account)
+	if j.Priority != nil {
+		c.between("priority", *j.Priority, 0, 100)
+	}
+	c.duration("time_limit", j.TimeLimit)
+	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
+	c.text("description", j.Description)
+	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
+	for i, tag := range j.Tags {
+		c.name(at("tags", i), tag)
+	}
+	c.meta("meta", j.Meta)
+	c.export(j.Export)
+	c.env("export_env", j.ExportEnv)
+	c.absolute("workdir", j.Workdir)
+	c.absolute("submit_dir", j.SubmitDir)
+	c.times(j)
+	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
+	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
+	c.dependencies(j)
+	c.array(j.Array)
+	c.logPolicies(j.LogPolicies)
+	c.constraints("constraints", j.Constraints)
+	c.affinities("affinities", j.Affinities)
+	c.nodes(j)
+	c.restart("restart", j.Restart)
+	c.checkpoint(j.Checkpoint)
+	c.preemption(j.Preemption)
+	c.groups(j)
+	c.stopFeeds(j)
+}
+
+func (c *checker) restart(where string, r *jobspec.Restart) {
+	if r == nil {
+		return
+	}
+	c.between(where+".attempts", r.Attempts, 0, jobspec.MaxAttempts)
+	c.duration(where+".delay", r.Delay)
+	c.choice(where+".backoff", r.Backoff, "exponential", "constant")
+	c.duration(where+".max_delay", r.MaxDelay)
+	c.duration(where+".window", r.Window)
+	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
+		c.add(jobspec.CodeConflict, where+".max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
+	}
+	c.exitCodes(where+".retry_on_exit", r.RetryOnExit)
+	c.exitCodes(where+".no_retry_on_exit", r.NoRetryOnExit)
+	for i, code := range r.NoRetryOnExit {
+		for _, other := range r.RetryOnExit {
+			if code == other {
+				c.add(jobspec.CodeConflict, at(where+".no_retry_on_exit", i), "leave it in one of the two lists",
+					"exit code %d is in retry_on_exit as well", code)
+			}
+		}
+	}
+}
+
+func (c *checker) exitCodes(path string, codes []int) {
+	c.atMost(path, len(codes), 255, "exit codes")
+	for i, code := range codes {
+		c.between(at(path, i), code, 1, 255)
+	}
+}
+
+func (c *checker) checkpoint(k *jobspec.Checkpoint) {
+	if k == nil {
+		return
+	}
+	c.text("checkpoint.path", k.Path)
+	c.duration("checkpoint.interval", k.Interval)
+	if k.ExitCode != 0 {
+		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
+	}
+}
+
+func (c *checker) preemption(p *jobspec.Preemption) {
+	if p == nil {
+		return
+	}
+	c.signal("preemption.signal", p.Signal)
+	c.duration("preemption.grace_period", p.GracePeriod)
+}
+
+// The rules below each look at one kind of value.
+
+func (c *checker) name(path, name string) {
+	if !jobspec.ValidName(name) {
+		c.add(jobspec.CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
+	}
+}
+
+func (c *checker) nameIfSet(path, name string) {
+	if name != "" {
+		c.name(path, name)
+	}
+}
+
+func (c *checker) choice(path, value string, choices ...string) {
+	if value == "" {
+		return
+	}
+	for _, choice := range choices {
+		if value == choice {
+			return
+		}
+	}
+	c.add(jobspec.CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
+}
+
+// oneOf lists words as in "a, b or c".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func (c *checker) between(path string, n, low, high int) {
+	if n < low || n > high {
+		c.add(jobspec.CodeRange, path, "", "%d is out of range: %d to %d", n, low, high)
+	}
+}
+
+func (c *checker) duration(path string, d jobspec.Seconds) {
+	if d < 0 || d > jobspec.MaxDuration {
+		c.add(jobspec.CodeRange, path, "", "%d seconds is out of range: 1s to %v", int64(d), jobspec.MaxDuration)
+	}
+}
+
+func (c *checker) size(path string, b, low, high jobspec.Bytes) {
+	if b != 0 && (b < low || b > high) {
+		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+	}
+}
+
+func (c *checker) atMost(path string, n, limit int, what string) {
+	if n > limit {
+		c.add(jobspec.CodeTooLarge, path, "", "%d %s are too many: at most %d", n, what, limit)
+	}
+}
+
+// text refuses what no program can be given, and what would be another text once it was passed on as JSON.
+func (c *checker) text(path, text string) {
+	if strings.IndexByte(text, 0) >= 0 {
+		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
+	}
+	if !utf8.ValidString(text) {
+		c.add(jobspec.CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q", text[:min(len(text), 60)])
+	}
+}
+
+func (c *checker) absolute(where, p string) {
+	if p == "" {
+		return
+	}
+	c.text(where, p)
+	if !path.IsAbs(p) {
+		c.add(jobspec.CodePath, where, "start it with /", "%q is not an absolute path", p)
+	}
+}
+
+func (c *checker) signal(path, name string) {
+	if name == "" || knownSignal(name) {
+		return
+	}
+	hint := "write one of " + strings.Join(signals[:], ", ")
+	if known := "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"); knownSignal(known) {
+		hint = fmt.Sprintf("write %q", known)
+	}
+	c.add(jobspec.CodeSignal, path, hint, "%q is not a signal", name)
+}
+
+// signals are those that can ask a program to stop or save.
+var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+
+func knownSignal(name string) bool {
+	for _, s := range signals {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) meta(path string, meta map[string]string) {
+	if len(meta) == 0 {
+		return
+	}
+	c.atMost(path, len(meta), jobspec.MaxMetaKeys, "entries")
+	total, variables := 0, map[string]string{}
+	for _, key := range sortedKeys(meta) {
+		if other, taken := variables[jobspec.Variable(key)]; taken {
+			c.add(jobspec.CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other, key, jobspec.Variable(key))
+		}
+		variables[jobspec.Variable(key)] = key
+		total += len(key) + len(meta[key])
+		if !jobspec.ValidName(key) {
+			c.name(path+"."+key, key)
+		}
+		c.text(path+"."+key, meta[key])
+	}
+	c.atMost(path, total, jobspec.MaxMetaBytes, "bytes")
+}
+
+func (c *checker) export(globs []string) {
+	c.atMost("export", len(globs), jobspec.MaxExport, "patterns")
+	for i, glob := range globs {
+		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
+		if !jobspec.ValidVariable(plain) {
+			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it", "%q is not a pattern of variable names", glob)
+		}
+	}
+}
+
+func (c *checker) env(path string, env map[string]string) {
+	total := 0
+	for _, key := range sortedKeys(env) {
+		total += len(key) + len(env[key]) + 2
+		where := path + "." + key
+		switch {
+		case !jobspec.ValidVariable(key):
+			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", key)
+		case strings.HasPrefix(key, "ROTA_"):
+			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
+		}
+		c.text(where, env[key])
+	}
+	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
+}
+
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

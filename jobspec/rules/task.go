@@ -1,0 +1,300 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// task checks one task; only says that its group has no other.
+func (c *checker) task(where string, t *jobspec.Task, only bool) {
+	c.name(where+".name", t.Name)
+	c.image(where+".image", t.Image)
+	c.program(where, t)
+	c.nameIfSet(where+".user", t.User)
+	if t.Leader != nil && !*t.Leader && t.Lifecycle == nil && only {
+		c.add(jobspec.CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
+	}
+	c.signal(where+".kill_signal", t.KillSignal)
+	c.duration(where+".kill_timeout", t.KillTimeout)
+	c.env(where+".env", t.Env)
+	c.mounts(where+".mounts", t.Mounts)
+	c.log(c.part(where, ".log"), t.Log)
+	c.progress(where+".progress", t.Progress)
+	c.launch(c.part(where, ".launch"), t)
+	c.resources(c.part(where, ".resources"), &t.Resources)
+	c.lifecycle(where+".lifecycle", t.Lifecycle)
+	c.secrets(where+".secrets", t)
+	c.ulimits(where+".ulimits", t.Ulimits)
+}
+
+func (c *checker) image(where, image string) {
+	if image == "" {
+		return
+	}
+	c.text(where, image)
+	if !path.IsAbs(image) {
+		c.add(jobspec.CodeUnsupported, where, "give the absolute path of a directory with a root file system, or leave image out to run on the host's",
+			"%q: image references are not supported yet", image)
+	}
+}
+
+func (c *checker) program(where string, t *jobspec.Task) {
+	switch {
+	case len(t.Command) == 0 && t.Script == "":
+		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run", t.Name)
+	case len(t.Command) > 0 && t.Script != "":
+		c.add(jobspec.CodeProgram, where+".script", "keep one of them", "task %q has a command and a script", t.Name)
+	case len(t.Command) > 0 && t.Command[0] == "":
+		c.add(jobspec.CodeProgram, where+".command", "name the program first", "the command of task %q starts with an empty word", t.Name)
+	}
+	c.atMost(where+".command", len(t.Command), jobspec.MaxArguments, "words")
+	for i, word := range t.Command {
+		c.atMost(c.at(where+".command", i), len(word), jobspec.MaxCommandBytes, "bytes")
+		c.text(c.at(where+".command", i), word)
+	}
+	c.atMost(where+".script", len(t.Script), jobspec.MaxScriptBytes, "bytes")
+	c.text(where+".script", t.Script)
+}
+
+func (c *checker) mounts(where string, mounts []jobspec.Mount) {
+	c.atMost(where, len(mounts), jobspec.MaxMounts, "mounts")
+	taken := map[string]bool{}
+	for i := range mounts {
+		m, here := &mounts[i], at(where, i)
+		c.mount(here, m)
+		target := path.Clean(m.Target)
+		if taken[target] {
+			c.add(jobspec.CodeDuplicate, here+".target", "mount one source there", "%q is a target twice", m.Target)
+		}
+		taken[target] = true
+		for k := range mounts {
+			if outer := path.Clean(mounts[k].Target); mounts[k].Type != "tmpfs" && target != outer && outer != "/" && within(target, outer) {
+				c.add(jobspec.CodePath, here+".target", "choose a directory outside of it", "%q would have to be made in %q, which another mount shows", target, outer)
+				break
+			}
+		}
+	}
+}
+
+func (c *checker) mount(where string, m *jobspec.Mount) {
+	if m.Type == "volume" {
+		c.add(jobspec.CodeUnsupported, where+".type", `use type "bind" or "tmpfs"`, "volumes are not supported yet")
+	} else {
+		c.choice(where+".type", m.Type, "bind", "tmpfs")
+	}
+	switch {
+	case m.Type == "tmpfs" && m.Source != "":
+		c.add(jobspec.CodeConflict, where+".source", "leave source out", "a tmpfs has no source")
+	case m.Type != "tmpfs" && m.Source == "":
+		c.add(jobspec.CodeRequired, where, "add source", "the mount has no source")
+	}
+	if m.Type == "tmpfs" && m.ReadOnly {
+		c.add(jobspec.CodeConflict, where+".read_only", "leave read_only out", "a tmpfs is empty, so there is nothing to be read in it")
+	}
+	c.straight(where+".source", m.Source)
+	switch {
+	case m.Target == "":
+		c.add(jobspec.CodeRequired, where, "add target", "the mount has no target")
+	case reservedTarget(path.Clean(m.Target)):
+		c.add(jobspec.CodePath, where+".target", "choose another directory", "nothing can be mounted at %q", m.Target)
+	default:
+		c.straight(where+".target", m.Target)
+	}
+	if len(m.Options) > 0 {
+		c.add(jobspec.CodeUnsupported, where+".options", "only read_only is", "mount options are not supported yet")
+	}
+}
+
+// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no harm.
+func (c *checker) straight(where, p string) {
+	c.absolute(where, p)
+	if clean := path.Clean(p); path.IsAbs(p) && p != clean && strings.TrimRight(p, "/") != clean {
+		c.add(jobspec.CodePath, where, fmt.Sprintf("write %q", clean), "%q does not lead straight to its place", p)
+	}
+}
+
+func reservedTarget(target string) bool {
+	return target == "/" || within(target, jobspec.ReservedTargets()...)
+}
+
+// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own directory, which is in memory, it might come
+// to lie on a disk.
+func reservedSecret(file string) bool {
+	return file != path.Clean(file) || path.Dir(file)+"/" != jobspec.SecretsDir
+}
+
+func within(target string, dirs ...string) bool {
+	for _, taken := range dirs {
+		if target == taken || strings.HasPrefix(target, taken+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) log(where string, l *jobspec.Log) {
+	if l == nil {
+		return
+	}
+	c.pathPattern(where+".stdout", l.Stdout)
+	c.pathPattern(where+".stderr", l.Stderr)
+	if l.Join != nil && *l.Join && l.Stderr != "" {
+		c.add(jobspec.CodeConflict, where+".stderr", "leave stderr out, or set join = false", "stderr has a path of its own but is joined to stdout")
+	}
+	c.choice(where+".mode", l.Mode, "append", "truncate")
+	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB, jobspec.MaxSize)
+	if l.Keep != nil {
+		c.between(where+".keep", *l.Keep, 0, 100)
+	}
+}
+
+// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the letter pads with zeros.
+func (c *checker) pathPattern(where, pattern string) {
+	c.text(where, pattern)
+	for rest := pattern; ; {
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			return
+		}
+		letter := strings.TrimLeft(after, "0123456789")
+		digits := len(after) - len(letter)
+		if letter == "" || digits > 2 || !strings.Contains("%jxunNrtAas", letter[:1]) {
+			c.add(jobspec.CodeText, where, "use %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task) or %%",
+				"%q has an unknown %% letter", pattern)
+			return
+		}
+		rest = letter[1:]
+	}
+}
+
+func (c *checker) progress(where string, p *jobspec.Progress) {
+	if p == nil {
+		return
+	}
+	c.text(where+".file", p.File)
+	if p.File != "" && p.Pattern != "" {
+		c.add(jobspec.CodeProgress, where+".pattern", "keep one of them", "progress is read from a file and from the output at once")
+	}
+	c.progressPattern(where+".pattern", p)
+	c.choice(where+".goal", p.Goal, "min", "max")
+	c.atMost(where+".metric", len(p.Metric), 63, "bytes")
+	if p.Total < 0 {
+		c.add(jobspec.CodeRange, where+".total", "", "%d is out of range: 1 or more", p.Total)
+	}
+}
+
+func (c *checker) progressPattern(where string, p *jobspec.Progress) {
+	if p.Pattern == "" {
+		return
+	}
+	pattern, err := jobspec.CompileProgress(p.Pattern)
+	c.report(where, err)
+	if err == nil && p.Metric != "" && !pattern.Has(p.Metric) {
+		c.add(jobspec.CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric), "the pattern has no group that is named %s, as the metric is", p.Metric)
+	}
+}
+
+func (c *checker) launch(where string, t *jobspec.Task) {
+	l := t.Launch
+	if l == nil {
+		return
+	}
+	if l.Type == "mpi" {
+		c.add(jobspec.CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`, "launch type mpi is not supported yet")
+	} else {
+		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
+	}
+	c.between(where+".nproc", l.Nproc, 0, jobspec.MaxProcesses)
+	c.processes(where, t)
+	c.between(where+".max_restarts", l.MaxRestarts, 0, 1_000_000)
+	if l.Port != 0 {
+		c.between(where+".port", l.Port, 1024, 65535)
+	}
+	c.choice(where+".rdzv", l.Rdzv, "static", "c10d")
+	if l.Type == "torchrun" {
+		c.torchrun(where, t)
+	} else if l.MaxRestarts != 0 || l.Rdzv != "" {
+		c.add(jobspec.CodeConflict, where, `set type = "torchrun", or leave them out`, "max_restarts and rdzv belong to launch type torchrun")
+	}
+}
+
+// processes checks nproc against the launch type and the GPUs.
+func (c *checker) processes(where string, t *jobspec.Task) {
+	l := t.Launch
+	switch {
+	case l.Nproc != 0 && l.NprocGPU:
+		c.add(jobspec.CodeConflict, where+".nproc", "keep one of them", "nproc is both %d and one process per GPU", l.Nproc)
+	case l.Type == "per_gpu" && l.Nproc != 0:
+		c.add(jobspec.CodeConflict, where+".nproc", `leave nproc out, or use type = "slurm"`, "launch type per_gpu starts one process per GPU")
+	case (l.Type == "single" || l.Type == "") && (l.Nproc > 1 || l.NprocGPU):
+		c.add(jobspec.CodeConflict, where+".nproc", `use type = "slurm", "per_gpu" or "torchrun"`, "launch type single starts one process")
+	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
+		c.add(jobspec.CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1", "one process per GPU was asked for, but no GPUs")
+	}
+}
+
+func (c *checker) torchrun(where string, t *jobspec.Task) {
+	if t.Script != "" {
+		c.add(jobspec.CodeConflict, where+".type", `use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
+			"launch type torchrun starts a command, not a script")
+	}
+}
+
+func (c *checker) resources(where string, r *jobspec.Resources) {
+	if r.Cores != 0 {
+		c.between(where+".cores", r.Cores, 1, jobspec.MaxCores)
+	}
+	c.size(where+".memory", r.Memory, jobspec.MinMemory, jobspec.MaxSize)
+	c.between(where+".gpus", r.GPUs, 0, jobspec.MaxGPUs)
+	c.gpu(where+".gpu", r)
+	if _, err := strconv.Atoi(r.RDMA); err == nil {
+		c.add(jobspec.CodeUnsupported, where+".rdma", `write "all"`, "a number of RDMA devices is not supported yet")
+	} else {
+		c.choice(where+".rdma", r.RDMA, "none", "all")
+	}
+	memory := r.Memory
+	if memory == 0 {
+		memory = jobspec.Bytes(max(r.Cores, 1)) * jobspec.DefaultMemoryPerCore
+	}
+	for _, part := range []struct {
+		name string
+		size jobspec.Bytes
+	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
+		c.size(where+"."+part.name, part.size, 1, jobspec.MaxSize)
+		if part.size > memory && memory > 0 {
+			c.add(jobspec.CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
+				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
+		}
+	}
+}
+
+func (c *checker) gpu(where string, r *jobspec.Resources) {
+	g := r.GPU
+	if g == nil {
+		return
+	}
+	if r.GPUs == 0 {
+		c.add(jobspec.CodeNoGPUs, where, "write count = 1", "it is said what the GPUs must be, but none is asked for")
+	}
+	c.choice(where+".vendor", g.Vendor, "nvidia")
+	c.atMost(where+".model", len(g.Model), 128, "bytes")
+	c.text(where+".model", g.Model)
+	c.size(where+".min_memory", g.MinMemory, 1, jobspec.MaxSize)
+	if g.Share != 0 {
+		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs", "a share of a GPU is not supported yet: nodes do not confine it")
+	}
+}
+
+// sortedKeys gives a map's keys in the order in which problems are reported.
+func sortedKeys(m map[string]string) []string {
+	if len(m) == 0 { // most of the time
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

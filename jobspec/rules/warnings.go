@@ -1,0 +1,95 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/template"
+)
+
+// Built-in limits of a queue for trial-and-error jobs, which its operator may change (docs/operating.md).
+const (
+	usualTETime = jobspec.Seconds(2 * 3600)
+	usualTEGPUs = 16
+)
+
+// Warnings returns what is allowed in the job and probably not meant, in the order of its fields. Nothing is refused because of one.
+func Warnings(j *jobspec.Job) []jobspec.Problem {
+	c := &checker{}
+	if j.Class == jobspec.TE {
+		c.tryTooMuch(j)
+	}
+	if k := j.Checkpoint; k != nil && k.Path == "" {
+		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
+			"the checkpoint has no path, so users and cost estimates cannot see where the program saves or how large that grows")
+	}
+	if i := elasticGroup(j); i >= 0 && j.Checkpoint == nil {
+		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",
+			"the group is started anew each time that its number of workers changes, and the job does not say that it saves its progress")
+	}
+	if p := j.Preemption; p != nil && p.GracePeriod > jobspec.DefaultGracePeriod && j.Checkpoint == nil {
+		c.add(jobspec.CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
+			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it does", p.GracePeriod)
+	}
+	for i := range j.Groups {
+		for k := range j.Groups[i].Tasks {
+			c.logs(at(at("groups", i)+".tasks", k)+".log", &j.Groups[i].Tasks[k], &j.Groups[i], j.Array)
+		}
+	}
+	return c.problems
+}
+
+// logs warns of files that several workers, or several elements of an array, write.
+func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
+	if t.Log == nil {
+		return
+	}
+	for _, f := range []struct{ name, pattern string }{{".stdout", t.Log.Stdout}, {".stderr", t.Log.Stderr}} {
+		of := func(letters string, references ...string) bool { return differs(t, f.pattern, letters, references) }
+		switch {
+		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
+		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
+			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
+		case !g.Loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
+			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q", f.pattern)
+		}
+	}
+}
+
+// differs reports whether a path of the task has one of some % letters, or a reference that begins as one of some.
+func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
+	if t.Template {
+		for _, name := range template.References(pattern) {
+			if slices.ContainsFunc(references, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+				return true
+			}
+		}
+	}
+	for rest, found := pattern, true; found; {
+		if _, rest, found = strings.Cut(rest, "%"); rest != "" {
+			rest = strings.TrimLeft(rest, "0123456789")
+			if rest != "" && strings.Contains(letters, rest[:1]) {
+				return true
+			}
+			rest = strings.TrimPrefix(rest, "%")
+		}
+	}
+	return false
+}
+
+// tryTooMuch warns of what most queues do not give to trial-and-error jobs.
+func (c *checker) tryTooMuch(j *jobspec.Job) {
+	if j.TimeLimit > usualTETime {
+		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`, "a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
+	}
+	gpus := 0
+	for i := range j.Groups {
+		for k := range j.Groups[i].Tasks {
+			gpus += min(j.Groups[i].Most(), jobspec.MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), jobspec.MaxGPUs)
+		}
+	}
+	if gpus > usualTEGPUs {
+		c.add(jobspec.CodeTryTooMuch, "groups", "leave class out for a large job", "a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
+	}
+}

@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// times checks when a job may begin and must have ended, as far as that can be known without a clock; [ValidateAt] does the rest.
+func (c *checker) times(j *jobspec.Job) {
+	begin, deadline := c.time("begin", j.Begin), c.time("deadline", j.Deadline)
+	switch {
+	case begin < 0 || deadline < 0 || j.Deadline == "":
+	case j.Begin != "" && deadline <= begin:
+		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later than begin", "the deadline %s is not after begin, %s", j.Deadline, j.Begin)
+	case j.Begin != "" && begin+int64(j.TimeLimit) > deadline:
+		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later, or time_limit shorter",
+			"a job that begins at %s and may run for %v has not ended by %s", j.Begin, j.TimeLimit, j.Deadline)
+	}
+}
+
+// time reads a time; -1 says that it is wrong.
+func (c *checker) time(where, text string) int64 {
+	if text == "" {
+		return 0
+	}
+	unix, err := jobspec.ParseTime(text)
+	if err != nil {
+		c.add(jobspec.CodeTime, where, `write a time with its zone such as "2026-03-01T08:00:00Z"`, "%v", err)
+		return -1
+	}
+	return unix
+}
+
+// ValidateAt returns what is wrong with the job's times when it is submitted at now, in seconds since 1970: a deadline that the job
+// cannot meet any more. It is not part of [Validate], because a good job does not become bad while it waits.
+func ValidateAt(j *jobspec.Job, now int64) []jobspec.Problem {
+	deadline, err := jobspec.ParseTime(j.Deadline)
+	if err != nil || j.Deadline == "" {
+		return nil
+	}
+	c := &checker{}
+	switch {
+	case deadline <= now:
+		c.add(jobspec.CodeDeadline, "deadline", "choose a time to come", "the deadline %s has passed", j.Deadline)
+	case now+int64(j.TimeLimit) > deadline:
+		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later, or time_limit shorter",
+			"the job may run for %v, and the deadline is in %v", j.TimeLimit, jobspec.Seconds(deadline-now))
+	}
+	return c.problems
+}
+
+func (c *checker) dependencies(j *jobspec.Job) {
+	c.atMost("dependencies", len(j.Dependencies), jobspec.MaxDependencies, "dependencies")
+	total := 0
+	for i := range j.Dependencies {
+		c.dependency(at("dependencies", i), &j.Dependencies[i], j.Array != nil)
+		total += len(j.Dependencies[i].Jobs)
+	}
+	c.atMost("dependencies", total, jobspec.MaxDependencyJobs, "jobs to wait for")
+}
+
+func (c *checker) dependency(where string, d *jobspec.Dependency, isArray bool) {
+	c.required(where+".type", d.Type, `write type = "afterok"`)
+	c.choice(where+".type", d.Type, "afterok", "afterany", "afternotok", "after", "aftercorr", "singleton")
+	c.choice(where+".match", d.Match, "all", "any")
+	c.duration(where+".delay", d.Delay)
+	switch {
+	case d.Type == "singleton" && len(d.Jobs) > 0:
+		c.add(jobspec.CodeDependencyUse, where+".jobs", "leave jobs out", "singleton waits for your jobs of the same name, and takes no list")
+	case d.Type != "singleton" && len(d.Jobs) == 0:
+		c.add(jobspec.CodeDependencyUse, where, "write jobs = [123] or the name of a job", "the dependency does not say for which jobs it waits")
+	case d.Type == "aftercorr" && !isArray:
+		c.add(jobspec.CodeDependencyUse, where+".type", "use afterok, or make this job an array",
+			"with aftercorr each element waits for the element of the same index, and this job has no array")
+	}
+	taken := map[string]bool{}
+	for i, target := range d.Jobs {
+		c.target(at(where+".jobs", i), target, d.Type)
+		if taken[target] {
+			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is there twice", target)
+		}
+		taken[target] = true
+	}
+}
+
+// target checks what a dependency waits for: 123, 123_4 or a name.
+func (c *checker) target(where, target, typ string) {
+	t, err := jobspec.ParseTarget(target)
+	switch {
+	case err != nil:
+		c.add(jobspec.CodeDependency, where, `write the id of a job (123), of an array's element (123_4), or the name of a job of yours`, "%v", err)
+	case typ == "aftercorr" && t.Element:
+		c.add(jobspec.CodeDependencyUse, where, fmt.Sprintf("write %q", fmt.Sprint(t.ID)), "with aftercorr elements wait for those of a whole array, not for one")
+	}
+}
+
+func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
+	c.atMost("log_policies", len(policies), jobspec.MaxLogPolicies, "log policies")
+	taken := map[string]bool{}
+	for i := range policies {
+		p, where := &policies[i], at("log_policies", i)
+		c.name(where+".name", p.Name)
+		c.unique(where+".name", "log policy", p.Name, taken)
+		c.required(where+".action", p.Action, `write action = "fail"`)
+		c.choice(where+".action", p.Action, "exclude_node", "fail", "restart", "event")
+		c.choice(where+".stream", p.Stream, "both", "stdout", "stderr")
+		c.required(where+".pattern", p.Pattern, `write pattern = "CUDA out of memory"`)
+		if p.Pattern == "" {
+			continue
+		}
+		re, err := jobspec.CompilePattern(p.Pattern)
+		c.report(where+".pattern", err)
+		if err == nil && re.MatchString("") {
+			c.add(jobspec.CodePattern, where+".pattern", "describe the line that is meant", "%q matches every line", p.Pattern)
+		}
+	}
+}
+
+// report adds a problem that a function without a path has found.
+func (c *checker) report(where string, err error) {
+	if p, ok := err.(jobspec.Problem); ok { //nolint:errorlint // the functions asked return a Problem or nothing
+		p.Path = where
+		c.problems = append(c.problems, p)
+	}
+}
+
+// unique refuses what has been there before.
+func (c *checker) unique(where, what, name string, taken map[string]bool) {
+	if taken[name] {
+		c.add(jobspec.CodeDuplicate, where, "name one of them differently", "the %s %q is there twice", what, name)
+	}
+	taken[name] = true
+}
+
+// order checks what the groups wait for: groups that there are, and none itself in the end.
+func (c *checker) order(j *jobspec.Job) {
+	if !slices.ContainsFunc(j.Groups, func(g jobspec.Group) bool { return len(g.DependsOn) > 0 }) {
+		return
+	}
+	names := make([]string, len(j.Groups))
+	for i := range j.Groups {
+		names[i] = groupName(&j.Groups[i])
+	}
+	for i := range j.Groups {
+		taken := map[string]bool{}
+		for k, need := range j.Groups[i].Needs() {
+			where := at(at("groups", i)+".depends_on", k)
+			name, condition := need.Group, need.Condition
+			switch {
+			case name == names[i]:
+				c.add(jobspec.CodeGroupCycle, where, "leave it out", "the group %q waits for itself", name)
+			case !slices.Contains(names, name):
+				c.add(jobspec.CodeDependsOn, where, didYouMean(name, names), "the job has no group %q", name)
+			case !slices.Contains([]string{"ok", "any", "failed", "started"}, condition):
+				c.add(jobspec.CodeDependsOn, where, fmt.Sprintf("write %s:ok, %s:any, %s:failed or %s:started", name, name, name, name), "%q is no condition of a group", condition)
+			}
+			if taken[name] {
+				c.add(jobspec.CodeDuplicate, where, "keep one of them", "the group %q is waited for twice", name)
+			}
+			taken[name] = true
+		}
+	}
+	c.cycle(j, names)
+}
+
+// cycle reports one ring of groups that wait for each other.
+func (c *checker) cycle(j *jobspec.Job, names []string) {
+	const fresh, open, done = 0, 1, 2
+	state := make([]int, len(names))
+	var walk func(i int, path []string) bool
+	walk = func(i int, path []string) bool {
+		path = append(path, names[i])
+		state[i] = open
+		for k, need := range j.Groups[i].Needs() {
+			next := slices.Index(names, need.Group)
+			if next < 0 || next == i {
+				continue
+			}
+			if state[next] == open {
+				ring := append(path[slices.Index(path, names[next]):], names[next])
+				c.add(jobspec.CodeGroupCycle, at(at("groups", i)+".depends_on", k), "let one of them start by itself",
+					"the groups wait for each other: %s", strings.Join(ring, " for "))
+				return true
+			}
+			if state[next] == fresh && walk(next, path) {
+				return true
+			}
+		}
+		state[i] = done
+		return false
+	}
+	for i := range names {
+		if state[i] == fresh && walk(i, nil) {
+			return
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package script
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// fillJob fills in the job from what the flags ask for.
+func (a *request) fillJob(t *text, s shape, p plan) {
+	j := a.job
+	j.Name = a.jobName()
+	if j.Export = a.exports; a.exports == nil {
+		j.Export = []string{"*"} // what sbatch does
+	}
+	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(a), Env: a.env, Image: a.imageDir,
+		Mounts: a.mounted}
+	task.Script = a.rewrittenScript(t, p)
+	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}
+	a.warnOfWholeNodes(s)
+	if p.mode != once {
+		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
+	} else if s.allTasks() > 1 {
+		task.Env = taskVariables(task.Env, s)
+	}
+	if a.goOn {
+		g.OnWorkerFailure = "ignore"
+	}
+	a.setStopSignal(&task)
+	if p.repeat && j.Checkpoint == nil {
+		j.Checkpoint = &jobspec.Checkpoint{}
+	}
+	task.Log = a.logFiles(s.nodes)
+	a.warnOfNodeList(s.nodes)
+	g.Tasks = []jobspec.Task{task}
+	j.Groups = []jobspec.Group{g}
+}
+
+// warnOfWholeNodes warns that a script with --exclusive and no number of cores does not get all
+// cores of its nodes.
+func (a *request) warnOfWholeNodes(s shape) {
+	if a.wholeNodes.spec != nil && a.cpus.n+a.cpusPerGPU.n+a.minCPUs.n+a.ntasks.n+a.perNode.n+a.perGPU.n == 0 {
+		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for them: -c, and --gpus-per-node for GPUs",
+			"keeps other jobs away, and the job gets %d of a node's cores and %d of its GPUs; in Slurm it gets all",
+			s.cores, s.gpus)
+	}
+}
+
+// setStopSignal sets how the job is asked to stop.
+func (a *request) setStopSignal(task *jobspec.Task) {
+	if a.killSignal == "" {
+		return
+	}
+	task.KillSignal, task.KillTimeout = a.killSignal, a.killSeconds
+	a.job.Preemption = &jobspec.Preemption{Signal: a.killSignal, GracePeriod: a.killSeconds}
+}
+
+// taskVariables adds the number of tasks to the variables of a script that runs once. So
+// mpirun -n $SLURM_NTASKS does what it does in Slurm.
+func taskVariables(env map[string]string, s shape) map[string]string {
+	out := map[string]string{
+		"SLURM_NTASKS": itoa(s.tasks), "SLURM_NPROCS": itoa(s.tasks), "SLURM_NTASKS_PER_NODE": itoa(s.tasks),
+		"SLURM_TASKS_PER_NODE": itoa(s.tasks),
+		"SLURM_CPUS_PER_TASK":  itoa(max(s.cores/s.tasks, 1)),
+	}
+	for name, value := range env {
+		out[name] = value
+	}
+	return out
+}
+
+// warnOfNodeList warns when --nodelist has more or fewer nodes than the job needs.
+func (a *request) warnOfNodeList(count int) {
+	if a.listed.spec == nil {
+		return
+	}
+	if names, ok := a.hosts(a.listed); ok && len(names) != count {
+		a.warnChanged(a.listed,
+			"%s: the job runs on %d of these %d nodes; Slurm takes all of them, and others if they are too few",
+			cutShort(a.listed.value), count, len(names))
+	}
+}
+
+// jobName returns the name in the flags, or the file name of the script. Characters that a name may
+// not have are replaced.
+func (a *request) jobName() string {
+	given := a.name
+	if given == "" {
+		given = path.Base(a.opts.Name)
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '-'
+	}, given)
+	name = strings.Trim(name[:min(len(name), 63)], "._-")
+	if name == "" {
+		name = "job"
+	}
+	if a.name != "" && name != a.name {
+		a.addLine(Warning, CodeChanged, 0, "",
+			"the job is called %s: a name has letters, digits, '.', '_' and '-', at most 63", name)
+	}
+	return name
+}
+
+// logFiles returns where the output goes. As in Slurm, that is slurm-ID.out in the working
+// directory unless a flag says otherwise.
+func (a *request) logFiles(nodes int) *jobspec.Log {
+	l := &jobspec.Log{Mode: a.mode}
+	usual := "slurm-%j.out"
+	if a.job.Array != nil {
+		usual = "slurm-%A_%a.out"
+	}
+	if a.stdout == "" {
+		a.stdout = usual
+	}
+	l.Stdout = a.logPattern(a.stdout, nodes)
+	if a.stderr != "" && a.stderr != a.stdout {
+		apart := false
+		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, nodes)
+	}
+	return l
+}
+
+// logPattern returns where one stream goes. Several workers cannot write one file.
+func (a *request) logPattern(text string, nodes int) string {
+	if text == "/dev/null" {
+		a.addLine(Warning, CodeChanged, 0, "", "the node keeps output to /dev/null: rota logs shows it")
+		return ""
+	}
+	if plain, found := strings.CutPrefix(text, `\\`); found {
+		return strings.ReplaceAll(plain, "%", "%%")
+	}
+	text = strings.NewReplacer("%%", "%%", "%J", "%j").Replace(text)
+	if nodes < 2 || ofWorker.MatchString(strings.ReplaceAll(text, "%%", "")) {
+		return text
+	}
+	ext := path.Ext(text)
+	if strings.ContainsAny(ext, "%/") {
+		ext = ""
+	}
+	each := strings.TrimSuffix(text, ext) + "-%n" + ext
+	a.addLine(Warning, CodeChanged, 0, "", "each of the %d workers writes its own file, %s", nodes, each)
+	return each
+}
+
+// ofWorker finds a letter that differs between the workers of a job, in a pattern without %%.
+var ofWorker = regexp.MustCompile(`%[0-9]*[nNt]`)

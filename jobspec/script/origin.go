@@ -1,0 +1,64 @@
+package script
+
+import (
+	"regexp"
+	"strings"
+)
+
+// origins are the flags that set a place in a job, the most direct one first. The rules of all jobs
+// name such places.
+var origins = []struct {
+	place string // with all places below it
+	flags []string
+}{
+	{"count", []string{"nodes", "ntasks-per-node", "ntasks"}},
+	{"launch.nproc", []string{"ntasks-per-node", "ntasks", "ntasks-per-gpu"}},
+	{"resources.cores", []string{"cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks",
+		"ntasks-per-gpu"}},
+	{"resources.memory", []string{"mem", "mem-per-cpu", "mem-per-gpu", "cpus-per-task"}},
+	{"resources.shm", []string{"mem", "mem-per-cpu", "mem-per-gpu"}},
+	{"resources.tmp", []string{"mem", "mem-per-cpu", "mem-per-gpu"}},
+	{"resources.gpu", []string{"gpus-per-node", "gres", "gpus-per-task", "gpus"}},
+	{"resources.gpus", []string{"gpus-per-node", "gres", "gpus-per-task", "gpus"}},
+	{"env", []string{"export"}},
+	{"export", []string{"export"}},
+	{"mounts", []string{"container-mounts"}},
+	{"image", []string{"container-image"}},
+	{"log.stdout", []string{"output"}},
+	{"log.stderr", []string{"error"}},
+	{"kill_timeout", []string{"signal"}},
+	{"preemption", []string{"signal"}},
+	{"queue", []string{"partition"}},
+	{"account", []string{"account"}},
+	{"description", []string{"comment"}},
+	{"time_limit", []string{"time"}},
+	{"begin", []string{"begin"}},
+	{"deadline", []string{"deadline"}},
+	{"dependencies", []string{"dependency"}},
+	{"array", []string{"array"}},
+	{"features", []string{"constraint"}},
+	{"nodes", []string{"nodelist"}},
+	{"exclude_nodes", []string{"exclude", "nodelist"}},
+	{"workdir", []string{"chdir", "container-workdir"}},
+}
+
+// taskPrefix is the path of the only task, in front of the places in it.
+var taskPrefix = regexp.MustCompile(`^groups\[\d+\]\.(tasks\[\d+\]\.)?`)
+
+// originOf returns the flag that set a place in the job, and the place without the path of its
+// task.
+func (a *request) originOf(path string) (short string, s setting, found bool) {
+	short = taskPrefix.ReplaceAllString(path, "")
+	for _, b := range origins {
+		rest, in := strings.CutPrefix(short, b.place)
+		if !in || rest != "" && rest[0] != '.' && rest[0] != '[' {
+			continue
+		}
+		for _, name := range b.flags {
+			if s, found = a.applied[name]; found {
+				return short, s, true
+			}
+		}
+	}
+	return short, setting{}, false
+}

@@ -1,0 +1,331 @@
+package script
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
+)
+
+// request is what the flags ask for.
+type request struct {
+	*report
+	opts    *Options
+	result  *Result
+	job     *jobspec.Job
+	applied map[string]setting // flags by name
+
+	name, stdout, stderr, mode    string
+	exports                       []string
+	env                           map[string]string
+	imageDir                      string
+	mounted                       []jobspec.Mount
+	noRequeue, wholeNodes, listed setting
+	killSignal                    string
+	killSeconds                   jobspec.Seconds
+	goOn                          bool // tasks go on when one of them fails
+	seeAll                        bool // every task sees all GPUs of its worker
+
+	nodeCount, ntasks, perNode, perGPU      counted
+	cpus, cpusPerGPU, minCPUs               counted
+	gpus, gpusPerNode, gpusPerTask, gpuGres counted
+	mem, memPerCPU, memPerGPU               sized
+}
+
+// counted is a number and the flag that it is from; n is 0 when no flag gives it.
+type counted struct {
+	n     int
+	by    setting
+	model string // of GPUs; "" for any
+}
+
+// sized is a size and the flag that it is from.
+type sized struct {
+	n  jobspec.Bytes
+	by setting
+}
+
+func (a *request) badValue(s setting, hint, format string, args ...any) {
+	a.addFlag(Mistake, CodeValue, s, hint, format, args...)
+}
+
+func (a *request) refuseFlag(s setting, hint, format string, args ...any) {
+	a.addFlag(Refused, CodeNotHere, s, hint, format, args...)
+}
+
+func (a *request) warnChanged(s setting, format string, args ...any) {
+	a.addFlag(Warning, CodeChanged, s, "", format, args...)
+}
+
+// textFlag returns a function that stores the value of a flag as it is.
+func textFlag(field func(a *request) *string) func(*request, setting) {
+	return func(a *request, s setting) {
+		if s.value == "" {
+			a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
+			return
+		}
+		*field(a) = s.value
+	}
+}
+
+func (a *request) partition(s setting) {
+	if strings.Contains(s.value, ",") {
+		a.refuseFlag(s, "name one queue", "%q: a job is submitted to one queue", s.value)
+		s.value, _, _ = strings.Cut(s.value, ",")
+	}
+	textFlag(func(a *request) *string { return &a.job.Queue })(a, s)
+}
+
+func (a *request) qos(s setting) {
+	switch class := jobspec.Class(strings.ToLower(s.value)); {
+	case class == jobspec.TE || class == jobspec.BE:
+		a.job.Class = class
+	case s.given == "--class":
+		a.badValue(s, "write te (trial and error) or be (best effort)", "%q is not a class", s.value)
+	default:
+		a.addFlag(Warning, CodeIgnored, s, "write --qos=te for a short job that goes first, --qos=be for any other",
+			"is left out: %q is not one of the classes te and be", s.value)
+	}
+}
+
+func (a *request) priority(s setting) {
+	n, err := strconv.Atoi(s.value)
+	if err != nil || n < 0 || n > 100 {
+		a.badValue(s, "50 is what a job has without it", "%q is not a number from 0 to 100", s.value)
+		return
+	}
+	a.job.Priority = &n
+}
+
+func (a *request) time(s setting) {
+	limit, unlimited, ok := slurm.TimeLimit(s.value)
+	switch {
+	case !ok:
+		a.badValue(s, "write minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS; 30m and 2d12h are understood too",
+			"%q is not a time", s.value)
+	case limit > jobspec.MaxDuration:
+		a.badValue(s, "", "%q is longer than %v", s.value, jobspec.MaxDuration)
+	case unlimited:
+		a.warnChanged(s, "%s: the job gets the default time limit of its queue", s.value)
+		a.job.TimeLimit = 0
+	default:
+		a.job.TimeLimit = limit
+	}
+}
+
+func (a *request) array(s setting) {
+	array, err := jobspec.ParseSlurmArray(s.value)
+	if err != nil {
+		hint := "write numbers and ranges, and %N for N at once: 0-99:2%8"
+		if bad, ok := err.(*jobspec.IndicesError); ok { //nolint:errorlint // ParseSlurmArray returns no other error
+			hint = strings.ReplaceAll(bad.Hint, "max_parallel = ...", "%N at the end")
+		}
+		a.badValue(s, hint, "%q: %v", cutShort(s.value), err)
+		return
+	}
+	a.job.Array = array
+}
+
+func cutShort(text string) string {
+	if len(text) > 60 {
+		return text[:60] + "..."
+	}
+	return text
+}
+
+func (a *request) chdir(s setting) {
+	switch {
+	case s.value == "":
+		a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
+	case path.IsAbs(s.value):
+		a.job.Workdir = path.Clean(s.value)
+	case a.opts.Dir == "":
+		a.badValue(s, "start it with /", "%q is not an absolute path", s.value)
+	default:
+		a.job.Workdir = path.Join(a.opts.Dir, s.value)
+	}
+}
+
+func (a *request) input(s setting) {
+	if s.value != "/dev/null" {
+		a.refuseFlag(s, "write < FILE behind the command that reads it", "%q: the standard input of a script is /dev/null",
+			s.value)
+	}
+}
+
+func (a *request) openMode(s setting) {
+	switch s.value {
+	case "append", "a":
+		a.mode = "append"
+	case "truncate", "t":
+		a.mode = "truncate"
+	default:
+		a.badValue(s, "write append or truncate", "%q is not a mode", s.value)
+	}
+}
+
+// export reads ALL, NONE, names of variables, and names with values.
+func (a *request) export(s setting) {
+	a.exports, a.env = []string{}, map[string]string{}
+	for item := range strings.SplitSeq(s.value, ",") {
+		name, value, has := strings.Cut(item, "=")
+		switch {
+		case strings.EqualFold(item, "ALL"):
+			if !slices.Contains(a.exports, "*") {
+				a.exports = append([]string{"*"}, a.exports...)
+			}
+		case strings.EqualFold(item, "NONE") || strings.EqualFold(item, "NIL"):
+			if s.value != item {
+				a.badValue(s, "write NONE alone, or the names alone", "%q: %s must stand alone", s.value, item)
+			}
+		case item == "":
+		case has:
+			a.env[name] = value
+		case len(a.exports) <= jobspec.MaxExport && !slices.Contains(a.exports, name):
+			a.exports = append(a.exports, name)
+		}
+	}
+}
+
+// constraint reads features that a node must have.
+func (a *request) constraint(s setting) {
+	if strings.ContainsAny(s.value, "|*[]()!") {
+		a.refuseFlag(s, "write features with & between them, or a constraint in a job file",
+			"%q: only a list of features that a node must all have is supported", s.value)
+		return
+	}
+	a.job.Features = nil
+	for feature := range strings.SplitSeq(strings.ReplaceAll(s.value, ",", "&"), "&") {
+		if feature = strings.TrimSpace(feature); feature == "" {
+			a.badValue(s, "write a&b", "%q: a feature is missing", s.value)
+			return
+		}
+		if len(a.job.Features) <= jobspec.MaxFeatures && !slices.Contains(a.job.Features, feature) {
+			a.job.Features = append(a.job.Features, feature)
+		}
+	}
+}
+
+func (a *request) nodelist(s setting) {
+	if _, ok := a.hosts(s); ok {
+		a.job.Nodes, a.listed = []string{s.value}, s
+	}
+}
+
+func (a *request) exclude(s setting) {
+	if _, ok := a.hosts(s); ok {
+		a.job.ExcludeNodes = []string{s.value}
+	}
+}
+
+func (a *request) hosts(s setting) ([]string, bool) {
+	if strings.Contains(s.value, "/") {
+		a.refuseFlag(s, "name the nodes: gpu[01-04,07]", "%q: files with node names are not supported", s.value)
+		return nil, false
+	}
+	names, err := jobspec.ExpandNodes([]string{s.value})
+	if err != nil {
+		a.badValue(s, "write names and ranges such as gpu[01-04,07]", "%q: %v", cutShort(s.value), err)
+	}
+	return names, err == nil
+}
+
+func (a *request) exclusive(s setting) {
+	switch s.value {
+	case "":
+		a.wholeNodes = s
+	case "user", "mcs", "topo":
+		a.refuseFlag(s, "write --exclusive for whole nodes", "=%s: only whole nodes are supported", s.value)
+	default:
+		a.badValue(s, "write --exclusive", "%q is not known", s.value)
+	}
+}
+
+func (a *request) gpuBind(s setting) {
+	if a.seeAll = s.value == "none"; !a.seeAll {
+		a.addFlag(Warning, CodeIgnored, s, "use --gpus-per-task to let each task see its own GPUs",
+			"is left out: tasks see their own GPUs with --gpus-per-task, otherwise all GPUs of their worker")
+	}
+}
+
+func (a *request) killOnBadExit(s setting) {
+	switch s.value {
+	case "", "1":
+		a.goOn = false
+	case "0":
+		a.goOn = true
+	default:
+		a.badValue(s, "write 0 or 1", "%q is neither 0 nor 1", s.value)
+	}
+}
+
+func (a *request) wrap(s setting) {
+	if s.line > 0 {
+		a.addFlag(Mistake, CodeConflict, s, "write the command into the script",
+			"belongs on the command line, where it replaces a script")
+	}
+}
+
+// accept reports whether a value can be used. If not, it adds the reason as a problem.
+func (a *request) accept(s setting, err *slurm.Error) bool {
+	switch {
+	case err == nil:
+		return true
+	case err.Unsupported:
+		a.refuseFlag(s, err.Hint, "%s", err.Text)
+	default:
+		a.badValue(s, err.Hint, "%s", err.Text)
+	}
+	return false
+}
+
+func (a *request) signal(s setting) {
+	signal, ahead, err := slurm.Signal(s.value)
+	if !a.accept(s, err) {
+		return
+	}
+	a.killSignal, a.killSeconds = signal, ahead
+	a.warnChanged(s, "%s is sent at the time limit and at a preemption, %v before processes are killed; "+
+		"in Slurm it is sent that long before the limit", signal, ahead)
+}
+
+func (a *request) dependency(s setting) {
+	list, err := slurm.Dependencies(s.value)
+	if a.job.Dependencies = nil; a.accept(s, err) {
+		a.job.Dependencies = list
+	}
+}
+
+func (a *request) invalidDependency(s setting) {
+	switch strings.ToLower(s.value) {
+	case "yes", "true", "1":
+		a.job.OnDependencyFailure = "cancel"
+	case "no", "false", "0":
+		a.job.OnDependencyFailure = "hold"
+	default:
+		a.badValue(s, "write yes or no", "%q is neither yes nor no", s.value)
+	}
+}
+
+// image reads the directory of a root file system.
+func (a *request) image(s setting) {
+	switch ext := path.Ext(s.value); {
+	case !path.IsAbs(s.value):
+		a.refuseFlag(s, "unpack the image and give the absolute path of its root file system",
+			"%q: images are not pulled from registries", s.value)
+	case slices.Contains([]string{".sqsh", ".squashfs", ".sif", ".simg", ".tar"}, ext):
+		a.refuseFlag(s, "unpack the image and give the directory: unsquashfs -d DIR FILE", "%q: image files are not mounted",
+			s.value)
+	default:
+		a.imageDir = s.value
+	}
+}
+
+func (a *request) mounts(s setting) {
+	list, err := slurm.Mounts(s.value)
+	a.accept(s, err)
+	a.mounted = list
+}

@@ -1,0 +1,276 @@
+// Package shell finds the commands of a shell script, with their places in its text. The text
+// itself is parsed by mvdan.cc/sh. A script that has mistakes is read as far as possible: the
+// parser starts again behind a line that it does not accept.
+package shell
+
+import (
+	"cmp"
+	"errors"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Script is what Parse finds in a script. Each list is in the order of the text.
+type Script struct {
+	Commands    []Command
+	Assignments []Assignment
+	Documents   []Span // here-documents, with the lines that end them
+}
+
+// Span is a part of a text, in bytes. End is the first byte behind it.
+type Span struct{ Begin, End int }
+
+// Command is one simple command: a program, or a function, with its arguments. Its span goes from
+// the first to the last word, without variables that are set in front of it.
+type Command struct {
+	Span
+	Line    int // of the first word; the first line has number 1
+	Words   []Word
+	Outputs []string // files that it creates anew by redirection, as written
+	Inside  bool     // in a substitution or a subshell, or fed by a pipe
+	Block   bool     // in a loop, a condition, a function or braces
+}
+
+// Word is one word of a command, as written.
+type Word struct {
+	Span
+	Raw string
+}
+
+// Assignment is NAME=VALUE, alone or in front of a command. Value is as written.
+type Assignment struct {
+	Line        int
+	Name, Value string
+}
+
+// Name returns the program of a command without its directory, "." when that is not known.
+func (c Command) Name() string { return path.Base(c.Words[0].Plain()) }
+
+// Plain returns a word without the quotes around it, "" when only the shell can compute its value.
+func (w Word) Plain() string {
+	text := w.Raw
+	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
+		text = text[1 : n-1]
+	}
+	if strings.ContainsAny(text, "\"'\\`") || strings.Contains(text, "$(") {
+		return ""
+	}
+	return text
+}
+
+// IsShell reports whether a shell runs the script, by the text behind its #!. Shells of the family
+// of csh, whose language is another one, do not count.
+func IsShell(shebang string) bool {
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh"}, interpreter(shebang))
+}
+
+// HasDocuments reports whether the program behind #! knows here-documents.
+func HasDocuments(shebang string) bool { return IsShell(shebang) || strings.Contains(shebang, "csh") }
+
+// interpreter returns the program behind #! without its directory. It passes over env and flags.
+func interpreter(shebang string) string {
+	for i, word := range strings.Fields(shebang) {
+		base := word[strings.LastIndex(word, "/")+1:]
+		if base != "env" && (i == 0 || !strings.HasPrefix(word, "-")) {
+			return base
+		}
+	}
+	return ""
+}
+
+// reader collects what a script has.
+type reader struct {
+	src    string
+	starts []int // of lines
+	found  Script
+	fed    map[*syntax.Stmt]bool // right sides of pipes
+}
+
+const (
+	// maxMistakes bounds how often the parser starts again behind a mistake, and maxReads how much
+	// it reads in all, in multiples of the script's length.
+	maxMistakes, maxReads = 1000, 4
+	// maxDepth bounds how deeply a statement is searched. Scripts written by hand are not
+	// nested as deeply.
+	maxDepth = 10_000
+)
+
+// Parse finds the commands of a script that begin at the byte from or behind it.
+func Parse(src, shebang string, from int) *Script {
+	r := &reader{src: src, starts: []int{0}, fed: map[*syntax.Stmt]bool{}}
+	for i := range len(src) {
+		if src[i] == '\n' {
+			r.starts = append(r.starts, i+1)
+		}
+	}
+	language := syntax.LangBash // it has what sh, dash and ksh have
+	if interpreter(shebang) == "zsh" {
+		language = syntax.LangZsh
+	}
+	parser := syntax.NewParser(syntax.Variant(language))
+	frames := make([]uintptr, maxFrames)
+	given := 0
+	for mistakes := 0; mistakes < maxMistakes && given <= maxReads*len(src); mistakes++ {
+		in := &input{text: r.src[from:], frames: frames}
+		next, err := r.statements(parser, in, from)
+		if err == nil {
+			break
+		}
+		from, given = next, given+in.given
+	}
+	slices.SortStableFunc(r.found.Commands, func(a, b Command) int { return cmp.Compare(a.Begin, b.Begin) })
+	slices.SortStableFunc(r.found.Documents, func(a, b Span) int { return cmp.Compare(a.Begin, b.Begin) })
+	return &r.found
+}
+
+// statements reads statements up to the end, or to the first mistake. Then it returns the place
+// where to go on.
+func (r *reader) statements(parser *syntax.Parser, in *input, from int) (next int, err error) {
+	next = from
+	for stmt, mistake := range parser.StmtsSeq(in) {
+		if stmt != nil {
+			r.statement(stmt, from)
+			next = max(next, from+int(stmt.End().Offset()))
+			if n := len(r.found.Documents); n > 0 {
+				next = max(next, r.found.Documents[n-1].End)
+			}
+		}
+		err = cmp.Or(err, mistake)
+	}
+	var at syntax.ParseError
+	switch {
+	case err == nil:
+	case errors.As(err, &at) && strings.HasPrefix(at.Text, "unclosed here-document"):
+		r.endDocument(from + int(at.Pos.Offset()))
+	case next == from: // not one statement was read, so its first line is passed over
+		begin := from + len(r.src[from:]) - len(strings.TrimLeft(r.src[from:], " \t\n"))
+		next = r.nextLine(begin)
+	}
+	return next, err
+}
+
+// endDocument makes an unclosed here-document end with the script, as the shell does: its text is
+// cut off, and the command that reads it reads a file instead.
+func (r *reader) endDocument(at int) {
+	at += strings.Index(r.src[at:], "<<")
+	end := r.nextLine(at)
+	r.found.Documents = append(r.found.Documents, Span{end, len(r.src)})
+	r.src = r.src[:at] + " <" + r.src[at+2:end]
+}
+
+// nextLine returns where the line behind a place begins.
+func (r *reader) nextLine(at int) int {
+	if i := r.line(at); i < len(r.starts) {
+		return min(r.starts[i], len(r.src))
+	}
+	return len(r.src)
+}
+
+// line returns the number of the line that holds a place.
+func (r *reader) line(at int) int { return sort.SearchInts(r.starts, at+1) }
+
+// statement searches one statement. Places in it count from the byte from of the script.
+func (r *reader) statement(stmt *syntax.Stmt, from int) {
+	type where struct{ inside, block bool }
+	stack := []where{{}}
+	syntax.Walk(stmt, func(node syntax.Node) bool {
+		if node == nil {
+			stack = stack[:len(stack)-1]
+			return false
+		}
+		at := stack[len(stack)-1]
+		switch n := node.(type) {
+		case *syntax.Stmt:
+			at.inside = at.inside || r.fed[n]
+			if call, ok := n.Cmd.(*syntax.CallExpr); ok {
+				r.call(call, n.Redirs, from, at.inside, at.block)
+			}
+		case *syntax.BinaryCmd:
+			r.fed[n.Y] = n.Op == syntax.Pipe || n.Op == syntax.PipeAll
+		case *syntax.Redirect:
+			r.document(n, from)
+		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Subshell:
+			at.inside = true
+		case *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.Block, *syntax.FuncDecl:
+			at.block = true
+		}
+		if len(stack) >= maxDepth {
+			return false
+		}
+		stack = append(stack, at)
+		return true
+	})
+}
+
+// document adds a here-document, with the line that ends it.
+func (r *reader) document(redirect *syntax.Redirect, from int) {
+	if redirect.Op != syntax.Hdoc && redirect.Op != syntax.DashHdoc {
+		return
+	}
+	begin := r.nextLine(from + int(redirect.OpPos.Offset()))
+	text := Span{begin, begin} // for an empty one
+	if redirect.Hdoc != nil {
+		text = r.span(redirect.Hdoc, from)
+	}
+	text.End = r.nextLine(text.End)
+	r.found.Documents = append(r.found.Documents, text)
+}
+
+func (r *reader) span(n syntax.Node, from int) Span {
+	return Span{from + int(n.Pos().Offset()), from + int(n.End().Offset())}
+}
+
+// prefixes are commands that start the command behind them.
+var prefixes = []string{"exec", "command", "nohup", "env", "builtin"}
+
+// call adds a simple command and the variables that it sets.
+func (r *reader) call(call *syntax.CallExpr, redirects []*syntax.Redirect, from int, inside, block bool) {
+	var words []Word
+	for _, a := range call.Assigns {
+		words = append(words, r.word(a, from))
+	}
+	for _, w := range call.Args {
+		words = append(words, r.word(w, from))
+	}
+	for len(words) > 0 {
+		if name, value, is := assigned(words[0].Raw); is {
+			r.found.Assignments = append(r.found.Assignments, Assignment{r.line(words[0].Begin), name, value})
+		} else if !slices.Contains(prefixes, words[0].Raw) {
+			break
+		}
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return
+	}
+	c := Command{Words: words, Line: r.line(words[0].Begin), Inside: inside, Block: block}
+	c.Span = Span{words[0].Begin, words[len(words)-1].End}
+	for _, redirect := range redirects {
+		file := r.word(redirect.Word, from).Raw
+		switch redirect.Op {
+		case syntax.RdrOut, syntax.RdrClob, syntax.RdrAll:
+			c.Outputs = append(c.Outputs, file)
+		case syntax.DplOut:
+			if strings.Trim(file, "0123456789-") != "" { // 2>&1 has no file
+				c.Outputs = append(c.Outputs, file)
+			}
+		}
+	}
+	r.found.Commands = append(r.found.Commands, c)
+}
+
+func (r *reader) word(n syntax.Node, from int) Word {
+	s := r.span(n, from)
+	return Word{s, r.src[s.Begin:s.End]}
+}
+
+// assigned splits NAME=VALUE.
+func assigned(raw string) (name, value string, is bool) {
+	name, value, is = strings.Cut(raw, "=")
+	name, _, _ = strings.Cut(strings.TrimSuffix(name, "+"), "[")
+	return name, value, is && syntax.ValidName(name)
+}

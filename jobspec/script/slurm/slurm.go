@@ -1,0 +1,113 @@
+// Package slurm reads values as the flags of sbatch write them: times, memory sizes, dependencies,
+// signals and mounts. It knows neither flags nor scripts.
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Error says why a value is not taken.
+type Error struct {
+	Text, Hint  string
+	Unsupported bool // the value is right for Slurm, and Rota cannot do it
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Text }
+
+func bad(hint, format string, args ...any) *Error {
+	return &Error{Text: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+func unsupported(hint, format string, args ...any) *Error {
+	return &Error{Text: fmt.Sprintf(format, args...), Hint: hint, Unsupported: true}
+}
+
+// Memory reads a size: a number of MiB, or one with K, M, G or T behind it.
+func Memory(text string) (jobspec.Bytes, error) {
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		if strings.Trim(text, "0") == "" {
+			return 0, nil
+		}
+		text += "M"
+	}
+	upper := strings.ToUpper(text)
+	for _, long := range []string{"IB", "B"} {
+		short, found := strings.CutSuffix(upper, long)
+		if found && strings.IndexAny(short, "KMGT") == len(short)-1 && short != "" {
+			upper = short
+			break
+		}
+	}
+	return jobspec.ParseSize(upper)
+}
+
+// signals are those that can ask a job to stop, by number.
+var signals = map[string]string{
+	"1": "HUP", "2": "INT", "3": "QUIT", "9": "KILL", "10": "USR1", "12": "USR2", "14": "ALRM", "15": "TERM", "18": "CONT",
+	"28": "WINCH",
+}
+
+// Signal reads [R|B:]SIG[@SECONDS]. It returns the signal with its whole name, such as SIGUSR1, and
+// how long before the end of the job it is sent: one minute unless the text says otherwise.
+func Signal(text string) (name string, ahead jobspec.Seconds, err *Error) {
+	rest := text
+	if to, behind, found := strings.Cut(text, ":"); found {
+		if strings.Trim(strings.ToUpper(to), "RB") != "" || to == "" {
+			return "", 0, bad("write B:USR1@120", "%q: %q is neither R nor B", text, to)
+		}
+		rest = behind
+	}
+	given, seconds, timed := strings.Cut(rest, "@")
+	ahead = 60
+	if timed {
+		n, err := strconv.Atoi(seconds)
+		if err != nil || n < 0 || n > 65535 {
+			return "", 0, bad("", "%q: %q is not a number of seconds from 0 to 65535", text, seconds)
+		}
+		ahead = jobspec.Seconds(max(n, 1))
+	}
+	name = strings.TrimPrefix(strings.ToUpper(given), "SIG")
+	if known, ok := signals[name]; ok {
+		name = known
+	}
+	for _, known := range signals {
+		if name == known {
+			return "SIG" + name, ahead, nil
+		}
+	}
+	return "", 0, bad("write one of USR1, USR2, TERM, INT, HUP, QUIT, ALRM, CONT and KILL",
+		"%q: %q is not a signal that can stop a job", text, given)
+}
+
+// Mounts reads SOURCE[:TARGET[:FLAGS]] with commas between them.
+func Mounts(text string) ([]jobspec.Mount, *Error) {
+	var list []jobspec.Mount
+	for item := range strings.SplitSeq(text, ",") {
+		parts := strings.Split(item, ":")
+		m := jobspec.Mount{Source: parts[0], Target: parts[len(parts)-1]}
+		if len(parts) > 1 {
+			m.Target = parts[1]
+		}
+		if len(parts) > 3 || m.Source == "" || m.Target == "" {
+			return list, bad("write /source:/target or /source:/target:ro", "%q is not a mount", item)
+		}
+		if len(parts) == 3 {
+			for flag := range strings.SplitSeq(parts[2], "+") {
+				switch flag {
+				case "ro":
+					m.ReadOnly = true
+				case "rw", "rbind", "bind":
+				default:
+					return list, unsupported("only ro and rw are known", "%q: a mount cannot have the flag %q", m.Source, flag)
+				}
+			}
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}

@@ -1,0 +1,188 @@
+package slurm
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TimeLimit reads minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, and also units as in job files. As
+// in Slurm, a limit of zero is unlimited. The limit may be longer than any job may run.
+func TimeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
+	switch strings.ToUpper(text) {
+	case "UNLIMITED", "INFINITE", "-1":
+		return 0, true, true
+	}
+	if strings.ContainsAny(text, "smhdw") {
+		seconds, err := jobspec.ParseSeconds(text)
+		return seconds, false, err == nil && seconds > 0
+	}
+	seconds, ok := clockTime(text)
+	return seconds, seconds == 0, ok
+}
+
+// clockTime reads numbers with - behind days and : between the others.
+func clockTime(text string) (jobspec.Seconds, bool) {
+	days, clock, hasDays := strings.Cut(text, "-")
+	if !hasDays {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	if len(parts) > 3 {
+		return 0, false
+	}
+	weights := [][]jobspec.Seconds{{60}, {60, 1}, {3600, 60, 1}}[len(parts)-1]
+	if hasDays {
+		weights = []jobspec.Seconds{3600, 60, 1}
+	}
+	total, ok := digits(days, 86400)
+	for i, part := range parts {
+		n, good := digits(part, weights[i])
+		total, ok = total+n, ok && good
+	}
+	return total, ok
+}
+
+// digits reads at most nine digits.
+func digits(text string, weight jobspec.Seconds) (jobspec.Seconds, bool) {
+	if text == "" || len(text) > 9 || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	return jobspec.Seconds(n) * weight, err == nil
+}
+
+// Moment is a point in time as a user writes it. What was not written is zero. A moment is from
+// now, or it is a day with a time of day.
+type Moment struct {
+	FromNow              bool
+	Ahead                jobspec.Seconds // from now
+	Dated                bool            // a day was written; otherwise the next such time of day is meant
+	Year, Month, Day     int             // the year may be missing, or all three
+	DaysAhead            int             // from today, if no date was written
+	Hour, Minute, Second int
+}
+
+// ParseMoment reads a point in time such as now+1hour, 16:00, tomorrow, 2026-03-01 or
+// 2026-03-01T08:00. It takes 31 days for any month.
+func ParseMoment(text string) (Moment, bool) {
+	text = strings.ToUpper(text)
+	if rest, found := strings.CutPrefix(text, "NOW"); found {
+		ahead, ok := fromNow(rest)
+		return Moment{FromNow: true, Ahead: ahead}, ok
+	}
+	text = strings.TrimSpace(text)
+	switch text {
+	case "TODAY":
+		return Moment{FromNow: true}, true
+	case "TOMORROW":
+		return Moment{Dated: true, DaysAhead: 1}, true
+	}
+	if hour, found := map[string]int{"MIDNIGHT": 0, "NOON": 12, "ELEVENSES": 11, "FIKA": 15, "TEATIME": 16}[text]; found {
+		return Moment{Hour: hour}, true
+	}
+	date, clock := cutDate(text)
+	m := Moment{Dated: date != ""}
+	ok := (date == "" || m.date(date)) && (clock == "" || m.clock(clock)) && text != ""
+	return m, ok
+}
+
+// units are the seconds of what may stand behind now+N, without a plural.
+var units = map[string]jobspec.Seconds{
+	"": 1, "SECOND": 1, "SEC": 1, "MINUTE": 60, "MIN": 60, "M": 60, "HOUR": 3600, "HR": 3600, "H": 3600,
+	"DAY": 86400, "D": 86400, "WEEK": 7 * 86400, "W": 7 * 86400,
+}
+
+// fromNow reads +N and a unit, seconds without one.
+func fromNow(text string) (jobspec.Seconds, bool) {
+	if text == "" {
+		return 0, true
+	}
+	text, plus := strings.CutPrefix(text, "+")
+	number := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
+	n, err := strconv.Atoi(number)
+	unit, known := units[strings.TrimSuffix(text[len(number):], "S")]
+	if !plus || err != nil || !known || n > 1_000_000_000 || jobspec.Seconds(n)*unit > jobspec.MaxDuration {
+		return 0, false
+	}
+	return jobspec.Seconds(n) * unit, true
+}
+
+// cutDate splits DATETCLOCK, DATE-CLOCK and DATE CLOCK. One of them may be missing.
+func cutDate(text string) (date, clock string) {
+	at := strings.Index(text, ":")
+	if at < 0 {
+		return text, ""
+	}
+	if mark := strings.LastIndexAny(text[:at], "T- "); mark > 0 {
+		return text[:mark], text[mark+1:]
+	}
+	return "", text
+}
+
+// clock reads HH:MM[:SS], which AM or PM may follow.
+func (m *Moment) clock(text string) bool {
+	var half string
+	for _, h := range []string{"AM", "PM"} {
+		if rest, found := strings.CutSuffix(text, h); found {
+			text, half = strings.TrimSpace(rest), h
+		}
+	}
+	n, ok := numbers(strings.Split(text, ":"), 2)
+	if !ok || len(n) < 2 || len(n) > 3 || n[0] > 23 || n[1] > 59 || half != "" && (n[0] < 1 || n[0] > 12) {
+		return false
+	}
+	m.Hour, m.Minute = n[0], n[1]
+	if len(n) == 3 {
+		m.Second = n[2]
+	}
+	switch {
+	case half == "AM" && m.Hour == 12:
+		m.Hour = 0
+	case half == "PM" && m.Hour < 12:
+		m.Hour += 12
+	}
+	return m.Second < 60
+}
+
+// date reads YYYY-MM-DD, MM/DD[/YY], MM.DD.YY and MMDDYY.
+func (m *Moment) date(text string) bool {
+	parts := []string{text}
+	for _, mark := range []string{"-", "/", "."} {
+		if strings.Contains(text, mark) {
+			parts = strings.Split(text, mark)
+		}
+	}
+	if len(parts) == 1 && len(text) == 6 {
+		parts = []string{text[:2], text[2:4], text[4:]}
+	}
+	n, ok := numbers(parts, 4)
+	switch {
+	case !ok:
+		return false
+	case strings.Contains(text, "-") && len(n) == 3 && len(parts[0]) == 4:
+		m.Year, m.Month, m.Day = n[0], n[1], n[2]
+	case !strings.Contains(text, "-") && len(n) == 3:
+		if m.Month, m.Day, m.Year = n[0], n[1], n[2]; m.Year < 100 {
+			m.Year += 2000
+		}
+	case !strings.Contains(text, "-") && len(n) == 2:
+		m.Month, m.Day = n[0], n[1]
+	default:
+		return false
+	}
+	return m.Month >= 1 && m.Month <= 12 && m.Day >= 1 && m.Day <= 31 && (m.Year >= 1970 || len(n) == 2)
+}
+
+// numbers reads parts that have digits alone, and not more than most of them.
+func numbers(parts []string, most int) ([]int, bool) {
+	out := make([]int, len(parts))
+	for i, p := range parts {
+		if p == "" || len(p) > most || strings.Trim(p, "0123456789") != "" {
+			return nil, false
+		}
+		out[i], _ = strconv.Atoi(p) // at most four digits
+	}
+	return out, true
+}

@@ -1,0 +1,156 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// followControllers registers the node and then applies the allocations of the controllers until
+// ctx ends. Each answer renews the lease of the node's containers.
+func (a *Agent) followControllers(ctx context.Context) error {
+	wait := backoff{}
+	registered := false
+	for ctx.Err() == nil {
+		if !registered || a.needsRegistration() {
+			if err := a.register(ctx); err != nil {
+				if errors.Is(err, errNoController) {
+					wait = backoff{} // a controller may be found at any moment
+				}
+				a.logRetry(ctx, "cannot register with the controllers", err, wait.sleep(ctx))
+				continue
+			}
+			registered = true
+		}
+		err := a.pollAllocs(ctx)
+		if err == nil {
+			wait = backoff{}
+			continue
+		}
+		var p *api.Problem
+		if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
+			registered = false // the controllers do not know this node, or know it from before a reboot
+		}
+		a.logRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.sleep(ctx))
+	}
+	return context.Cause(ctx)
+}
+
+func (a *Agent) logRetry(ctx context.Context, what string, err error, again time.Duration) {
+	if errors.Is(err, errNoController) {
+		a.Log.Debug(what, "err", err)
+	} else if ctx.Err() == nil {
+		a.Log.Warn(what, "err", err, "waited", again)
+	}
+}
+
+// backoff is a delay that doubles each time, from retryMin to half of retryMax.
+type backoff struct{ delay time.Duration }
+
+// sleep waits, and returns for how long.
+func (b *backoff) sleep(ctx context.Context) time.Duration {
+	b.delay = min(max(2*b.delay, retryMin), retryMax/2)
+	t := time.NewTimer(b.delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return b.delay
+}
+
+// pollAllocs asks the controllers once for this node's allocations and applies the answer.
+func (a *Agent) pollAllocs(ctx context.Context) error {
+	a.mu.Lock()
+	after := a.index
+	a.mu.Unlock()
+	sent := currentMoment()
+	ctx, cancel := context.WithTimeout(ctx, pollWait+pollMargin)
+	defer cancel()
+	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait)
+	if err != nil {
+		return err
+	}
+	if answer.LeaseMS <= 0 {
+		return errors.New("the controller could not confirm that it is still the leader")
+	}
+	a.applyAllocs(answer, sent, time.Now())
+	return nil
+}
+
+// applyAllocs applies an answer that a quorum of the controllers confirmed.
+func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n.Index < a.index {
+		a.Log.Warn("ignored an answer from an older state of the controllers", "index", n.Index, "seen", a.index)
+		return
+	}
+	a.index, a.desiredKnown = n.Index, true
+	term := time.Duration(n.LeaseMS) * time.Millisecond
+	a.lease = lease{sent, term}
+	wanted := make(map[container.ID]bool, len(n.Allocs))
+	for i := range n.Allocs {
+		d := &n.Allocs[i]
+		id := container.ID{Job: int64(d.Job), Attempt: d.Attempt, Worker: d.Worker}
+		wanted[id] = true
+		a.workerOf(id).setDesired(d, received, int64(n.Now))
+	}
+	for id, w := range a.workers {
+		if !wanted[id] {
+			w.Desired, w.KillAt = nil, time.Time{}
+		} else if w.Confirmed {
+			w.lastReported, w.Confirmed = "", false // it is still asked for: report its result again
+		}
+		a.reconcile(w)
+	}
+	a.renewLeases(term)
+}
+
+// setDesired stores what the controllers want for one worker. The deadline of a stop is converted
+// from the log's clock to this machine's. It only ever moves forward: a stronger stop may shorten
+// the grace period, and nothing lengthens it.
+func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
+	w.Desired = d
+	if d.Stop == nil {
+		w.KillAt = time.Time{}
+		return
+	}
+	at := received.Add(time.Duration(int64(d.Stop.KillAt)-now) * time.Millisecond)
+	if w.KillAt.IsZero() || at.Before(w.KillAt) {
+		w.KillAt = at
+	}
+}
+
+// register puts the node's inventory into the log. Registrations run one after the other, so that
+// an older inventory never overwrites a newer one.
+func (a *Agent) register(ctx context.Context) error {
+	select {
+	case a.registering <- struct{}{}:
+		defer func() { <-a.registering }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	a.mu.Lock()
+	node := a.Node
+	node.GPUs = a.currentGPUs()
+	a.unregistered = false
+	a.mu.Unlock()
+	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
+		a.mu.Lock()
+		a.unregistered = true
+		a.mu.Unlock()
+		return err
+	}
+	a.Log.Info("registered", "node", node.Name, "cores", node.Cores, "gpus", len(node.GPUs))
+	return nil
+}
+
+func (a *Agent) needsRegistration() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unregistered
+}

@@ -1,0 +1,301 @@
+package bundle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/oci"
+)
+
+// rootsDir is the directory, below that of a container, with the roots of tasks with images.
+const rootsDir = "root"
+
+// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a node
+// with these GPUs. It returns the bundle's directory. Errors that no other node would avoid are
+// marked with [container.Final].
+func (s *Store) Build(
+	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU,
+) (string, error) {
+	dir := filepath.Join(s.containers, id.String())
+	in, err := s.specInput(id, a, cores, gpus).Expanded()
+	if err != nil {
+		return "", container.Final(err)
+	}
+	if err := s.deviceNodes(ctx, &in); err != nil {
+		return "", err
+	}
+	b, err := s.workerBundle(dir, id, in)
+	if err != nil {
+		return "", err
+	}
+	b.Settings.LeaseGrace = a.LeaseGrace
+	return dir, container.WriteBundle(dir, b)
+}
+
+// specInput returns the input of package oci for an allocation.
+func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
+	in := oci.Input{
+		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs,
+		Request: a.Request, Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
+		Nodes: a.Nodes, MasterAddr: a.MasterAddr, MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start,
+		Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
+	}
+	if len(a.Hosts) == 0 {
+		in.GroupWorker = a.Worker // the only group of its attempt
+	}
+	for _, h := range a.Hosts {
+		in.Hosts = append(in.Hosts, oci.Hosts(h))
+	}
+	if p := a.Array; p != nil && p.Index != nil {
+		in.Array = &oci.ArrayTask{ArrayJob: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
+	}
+	in.Node.GPUs, in.Node.Cores = gpus, cores
+	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
+	if in.Node.GPUs == nil {
+		in.Node.GPUs = []cluster.GPU{}
+	}
+	return in
+}
+
+// workerBundle returns what the worker's containers are made from, one for each task.
+func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
+	tasks, err := oci.Tasks(in)
+	if err != nil {
+		return container.Bundle{}, err
+	}
+	b := container.Bundle{Settings: container.Settings{
+		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
+		Cgroup: in.Node.CgroupPath,
+	}}
+	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
+		return b, err
+	}
+	several := len(tasks) > 1
+	if several {
+		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)),
+			oci.Limits(in)
+	}
+	for i := range tasks {
+		at := in
+		at.Task, at.Node.RunDir = i, container.RunDir(dir)
+		if several {
+			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
+			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
+		}
+		made, settings, err := s.taskBundle(dir, at, &tasks[i])
+		if err != nil {
+			return b, nameTask(several, &tasks[i], err)
+		}
+		b.Tasks = append(b.Tasks, made)
+		if several {
+			b.Settings.Tasks = append(b.Settings.Tasks, settings)
+			continue
+		}
+		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal,
+			settings.Log, settings.Guards, settings.Secrets
+	}
+	return b, nil
+}
+
+func nameTask(several bool, task *jobspec.Task, err error) error {
+	if several {
+		return fmt.Errorf("task %s: %w", task.Name, err)
+	}
+	return err
+}
+
+// taskBundle returns what one task's container is made from, and what its shim must know.
+func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
+	var b container.TaskBundle
+	if err := s.imageRoot(&in, dir, task); err != nil {
+		return b, container.Task{}, err
+	}
+	spec, err := oci.Spec(in)
+	if err != nil {
+		return b, container.Task{}, err
+	}
+	plan, err := oci.Plan(in)
+	if err != nil {
+		return b, container.Task{}, container.Final(err)
+	}
+	settings, err := taskSettings(in, task)
+	if err != nil {
+		return b, settings, container.Final(err)
+	}
+	settings.Guards = mountGuards(in, task, spec.Mounts)
+	return container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}, settings, nil
+}
+
+// imageRoot gives a task with an image a root of its own.
+func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
+	if task.Image == "" {
+		return nil
+	}
+	targets := append([]string(nil), s.shared...)
+	for _, m := range task.Mounts {
+		targets = append(targets, m.Target)
+	}
+	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
+	in.Node.Root = ociRoot(root)
+	return err
+}
+
+// mountGuards lists the directories of the host that a task asked for: its image's and its mounts'
+// sources. Those that a later mount covers are left out.
+func mountGuards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.Guard {
+	var list []container.Guard
+	below := map[string][]string{}
+	if task.Image != "" {
+		list = append(list, container.Guard{Source: task.Image})
+		for _, b := range in.Node.Root.Binds {
+			below[b.Target] = nil
+		}
+	}
+	for _, m := range task.Mounts {
+		if m.Type != "tmpfs" {
+			below[m.Target] = in.Node.SharedPaths
+		}
+	}
+	for i, m := range mounts {
+		dirs, asked := below[m.Destination]
+		covered := slices.ContainsFunc(mounts[i+1:], func(later specs.Mount) bool {
+			return m.Destination == later.Destination || strings.HasPrefix(m.Destination, later.Destination+"/")
+		})
+		if asked && !covered {
+			list = append(list, container.Guard{Source: m.Source, Target: m.Destination, Below: dirs})
+		}
+	}
+	return list
+}
+
+func ociRoot(r container.Root) oci.Root {
+	out := oci.Root{Path: r.Path}
+	for _, b := range r.Binds {
+		out.Binds = append(out.Binds, oci.Bind{Source: b.Source, Target: b.Target})
+	}
+	return out
+}
+
+// taskSettings returns what the shim must know of a task.
+func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
+	s := container.Task{
+		Name: task.Name, Leader: task.Leader != nil && *task.Leader,
+		KillSignal:  container.SignalNumber(task.KillSignal),
+		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000,
+		Log:         container.LogFiles{Join: true},
+	}
+	if l := task.Lifecycle; l != nil {
+		s.Hook, s.Sidecar = l.Hook, l.Sidecar
+		if l.Hook == "poststop" && l.Sidecar {
+			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar, because it runs after all " +
+				"other tasks")
+		}
+	}
+	for _, secret := range task.Secrets {
+		target, err := oci.SecretFile(secret)
+		if err != nil {
+			return s, err
+		}
+		s.Secrets = append(s.Secrets, container.Secret{Name: secret.Name, Source: secret.Source, Target: target})
+	}
+	var err error
+	s.Log, err = logFiles(in, task.Log)
+	return s, err
+}
+
+// logFiles returns where a task's output goes.
+func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
+	if l == nil {
+		return container.LogFiles{Join: true}, nil
+	}
+	out := container.LogFiles{Join: l.Join == nil || *l.Join, Truncate: l.Mode == "truncate", MaxSize: int64(l.MaxSize)}
+	if l.Keep != nil {
+		out.Keep = *l.Keep
+	}
+	for _, s := range []struct{ pattern, path *string }{{&l.Stdout, &out.Stdout}, {&l.Stderr, &out.Stderr}} {
+		if *s.pattern == "" {
+			continue
+		}
+		path, err := oci.LogPath(in, *s.pattern)
+		if err != nil {
+			return out, err
+		}
+		*s.path = path
+	}
+	return out, nil
+}
+
+// addOutputRules adds to the settings which patterns are looked for in the output, and where
+// progress is read.
+func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
+	for _, p := range in.Spec.LogPolicies {
+		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
+	}
+	task := &tasks[progressTask(tasks)]
+	if len(tasks) > 1 {
+		s.Reporter = progressTask(tasks)
+	}
+	p := task.Progress
+	if p == nil {
+		return nil
+	}
+	if p.Pattern != "" {
+		s.Steps = &container.StepPattern{Pattern: p.Pattern}
+		if len(tasks) > 1 {
+			s.Steps.Task = task.Name
+		}
+		if a := in.Spec.Array; a != nil && a.Stop != nil {
+			s.Steps.AtStep, s.Steps.Metric = a.Stop.AtStep, a.Stop.Metric
+		}
+	}
+	if p.File == "" {
+		return nil
+	}
+	var err error
+	s.Progress, err = progressFile(in, p.File)
+	return err
+}
+
+// progressTask returns the index of the task that the worker's progress is read from: the first one
+// with a progress block, or else the leader.
+func progressTask(tasks []jobspec.Task) int {
+	for i := range tasks {
+		if tasks[i].Progress != nil {
+			return i
+		}
+	}
+	for i := range tasks {
+		if tasks[i].Lifecycle == nil && tasks[i].Leader != nil && *tasks[i].Leader {
+			return i
+		}
+	}
+	return max(0, slices.IndexFunc(tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil }))
+}
+
+// progressFile finds the host directory that holds a job's progress file. Only directories that are
+// shared with the node's jobs can be read.
+func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
+	path := file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(in.Spec.Workdir, path)
+	}
+	path = filepath.Clean(path)
+	for _, dir := range in.Node.SharedPaths {
+		if below, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/"); ok {
+			return &container.ProgressFile{Dir: dir, Path: below}, nil
+		}
+	}
+	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node "+
+		"%s shares with its jobs (%s)",
+		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
+}

@@ -1,0 +1,121 @@
+// Package bundle writes what lies on a node's disk for a container: the OCI bundle with its roots,
+// device nodes and settings for the shim ([Store.Build]), and the notice of a stop
+// ([Store.Notice]). It also says where the progress and the findings of a container are read.
+package bundle
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/logs"
+	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/progress"
+)
+
+// Config says where bundles lie, and what they have in common on this node.
+type Config struct {
+	Node        string        // the node's name
+	Hostname    string        // of the machine
+	Logs        *logs.Store   // with the directory of the containers
+	RootDir     string        // for the root of containers without an image
+	CgroupRoot  string        // path of the containers' parent below every hierarchy
+	SharedPaths []string      // bound into every container at the same path
+	InitPath    string        // of rota-init
+	MaxMemlock  jobspec.Bytes // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64         // files that a task may have open at most; 0: no bound
+}
+
+// Store makes and disposes of bundles, each in a directory of its container.
+type Store struct {
+	containers string // has a directory for each container
+	logs       *logs.Store
+	cgroupRoot string
+	node       oci.Node // what is the same for every container
+	shared     []string
+	dev        string // has the device nodes
+}
+
+// Open makes the root directory of containers without an image, and returns the store.
+func Open(c Config) (*Store, error) {
+	root, err := container.PrepareHostRoot(c.RootDir, c.SharedPaths)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		containers: c.Logs.Containers, logs: c.Logs, cgroupRoot: c.CgroupRoot, shared: c.SharedPaths, dev: "/dev",
+		node: oci.Node{
+			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
+			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
+		},
+	}, nil
+}
+
+// Notice tells a container why it is being stopped, and when it will be killed.
+func (s *Store) Notice(id container.ID, n container.Notice) error {
+	return container.WriteNotice(filepath.Join(s.containers, id.String()), n)
+}
+
+// Retire keeps the log of an ended container and removes the roots of its tasks. It may be called
+// again.
+func (s *Store) Retire(id container.ID) error {
+	if err := s.logs.Keep(id); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(s.containers, id.String(), rootsDir)); err != nil {
+		return fmt.Errorf("remove root of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Progress returns where the progress of a worker is read, nil when its bundle does not exist. The
+// steps that the shim finds in the output come first, then a file that the job names, then the file
+// that every job is given.
+func (s *Store) Progress(id container.ID) *progress.Source {
+	dir := filepath.Join(s.containers, id.String())
+	set, err := container.ReadSettings(dir)
+	if err != nil {
+		return nil // it is removed, or not written yet
+	}
+	from := &progress.Source{Path: container.ProgressPath(dir), User: set.User, Policies: len(set.Policies) > 0}
+	switch {
+	case set.Steps != nil:
+		from.Path = container.StepsPath(dir)
+	case set.Progress != nil:
+		from.File = set.Progress
+	case len(set.Tasks) > 0:
+		from.Path = container.ProgressPath(container.TaskDir(dir, set.Reporter))
+	}
+	return from
+}
+
+// findingsLimit bounds how many bytes of findings are read. There is one line for each policy of a
+// job.
+const findingsLimit = 1 << 20
+
+// Findings returns what log policies have found in the output of a worker, oldest first.
+func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
+	f, err := os.Open(container.FindingsPath(filepath.Join(s.containers, id.String())))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []container.Finding
+	lines := bufio.NewScanner(io.LimitReader(f, findingsLimit))
+	for lines.Scan() {
+		var one container.Finding
+		if json.Unmarshal(lines.Bytes(), &one) == nil { // a line that is half written is read the next time
+			list = append(list, one)
+		}
+	}
+	return list, lines.Err()
+}

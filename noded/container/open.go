@@ -1,0 +1,71 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenAs opens a file with the rights of a user (nil: of this process), so that a log path cannot
+// reveal a file that the user may not read.
+func OpenAs(path string, user *User) (*os.File, error) {
+	if user == nil {
+		return os.Open(path)
+	}
+	return asUser(user, func() (*os.File, error) {
+		return onlyRegular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
+	})
+}
+
+// OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the
+// directory.
+func OpenBeneath(dir, path string, user *User) (*os.File, error) {
+	return asUser(user, func() (*os.File, error) {
+		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+		}
+		defer func() { _ = unix.Close(root) }() // it was opened only for the lookup
+		how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+		fd, err := unix.Openat2(root, path, &how)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		return onlyRegular(os.NewFile(uintptr(fd), path), nil)
+	})
+}
+
+// onlyRegular closes a file that is not a regular one, and returns an error.
+func onlyRegular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckRegular(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s cannot be read: %w", f.Name(), err)
+	}
+	return f, nil
+}
+
+// asUser calls open on a thread that has the rights of a user in the file system. The thread is
+// never used again: its goroutine ends while locked to it.
+func asUser(user *User, open func() (*os.File, error)) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened)
+	go func() {
+		runtime.LockOSThread()
+		var o opened
+		if o.err = user.TakeRights(); o.err == nil {
+			o.f, o.err = open()
+		}
+		done <- o
+	}()
+	o := <-done
+	return o.f, o.err
+}

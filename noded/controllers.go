@@ -1,0 +1,226 @@
+package noded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
+)
+
+// controllers is the control plane as this node knows it: the addresses from its settings and those
+// found by gossip. It implements [Controller].
+type controllers struct {
+	node   string
+	key    identity.Key
+	static []string
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	addrs  []string
+	client *api.Client // nil while no controller is known
+}
+
+var _ Controller = (*controllers)(nil)
+
+var errNoController = errors.New("no controller is known yet")
+
+// watchGossip follows the members of the gossip until ctx ends.
+func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
+	for {
+		if err := c.setPeers(list.Peers()); err != nil {
+			c.log.Error("cannot use the controllers that gossip found", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-list.Changed():
+		}
+	}
+}
+
+// setPeers makes a client for all known controllers. If gossip knows no controller any more, the
+// last addresses are kept: they may be reachable although their gossip is not.
+func (c *controllers) setPeers(peers []member.Peer) error {
+	addrs := slices.Clone(c.static)
+	for _, p := range peers {
+		if p.Role == member.Controld && p.HTTP != "" && !slices.Contains(addrs, p.HTTP) {
+			addrs = append(addrs, p.HTTP)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(addrs) == 0 || len(addrs) == len(c.static) && c.client != nil || slices.Equal(addrs, c.addrs) {
+		return nil
+	}
+	client, err := api.DialWith(strings.Join(addrs, ","),
+		api.Options{Dial: c.dialer(), Wrap: func(next http.RoundTripper) http.RoundTripper {
+			return &identity.Signer{Key: c.key, From: c.node, Next: next}
+		}})
+	if err != nil {
+		return err
+	}
+	c.log.Info("controllers", "addresses", addrs)
+	c.addrs, c.client = addrs, client
+	return nil
+}
+
+// dialer returns the function that connects to controllers. Without a cluster key, any account on
+// this machine can announce itself as a controller by gossip, and what a controller orders runs
+// here as root. So the kernel is asked which user listens at the address. With a key, gossip is
+// trusted.
+func (c *controllers) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if len(c.key) == 0 {
+		return new(identity.Link).Dial
+	}
+	return (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+}
+
+func (c *controllers) current() (*api.Client, []string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		return nil, nil, errNoController
+	}
+	return c.client, c.addrs, nil
+}
+
+// Register implements [Controller].
+func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse,
+	error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.Register(ctx, node, req)
+}
+
+// Allocs implements [Controller].
+func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
+	error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.Allocs(ctx, node, boot, after, wait)
+}
+
+// Report implements [Controller].
+func (c *controllers) Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.Report(ctx, node, req)
+}
+
+// proxiedUser is the context key of the user of a proxied request.
+type proxiedUser struct{}
+
+const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
+
+// proxyHandler returns a handler that passes requests of local users on to a controller, and vouches for
+// the user's identity.
+func (c *controllers) proxyHandler() http.Handler {
+	var users identity.Users
+	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
+			r.Out.Header.Del("X-Forwarded-For")
+			// The identity is added here and not earlier. A Connection header of the client may
+			// name headers to drop, and a request without these counts as one of the machine
+			// itself.
+			if id, ok := r.In.Context().Value(proxiedUser{}).(cluster.Identity); ok {
+				identity.Vouch(r.Out.Header, id)
+			}
+		},
+		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
+		FlushInterval: -1, // logs and events are streams
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
+				"this node cannot reach a controller: "+err.Error())
+		},
+		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer, err := identity.PeerOf(r.Context())
+		if err != nil {
+			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			return
+		}
+		id, err := users.Of(peer)
+		if err != nil {
+			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, proxyBodyMax)
+		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedUser{}, id)))
+	})
+}
+
+// anyController sends a request to the first controller that accepts a connection.
+type anyController struct {
+	of   *controllers
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, addrs, err := t.of.current()
+	if err != nil {
+		return nil, err
+	}
+	var body []byte
+	if r.Body != nil {
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, fmt.Errorf("read request: %w", err)
+		}
+	}
+	for _, addr := range addrs {
+		var resp *http.Response
+		if resp, err = t.send(r, addr, body); err == nil || !notConnected(err) {
+			return resp, err
+		}
+	}
+	return nil, err
+}
+
+func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	out.Body, out.ContentLength = http.NoBody, int64(len(body))
+	if len(body) > 0 {
+		out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if !strings.Contains(addr, "://") {
+		addr = "http://" + addr
+	}
+	u, err := url.Parse(addr)
+	if err != nil {
+		return nil, err
+	}
+	out.URL.Scheme, out.URL.Host, out.Host = u.Scheme, u.Host, u.Host
+	return t.next.RoundTrip(out)
+}
+
+// notConnected reports whether no connection was made. The request can then be sent to another
+// controller without the risk of running it twice.
+func notConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

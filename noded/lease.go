@@ -1,0 +1,67 @@
+package noded
+
+import (
+	"context"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// moment is a point in time on two clocks. One of them stands still while the machine is suspended.
+type moment struct {
+	awake time.Time // monotonic clock
+	boot  int64     // CLOCK_BOOTTIME in nanoseconds
+}
+
+func currentMoment() moment { return moment{time.Now(), container.BootTime()} }
+
+// slept returns how long the machine was suspended since m.
+func (m moment) slept() time.Duration {
+	return max(0, time.Duration(container.BootTime()-m.boot)-time.Since(m.awake))
+}
+
+// lease is a confirmed lease. Its term counts from the moment of the request, even while the
+// machine is suspended, because the controllers count the same way.
+type lease struct {
+	askedAt moment
+	term    time.Duration
+}
+
+// end returns when the lease ends, on the monotonic clock; the zero time if there is no lease.
+func (l lease) end() time.Time {
+	if l.term == 0 {
+		return time.Time{}
+	}
+	return l.askedAt.awake.Add(l.term - l.askedAt.slept())
+}
+
+// renewPart says when a shim's lease is old: when the confirmed one ends later by at least this part
+// (one over renewPart) of the term. So not every answer costs an order to every shim.
+const renewPart = 10
+
+// renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
+// own lease is old. The leases of containers that the answer did not list are left to run out. The
+// mutex is held.
+func (a *Agent) renewLeases(term time.Duration) {
+	l, end := a.lease, a.lease.end()
+	for _, w := range a.workers {
+		lives := stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2
+		if lives && w.Desired != nil && end.Sub(w.lease) >= term/renewPart {
+			w.lease = end
+			a.steps.Go(func() { a.renewLease(w, l) })
+		}
+	}
+}
+
+// renewLease passes a lease on to one shim. Each call has its own timeout: a shim that hangs must
+// not delay the others.
+func (a *Agent) renewLease(w *worker, l lease) {
+	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
+	defer cancel()
+	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
+		a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
+		a.mu.Lock()
+		w.lease = time.Time{} // the next answer tries again
+		a.mu.Unlock()
+	}
+}

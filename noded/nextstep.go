@@ -1,0 +1,164 @@
+package noded
+
+import (
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// facts is all that a decision about one container depends on.
+type facts struct {
+	DesiredUnknown bool            // no controller has said, since this daemon started, what is wanted
+	Desired        *api.Alloc      // nil: the controllers do not want it, unless DesiredUnknown
+	KillAt         time.Time       // when the grace of Desired.Stop ends, on this machine's clock
+	Actual         container.State // "": no container exists
+	Exit           *container.Exit // of an exited container
+	LostReason     string          // of a lost container
+	Entry          journal.Entry   // zero if the journal has none
+	Journaled      bool            // the journal has Entry
+	Confirmed      bool            // the controllers have confirmed Entry.Final
+	Blocked        bool            // an earlier attempt of the job still runs here
+	Tries          int             // how often the step that is due has failed
+}
+
+// op is a kind of step that can be due for a container.
+type op string
+
+// The steps. Each is idempotent: repeated after a crash it changes nothing, or continues where it
+// was.
+const (
+	opNone   op = ""
+	opCreate op = "create"
+	opStart  op = "start"
+	opStop   op = "stop" // write the notice and send the signal
+	opKill   op = "kill"
+	opFinish op = "finish" // write its result to the journal
+	opRemove op = "remove" // remove all that is left of it but its log
+	opForget op = "forget" // remove an intent whose container never ran
+)
+
+// step is an op with its argument.
+type step struct {
+	Op     op
+	Result cluster.WorkerReport // of opFinish, without its ids
+}
+
+// nextStep returns what is due for one container, and when to ask again if nothing else happens
+// (zero: never). It is a pure function of the present facts; past decisions do not matter.
+func nextStep(f facts, now time.Time) (step, time.Time) {
+	switch {
+	case f.Entry.Final != nil:
+		return stepAfterResult(f), time.Time{}
+	case f.Actual == container.Exited:
+		return step{Op: opFinish, Result: exitReport(f.Exit, f.Entry.Started)}, time.Time{}
+	case f.Actual == container.Lost:
+		return recordLost(f), time.Time{}
+	case f.DesiredUnknown:
+		return step{}, time.Time{} // containers go on until a controller says otherwise
+	case f.Desired == nil:
+		return stepWhenUnwanted(f), time.Time{}
+	case f.Desired.Stop != nil:
+		return stepWhenStopping(f, now)
+	}
+	return stepWhenWanted(f), time.Time{}
+}
+
+// stepAfterResult is for a container whose result is known: it is removed once the controllers have
+// confirmed the result and do not list the container any more.
+func stepAfterResult(f facts) step {
+	switch f.Actual {
+	case container.Created, container.Running:
+		return step{Op: opKill}
+	case container.Exited, container.Lost:
+		if f.Confirmed && f.Desired == nil && !f.DesiredUnknown {
+			return step{Op: opRemove}
+		}
+	}
+	return step{}
+}
+
+// stepWhenUnwanted is for a container that no controller wants.
+func stepWhenUnwanted(f facts) step {
+	switch {
+	case f.Actual != "":
+		return step{Op: opKill}
+	case f.Journaled && !f.Entry.Started:
+		return step{Op: opForget}
+	case f.Journaled:
+		return recordLost(f)
+	}
+	return step{}
+}
+
+// stepWhenStopping is for a container with a stop: signal first, kill at the deadline.
+func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
+	switch {
+	case f.Actual == "" && f.Entry.Started:
+		return recordLost(f), time.Time{}
+	case f.Actual == "":
+		return step{Op: opFinish, Result: cluster.WorkerReport{
+			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it started",
+		}}, time.Time{}
+	case f.Actual == container.Created, !now.Before(f.KillAt):
+		return step{Op: opKill}, time.Time{}
+	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger cause may follow
+		return step{Op: opStop}, f.KillAt
+	}
+	return step{}, f.KillAt
+}
+
+// stepWhenWanted is for a container that should run.
+func stepWhenWanted(f facts) step {
+	switch {
+	case f.Actual == "" && f.Entry.Started:
+		return recordLost(f)
+	case f.Actual == "" && !f.Blocked:
+		return step{Op: opCreate}
+	case f.Actual == container.Created && f.Desired.Released:
+		return step{Op: opStart}
+	}
+	return step{}
+}
+
+// recordLost returns the step that records a container whose exit record is missing.
+func recordLost(f facts) step {
+	message := "its shim was lost"
+	if f.Actual == "" {
+		message = "its container disappeared without an exit record"
+	}
+	if f.LostReason != "" {
+		message += ": " + f.LostReason
+	}
+	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started,
+		Message: message}}
+}
+
+// exitReport turns the exit record of a container into the worker's report: here an exit code
+// becomes a report, from which the controllers derive the state of the attempt.
+func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
+	if e == nil {
+		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began,
+			Message: "its exit record cannot be read"}
+	}
+	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
+		Lease: e.Lease, Why: e.Why}
+}
+
+// reportableState returns the state that is to be reported to the controllers, "" for none. A
+// single worker goes from assigned to running at once, so that its creation is not reported.
+func reportableState(f facts) cluster.WorkerState {
+	switch {
+	case f.Entry.Final != nil:
+		return f.Entry.Final.State
+	case f.Actual == container.Running:
+		return cluster.WorkerRunning
+	case f.Actual == container.Created && f.Desired != nil && !f.Desired.Released:
+		return cluster.WorkerCreated
+	}
+	return ""
+}
+
+const sigKill = 9

@@ -1,0 +1,138 @@
+package noded
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+func TestNextStep(t *testing.T) {
+	now := time.Unix(1000, 0)
+	later := now.Add(time.Minute)
+	wait := &api.Alloc{}
+	released := &api.Alloc{Released: true}
+	stopping := &api.Alloc{Released: true, Stop: &cluster.Stop{Cause: cluster.CauseCancelled, Signal: "SIGTERM"}}
+	intended := journal.Entry{ID: "1.1.0"}
+	started := journal.Entry{ID: "1.1.0", Started: true}
+	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseCancelled}
+	displaced := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseTE}
+	over := journal.Entry{ID: "1.1.0", Started: true, Final: &cluster.WorkerReport{State: cluster.WorkerExited}}
+	tests := []struct {
+		name  string
+		facts facts
+		want  op
+		state cluster.WorkerState // of the result
+		again time.Time
+	}{
+		{name: "wanted, nothing there", facts: facts{Desired: wait}, want: opCreate},
+		{name: "wanted, intent survived a crash", facts: facts{Desired: wait, Journaled: true, Entry: intended},
+			want: opCreate},
+		{name: "wanted, earlier attempt still runs", facts: facts{Desired: wait, Blocked: true}, want: opNone},
+		{name: "created, gang incomplete", facts: facts{Desired: wait, Journaled: true, Entry: intended,
+			Actual: container.Created}, want: opNone},
+		{name: "created and released", facts: facts{Desired: released, Journaled: true, Entry: intended,
+			Actual: container.Created}, want: opStart},
+		{name: "start written down but not done", facts: facts{Desired: released, Journaled: true, Entry: started,
+			Actual: container.Created}, want: opStart},
+		{name: "runs", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Running},
+			want: opNone},
+		{name: "gone after its start", facts: facts{Desired: released, Journaled: true, Entry: started}, want: opFinish,
+			state: cluster.WorkerFailed},
+		{name: "shim lost", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Lost},
+			want: opFinish, state: cluster.WorkerFailed},
+		{name: "exited", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Exited,
+			Exit: &container.Exit{Code: 3}},
+			want: opFinish, state: cluster.WorkerExited},
+		{name: "exited, record unreadable", facts: facts{Desired: released, Journaled: true, Entry: started,
+			Actual: container.Exited},
+			want: opFinish, state: cluster.WorkerFailed},
+		{name: "stop before anything", facts: facts{Desired: stopping, KillAt: later}, want: opFinish,
+			state: cluster.WorkerExited},
+		{name: "stop before start", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: intended,
+			Actual: container.Created}, want: opKill},
+		{name: "stop", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: started,
+			Actual: container.Running}, want: opStop, again: later},
+		{name: "stop, told already", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: told,
+			Actual: container.Running}, want: opNone, again: later},
+		{name: "stop for a stronger cause", facts: facts{Desired: stopping, KillAt: later, Journaled: true,
+			Entry: displaced, Actual: container.Running}, want: opStop, again: later},
+		{name: "grace over", facts: facts{Desired: stopping, KillAt: now, Journaled: true, Entry: told,
+			Actual: container.Running}, want: opKill},
+		{name: "grace over before it was told", facts: facts{Desired: stopping, KillAt: now, Journaled: true,
+			Entry: started, Actual: container.Running}, want: opKill},
+		{name: "gone while it was to stop", facts: facts{Desired: stopping, KillAt: later, Journaled: true,
+			Entry: told}, want: opFinish, state: cluster.WorkerFailed},
+		{name: "unwanted and running", facts: facts{Journaled: true, Entry: started, Actual: container.Running},
+			want: opKill},
+		{name: "unwanted and unknown", facts: facts{Actual: container.Running}, want: opKill},
+		{name: "no controller has said what is wanted",
+			facts: facts{DesiredUnknown: true, Journaled: true, Entry: started, Actual: container.Running},
+			want:  opNone},
+		{name: "unwanted before it was made", facts: facts{Journaled: true, Entry: intended}, want: opForget},
+		{name: "unwanted and gone", facts: facts{Journaled: true, Entry: started}, want: opFinish,
+			state: cluster.WorkerFailed},
+		{name: "nothing at all", facts: facts{}, want: opNone},
+		{name: "over, not confirmed", facts: facts{Journaled: true, Entry: over, Actual: container.Exited},
+			want: opNone},
+		{name: "over, still asked for", facts: facts{Desired: released, Journaled: true, Entry: over,
+			Actual: container.Exited, Confirmed: true}, want: opNone},
+		{name: "over, asked for again after removal", facts: facts{Desired: released, Journaled: true, Entry: over},
+			want: opNone},
+		{name: "over and confirmed", facts: facts{Journaled: true, Entry: over, Actual: container.Exited,
+			Confirmed: true}, want: opRemove},
+		{name: "over but something runs", facts: facts{Desired: released, Journaled: true, Entry: over,
+			Actual: container.Created}, want: opKill},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, again := nextStep(test.facts, now)
+			if began := test.facts.Entry.Started && test.state == cluster.WorkerFailed; got.Result.Began != began {
+				t.Errorf("its command may have begun: got %v, want %v", got.Result.Began, began)
+			}
+			if got.Op != test.want || got.Result.State != test.state || !again.Equal(test.again) {
+				t.Fatalf("got %q with %q, again %v; want %q with %q, again %v", got.Op, got.Result.State, again,
+					test.want, test.state, test.again)
+			}
+		})
+	}
+}
+
+func TestReportableState(t *testing.T) {
+	gang, single := &api.Alloc{}, &api.Alloc{Released: true}
+	tests := []struct {
+		name  string
+		facts facts
+		want  cluster.WorkerState
+	}{
+		{"nothing", facts{Desired: gang}, ""},
+		{"gang worker created", facts{Desired: gang, Actual: container.Created}, cluster.WorkerCreated},
+		{"single worker created", facts{Desired: single, Actual: container.Created}, ""},
+		{"running", facts{Desired: single, Actual: container.Running}, cluster.WorkerRunning},
+		{"exited, not written down", facts{Desired: single, Actual: container.Exited}, ""},
+		{"written down", facts{Actual: container.Exited,
+			Entry: journal.Entry{Final: &cluster.WorkerReport{State: cluster.WorkerFailed}}}, cluster.WorkerFailed},
+	}
+	for _, test := range tests {
+		if got := reportableState(test.facts); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestNoticeReasons(t *testing.T) {
+	for cause, want := range map[cluster.Cause]string{
+		cluster.CauseTE: "preempt", cluster.CauseReclaim: "preempt", cluster.CauseOrder: "preempt",
+		cluster.CauseRequeue: "preempt",
+		cluster.CauseShrink:  "shrink", cluster.CauseGrow: "grow", cluster.CauseMigrate: "migrate",
+		cluster.CauseDrain:   "drain",
+		cluster.CauseTimeout: "timeout", cluster.CauseCancelled: "cancel", cluster.CauseLease: "lease",
+	} {
+		if got := noticeReason(cause); got != want {
+			t.Errorf("%s: got %q, want %q", cause, got, want)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// channelEnv and channelFD are where rota-init finds its socket (noded/oci/launch.ChannelEnv).
+const (
+	channelEnv = "ROTA_INIT_CHANNEL"
+	channelFD  = 3
+)
+
+// runcContainer is a container as libcontainer knows it.
+type runcContainer struct {
+	dir     string
+	inner   *libcontainer.Container
+	process *libcontainer.Process
+	pid     int
+	cgroups map[string]string // directories by controller; "" with cgroup version 2
+	channel *os.File          // to rota-init: signals go out, the result comes back, and closing it ends the container
+	results chan initResult
+	ended   chan struct{} // closed when the first process has ended
+	waited  *os.ProcessState
+	waitErr error
+}
+
+// initResult is how the worker ended, as rota-init reports it.
+type initResult struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal"`
+}
+
+// newContainer creates the container of the bundle in dir; its command waits for start. The
+// container joins the IPC namespace at the path ipc, unless that is empty.
+func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, error) {
+	spec, err := readSpec(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range spec.Linux.Namespaces {
+		if n := &spec.Linux.Namespaces[i]; n.Type == specs.IPCNamespace {
+			n.Path = ipc
+		}
+	}
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec})
+	if err != nil {
+		return nil, fmt.Errorf("container spec: %w", err)
+	}
+	adaptToMachine(config)
+	state := container.StateDir(dir)
+	if err := os.RemoveAll(state); err != nil { // left by a shim that was killed while it created the same container
+		return nil, fmt.Errorf("clear container state: %w", err)
+	}
+	b := &runcContainer{dir: dir, results: make(chan initResult, 1), ended: make(chan struct{})}
+	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
+		return nil, explainCgroupError(err)
+	}
+	if err := b.launch(spec.Process, out); err != nil {
+		b.discard()
+		return nil, explainCgroupError(err)
+	}
+	return b, nil
+}
+
+func readSpec(dir string) (*specs.Spec, error) {
+	raw, err := os.ReadFile(container.ConfigPath(dir))
+	if err != nil {
+		return nil, fmt.Errorf("read container spec: %w", err)
+	}
+	spec := &specs.Spec{}
+	if err := json.Unmarshal(raw, spec); err != nil {
+		return nil, fmt.Errorf("container spec is damaged: %w", err)
+	}
+	if spec.Process == nil || spec.Root == nil || spec.Linux == nil || len(spec.Process.Args) == 0 {
+		return nil, errors.New("container spec lacks process, root or linux")
+	}
+	return spec, nil
+}
+
+// adaptToMachine lowers requests that this machine cannot meet, and removes a device that specconv
+// always allows.
+func adaptToMachine(config *configs.Config) {
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil &&
+		*config.OomScoreAdj < score {
+		config.OomScoreAdj = &score // lowering needs CAP_SYS_RESOURCE
+	}
+	resources := config.Cgroups.Resources
+	const tunMajor, tunMinor = 10, 200
+	kept := resources.Devices[:0]
+	for _, rule := range resources.Devices {
+		if rule.Major == tunMajor && rule.Minor == tunMinor {
+			continue // jobs are not granted network devices
+		}
+		kept = append(kept, rule)
+	}
+	resources.Devices = kept
+}
+
+// explainCgroupError adds advice to the error that operators meet most.
+func explainCgroupError(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
+		return fmt.Errorf("cannot use cgroups: the node daemon must run as root and /sys/fs/cgroup must be "+
+			"writable: %w", err)
+	}
+	return err
+}
+
+// launch starts libcontainer's init, which waits before it executes the command.
+func (c *runcContainer) launch(p *specs.Process, out *logs) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return err
+	}
+	c.channel = os.NewFile(uintptr(fds[0]), "init")
+	theirs := os.NewFile(uintptr(fds[1]), "init")
+	defer theirs.Close()
+	if c.process, err = newProcess(p); err != nil {
+		return err
+	}
+	c.process.ExtraFiles = []*os.File{theirs}
+	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
+	c.process.Stdout, c.process.Stderr = out.stdout, out.stderr
+	if err := c.inner.Start(c.process); err != nil {
+		return err
+	}
+	out.closeContainerEnds()
+	if c.pid, err = c.process.Pid(); err != nil {
+		return err
+	}
+	state, err := c.inner.State()
+	if err != nil {
+		return err
+	}
+	c.cgroups = state.CgroupPaths
+	go c.listen()
+	go c.wait()
+	return nil
+}
+
+func newProcess(p *specs.Process) (*libcontainer.Process, error) {
+	lp := &libcontainer.Process{
+		Args: p.Args, Cwd: p.Cwd, UID: int(p.User.UID), GID: int(p.User.GID), NoNewPrivileges: &p.NoNewPrivileges,
+		Init: true,
+	}
+	for _, gid := range p.User.AdditionalGids {
+		lp.AdditionalGroups = append(lp.AdditionalGroups, int(gid))
+	}
+	if c := p.Capabilities; c != nil {
+		lp.Capabilities = &configs.Capabilities{
+			Bounding: c.Bounding, Effective: c.Effective, Permitted: c.Permitted, Inheritable: c.Inheritable,
+			Ambient: c.Ambient,
+		}
+	}
+	var err error
+	lp.Rlimits, err = rlimits(p.Rlimits)
+	return lp, err
+}
+
+// listen waits for the result that rota-init sends when the worker is done.
+func (c *runcContainer) listen() {
+	defer close(c.results)
+	line, err := bufio.NewReader(c.channel).ReadBytes('\n')
+	var r initResult
+	if err == nil && json.Unmarshal(line, &r) == nil {
+		c.results <- r
+	}
+}
+
+func (c *runcContainer) wait() {
+	c.waited, c.waitErr = c.process.Wait()
+	close(c.ended)
+}
+
+func (c *runcContainer) start() error {
+	if err := c.inner.Exec(); err != nil {
+		return fmt.Errorf("start the command: %w", err)
+	}
+	return nil
+}
+
+// signal passes a signal on through rota-init, which keeps it until the command runs.
+func (c *runcContainer) signal(s unix.Signal) error {
+	if s == unix.SIGKILL {
+		return c.kill()
+	}
+	_, err := fmt.Fprintf(c.channel, "{\"signal\":%d}\n", int(s))
+	if errors.Is(err, unix.EPIPE) {
+		return nil // it has just ended
+	}
+	return err
+}
+
+// kill ends the first process. The kernel then ends all others.
+func (c *runcContainer) kill() error {
+	err := c.inner.Signal(unix.SIGKILL)
+	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// exit returns the exit record of an ended container. It must be called before the cgroup is
+// removed.
+func (c *runcContainer) exit() container.Exit {
+	e := container.Exit{Ended: time.Now().UnixMilli(),
+		PeakMem: c.memoryValue("memory.max_usage_in_bytes", "memory.peak")}
+	if c.waited != nil {
+		status, _ := c.waited.Sys().(syscall.WaitStatus)
+		e.Code, e.Signal = max(status.ExitStatus(), 0), 0
+		if status.Signaled() {
+			e.Code, e.Signal = 0, int(status.Signal())
+		}
+		e.UserMS, e.SystemMS = c.waited.UserTime().Milliseconds(), c.waited.SystemTime().Milliseconds()
+	}
+	if r, ok := <-c.results; ok {
+		e.Code, e.Signal = r.Code, r.Signal
+	}
+	if e.Signal != 0 {
+		e.Code = 0
+	}
+	e.OOM = c.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
+	return e
+}
+
+// memoryValue reads a number from the memory cgroup, by its name in version 1 or 2.
+func (c *runcContainer) memoryValue(v1, v2 string) int64 {
+	for _, file := range []string{filepath.Join(c.cgroups["memory"], v1), filepath.Join(c.cgroups[""], v2)} {
+		if raw, err := os.ReadFile(file); err == nil {
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (c *runcContainer) oomKills() int64 {
+	for _, file := range []string{
+		filepath.Join(c.cgroups["memory"], "memory.oom_control"),
+		filepath.Join(c.cgroups[""], "memory.events"),
+	} {
+		raw, _ := os.ReadFile(file) // one of the two does not exist
+		for _, line := range strings.Split(string(raw), "\n") {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				kills, _ := strconv.ParseInt(n, 10, 64)
+				return kills
+			}
+		}
+	}
+	return 0
+}
+
+// destroy removes the cgroup and libcontainer's state.
+func (c *runcContainer) destroy() error {
+	c.channel.Close()
+	if err := c.inner.Destroy(); err != nil {
+		return fmt.Errorf("tear down the container: %w", err)
+	}
+	return os.RemoveAll(container.StateDir(c.dir))
+}
+
+// discard ends a container that could not be created completely.
+func (c *runcContainer) discard() {
+	if c.pid != 0 {
+		_ = c.kill() // the daemon sweeps the cgroup for what is left
+		<-c.ended
+	}
+	_ = c.inner.Destroy()
+	_ = os.RemoveAll(container.StateDir(c.dir))
+}

@@ -1,0 +1,69 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// sharedResources is what the tasks of a worker share: the cgroup with its limits, and /dev/shm.
+type sharedResources struct {
+	dir    string
+	cgroup cgroups.Manager
+}
+
+func newSharedResources(dir string, s container.Settings) (*sharedResources, error) {
+	limits := &specs.LinuxResources{}
+	raw, err := os.ReadFile(container.LimitsPath(dir))
+	if err == nil {
+		err = json.Unmarshal(raw, limits)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limits of the worker: %w", err)
+	}
+	spec := &specs.Spec{Version: specs.Version, Linux: &specs.Linux{CgroupsPath: s.Cgroup, Resources: limits}}
+	config, err := specconv.CreateCgroupConfig(&specconv.CreateOpts{CgroupName: s.ID.String(), Spec: spec}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("limits of the worker: %w", err)
+	}
+	config.SkipDevices = true // each task has rules of its own
+	p := &sharedResources{dir: dir}
+	if p.cgroup, err = manager.New(config); err != nil {
+		return nil, explainCgroupError(err)
+	}
+	const noProcess = -1 // processes are in the tasks' own cgroups
+	if err := errors.Join(p.cgroup.Apply(noProcess), p.cgroup.Set(config.Resources)); err != nil {
+		return nil, errors.Join(explainCgroupError(err), p.remove())
+	}
+	if err := container.MountShm(dir, s.Shm); err != nil {
+		return nil, errors.Join(err, p.remove())
+	}
+	return p, nil
+}
+
+// peak returns the most memory, in bytes, that the tasks used together.
+func (r *sharedResources) peak() int64 {
+	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"),
+		filepath.Join(r.cgroup.Path(""), "memory.peak")} {
+		if raw, err := os.ReadFile(name); err == nil {
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (r *sharedResources) remove() error {
+	return errors.Join(container.UnmountShm(r.dir), r.cgroup.Destroy())
+}

@@ -1,0 +1,404 @@
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// supervisor looks after one worker: its container, or one for each of its tasks. Its fields belong
+// to the goroutine of run, except for those that a mutex guards.
+type supervisor struct {
+	dir          string
+	settings     container.Settings
+	tasks        []*task
+	shared       *sharedResources // nil with a single task
+	lease        *lease
+	listener     net.Listener
+	state        container.State
+	stopping     bool // the worker was asked to stop
+	noMoreStarts bool // it was killed, or its lease has ended
+	expired      bool
+	killAt       <-chan time.Time
+	orders       chan request
+	ended        chan *task // tasks whose container has ended
+	overdue      chan *task // tasks that were asked to stop and have used up their time
+
+	mu      sync.Mutex
+	clients []client
+}
+
+// client is one connection of a daemon.
+type client struct {
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+func (c client) send(a container.Answer) error {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	_, err = c.conn.Write(append(b, '\n'))
+	return err
+}
+
+type request struct {
+	container.Order
+	from client
+}
+
+func newSupervisor(order container.Order) (*supervisor, error) {
+	settings, err := container.ReadSettings(order.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLease(order.Lease)
+	if err != nil {
+		return nil, err
+	}
+	sup := &supervisor{dir: order.Dir, settings: settings, lease: l, orders: make(chan request)}
+	sup.tasks = tasksOf(order.Dir, settings)
+	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
+	return sup, nil
+}
+
+// create creates everything up to the command, which waits for its start.
+func (sup *supervisor) create() error {
+	self, err := container.FindProcess(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("find own process: %w", err)
+	}
+	if err := errors.Join(container.ReserveExit(sup.dir, len(sup.settings.Tasks)),
+		container.WriteProcess(sup.dir, self)); err != nil {
+		return err
+	}
+	if len(sup.settings.Tasks) > 0 {
+		if sup.shared, err = newSharedResources(sup.dir, sup.settings); err != nil {
+			return err
+		}
+	}
+	if err := sup.createTasks(); err != nil {
+		return err
+	}
+	if sup.listener, err = listen(sup.dir); err != nil {
+		return err
+	}
+	sup.state = container.Created
+	return nil
+}
+
+// createTasks creates every container. They share an IPC namespace, like processes of one machine.
+func (sup *supervisor) createTasks() error {
+	scanner, err := newOutputScanner(sup.dir, sup.settings)
+	if err != nil {
+		return err
+	}
+	ipc := ""
+	for _, t := range sup.tasks {
+		if err := t.create(sup, scanner, ipc); err != nil {
+			if sup.shared != nil {
+				err = fmt.Errorf("task %s: %w", t.Name, err)
+			}
+			return err
+		}
+		if ipc == "" {
+			ipc = fmt.Sprintf("/proc/%d/ns/ipc", t.container.pid)
+		}
+	}
+	for _, t := range sup.tasks {
+		go func() {
+			<-t.container.ended
+			sup.ended <- t
+		}()
+	}
+	return nil
+}
+
+// discard removes what a failed create has made.
+func (sup *supervisor) discard() {
+	for _, t := range sup.tasks {
+		if t.container != nil {
+			t.container.discard()
+		}
+	}
+	if sup.shared != nil {
+		_ = sup.shared.remove() // the daemon sweeps what is left
+	}
+	_ = container.RemoveSocket(sup.dir) // the daemon's next try does the same
+	_ = container.RemoveProcess(sup.dir)
+}
+
+func listen(dir string) (net.Listener, error) {
+	if err := container.RemoveSocket(dir); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	old := unix.Umask(0o177)
+	defer unix.Umask(old)
+	l, err := net.Listen("unix", container.SocketAddress(d))
+	if err != nil {
+		return nil, fmt.Errorf("listen for the node daemon: %w", err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once d is closed
+	return l, nil
+}
+
+func (sup *supervisor) acceptClients() {
+	for {
+		conn, err := sup.listener.Accept()
+		if err != nil {
+			return
+		}
+		sup.addClient(client{conn, bufio.NewReader(conn)})
+	}
+}
+
+// addClient reads the orders of a daemon from now on.
+func (sup *supervisor) addClient(c client) {
+	sup.mu.Lock()
+	sup.clients = append(sup.clients, c)
+	sup.mu.Unlock()
+	go func() {
+		for {
+			line, err := c.lines.ReadBytes('\n')
+			var o container.Order
+			if err != nil || json.Unmarshal(line, &o) != nil {
+				c.conn.Close()
+				return
+			}
+			sup.orders <- request{o, c}
+		}
+	}()
+}
+
+// A progress file lies on the machine's disk, and is not needed once it has been read.
+const (
+	progressMax  = 64 << 20 // bytes after which it is emptied
+	trimInterval = 5 * time.Second
+)
+
+// trimProgress keeps the progress files of the tasks from filling the disk.
+func (sup *supervisor) trimProgress() {
+	for _, t := range sup.tasks {
+		path := container.ProgressPath(t.dir)
+		if info, err := os.Lstat(path); err == nil && info.Size() > progressMax {
+			_ = os.Truncate(path, 0) // the next tick tries again
+		}
+	}
+}
+
+// run carries out orders until everything has ended and the exit record is on disk.
+func (sup *supervisor) run() error {
+	tick := time.NewTicker(trimInterval)
+	defer tick.Stop()
+	for !sup.advanceTasks() {
+		select {
+		case <-tick.C:
+			sup.trimProgress()
+		case r := <-sup.orders:
+			sup.carryOutAndAnswer(r)
+		case <-sup.lease.ended:
+			sup.stopExpired()
+		case <-sup.killAt:
+			sup.killAt = nil
+			sup.killAll()
+		case t := <-sup.overdue:
+			_ = t.container.kill() // it may have ended by itself
+		case t := <-sup.ended:
+			t.recordEnd()
+			// a worker that lost a task before its start cannot run
+			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
+		}
+	}
+	return sup.finish()
+}
+
+// advanceTasks starts and stops the tasks that are due. It reports whether no more is left to do.
+func (sup *supervisor) advanceTasks() bool {
+	for sup.state == container.Running || sup.noMoreStarts {
+		list := make([]taskState, len(sup.tasks))
+		for i, t := range sup.tasks {
+			list[i] = t.taskState
+		}
+		m := nextActions(list, workerPhase{success: sup.settings.Success, stopping: sup.stopping,
+			ended: sup.noMoreStarts})
+		for _, i := range m.stop {
+			sup.tasks[i].stopForOthers(sup.overdue)
+		}
+		for _, i := range m.start {
+			sup.tasks[i].start()
+		}
+		if len(m.start) == 0 {
+			return m.done
+		}
+	}
+	return false
+}
+
+func (sup *supervisor) carryOutAndAnswer(r request) {
+	err := sup.carryOut(r.Order)
+	a := sup.answer()
+	if err != nil {
+		a = container.Answer{Error: err.Error()}
+	}
+	_ = r.from.send(a) // a daemon that is gone asks again
+}
+
+func (sup *supervisor) answer() container.Answer {
+	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid}
+}
+
+func (sup *supervisor) carryOut(o container.Order) error {
+	switch o.Op {
+	case container.OpStatus:
+		return nil
+	case container.OpStart:
+		sup.state = container.Running // run then starts the tasks that are due
+		return nil
+	case container.OpKill:
+		sup.killAll()
+		return nil
+	case container.OpSignal:
+		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) })
+	case container.OpRenew:
+		return sup.lease.setDeadline(o.Lease)
+	}
+	return fmt.Errorf("this shim does not know the order %q", o.Op)
+}
+
+// stopSignal returns the signal that asks one task to stop when the worker gets s. A signal for the
+// main tasks only, such as one to save their state, does not reach the others: they get their own
+// signals. If s is the one that ends the leader, each main task gets its own signal too.
+func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
+	if sup.shared == nil {
+		return s
+	}
+	list := make([]taskState, len(sup.tasks))
+	for i, t := range sup.tasks {
+		list[i] = t.taskState
+	}
+	if leader := leaderIndex(list); !t.isMain() || leader >= 0 && s == sup.tasks[leader].killSignal() {
+		return t.killSignal()
+	}
+	return s
+}
+
+// signalTasks asks the worker to stop: it signals the tasks that the sidecars are there for. The
+// sidecars follow when these have ended.
+func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
+	sup.stopping = sup.shared != nil
+	var errs []error
+	for _, t := range sup.tasks {
+		if sup.shared == nil || t.state == container.Running && !t.Sidecar && t.Hook != "poststop" {
+			errs = append(errs, t.container.signal(which(t)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// killAll ends everything at once.
+func (sup *supervisor) killAll() {
+	sup.noMoreStarts = true
+	for _, t := range sup.tasks {
+		if t.state != container.Exited {
+			_ = t.container.kill() // it may have ended by itself
+		}
+	}
+}
+
+// defaultLeaseGrace is the time between signal and kill if the settings have none.
+const defaultLeaseGrace = 10 * time.Second
+
+// stopExpired stops the worker because its lease was not renewed: the controllers may be about to
+// start it on another node. It gets a notice and a signal, and is killed after the lease grace.
+func (sup *supervisor) stopExpired() {
+	if sup.expired {
+		return
+	}
+	sup.expired = true
+	if sup.state != container.Running {
+		sup.killAll() // none of the user's programs has started
+		return
+	}
+	grace := time.Duration(sup.settings.LeaseGrace) * time.Millisecond
+	if grace == 0 {
+		grace = defaultLeaseGrace
+	}
+	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
+	_ = container.WriteNotice(sup.dir, container.Notice{
+		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt,
+		Signal: unix.SignalName(sup.tasks[0].killSignal()),
+	}) // the stop goes on without the notice
+	sup.noMoreStarts = true
+	_ = sup.signalTasks((*task).killSignal) // a task that cannot be signalled is killed
+	sup.killAt = time.After(grace)
+}
+
+// finish writes the exit record and removes what is left.
+func (sup *supervisor) finish() error {
+	var errs []error
+	for _, t := range sup.tasks {
+		if t.state != container.Exited {
+			errs = append(errs, t.endUnstarted())
+		}
+	}
+	exit := sup.exitRecord()
+	if sup.shared != nil {
+		errs = append(errs, sup.shared.remove())
+	}
+	errs = append(errs, container.WriteExit(sup.dir, exit))
+	sup.listener.Close()
+	err := errors.Join(append(errs, container.RemoveSocket(sup.dir))...)
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	for _, c := range sup.clients {
+		_ = c.send(container.Answer{Exited: true}) // the end of this process says the same
+	}
+	return err
+}
+
+// exitRecord returns the record of the worker, made from the ends of its tasks.
+func (sup *supervisor) exitRecord() container.Exit {
+	if sup.shared == nil {
+		e := sup.tasks[0].exit
+		e.Lease = sup.expired
+		return e
+	}
+	var list []taskState
+	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired, PeakMem: sup.shared.peak()}
+	for _, t := range sup.tasks {
+		list = append(list, t.taskState)
+		e := t.exit
+		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
+		out.Tasks = append(out.Tasks, container.TaskExit{
+			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
+		})
+	}
+	worst, by := workerExit(list, sup.settings.Success)
+	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
+	if by != "" {
+		out.Why = fmt.Sprintf("its %s ended with %s", by, exitText(worst))
+	}
+	return out
+}
+
+func exitText(e container.Exit) string {
+	if e.Signal != 0 {
+		return unix.SignalName(unix.Signal(e.Signal))
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
