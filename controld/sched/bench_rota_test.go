@@ -13,8 +13,8 @@ import (
 )
 
 // BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes
-// with 100,000 best-effort jobs pending: the decision whom to ask to leave for it, alone and with
-// applying the submission and the plan.
+// with 100,000 best-effort jobs pending: the decision which job to ask to leave for it, alone and
+// with applying the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	cfg := model.DefaultConfig()

@@ -20,31 +20,31 @@ import (
 // a history must obey, see judge_test.go; TestEveryRuleCanBeBroken shows for each of them that a
 // history in which it is broken is told.
 //
-// 	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
-// 	A2  no GPU or byte twice                                        kept; Check after every command
-// 	A3  a gang is whole                                             kept; Check after every command
-// 	A4  workers within bounds                                       kept; Check after every command
-// 	A5  room that was taken for a job is its alone                  kept
-// 	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
-// 	A7  displacements are counted, and use up no retry              kept
-// 	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-// 	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
-// 	A10 what was held is what was charged                           kept; Check after every command
-// 	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
-// 	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
-// 	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
-// 	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
-// 	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
-// 	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-// 	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
+//	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
+//	A2  no GPU or byte twice                                        kept; Check after every command
+//	A3  a gang is whole                                             kept; Check after every command
+//	A4  workers within bounds                                       kept; Check after every command
+//	A5  room that was taken for a job is its alone                  kept
+//	A6  what a job that saves loses is bounded                      kept, of policies that choose by cost which job to displace
+//	A7  displacements are counted, and use up no retry              kept
+//	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
+//	A9  a job within quota waits a bounded time                     TestWaitsAreBounded, under fairshare and rota
+//	A10 what was held is what was charged                           kept; Check after every command
+//	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNoJob
+//	A12 no job leaves for nothing, or gets its room back            kept, TestNoJobLeavesForNothing
+//	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
+//	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
+//	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
+//	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
+//	I5  nothing idles that a job could use                          kept, under fitgpp of the first; TestHistories
 //
-// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims,
+// That under policy rota A9 is so among best-effort jobs, and when it reclaims,
 // docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
 // strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests
 // that are not in judge.
 //
-// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those
-// who run, what they declare decides whom a search takes until it is known how long jobs take to
+// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of running
+// jobs, what they declare decides which a search takes until it is known how long jobs take to
 // leave, and under fairshare sometimes whether it finds enough of them.
 
 // TestInvariants plays random histories under every policy that clusters are meant to have, and
@@ -76,11 +76,11 @@ func TestRulesThatWereBroken(t *testing.T) {
 		// free
 		{"rota", 383},
 		{"rota", 3129}, // A5: where GPUs are shared an elastic job that gave up workers counted as leaving whole
-		// A12: who was owed room started in what had been kept for another before who had left for
-		// nobody
+		// A12: a job within quota started in what had been kept for another before one that had
+		// left for nothing
 		{"fairshare", 1454},
-		// A5: what is kept for one in case somebody ends was lifted twice while others were looked
-		// for to leave for him
+		// A5: what is kept for a job in case others end was lifted twice while others were looked
+		// for to leave for it
 		{"fairshare", 1754},
 	} {
 		if err := newLife(h.seed, h.policy, map[string]int{}).play(30); err != nil {
@@ -177,7 +177,7 @@ func (l *life) must(format string, args ...any) {
 	}
 }
 
-// note keeps what is done for whoever plays one history to see how it failed.
+// note keeps what is done, for playing one history to see how it failed.
 func (l *life) note(format string, args ...any) {
 	if *schedtest.Seed != 0 {
 		l.trail = append(l.trail, fmt.Sprintf("%d ", l.Now)+fmt.Sprintf(format, args...))

@@ -39,7 +39,7 @@ func newJudge(l *life) *judge {
 	}
 }
 
-// chooses reports whether the policy decides whom to displace by what it costs.
+// chooses reports whether the policy decides by cost which jobs to displace.
 func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairshare" }
 
 // plan looks at what is about to be done.
@@ -363,7 +363,7 @@ func once(o *observed) error {
 	return nil
 }
 
-// kept is A5: room that is being taken from others for a job is his until he starts or does not
+// kept is A5: room that is being taken from others for a job is its own until it starts or does not
 // want it any more, or its time is over.
 func (j *judge) kept(o *observed) error {
 	now := map[model.JobID]model.Reservation{}
@@ -508,7 +508,7 @@ func firstInOrder(o *observed, job *model.Job) bool {
 	})
 }
 
-// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be
+// served is A8: a trial-and-error job waits for jobs that leave for it, or may not or cannot be
 // served; it never waits for room to turn up.
 func (j *judge) served(o *observed, job *model.Job) error {
 	why := o.reason(job.ID)
@@ -561,8 +561,8 @@ func onClaim(o *observed, id model.JobID, a *model.Attempt) bool {
 	return false
 }
 
-// onTime is A8 as well: who was promised room has started at most a second after the grace of those
-// who leave was over.
+// onTime is A8 as well: a job with a firm reservation has started at most a second after the grace
+// of those that leave was over.
 func (j *judge) onTime(o *observed) error {
 	for _, job := range o.jobs {
 		by, promised := j.could[job.ID]

@@ -9,8 +9,8 @@ import (
 )
 
 // brokenShares are histories in which a rule was broken once: more was promised of a node than
-// would be free there, a promise was made and given up for ever, and two who were promised a node
-// waited for each other.
+// would be free there, a promise was made and given up for ever, and two jobs that were promised a
+// node waited for each other.
 var brokenShares = map[string][]uint64{"rota": {516, 977, 1490, 4977}}
 
 // TestSharedContests plays random histories of jobs that share GPUs. Whatever is planned the state

@@ -22,7 +22,7 @@ var seedsFlag = flag.Uint64("seeds", 150, "how many random histories to play")
 
 // TestHistories plays random histories on small clusters. After every cycle: the state took the
 // plan whole and keeps its invariants, the same view gives the same plan, nothing that fits is left
-// waiting, and nobody was passed beyond the bound.
+// waiting, and no job was passed beyond the bound.
 func TestHistories(t *testing.T) {
 	starts, kinds := 0, map[string]int{}
 	eachSeed(t, func(seed uint64) error {

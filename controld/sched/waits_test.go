@@ -15,10 +15,10 @@ import (
 )
 
 // TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold
-// no more with it than it deserves, starts at the latest after the time after which its room is
-// kept and the longest time for which somebody may hold that. Under policy rota that is so among
+// no more with it than its quota, starts at the latest after the time after which its room is kept
+// and the longest time for which a job may hold that. Under policy rota that is so among
 // best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before
-// what an account deserves.
+// quotas.
 func TestWaitsAreBounded(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and nobody asked to
+// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and no job asked to
 // leave.
 func TestLongWaitsAreTold(t *testing.T) {
 	for seed := uint64(1); seed <= 100; seed++ {
@@ -159,11 +159,11 @@ func (p *patience) waits(deserved map[string]int64) error {
 	return nil
 }
 
-// TestDeclaredGraceMovesNobody is A11: two histories that differ in what jobs declare as their
-// grace alone are the same until somebody has to leave, and then it is for the same jobs. Progress
-// and metrics the cycle cannot know: they are not in the state. Where there are elastic jobs they
-// are the same until one grows, which depends on its own grace and takes nothing from others.
-func TestDeclaredGraceMovesNobody(t *testing.T) {
+// TestDeclaredGraceMovesNoJob is A11: two histories that differ in what jobs declare as their
+// grace alone are the same until a job has to leave, and then it is for the same jobs. Progress and
+// metrics the cycle cannot know: they are not in the state. Where there are elastic jobs they are
+// the same until one grows, which depends on its own grace and takes nothing from others.
+func TestDeclaredGraceMovesNoJob(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		rigid  bool // no job is elastic
@@ -178,8 +178,8 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 					takers = "["
 				}
 				if strings.HasPrefix(at(a, i), takers) || strings.HasPrefix(at(b, i), takers) {
-					// whom it tries first depends on what he costs, and sometimes so does whether
-					// it finds enough of them
+					// which job it tries first depends on what it costs, and sometimes so does
+					// whether it finds enough of them
 					break
 				}
 				if at(a, i) == grown || at(b, i) == grown {
@@ -210,9 +210,9 @@ func at(list []string, i int) string {
 const grown = "grown"
 
 // plansOf plays a history whose graces are so many times as long, and returns its plans up to the
-// first that displaces somebody or resizes a job, of that one for whom. Where a job may leave whole
+// first that displaces or resizes a job, of that one the beneficiary. Where a job may leave whole
 // or give up workers, which of the two depends on what it costs, and so does whether one waits for
-// those who are leaving anyway.
+// jobs that are leaving anyway.
 func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string) {
 	l := newLife(seed, policy, map[string]int{})
 	l.calm, l.rigid, l.graceTimes, l.faulty = true, rigid, times, false
@@ -255,9 +255,9 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 	return plans
 }
 
-// TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take
-// to leave, declaring more is of no use.
-func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
+// TestDeclaredGraceSparesNoJob is A11 of running jobs: once it is known how long jobs take to
+// leave, declaring more is of no use.
+func TestDeclaredGraceSparesNoJob(t *testing.T) {
 	leaves := func(known int, declared string) string {
 		w := schedtest.NewWorld()
 		run := func(lines ...string) {
@@ -302,10 +302,10 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesForNobody is A12: a plan that comes too late, because the job does not wait any
-// more for which others were to leave, disturbs nobody; and who is leaving already when that
-// happens goes first once he is back, which judge sees to.
-func TestNobodyLeavesForNobody(t *testing.T) {
+// TestNoJobLeavesForNothing is A12: a plan that comes too late, because the job does not wait any
+// more for which others were to leave, disturbs no job; and a job that is leaving already when that
+// happens goes first once it is back, which judge sees to.
+func TestNoJobLeavesForNothing(t *testing.T) {
 	for _, policy := range []string{"fairshare", "fitgpp", "rota"} {
 		late, class := 0, "te"
 		if policy == "fairshare" {

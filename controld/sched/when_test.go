@@ -7,12 +7,6 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// The options of submit that say when a job may start:
-//
-//	needs=afterok:a,b;after+1m:c;afterany?a,b;singleton   dependencies: all of them; with ? on any of the jobs; after + a delay
-//	on-never=hold                                         what becomes of a job whose dependencies can never be met
-//	begin=10m deadline=1h                                 times, from now
-//
 // conditions is what some jobs of a random history say of when they may start.
 func (h *history) conditions() string {
 	all := ""

@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestNobodyIsDisplacedAnEleventhTime displaces one job again and again, never more than three
+// TestNoJobIsDisplacedAnEleventhTime displaces one job again and again, never more than three
 // times in a day, until it may not be any more; an account that is owed its room gets it even then.
-func TestNobodyIsDisplacedAnEleventhTime(t *testing.T) {
+func TestNoJobIsDisplacedAnEleventhTime(t *testing.T) {
 	const round = "submit quick%d class=te gpus=4\ncycle\nexit old code=85\ncycle\nrun quick%d\nexit quick%d\ncycle\nrun old\nadvance 9h\n"
 	w := schedtest.NewWorld()
 	play := func(script string) string {

@@ -169,7 +169,7 @@ func (q *quarrel) turns(v *fsm.View) {
 	}
 }
 
-// covered is A5 as well: what was taken for jobs is free, or will be when those have left who are
+// covered is A5 as well: what was taken for jobs is free, or will be when all have left that are
 // leaving.
 func (q *quarrel) covered(v *fsm.View) {
 	for i, n := range v.Nodes() {
@@ -337,10 +337,10 @@ func (q *quarrel) idle(v *fsm.View) {
 	}
 }
 
-// failed is I4: a search that finds nobody who may leave changes nothing, here that all searches of
-// a cycle do in which nothing is done.
+// failed is I4: a search that finds no job that may leave changes nothing, here that all searches
+// of a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
-	f.Foresee() // before anybody is lined up, as in a cycle: who is leaving does not count towards a limit any more
+	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
 	starved := fairshare.AccountsStarved(f)
 	if starved == nil {
 		return
@@ -416,8 +416,8 @@ func TestReclaimWasFair(t *testing.T) {
 		policy  string
 		seed, n uint64
 	}{
-		// the first of a user was over the limit of his account, but not without those who are
-		// leaving
+		// the first job of a user was over the limit of its account, but not without the jobs that
+		// are leaving
 		{"rota", 13919632308394798018, 5},
 	} {
 		newQuarrel(t, h.policy, h.seed, h.n, map[string]int{}).play()

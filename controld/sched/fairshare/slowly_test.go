@@ -8,7 +8,7 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// slowly finds out whose turn it is at or below a node by asking everybody.
+// slowly finds the next job at or below a node by asking all leaves.
 func slowly(q *fairshare.LeafQueue, n *shares.Node) (best *queue.Contender, leaf *shares.Node) {
 	if p := (*fairshare.LeafQueueAt(q))[n]; p != nil && len((*fairshare.TurnLine(p))) > 0 {
 		return (*fairshare.TurnLine(p))[0], n

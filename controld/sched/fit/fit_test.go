@@ -279,7 +279,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// Whoever holds a reservation sees the room that is claimed for it and by later reservations, and
+// The holder of a reservation sees the room that is claimed for it and by later reservations, and
 // afterwards all is as before.
 func TestWaive(t *testing.T) {
 	eachSeed(t, 300, func(seed uint64) error {

@@ -42,12 +42,12 @@ func TestScratch(t *testing.T) {
 	}
 }
 
-// TestPutBack gives back what workers hold, in any order, and puts it back: nobody can tell.
+// TestPutBack gives back what workers hold, in any order, and puts it back: there is no difference.
 func TestPutBack(t *testing.T) {
 	s := fsm.New(model.DefaultConfig())
 	n := model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]model.GPU, 4)}
 	for i := range n.GPUs {
-		n.GPUs[i].Healthy = i != 1 // which may have broken while somebody held it
+		n.GPUs[i].Healthy = i != 1 // which may have broken while a job held it
 	}
 	if _, err := s.Apply(1, fsm.Entry{Command: fsm.RegisterNode{Node: n}}); err != nil {
 		t.Fatal(err)

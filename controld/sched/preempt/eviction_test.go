@@ -16,8 +16,8 @@ func frees(m *preempt.Preemptor, set *preempt.Set, g *fit.Gang) bool {
 	return ok
 }
 
-// TestEvictionHolds: whoever is asked to leave for a job frees a place for it, GPU by GPU, and
-// where nobody is asked for it no one victim would have been enough.
+// TestEvictionHolds: jobs that are asked to leave free a place for a job, GPU by GPU, and where
+// none is asked for it no one victim would have been enough.
 func TestEvictionHolds(t *testing.T) {
 	found, none := 0, 0
 	first, last := uint64(1), uint64(schedtest.States(1_000))

@@ -120,8 +120,8 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *model.Job, lost []*model.
 
 func width(j *model.Job) int { return int(j.Total().GPUs / 1000) }
 
-// willHold is what an account holds when those have left who are leaving and those are there for
-// whom room is made.
+// willHold is what an account holds when all have left that are leaving and those have started for
+// which room is made.
 func (k *market) willHold(account string) (gpus int) {
 	v := k.State.View()
 	for j := range v.Jobs() {
@@ -163,9 +163,9 @@ func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (l
 	return least, best
 }
 
-// TestBudgetsAgainstReference compares whose room a trial-and-error job takes with all that it
-// could take: nobody loses more than he lends, what is said to be the cheapest is, and only what
-// was looked for again because an account lends no more is not.
+// TestBudgetsAgainstReference compares which account a trial-and-error job takes room from with all
+// that it could take: no account loses more than it lends, what is said to be the cheapest is, and
+// only what was looked for again because an account lends no more is not.
 func TestBudgetsAgainstReference(t *testing.T) {
 	exact, repaired, dearer, gaveUp, none := 0, 0, 0, 0, 0
 	first, last := uint64(1), uint64(schedtest.States(3_000))
@@ -293,8 +293,8 @@ func TestSearchIsRepaired(t *testing.T) {
 	}
 }
 
-// TestPlansSayWhatIsInexact has an account refuse what would cost least. Those who leave in its
-// place are said not to be proven the cheapest; nobody else is.
+// TestPlansSayWhatIsInexact has an account refuse what would cost least. Those that leave in its
+// place are said not to be proven the cheapest; no other job is.
 func TestPlansSayWhatIsInexact(t *testing.T) {
 	for lends, inexact := range map[int]bool{-1: true, 1000: false} {
 		w := schedtest.NewWorld()

@@ -42,8 +42,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left("new", 2*hour, 10*hour)
 }
 
-// TestDealing deals out room: the least to everybody, and what is left to who needs little, as long
-// as further workers do about as much for him as for others.
+// TestDealing divides room: the minimum to each, and what is left to short jobs, as long as further
+// workers do about as much for them as for others.
 func TestDealing(t *testing.T) {
 	w := schedtest.NewWorld()
 	for _, line := range []string{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// grove is a tree of some accounts with users on a cluster of 84 nodes, everybody with something
-// held and asked for.
+// grove is a tree of some accounts with users on a cluster of 84 nodes, all with something held and
+// asked for.
 func grove(accounts, users int) *Tree {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := Amount{84 * 32, 84 * 257_893, 84 * 8000} // the memory of real nodes is no round number

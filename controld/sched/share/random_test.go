@@ -176,8 +176,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// between: all get what they are due as far as they ask for it, and nobody more than it could make
-// use of. So nobody is below what it deserves while another is above what it can use.
+// between: all get what they are due as far as they ask for it, and none more than it could make
+// use of. So none is below its entitlement while another is above what it can use.
 func between(_ *plant, n *Node) error {
 	if n.parent != nil && (n.share.Cmp(n.demand) > 0 || n.share.Cmp(least(n.due, n.demand)) < 0 || n.line.Cmp(n.due) < 0) {
 		return fmt.Errorf("share %v, due %v, demand %v, line %v", n.share, n.due, n.demand, n.line)
@@ -214,8 +214,8 @@ func shareConserved(p *plant, n *Node) error {
 	return nil
 }
 
-// isLevel: who wants more than it gets has, beyond what it is due, as much for its weight as any
-// sibling.
+// isLevel: a node that wants more than it gets has, beyond what it is due, as much for its weight
+// as any sibling.
 func isLevel(p *plant, n *Node) error {
 	extra := func(n *Node) Fraction {
 		return n.share.Minus(least(n.due, n.demand)).Over(fraction(n.terms.Weight, 1))
@@ -230,8 +230,8 @@ func isLevel(p *plant, n *Node) error {
 	return nil
 }
 
-// TestShareIsMonotone: who asks for more, or has a greater weight, gets no less; with influence,
-// who has used less gets no less.
+// TestShareIsMonotone: a node that asks for more, or has a greater weight, gets no less; with
+// influence, one that has used less gets no less.
 func TestShareIsMonotone(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		_, before := p.grow(p.inOrder())

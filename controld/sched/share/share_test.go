@@ -84,8 +84,8 @@ func TestPastUsageLowersWhatIsOver(t *testing.T) {
 	ann.Use(gpus(300))
 	bob.Use(gpus(100))
 	tree.Settle(1000)
-	// Rates 1/2 + (1/2 - 3/4) = 1/4 and 1/2 + (1/2 - 1/4) = 3/4 of the 12 GPUs that nobody
-	// deserves.
+	// Rates 1/2 + (1/2 - 3/4) = 1/4 and 1/2 + (1/2 - 1/4) = 3/4 of the 12 GPUs that are no part of
+	// a quota.
 	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(4+3, 20), b: big.NewRat(4+9, 20)})
 	tree.Settle(0)
 	wantShares(t, map[*Node]*big.Rat{a: big.NewRat(1, 2), b: big.NewRat(1, 2)})
