@@ -1,7 +1,7 @@
 // Package jobspec says what a user asks for: the types of a job, their defaults, and the rules they must meet.
 //
 // It is pure: no files, clocks or network. HCL is read by jobspec/jobfile; what happens to a job afterwards is the business of
-// controld/cluster. The JSON form of [Job] is canonical: it is what the API accepts, what the log keeps, and what `rota validate
+// controld/fsm. The JSON form of [Job] is canonical: it is what the API accepts, what the log keeps, and what `rota validate
 // -o json` prints.
 package jobspec
 

@@ -38,9 +38,9 @@ func declared(t *testing.T, pattern, expression string) []string {
 func TestEverythingIsExplained(t *testing.T) {
 	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/diagnostic/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
 	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)
-	states := declared(t, "../../controld/cluster/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
+	states := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
 	states = append(states, declared(t, "../../controld/present.go", `(?m)^\t+return "(\w+)"$`)...) // what nodes are shown as
-	reasons := declared(t, "../../controld/cluster/*.go", `(?m)^\t\w+ +ReasonCode += "(\w+)"`)
+	reasons := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +ReasonCode += "(\w+)"`)
 	for kind, want := range map[explain.Kind][]string{explain.Code: codes, explain.State: states, explain.Reason: reasons} {
 		slices.Sort(want)
 		want = slices.Compact(want)
