@@ -64,7 +64,7 @@ func (a *Auditor) begin() error {
 	for _, n := range a.s.v.nodes {
 		a.nodes[n.Name] = n
 	}
-	for j := range a.s.v.jobs.values() {
+	for j := range a.s.v.jobs.Values() {
 		a.jobs[j.ID] = j
 		a.count(j, 1)
 	}
@@ -173,9 +173,9 @@ func (v *View) claimsByNode() map[string]model.Vector {
 func (a *Auditor) checkTotals() {
 	v, c := &a.s.v, &a.totals
 	for what, pair := range map[string][2]int{
-		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.size(), c.live}, "runs": {v.runs.size(), c.live}, "finished jobs": {v.finished.size(), c.final},
-		"groups": {len(a.s.slots), len(a.groups)}, "jobs with dependencies": {v.needing.size(), c.needing}, "jobs with deadlines": {v.dated.size(), c.dated},
-		"leaves with a standing": {len(a.s.usageCounterAt), len(a.usageCounters)}, "standings": {v.usageCounters.size(), len(a.usageCounters)},
+		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live}, "finished jobs": {v.finished.Size(), c.final},
+		"groups": {len(a.s.slots), len(a.groups)}, "jobs with dependencies": {v.needing.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
+		"leaves with a standing": {len(a.s.usageCounterAt), len(a.usageCounters)}, "standings": {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
@@ -198,7 +198,7 @@ func (a *Auditor) checkKeys() {
 	if s.firstKey == s.nextKey {
 		return
 	}
-	k, ok := s.v.keys.get(s.nextKey - 1)
+	k, ok := s.v.keys.Get(s.nextKey - 1)
 	if at, known := s.keyAt[keyOf(k)]; !ok || !known || at != s.nextKey-1 {
 		a.bad("the youngest of %d idempotency keys is not known", len(s.keyAt))
 	}

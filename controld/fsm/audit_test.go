@@ -52,10 +52,10 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a worker without its GPU", func(s *scene) { s.run.Live().Workers[0].GPUs = nil }, "not what was asked for"},
 		{"a worker with an end that goes on", func(s *scene) { s.run.Live().Workers[0].Ended = 5 }, "final without an end"},
 		{"a job charged too much", func(s *scene) { s.ended.Ledger.GPUMS++ }, "charged"},
-		{"a live job that is not listed", func(s *scene) { s.s.v.live.drop(int64(s.run.ID)) }, "index of live"},
-		{"a live job that is listed as it was", func(s *scene) { old := *s.run; s.s.v.live.set(int64(s.run.ID), &old) }, "index of live"},
-		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.set(int64(s.waiting.ID), s.waiting) }, "index of live"},
-		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.drop(s.ended.Seq) }, "history number"},
+		{"a live job that is not listed", func(s *scene) { s.s.v.live.Drop(int64(s.run.ID)) }, "index of live"},
+		{"a live job that is listed as it was", func(s *scene) { old := *s.run; s.s.v.live.Set(int64(s.run.ID), &old) }, "index of live"},
+		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.Set(int64(s.waiting.ID), s.waiting) }, "index of live"},
+		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
 		{"a waiting job in no group", func(s *scene) { s.s.dequeue(s.waiting); s.s.regroupAll() }, "not in its group"},
 		{"a running job in a group", func(s *scene) { g := s.s.ownGroup(groupKey(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
@@ -88,20 +88,20 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) }, "out of order"},
 		{"a forgotten key", func(s *scene) { clear(s.s.keyAt) }, "keys"},
 		{"a key that is found elsewhere", func(s *scene) { s.s.keyAt[keyName{alice.UID, "k"}]++ }, "key"},
-		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.needing.drop(int64(s.follows.ID)) }, "dependencies"},
+		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.needing.Drop(int64(s.follows.ID)) }, "dependencies"},
 		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID }, "nothing followed"},
 		{"a dependent that nobody tells", func(s *scene) { s.s.dependents[s.run.ID] = nil }, "dependents"},
-		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.drop(int64(s.waiting.ID)) }, "deadlines"},
+		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
 		{"a job that is not found by its name", func(s *scene) { s.s.names[nameKeyOf(s.waiting)].open = nil }, "names"},
 		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
 		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
 		{"a user who never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
 		{"usage at another slot", func(s *scene) { s.s.usageAt[s.run.Association()] = 77 }, "slot"},
-		{"a run that is not known", func(s *scene) { s.s.v.runs.drop(int64(s.run.ID)) }, "index of runs"},
+		{"a run that is not known", func(s *scene) { s.s.v.runs.Drop(int64(s.run.ID)) }, "index of runs"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
-		{"a run of a job that waits", func(s *scene) { s.s.v.runs.set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) }, "index of runs"},
+		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) }, "index of runs"},
 		{"a leaf that holds more", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Held.GPUs++ }, "standing"},
 		{"a leaf that wants less", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Requested.Memory-- }, "standing"},
 		{"a leaf that has held it for longer", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Since[0].Late.Cores++ }, "standing"},
@@ -188,7 +188,7 @@ func (s *scene) holding(node string) *holding {
 }
 
 func (s *scene) usage(of model.Association) *estimate.Usage {
-	u, _ := s.s.v.usage.get(s.s.usageAt[of])
+	u, _ := s.s.v.usage.Get(s.s.usageAt[of])
 	return u
 }
 

@@ -150,7 +150,7 @@ func BenchmarkCancel(b *testing.B) {
 					}
 					s.View()
 				}
-				if s.v.finished.size() != jobs {
+				if s.v.finished.Size() != jobs {
 					b.Fatal("some are left")
 				}
 			}

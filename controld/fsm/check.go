@@ -17,7 +17,7 @@ func (s *State) Check() error {
 			errs = append(errs, err)
 		}
 	}
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		note(checkState(j))
 		note(checkLedger(j))
 		note(s.checkJob(j))
@@ -139,11 +139,11 @@ func checkLedger(j *model.Job) error {
 
 // checkJob says whether a job is in the indexes where it belongs, and nowhere else.
 func (s *State) checkJob(j *model.Job) error {
-	live, isLive := s.v.live.get(int64(j.ID))
+	live, isLive := s.v.live.Get(int64(j.ID))
 	if isLive != (j.Live() != nil) || isLive && live != j {
 		return fmt.Errorf("job %d and the index of live jobs do not agree", j.ID)
 	}
-	if done, ok := s.v.finished.get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed || j.Seq > s.v.lastSeq) {
+	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed || j.Seq > s.v.lastSeq) {
 		return fmt.Errorf("job %d and the history number %d do not agree", j.ID, j.Seq)
 	}
 	if j.ID > s.v.lastJob {
@@ -153,7 +153,7 @@ func (s *State) checkJob(j *model.Job) error {
 		return nil
 	}
 	slot, ok := s.slots[groupKey(j)]
-	g, _ := s.v.groups.get(slot)
+	g, _ := s.v.groups.Get(slot)
 	if ok && g != nil {
 		if i, found := findJob(g.Jobs, j.ID); found && g.Jobs[i] == j {
 			return nil
@@ -165,7 +165,7 @@ func (s *State) checkJob(j *model.Job) error {
 // checkIndexes says whether the indexes have nothing but what checkJob found in them.
 func (s *State) checkIndexes(note func(error)) {
 	var jobs, live, pending, final int
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		jobs += j.Weight()
 		switch {
 		case j.State.Final():
@@ -177,7 +177,7 @@ func (s *State) checkIndexes(note func(error)) {
 		}
 	}
 	grouped, groups, elastic := 0, 0, 0
-	for slot, g := range s.v.groups.from(0) {
+	for slot, g := range s.v.groups.From(0) {
 		groups++
 		grouped += len(g.Jobs)
 		if at, ok := s.slots[g.Key]; !ok || at != slot || len(g.Jobs) == 0 {
@@ -185,14 +185,14 @@ func (s *State) checkIndexes(note func(error)) {
 			continue
 		}
 		note(checkQueueHead(g))
-		if f, _ := s.v.fronts.get(slot); f != g.Head {
+		if f, _ := s.v.fronts.Get(slot); f != g.Head {
 			note(fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, f, g.Head))
 		}
 		if g.Head.Elastic {
 			elastic++
 		}
 	}
-	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}, {s.v.elasticFirst, elastic}}
+	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.Size(), live}, {grouped, pending}, {s.v.finished.Size(), final}, {len(s.slots), groups}, {s.v.elasticFirst, elastic}}
 	for i, c := range counts {
 		if c[0] != c[1] {
 			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups", "groups with an elastic job first"}[i], c[0], c[1]))
@@ -203,7 +203,7 @@ func (s *State) checkIndexes(note func(error)) {
 // checkHoldings compares what nodes are said to hold with the jobs, and says whether more of a GPU is held than there is (A2).
 func (s *State) checkHoldings(note func(error)) {
 	want := make([]holding, len(s.v.nodes))
-	for j := range s.v.live.values() {
+	for j := range s.v.live.Values() {
 		a := j.Live()
 		if a == nil {
 			continue // reported by checkJob
@@ -224,7 +224,7 @@ func (s *State) checkHoldings(note func(error)) {
 		}
 	}
 	for i, n := range s.v.nodes {
-		h, _ := s.v.holdings.get(int64(i))
+		h, _ := s.v.holdings.Get(int64(i))
 		slices.Sort(want[i].ports)
 		if h == nil || !slices.Equal(h.workers, want[i].workers) || !slices.Equal(h.ports, want[i].ports) {
 			note(fmt.Errorf("node %s is said to hold %+v, jobs say %+v", n.Name, h, want[i]))
@@ -285,7 +285,7 @@ func (s *State) checkReservations(note func(error)) {
 
 func (s *State) checkKeys() error {
 	want := map[keyName]int64{}
-	for i, k := range s.v.keys.from(0) {
+	for i, k := range s.v.keys.From(0) {
 		want[k.keyName] = i
 	}
 	if !maps.Equal(want, s.keyAt) || int64(len(want)) != s.nextKey-s.firstKey {

@@ -30,7 +30,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a job in no group", func(w *world, _, pending *model.Job) { w.s.dequeue(pending); w.s.regroupAll() }, "not in its group"},
 		{"a group with the front of another", func(w *world, _, pending *model.Job) { w.s.ownGroup(groupKey(pending)).Head.Plain = false }, "front of group"},
 		{"an elastic job that does not wait", func(w *world, _, _ *model.Job) { w.s.v.elasticFirst++ }, "elastic job first"},
-		{"a job that is not listed as live", func(w *world, run, _ *model.Job) { w.s.v.live.drop(int64(run.ID)) }, "index of live"},
+		{"a job that is not listed as live", func(w *world, run, _ *model.Job) { w.s.v.live.Drop(int64(run.ID)) }, "index of live"},
 		{"a port with no owner", func(w *world, _, _ *model.Job) { w.s.ownHolding(2).ports = []int{20000} }, "said to hold"},
 		{"a reservation for a running job", func(w *world, run, _ *model.Job) {
 			w.s.v.reservations = append(w.s.v.reservations, &model.Reservation{Job: run.ID})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -41,13 +42,13 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 // checkListed checks the tables of jobs with dependencies and with deadlines.
 func (a *Auditor) checkListed(j *model.Job) {
 	needs := !j.State.Final() && len(j.Dependencies) > 0
-	if got, in := a.s.v.needing.get(int64(j.ID)); in != needs || in && got != j {
+	if got, in := a.s.v.needing.Get(int64(j.ID)); in != needs || in && got != j {
 		a.bad("job %d and the index of jobs with dependencies do not agree", j.ID)
 	}
 	if needs && a.s.unsettled(j) && !a.s.v.unsettled {
 		a.bad("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies)
 	}
-	if got, in := a.s.v.dated.get(int64(j.ID)); in != (j.Deadline != 0 && j.StillToStart()) || in && got != j {
+	if got, in := a.s.v.dated.Get(int64(j.ID)); in != (j.Deadline != 0 && j.StillToStart()) || in && got != j {
 		a.bad("job %d and the index of jobs with deadlines do not agree", j.ID)
 	}
 }
@@ -55,12 +56,12 @@ func (a *Auditor) checkListed(j *model.Job) {
 // checkGone checks that nothing knows a job that has left the state.
 func (a *Auditor) checkGone(j *model.Job) {
 	v, id := &a.s.v, int64(j.ID)
-	for what, t := range map[string]*table[*model.Job]{"live jobs": &v.live, "jobs with dependencies": &v.needing, "jobs with deadlines": &v.dated} {
-		if _, in := t.get(id); in {
+	for what, t := range map[string]*table.Table[*model.Job]{"live jobs": &v.live, "jobs with dependencies": &v.needing, "jobs with deadlines": &v.dated} {
+		if _, in := t.Get(id); in {
 			a.bad("job %d has left the state and is in the index of %s", j.ID, what)
 		}
 	}
-	if _, in := v.finished.get(j.Seq); in || v.LiveAttempt(j.ID) != nil || j.StillToStart() {
+	if _, in := v.finished.Get(j.Seq); in || v.LiveAttempt(j.ID) != nil || j.StillToStart() {
 		a.bad("job %d has left the state and is still known", j.ID)
 	}
 }
@@ -79,7 +80,7 @@ func (a *Auditor) group(k model.GroupKey) *QueueGroup {
 	if !known {
 		return nil
 	}
-	g, _ := a.s.v.groups.get(slot)
+	g, _ := a.s.v.groups.Get(slot)
 	return g
 }
 
@@ -97,7 +98,7 @@ func (a *Auditor) checkGroup(k model.GroupKey) {
 		return
 	}
 	a.note(checkQueueHead(g))
-	if f, _ := a.s.v.fronts.get(a.s.slots[k]); f != g.Head {
+	if f, _ := a.s.v.fronts.Get(a.s.slots[k]); f != g.Head {
 		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Head)
 	}
 	a.note(a.shapes.check("shape", &a.s.shapes, k.Shape, g.Number))
@@ -125,7 +126,7 @@ func (a *Auditor) checkLeaf(leaf model.Association) {
 		}
 		return
 	}
-	u, _ := a.s.v.usage.get(at)
+	u, _ := a.s.v.usage.Get(at)
 	if u == nil || u.Association != leaf {
 		a.bad("usage of %s in %s is not at its slot", leaf.User, leaf.Account)
 		return
@@ -197,7 +198,7 @@ func (a *Auditor) checkNode(name string) {
 		a.bad("jobs are on node %s, which there is not", name)
 		return
 	}
-	h, _ := a.s.v.holdings.get(int64(i))
+	h, _ := a.s.v.holdings.Get(int64(i))
 	want := a.holdings[name]
 	if want == nil {
 		want = &holding{}

@@ -17,9 +17,9 @@ func (s *State) updateDependents(old, next *model.Job) {
 	}
 	switch {
 	case len(next.Dependencies) > 0 && !next.State.Final():
-		s.v.needing.set(int64(next.ID), next)
+		s.v.needing.Set(int64(next.ID), next)
 	case old != nil && len(old.Dependencies) > 0:
-		s.v.needing.drop(int64(next.ID))
+		s.v.needing.Drop(int64(next.ID))
 	}
 	s.notifyDependents(old, next)
 }
@@ -59,7 +59,7 @@ func (s *State) dependentsOf(target model.JobID) []model.JobID {
 // allDependents makes the index anew.
 func (s *State) allDependents() map[model.JobID][]model.JobID {
 	index := map[model.JobID][]model.JobID{}
-	for id, j := range s.v.needing.from(0) {
+	for id, j := range s.v.needing.From(0) {
 		for _, t := range j.Targets() {
 			index[t] = append(index[t], model.JobID(id))
 		}
@@ -69,7 +69,7 @@ func (s *State) allDependents() map[model.JobID][]model.JobID {
 
 // notifyDependents notes who must be looked at because of a change, at the end of this entry.
 func (s *State) notifyDependents(old, next *model.Job) {
-	if old == nil || s.v.needing.empty() {
+	if old == nil || s.v.needing.Empty() {
 		return
 	}
 	started := old.Started.At == 0 && next.Started.At != 0
@@ -104,20 +104,20 @@ func (s *State) requeueDependents(target model.JobID) {
 // checkNeeds compares what is derived from dependencies with what it is derived from.
 func (s *State) checkNeeds(note func(error)) {
 	needing := 0
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		if j.State.Final() || len(j.Dependencies) == 0 {
 			continue
 		}
 		needing++
-		if got, _ := s.v.needing.get(int64(j.ID)); got != j {
+		if got, _ := s.v.needing.Get(int64(j.ID)); got != j {
 			note(fmt.Errorf("job %d has dependencies and is not in the index of such jobs", j.ID))
 		}
 		if s.unsettled(j) && !s.v.unsettled {
 			note(fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies))
 		}
 	}
-	if needing != s.v.needing.size() {
-		note(fmt.Errorf("index of jobs with dependencies has %d entries for %d", s.v.needing.size(), needing))
+	if needing != s.v.needing.Size() {
+		note(fmt.Errorf("index of jobs with dependencies has %d entries for %d", s.v.needing.Size(), needing))
 	}
 	if s.dependents != nil && !maps.EqualFunc(s.dependents, s.allDependents(), slices.Equal[[]model.JobID]) {
 		note(fmt.Errorf("the index of dependents is %v, made anew %v", s.dependents, s.allDependents()))

@@ -321,8 +321,8 @@ func TestCascade(t *testing.T) {
 			if bad := s.Check(); bad != nil {
 				t.Fatal(bad)
 			}
-			if !s.View().HasUnsettled() || s.v.finished.size() != maxSettled+1 {
-				t.Fatalf("%d ended in one entry", s.v.finished.size())
+			if !s.View().HasUnsettled() || s.v.finished.Size() != maxSettled+1 {
+				t.Fatalf("%d ended in one entry", s.v.finished.Size())
 			}
 			twin, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, s.View())))
 			if err != nil {
@@ -331,8 +331,8 @@ func TestCascade(t *testing.T) {
 			for _, s := range []*State{s, twin, Fork(s.View())} {
 				apply(s, TrimHistory{UpTo: 5}) // nothing is forgotten while somebody is still to hear of it
 				apply(s, CommitPlan{Actions: []Action{{Settle: true}}})
-				if s.View().HasUnsettled() || s.v.trimmed != 0 || s.v.finished.size() != n {
-					t.Fatalf("%d of %d ended, trimmed %d", s.v.finished.size(), n, s.v.trimmed)
+				if s.View().HasUnsettled() || s.v.trimmed != 0 || s.v.finished.Size() != n {
+					t.Fatalf("%d of %d ended, trimmed %d", s.v.finished.Size(), n, s.v.trimmed)
 				}
 				if bad := s.Check(); bad != nil {
 					t.Fatal(bad)

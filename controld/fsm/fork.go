@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -12,8 +13,8 @@ const forkedEpoch = 1 << 62
 // idempotency keys. Several forks of one view may live side by side.
 func Fork(v *View) *State {
 	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[model.Association]int64{}}
-	s.v.keys = table[*key]{}
-	for slot, g := range s.v.groups.from(0) {
+	s.v.keys = table.Table[*key]{}
+	for slot, g := range s.v.groups.From(0) {
 		s.slots[g.Key] = slot
 		s.nextSlot = slot + 1
 		s.shapes.adopt(g.Key.Shape, g.Number)
@@ -22,7 +23,7 @@ func Fork(v *View) *State {
 	s.shapes.fill()
 	s.leaves.fill()
 	s.indexUsageCounters()
-	for at, u := range s.v.usage.from(0) {
+	for at, u := range s.v.usage.From(0) {
 		s.usageAt[u.Association], s.nextUsage = at, at+1
 	}
 	return s

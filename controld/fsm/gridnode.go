@@ -6,7 +6,7 @@ import (
 
 // heldOn returns what the workers on a node hold.
 func (s *State) heldOn(i int) []grid.Held {
-	h, _ := s.v.holdings.get(int64(i))
+	h, _ := s.v.holdings.Get(int64(i))
 	needs := make([]grid.Held, 0, len(h.workers))
 	for _, w := range h.workers {
 		needs = append(needs, needOf(s.v.Job(w.job), w.worker))

@@ -38,7 +38,7 @@ func (s *State) ownGroup(k model.GroupKey) *QueueGroup {
 		slot = s.newSlot()
 		s.slots[k] = slot
 	}
-	g, _ := s.v.groups.get(slot)
+	g, _ := s.v.groups.Get(slot)
 	switch {
 	case g == nil:
 		s.keepNodeSets(k.Shape)
@@ -56,7 +56,7 @@ func (s *State) ownGroup(k model.GroupKey) *QueueGroup {
 		s.touchGroup(g)
 		return g
 	}
-	s.v.groups.set(slot, g)
+	s.v.groups.Set(slot, g)
 	s.touchGroup(g)
 	return g
 }
@@ -90,8 +90,8 @@ func (s *State) dropGroup(g *QueueGroup) {
 	k, slot := g.Key, g.slot
 	s.countElastic(g, false)
 	g.Head, g.Jobs = QueueHead{}, nil
-	s.v.groups.drop(slot)
-	s.v.fronts.drop(slot)
+	s.v.groups.Drop(slot)
+	s.v.fronts.Drop(slot)
 	delete(s.slots, k)
 	s.shapes.leave(k.Shape)
 	s.leaves.leave(k.Association())

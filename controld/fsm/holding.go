@@ -8,26 +8,26 @@ import (
 
 // ownHolding returns a node's holding ready to be written.
 func (s *State) ownHolding(i int) *holding {
-	old, _ := s.v.holdings.get(int64(i))
+	old, _ := s.v.holdings.Get(int64(i))
 	if old.epoch == s.epoch {
 		old.modified = s.v.index
 		return old
 	}
 	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, freed: old.freed, epoch: s.epoch}
-	s.v.holdings.set(int64(i), next)
+	s.v.holdings.Set(int64(i), next)
 	return next
 }
 
 // FreedAt returns since when at least all that is free on the node at a position has been free, as far as that is known: since somebody last gave
 // room back there, or since this replica was restored.
 func (v *View) FreedAt(node int) model.Instant {
-	h, _ := v.holdings.get(int64(node))
+	h, _ := v.holdings.Get(int64(node))
 	return h.freed
 }
 
 // touchNode notes that what a node should know has changed.
 func (s *State) touchNode(i int) {
-	old, _ := s.v.holdings.get(int64(i))
+	old, _ := s.v.holdings.Get(int64(i))
 	switch {
 	case old.modified == s.v.index:
 		return
@@ -37,7 +37,7 @@ func (s *State) touchNode(i int) {
 	}
 	next := *old
 	next.modified = s.v.index
-	s.v.holdings.set(int64(i), &next)
+	s.v.holdings.Set(int64(i), &next)
 }
 
 // touch notes that what the nodes of an attempt should do has changed.

@@ -49,7 +49,7 @@ func (s *State) recall(c SubmitJobs) ([]model.JobID, error) {
 	if !ok || c.Key == "" {
 		return nil, nil
 	}
-	k, _ := s.v.keys.get(at)
+	k, _ := s.v.keys.Get(at)
 	if k.Digest != c.Digest {
 		return nil, fmt.Errorf("idempotency key %q, first used for job %d: %w", c.Key, k.First, model.ErrKeyReused)
 	}
@@ -59,18 +59,18 @@ func (s *State) recall(c SubmitJobs) ([]model.JobID, error) {
 // remember stores a key, oldest last to be found by expireKeys.
 func (s *State) remember(k *key) {
 	s.keyAt[k.keyName] = s.nextKey
-	s.v.keys.set(s.nextKey, k)
+	s.v.keys.Set(s.nextKey, k)
 	s.nextKey++
 }
 
 // expireKeys forgets keys that are a day old, and the oldest while there would be too many.
 func (s *State) expireKeys() {
 	for s.firstKey < s.nextKey {
-		k, _ := s.v.keys.get(s.firstKey)
+		k, _ := s.v.keys.Get(s.firstKey)
 		if k.At+keyLife > s.v.at && s.nextKey-s.firstKey < model.MaxKeys {
 			return
 		}
-		s.v.keys.drop(s.firstKey)
+		s.v.keys.Drop(s.firstKey)
 		delete(s.keyAt, k.keyName)
 		s.firstKey++
 	}

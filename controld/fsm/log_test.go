@@ -78,7 +78,7 @@ func TestLogGoesOn(t *testing.T) {
 func further(s *State) []Command {
 	cfg := *s.v.config
 	var pending model.JobID
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		if j.State == model.Pending {
 			pending = j.ID
 		}

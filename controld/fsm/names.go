@@ -24,7 +24,7 @@ type named struct {
 func (s *State) sameName(uid uint32, name string) *named {
 	if s.names == nil {
 		s.names = map[nameKey]*named{}
-		for j := range s.v.jobs.values() {
+		for j := range s.v.jobs.Values() {
 			s.callName(j)
 		}
 	}

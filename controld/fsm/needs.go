@@ -127,7 +127,7 @@ func (s *State) settleNeeds() {
 
 // requeueAllDependents notes every job with dependencies as due to be looked at.
 func (s *State) requeueAllDependents() {
-	for id := range s.v.needing.from(0) {
+	for id := range s.v.needing.From(0) {
 		s.due = append(s.due, model.JobID(id)) // ascending is a heap
 	}
 }

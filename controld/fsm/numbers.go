@@ -2,6 +2,8 @@ package fsm
 
 import (
 	"fmt"
+
+	"github.com/rota-hpc/rota/controld/fsm/table"
 )
 
 // numbers gives numbers to what groups have in common, their shapes and their leaves, so that a cycle can keep what it finds out about one in
@@ -66,9 +68,9 @@ func (s *numbers[K]) fill() {
 }
 
 // check says whether groups have the number of their key, and different keys different ones.
-func (s *numbers[K]) check(what string, groups *table[*QueueGroup], of func(*QueueGroup) (K, int)) error {
+func (s *numbers[K]) check(what string, groups *table.Table[*QueueGroup], of func(*QueueGroup) (K, int)) error {
 	count, owner := map[K]int{}, map[int]K{}
-	for g := range groups.values() {
+	for g := range groups.Values() {
 		key, number := of(g)
 		if other, taken := owner[number]; taken && other != key {
 			return fmt.Errorf("two have the number %d of a %s", number, what)

@@ -82,7 +82,7 @@ func (s *State) checkPort(port, at int, needless bool) error {
 	if port == 0 && (needless || n.PortMin == 0) {
 		return nil
 	}
-	h, _ := s.v.holdings.get(int64(at))
+	h, _ := s.v.holdings.Get(int64(at))
 	if _, used := slices.BinarySearch(h.ports, port); used || port < max(1, n.PortMin) || port > n.PortMax {
 		return fmt.Errorf("port %d of node %s: %w", port, n.Name, model.ErrPort)
 	}

@@ -50,7 +50,7 @@ func (s *State) updateQueueHeads() {
 		}
 		s.countElastic(g, front.Elastic)
 		g.Head = front
-		s.v.fronts.set(g.slot, front)
+		s.v.fronts.Set(g.slot, front)
 	}
 	clear(s.touchedGroups)
 	s.touchedGroups = s.touchedGroups[:0]

@@ -80,16 +80,16 @@ func (s *State) addNode(n *model.Node) error {
 	n.State, n.Reason, n.Since, n.Drained = model.NodeUp, "", s.now(), false
 	at, _ := s.v.position(n.Name)
 	for i := int64(len(s.v.nodes)); i > int64(at); i-- {
-		h, _ := s.v.holdings.get(i - 1)
-		s.v.holdings.set(i, h)
+		h, _ := s.v.holdings.Get(i - 1)
+		s.v.holdings.Set(i, h)
 	}
-	s.v.holdings.set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
+	s.v.holdings.Set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().Insert(at, s.v.nodes)
 	s.updateNodeSets(at, nil)
 	s.restock(nil, n)
 	s.touched.node(n.Name)
-	if at < len(s.v.nodes)-1 && !s.v.runs.empty() {
+	if at < len(s.v.nodes)-1 && !s.v.runs.Empty() {
 		s.rebuildRuns()
 	}
 	s.emit(model.Event{Type: model.EventNodeUp, Node: n.Name})

@@ -53,7 +53,7 @@ func (s *State) loadAttempt(j *model.Job, a *model.Attempt) error {
 		if n == nil {
 			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, i, model.ErrSnapshot)
 		}
-		h, _ := s.v.holdings.get(int64(at))
+		h, _ := s.v.holdings.Get(int64(at))
 		h.holdPorts(a.Ports(i))
 	}
 	for worker, p := range a.Held {
@@ -61,7 +61,7 @@ func (s *State) loadAttempt(j *model.Job, a *model.Attempt) error {
 		if n == nil || slices.ContainsFunc(p.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
 			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, worker, model.ErrSnapshot)
 		}
-		h, _ := s.v.holdings.get(int64(at))
+		h, _ := s.v.holdings.Get(int64(at))
 		h.workers = append(h.workers, heldWorker{j.ID, worker})
 	}
 	return nil

@@ -7,24 +7,25 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // LiveAttempts yields the attempts in progress, in order of their jobs' ids.
-func (v *View) LiveAttempts() iter.Seq[*estimate.LiveAttempt] { return v.runs.values() }
+func (v *View) LiveAttempts() iter.Seq[*estimate.LiveAttempt] { return v.runs.Values() }
 
 // AttemptPage is attempts in progress of jobs whose ids are near each other. Two of them are equal only if all is as it was.
 type AttemptPage struct {
-	page  *page[*estimate.LiveAttempt]
+	page  *table.Page[*estimate.LiveAttempt]
 	wrote uint64
 	first int64
 }
 
 // AttemptPages yields all attempts in progress by pages, in the order of Runs: for who remembers what is in a page that has not changed.
 func (v *View) AttemptPages(yield func(AttemptPage) bool) {
-	for first, p := range v.runs.allPages {
-		if !yield(AttemptPage{p, p.wrote, first}) {
+	for first, p := range v.runs.AllPages {
+		if !yield(AttemptPage{p, p.Wrote, first}) {
 			return
 		}
 	}
@@ -35,14 +36,14 @@ func (p AttemptPage) First() model.JobID { return model.JobID(p.first) }
 
 // Has reports whether a job's attempt would be on the page.
 func (p AttemptPage) Has(id model.JobID) bool {
-	return int64(id) >= p.first && int64(id) < p.first+pageSize
+	return int64(id) >= p.first && int64(id) < p.first+table.PageSize
 }
 
 // Runs yields the attempts of a page, in order of their jobs' ids.
 func (p AttemptPage) Runs(yield func(*estimate.LiveAttempt) bool) {
-	for w, word := range p.page.used {
+	for w, word := range p.page.Used {
 		for ; word != 0; word &= word - 1 {
-			if !yield(p.page.vals[w*64+bits.TrailingZeros64(word)]) {
+			if !yield(p.page.Vals[w*64+bits.TrailingZeros64(word)]) {
 				return
 			}
 		}
@@ -51,13 +52,13 @@ func (p AttemptPage) Runs(yield func(*estimate.LiveAttempt) bool) {
 
 // LiveAttempt returns a job's attempt in progress, or nil.
 func (v *View) LiveAttempt(id model.JobID) *estimate.LiveAttempt {
-	r, _ := v.runs.get(int64(id))
+	r, _ := v.runs.Get(int64(id))
 	return r
 }
 
 // JobsOnNode returns the jobs with workers on a node that have not ended, by id. It appends to list.
 func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
-	h, _ := v.holdings.get(int64(node))
+	h, _ := v.holdings.Get(int64(node))
 	if h == nil {
 		return list
 	}
@@ -124,14 +125,14 @@ func (v *View) roomsOf(j *model.Job, a *model.Attempt, counts func(worker int) b
 
 // updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
 func (s *State) updateRun(old, next *model.Job) {
-	was, _ := s.v.runs.get(int64(next.ID))
+	was, _ := s.v.runs.Get(int64(next.ID))
 	var is *estimate.LiveAttempt
 	switch {
 	case next.Live() != nil:
 		is = s.v.newRun(next, was)
-		s.v.runs.set(int64(next.ID), is)
+		s.v.runs.Set(int64(next.ID), is)
 	case was != nil:
-		s.v.runs.drop(int64(next.ID))
+		s.v.runs.Drop(int64(next.ID))
 	}
 	s.updateUsageCounter(old, next, was, is)
 }
@@ -141,9 +142,9 @@ func (s *State) rebuildRuns() {
 	s.touched.everything()
 	s.v.models = modelsIn(s.v.config)
 	s.v.inventory = s.v.inventoryOf()
-	var runs table[*estimate.LiveAttempt]
-	for j := range s.v.live.values() {
-		runs.set(int64(j.ID), s.v.newRun(j, nil))
+	var runs table.Table[*estimate.LiveAttempt]
+	for j := range s.v.live.Values() {
+		runs.Set(int64(j.ID), s.v.newRun(j, nil))
 	}
 	s.v.runs = runs
 	s.v.usageCounters, s.usageCounterAt = s.rebuildUsageCounters()
@@ -158,14 +159,14 @@ func sameModels(a, b *model.Node) bool {
 // checkRuns compares the runs with the jobs, each made anew.
 func (s *State) checkRuns(note func(error)) {
 	n := 0
-	for j := range s.v.live.values() {
+	for j := range s.v.live.Values() {
 		n++
 		if j.Live() != nil { // else it is reported by checkJob
 			note(s.checkRun(j))
 		}
 	}
-	if n != s.v.runs.size() {
-		note(fmt.Errorf("index of runs has %d entries for %d", s.v.runs.size(), n))
+	if n != s.v.runs.Size() {
+		note(fmt.Errorf("index of runs has %d entries for %d", s.v.runs.Size(), n))
 	}
 }
 

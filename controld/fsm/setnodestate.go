@@ -69,7 +69,7 @@ func (s *State) moveNode(i int, n *model.Node, reason string) {
 
 // loseWorkers ends, as lost, every worker on a node.
 func (s *State) loseWorkers(i int, why string) {
-	h, _ := s.v.holdings.get(int64(i))
+	h, _ := s.v.holdings.Get(int64(i))
 	name := s.v.nodes[i].Name
 	for _, w := range slices.Clone(h.workers) {
 		there := func(x *model.Worker) bool { return x.Node == name }

@@ -76,7 +76,7 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 		}
 	}
 	written := map[*model.Text]bool{}
-	for j := range v.jobs.values() {
+	for j := range v.jobs.Values() {
 		if !snapshotLines(j, written, yield) {
 			return
 		}
@@ -91,7 +91,7 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 			return
 		}
 	}
-	for k := range v.keys.values() {
+	for k := range v.keys.Values() {
 		if !yield(snapshotLine{Key: k}) {
 			return
 		}
@@ -174,7 +174,7 @@ func (s *State) loadNode(n *model.Node) error {
 	if i := len(s.v.nodes); i > 0 && s.v.nodes[i-1].Name >= n.Name {
 		return fmt.Errorf("node %s is out of order: %w", n.Name, model.ErrSnapshot)
 	}
-	s.v.holdings.set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: s.v.at})
+	s.v.holdings.Set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = append(s.v.nodes, n)
 	s.restock(nil, n)
 	return nil

@@ -77,11 +77,11 @@ func (s *State) View() *View {
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
-		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
-		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), fronts: s.v.fronts.view(), elasticFirst: s.v.elasticFirst, nodeSets: s.v.nodeSets,
-		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
-		runs: s.v.runs.view(), usageCounters: s.v.usageCounters.view(), models: s.v.models, inventory: s.v.inventory,
-		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
+		jobs: s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
+		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.v.groups.View(), fronts: s.v.fronts.View(), elasticFirst: s.v.elasticFirst, nodeSets: s.v.nodeSets,
+		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
+		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
+		usage: s.v.usage.View(), needing: s.v.needing.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
 	return v
@@ -129,17 +129,17 @@ func (s *State) store(old, next *model.Job) {
 	}
 	s.changedJobs.add(next.ID)
 	s.touched.job(next.ID)
-	s.v.jobs.set(int64(next.ID), next)
+	s.v.jobs.Set(int64(next.ID), next)
 	s.queue(old, next)
 	switch wasLive := old != nil && old.Live() != nil; {
 	case next.Live() != nil:
-		s.v.live.set(int64(next.ID), next)
+		s.v.live.Set(int64(next.ID), next)
 	case wasLive:
-		s.v.live.drop(int64(next.ID))
+		s.v.live.Drop(int64(next.ID))
 	}
 	s.updateRun(old, next)
 	if next.Seq > 0 {
-		s.v.finished.set(next.Seq, next)
+		s.v.finished.Set(next.Seq, next)
 	}
 	s.renamed(old, next)
 	s.updateDeadlines(old, next)

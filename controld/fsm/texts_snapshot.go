@@ -86,7 +86,7 @@ func (s *State) checkTexts(note func(error)) {
 		return // it knows of its own only
 	}
 	refs := map[*model.Text]int{}
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		if j.Texts == nil {
 			note(fmt.Errorf("job %d keeps its specification whole", j.ID))
 			continue

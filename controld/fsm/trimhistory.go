@@ -17,9 +17,9 @@ func (c TrimHistory) apply(s *State) (any, error) {
 		return nil, nil // jobs are still to learn how those ended that they wait for
 	}
 	for seq := s.v.trimmed + 1; seq <= min(c.UpTo, s.v.lastSeq); seq++ {
-		if j, ok := s.v.finished.get(seq); ok {
-			s.v.finished.drop(seq)
-			s.v.jobs.drop(int64(j.ID))
+		if j, ok := s.v.finished.Get(seq); ok {
+			s.v.finished.Drop(seq)
+			s.v.jobs.Drop(int64(j.ID))
 			s.forget(j)
 			s.changedJobs.add(j.ID)
 			s.touched.job(j.ID)

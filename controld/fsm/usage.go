@@ -12,7 +12,7 @@ import (
 )
 
 // Usages yields what each leaf has used, in no particular order.
-func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.values() }
+func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.Values() }
 
 // charge notes that an amount was held since an instant by a leaf.
 func (s *State) charge(of model.Association, held model.Vector, since model.Instant) {
@@ -43,7 +43,7 @@ func (s *State) enter(of model.Association, since model.Instant, add func(h *est
 
 // ownUsage returns the usage of a leaf ready to be written.
 func (s *State) ownUsage(at int64, of model.Association) *estimate.Usage {
-	old, _ := s.v.usage.get(at)
+	old, _ := s.v.usage.Get(at)
 	if old != nil && old.Epoch == s.epoch {
 		return old
 	}
@@ -53,7 +53,7 @@ func (s *State) ownUsage(at int64, of model.Association) *estimate.Usage {
 		next.Hours = append(make([]estimate.HourUse, 0, len(old.Hours)+1), old.Hours...)
 	}
 	next.Epoch = s.epoch
-	s.v.usage.set(at, next)
+	s.v.usage.Set(at, next)
 	return next
 }
 
@@ -76,7 +76,7 @@ func (s *State) updateActiveLeaf(of model.Association, by int) {
 	if !ok {
 		return
 	}
-	u, _ := s.v.usage.get(at)
+	u, _ := s.v.usage.Get(at)
 	if u != nil && u.Active+by == 0 && u.Since != 0 {
 		s.enter(of, u.Since, func(h *estimate.HourUse, ms int64) { h.Active += ms })
 	}
@@ -109,9 +109,9 @@ func (s *State) usageSlot(of model.Association) (int64, bool) {
 // forgetUsage drops the leaves that have used nothing for a week.
 func (s *State) forgetUsage() {
 	oldest := int64(s.v.at)/estimate.HourMS - estimate.UsedHours
-	for _, u := range slices.Collect(s.v.usage.values()) {
+	for _, u := range slices.Collect(s.v.usage.Values()) {
 		if n := len(u.Hours); u.Active == 0 && (n == 0 || u.Hours[n-1].Hour < oldest) {
-			s.v.usage.drop(s.usageAt[u.Association])
+			s.v.usage.Drop(s.usageAt[u.Association])
 			delete(s.usageAt, u.Association)
 		}
 	}
@@ -123,28 +123,28 @@ func (s *State) loadUsage(u *estimate.Usage) error {
 		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
 	at, ok := s.usageSlot(u.Association)
-	known, _ := s.v.usage.get(at)
+	known, _ := s.v.usage.Get(at)
 	if known != nil { // its jobs have been loaded
 		u.Active = known.Active
 	}
 	if !ok || known != nil && (known.Hours != nil || known.Since != 0) {
 		return fmt.Errorf("usage of %s in %s: there twice, or too many: %w", u.User, u.Account, model.ErrSnapshot)
 	}
-	s.v.usage.set(at, u)
+	s.v.usage.Set(at, u)
 	return nil
 }
 
 // checkUsage says whether usage is where it is looked for, and in order.
 func (s *State) checkUsage(note func(error)) {
 	want := map[model.Association]int{}
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		if j.Active() {
 			want[j.Association()]++
 			want[model.Association{Account: j.Account}]++
 		}
 	}
 	n := 0
-	for at, u := range s.v.usage.from(0) {
+	for at, u := range s.v.usage.From(0) {
 		n++
 		if u.Active != want[u.Association] && len(s.usageAt) < estimate.MaxLeaves || u.Active == 0 && u.Since != 0 {
 			note(fmt.Errorf("%s in %s has %d active jobs, made anew %d, since %d", u.User, u.Account, u.Active, want[u.Association], u.Since))
@@ -164,7 +164,7 @@ func (s *State) checkUsage(note func(error)) {
 func (v *View) sortedUsage() []*estimate.Usage {
 	var list []*estimate.Usage
 	oldest := int64(v.at)/estimate.HourMS - estimate.UsedHours
-	for u := range v.usage.values() {
+	for u := range v.usage.Values() {
 		if n := len(u.Hours); u.Since != 0 || n > 0 && u.Hours[n-1].Hour >= oldest {
 			list = append(list, u)
 		}

@@ -54,7 +54,7 @@ func TestUsageIsKeptForAWeek(t *testing.T) {
 	}
 	s.v.at = 1000 * estimate.HourMS
 	s.forgetUsage()
-	if !s.v.usage.empty() || len(s.usageAt) != 0 {
+	if !s.v.usage.Empty() || len(s.usageAt) != 0 {
 		t.Error("what was used six weeks ago is still known")
 	}
 }
@@ -135,7 +135,7 @@ func TestActiveTime(t *testing.T) {
 	s.v.at += 4000
 	d := estimate.NewDecay(s.v.at, 0)
 	for user, want := range map[string]int64{"ann": 2 + 4, "bob": 5, "": 6 + 4} {
-		u, _ := s.v.usage.get(s.usageAt[model.Association{Account: "team", User: user}])
+		u, _ := s.v.usage.Get(s.usageAt[model.Association{Account: "team", User: user}])
 		if got := d.ActiveTime(u); got != want {
 			t.Errorf("%q was active for %d s, want %d: %+v", user, got, want, u)
 		}

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // UsageCounters yields what every leaf holds and asks for that does either, in no particular order.
-func (v *View) UsageCounters() iter.Seq[*estimate.UsageCounter] { return v.usageCounters.values() }
+func (v *View) UsageCounters() iter.Seq[*estimate.UsageCounter] { return v.usageCounters.Values() }
 
 // updateUsageCounter keeps the standing of a leaf in step with a job that has changed, and with its run.
 func (s *State) updateUsageCounter(old, next *model.Job, was, is *estimate.LiveAttempt) {
@@ -35,7 +36,7 @@ func (s *State) updateUsageCounter(old, next *model.Job, was, is *estimate.LiveA
 		st.Jobs++
 	}
 	if st.Jobs == 0 {
-		s.v.usageCounters.drop(s.usageCounterAt[st.Association])
+		s.v.usageCounters.Drop(s.usageCounterAt[st.Association])
 		s.freeUsageCounters = append(s.freeUsageCounters, s.usageCounterAt[st.Association])
 		delete(s.usageCounterAt, st.Association)
 	}
@@ -56,16 +57,16 @@ func (s *State) ownUsageCounter(of model.Association) *estimate.UsageCounter {
 			s.usageCounterAt = map[model.Association]int64{}
 		}
 		s.usageCounterAt[of] = at
-		s.v.usageCounters.set(at, &estimate.UsageCounter{Association: of, Epoch: s.epoch})
+		s.v.usageCounters.Set(at, &estimate.UsageCounter{Association: of, Epoch: s.epoch})
 	}
-	st, _ := s.v.usageCounters.get(at)
+	st, _ := s.v.usageCounters.Get(at)
 	if st.Epoch == s.epoch {
 		return st
 	}
 	next := *st
 	next.Epoch, next.Since = s.epoch, slices.Clone(st.Since)
 	next.Held.Models, next.Requested.Models = slices.Clone(st.Held.Models), slices.Clone(st.Requested.Models)
-	s.v.usageCounters.set(at, &next)
+	s.v.usageCounters.Set(at, &next)
 	return &next
 }
 
@@ -73,7 +74,7 @@ func (s *State) ownUsageCounter(of model.Association) *estimate.UsageCounter {
 func (s *State) indexUsageCounters() {
 	s.usageCounterAt = map[model.Association]int64{}
 	next := int64(0)
-	for at, st := range s.v.usageCounters.from(0) {
+	for at, st := range s.v.usageCounters.From(0) {
 		for ; next < at; next++ {
 			s.freeUsageCounters = append(s.freeUsageCounters, next)
 		}
@@ -82,23 +83,23 @@ func (s *State) indexUsageCounters() {
 }
 
 // rebuildUsageCounters returns the standings made anew from the jobs and runs, and where each is.
-func (s *State) rebuildUsageCounters() (table[*estimate.UsageCounter], map[model.Association]int64) {
-	var t table[*estimate.UsageCounter]
+func (s *State) rebuildUsageCounters() (table.Table[*estimate.UsageCounter], map[model.Association]int64) {
+	var t table.Table[*estimate.UsageCounter]
 	at := map[model.Association]int64{}
 	of := func(leaf model.Association) *estimate.UsageCounter {
 		i, known := at[leaf]
 		if !known {
 			i = int64(len(at))
 			at[leaf] = i
-			t.set(i, &estimate.UsageCounter{Association: leaf, Epoch: s.epoch})
+			t.Set(i, &estimate.UsageCounter{Association: leaf, Epoch: s.epoch})
 		}
-		st, _ := t.get(i)
+		st, _ := t.Get(i)
 		return st
 	}
-	for r := range s.v.runs.values() {
+	for r := range s.v.runs.Values() {
 		of(r.Job.Association()).AddRun(r, 1)
 	}
-	for j := range s.v.jobs.values() {
+	for j := range s.v.jobs.Values() {
 		if n := j.StartableAttempts(); n > 0 {
 			st, ask := of(j.Association()), s.v.RequestedBy(j)
 			st.Requested.Add(&ask, n)
@@ -112,11 +113,11 @@ func (s *State) rebuildUsageCounters() (table[*estimate.UsageCounter], map[model
 func (s *State) checkUsageCounters(note func(error)) {
 	want, at := s.rebuildUsageCounters()
 	for leaf, i := range at {
-		st, _ := want.get(i)
+		st, _ := want.Get(i)
 		note(s.checkUsageCounter(leaf, st))
 	}
-	if len(at) != len(s.usageCounterAt) || s.v.usageCounters.size() != len(at) {
-		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(s.usageCounterAt), s.v.usageCounters.size(), len(at)))
+	if len(at) != len(s.usageCounterAt) || s.v.usageCounters.Size() != len(at) {
+		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(s.usageCounterAt), s.v.usageCounters.Size(), len(at)))
 	}
 	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.Equal(&want.All) || !got.Up.Equal(&want.Up) || !got.WithGPUs.Equal(&want.WithGPUs) {
 		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
@@ -126,7 +127,7 @@ func (s *State) checkUsageCounters(note func(error)) {
 func (s *State) checkUsageCounter(leaf model.Association, want *estimate.UsageCounter) error {
 	var got *estimate.UsageCounter
 	if i, known := s.usageCounterAt[leaf]; known {
-		got, _ = s.v.usageCounters.get(i)
+		got, _ = s.v.usageCounters.Get(i)
 	}
 	if got == nil || got.Association != leaf || got.Jobs != want.Jobs || !got.Held.Equal(&want.Held) || !got.Requested.Equal(&want.Requested) ||
 		!slices.EqualFunc(got.Since, want.Since, estimate.HourHoldings.Equal) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -29,33 +30,33 @@ type View struct {
 
 	statistics *estimate.Statistics // from what has happened; nil: nothing yet
 
-	jobs         table[*model.Job]
+	jobs         table.Table[*model.Job]
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
-	keys         table[*key] // by order of arrival
-	usage        table[*estimate.Usage]
+	keys         table.Table[*key] // by order of arrival
+	usage        table.Table[*estimate.Usage]
 
 	// What follows is derived from the above and not in the snapshot.
-	live     table[*model.Job] // with an attempt in progress
-	finished table[*model.Job] // by Seq
-	groups   table[*QueueGroup]
-	fronts   table[QueueHead] // of groups, at the same numbers
+	live     table.Table[*model.Job] // with an attempt in progress
+	finished table.Table[*model.Job] // by Seq
+	groups   table.Table[*QueueGroup]
+	fronts   table.Table[QueueHead] // of groups, at the same numbers
 
 	elasticFirst int // see ElasticFirst
 
-	nodeSets map[string]*topology.NodeSet // what waiting jobs say of nodes, by Where and Prefer
-	holdings table[*holding]              // by position of the node
-	runs     table[*estimate.LiveAttempt] // attempts in progress
-	models   []string                     // see Models
+	nodeSets map[string]*topology.NodeSet       // what waiting jobs say of nodes, by Where and Prefer
+	holdings table.Table[*holding]              // by position of the node
+	runs     table.Table[*estimate.LiveAttempt] // attempts in progress
+	models   []string                           // see Models
 	grid     *grid.Grid
 	events   []model.Event
 
-	usageCounters table[*estimate.UsageCounter] // of leaves
+	usageCounters table.Table[*estimate.UsageCounter] // of leaves
 	inventory     *model.Inventory
 
-	needing   table[*model.Job] // unfinished ones with dependencies
-	dated     table[*model.Job] // waiting ones with a deadline
-	unsettled bool              // more follows from jobs that have ended than one entry of the log may do
+	needing   table.Table[*model.Job] // unfinished ones with dependencies
+	dated     table.Table[*model.Job] // waiting ones with a deadline
+	unsettled bool                    // more follows from jobs that have ended than one entry of the log may do
 }
 
 // QueueGroup is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
@@ -111,7 +112,7 @@ func (v *View) Config() *model.Config { return v.config }
 
 // Job returns the job with an id, or nil if there is none or it has been trimmed.
 func (v *View) Job(id model.JobID) *model.Job {
-	j, _ := v.jobs.get(int64(id))
+	j, _ := v.jobs.Get(int64(id))
 	return j
 }
 
@@ -119,15 +120,15 @@ func (v *View) Job(id model.JobID) *model.Job {
 func (v *View) LastJob() model.JobID { return v.lastJob }
 
 // Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
-func (v *View) Jobs() iter.Seq[*model.Job] { return v.jobs.values() }
+func (v *View) Jobs() iter.Seq[*model.Job] { return v.jobs.Values() }
 
 // Unassigned yields the jobs that have no attempt in progress: those that wait, records, and finished ones, in order of id.
-func (v *View) Unassigned() iter.Seq[*model.Job] { return v.jobs.without(&v.live) }
+func (v *View) Unassigned() iter.Seq[*model.Job] { return v.jobs.Without(&v.live) }
 
 // JobsAfter is Jobs from the first id above one.
 func (v *View) JobsAfter(id model.JobID) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
-		for _, j := range v.jobs.from(int64(id) + 1) {
+		for _, j := range v.jobs.From(int64(id) + 1) {
 			if !yield(j) {
 				return
 			}
@@ -137,27 +138,27 @@ func (v *View) JobsAfter(id model.JobID) iter.Seq[*model.Job] {
 
 // JobBefore returns the job with the greatest id that is not above one, or nil.
 func (v *View) JobBefore(id model.JobID) *model.Job {
-	j, _ := v.jobs.before(int64(id))
+	j, _ := v.jobs.Before(int64(id))
 	return j
 }
 
 // Live yields the jobs with an attempt in progress, in order of id.
-func (v *View) Live() iter.Seq[*model.Job] { return v.live.values() }
+func (v *View) Live() iter.Seq[*model.Job] { return v.live.Values() }
 
 // CountLive counts the jobs with an attempt in progress.
-func (v *View) CountLive() int { return v.live.size() }
+func (v *View) CountLive() int { return v.live.Size() }
 
 // QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: whoever
 // decides by it must order them.
-func (v *View) QueueGroups() iter.Seq[*QueueGroup] { return v.groups.values() }
+func (v *View) QueueGroups() iter.Seq[*QueueGroup] { return v.groups.Values() }
 
 // QueueHeads yields the front of every group, in the order of Groups, with the number by which GroupAt finds the group. In a long queue it is much
 // faster than looking at the groups, since the fronts lie side by side in memory. The caller must not change them.
-func (v *View) QueueHeads() iter.Seq2[int64, *QueueHead] { return v.fronts.refs }
+func (v *View) QueueHeads() iter.Seq2[int64, *QueueHead] { return v.fronts.Refs }
 
 // QueueGroupAt returns the group with a number.
 func (v *View) QueueGroupAt(number int64) *QueueGroup {
-	g, _ := v.groups.get(number)
+	g, _ := v.groups.Get(number)
 	return g
 }
 
@@ -231,7 +232,7 @@ func (v *View) Trimmed() int64 { return v.trimmed }
 // Finished returns the finished jobs with a greater Seq, in its order.
 func (v *View) Finished(after int64) []*model.Job {
 	var jobs []*model.Job
-	for _, j := range v.finished.from(after + 1) {
+	for _, j := range v.finished.From(after + 1) {
 		jobs = append(jobs, j)
 	}
 	return jobs
@@ -258,7 +259,7 @@ func (v *View) holding(name string) *holding {
 	if !ok {
 		return nil
 	}
-	h, _ := v.holdings.get(int64(i))
+	h, _ := v.holdings.Get(int64(i))
 	return h
 }
 
@@ -317,7 +318,7 @@ func (v *View) LostAt(n *model.Node) model.Instant {
 
 // anyLive reports whether an attempt is in progress.
 func (v *View) anyLive() bool {
-	for range v.live.values() {
+	for range v.live.Values() {
 		return true
 	}
 	return false

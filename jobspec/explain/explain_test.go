@@ -39,7 +39,7 @@ func TestEverythingIsExplained(t *testing.T) {
 	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/diagnostic/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
 	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)
 	states := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
-	states = append(states, declared(t, "../../controld/present.go", `(?m)^\t+return "(\w+)"$`)...) // what nodes are shown as
+	states = append(states, declared(t, "../../controld/server/present/*.go", `(?m)^\t+return "(\w+)"$`)...) // what nodes are shown as
 	reasons := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +ReasonCode += "(\w+)"`)
 	for kind, want := range map[explain.Kind][]string{explain.Code: codes, explain.State: states, explain.Reason: reasons} {
 		slices.Sort(want)
