@@ -167,12 +167,11 @@ func (c *Config) checkSums(names []string, bad func(string, ...any)) {
 	}
 }
 
-const MaxAccounts = 10_000
-
-const MaxWeight = 1_000_000
-
-const maxDepth = 8 // accounts above an account
-
-const MaxQuota = 1 << 50 // of any resource: far beyond what a cluster can have
-
-const maxSum = 1 << 60 // of quotas: more is no more too much
+// Bounds of what is configured of accounts.
+const (
+	MaxAccounts = 10_000
+	MaxWeight   = 1_000_000
+	maxDepth    = 8       // accounts above an account
+	MaxQuota    = 1 << 50 // of any resource: far beyond what a cluster can have
+	maxSum      = 1 << 60 // of quotas: more is no more too much
+)

@@ -48,6 +48,8 @@ func gpuConstraints(g *jobspec.Group) []jobspec.Constraint {
 	return all
 }
 
-const AvoidNodes = "exclude_nodes "
-
-const OnlyNodes = "nodes "
+// The two lines of a Where that are about many names at once; all others are constraints.
+const (
+	OnlyNodes  = "nodes "
+	AvoidNodes = "exclude_nodes "
+)

@@ -9,10 +9,10 @@ type ControlResult struct {
 	Err error // nil, ErrNoJob, ErrNotOwner or ErrWrongState
 }
 
-const VerbCancel Verb = "cancel"
-
-const VerbHold Verb = "hold"
-
-const VerbRelease Verb = "release"
-
-const VerbRequeue Verb = "requeue"
+// Verbs.
+const (
+	VerbCancel  Verb = "cancel"
+	VerbHold    Verb = "hold"
+	VerbRelease Verb = "release"
+	VerbRequeue Verb = "requeue"
+)

@@ -30,4 +30,7 @@ func (r *Reservation) Precedes(o *Reservation) bool {
 	return cmp.Or(cmp.Compare(r.At, o.At), cmp.Compare(r.Job, o.Job)) < 0
 }
 
-const DisplacedFor = 24 * 3600 * 1000 // ms
+// What is remembered of a job's displacements: those of a day, and no more than any policy asks about.
+const (
+	DisplacedFor = 24 * 3600 * 1000 // ms
+)

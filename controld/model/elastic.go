@@ -155,6 +155,8 @@ func CheckOneElastic(spec *jobspec.Job) error {
 	return nil
 }
 
-const defaultCooldown = 300 // seconds
-
-const defaultGrowAfter = 60 // seconds
+// What an elastic group has that does not say.
+const (
+	defaultCooldown  = 300 // seconds
+	defaultGrowAfter = 60  // seconds
+)

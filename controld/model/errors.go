@@ -79,58 +79,34 @@ func SecondsLimit(what string, asked, most jobspec.Seconds) error {
 	return Limit(what, int64(asked), int64(most), "s")
 }
 
-var ErrBadAction = errors.New("an action has exactly one field set")
-
-var ErrBadCause = errors.New("an attempt cannot be stopped or ended for this cause")
-
-var ErrBadClaim = errors.New("a claim is on an unknown node or more than it has")
-
-var ErrBadConfig = errors.New("the configuration is not valid")
-
-var ErrBadInventory = errors.New("the node's inventory is not valid")
-
-var ErrBadNodeState = errors.New("unknown node state")
-
-var ErrBadReport = errors.New("unknown worker state")
-
-var ErrBadVerb = errors.New("unknown verb")
-
-var ErrHeldByAdmin = fmt.Errorf("the job is held by an operator: %w", ErrNotOwner)
-
-var ErrKeyReused = errors.New("this idempotency key came with another request before")
-
-var ErrLeaseRunning = errors.New("a lost node's lease is still running")
-
-var ErrMaxParallel = errors.New("as many members of the array live as max_parallel allows")
-
-var ErrNoJob = errors.New("no such job")
-
-var ErrNoTask = errors.New("the job has no such member")
-
-var ErrNoNode = errors.New("no such node")
-
-var ErrNoQueue = errors.New("no such queue")
-
-var ErrNoReservation = errors.New("the job has no reservation")
-
-var ErrNotEligible = errors.New("the job is held or in back-off")
-
-var ErrNotOwner = errors.New("only the job's owner or an operator may do this")
-
-var ErrNotPastDue = errors.New("the job can still end by its deadline, or has none")
-
-var ErrNotWanted = errors.New("nobody waits for the room any more")
-
-var ErrOldAttempt = errors.New("the attempt is over")
-
-var ErrOldIndex = errors.New("the entry has been applied before")
-
-var ErrOtherBoot = errors.New("the node has been booted anew since")
-
-var ErrPort = errors.New("the port is in use or outside the node's range")
-
-var ErrStopping = errors.New("the attempt is being stopped already")
-
-var ErrWrongPlaces = errors.New("the places do not match what the job asks for")
-
-var ErrWrongState = errors.New("the job's state does not allow this")
+// Refusals. A refused command changes nothing, on every replica alike.
+var (
+	ErrNoJob         = errors.New("no such job")
+	ErrNotOwner      = errors.New("only the job's owner or an operator may do this")
+	ErrHeldByAdmin   = fmt.Errorf("the job is held by an operator: %w", ErrNotOwner)
+	ErrWrongState    = errors.New("the job's state does not allow this")
+	ErrNoQueue       = errors.New("no such queue")
+	ErrKeyReused     = errors.New("this idempotency key came with another request before")
+	ErrNoNode        = errors.New("no such node")
+	ErrOtherBoot     = errors.New("the node has been booted anew since")
+	ErrOldAttempt    = errors.New("the attempt is over")
+	ErrStopping      = errors.New("the attempt is being stopped already")
+	ErrNotWanted     = errors.New("nobody waits for the room any more")
+	ErrNotEligible   = errors.New("the job is held or in back-off")
+	ErrWrongPlaces   = errors.New("the places do not match what the job asks for")
+	ErrPort          = errors.New("the port is in use or outside the node's range")
+	ErrLeaseRunning  = errors.New("a lost node's lease is still running")
+	ErrBadClaim      = errors.New("a claim is on an unknown node or more than it has")
+	ErrBadVerb       = errors.New("unknown verb")
+	ErrBadCause      = errors.New("an attempt cannot be stopped or ended for this cause")
+	ErrBadReport     = errors.New("unknown worker state")
+	ErrBadInventory  = errors.New("the node's inventory is not valid")
+	ErrBadConfig     = errors.New("the configuration is not valid")
+	ErrBadAction     = errors.New("an action has exactly one field set")
+	ErrBadNodeState  = errors.New("unknown node state")
+	ErrNoReservation = errors.New("the job has no reservation")
+	ErrNoTask        = errors.New("the job has no such member")
+	ErrMaxParallel   = errors.New("as many members of the array live as max_parallel allows")
+	ErrNotPastDue    = errors.New("the job can still end by its deadline, or has none")
+	ErrOldIndex      = errors.New("the entry has been applied before")
+)

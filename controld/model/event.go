@@ -22,38 +22,24 @@ const MaxEvents = 10_000
 // TrimEvents leaves the newest.
 func TrimEvents(e []Event) []Event { return e[max(0, len(e)-MaxEvents):] }
 
-const EventAssigned EventType = "assigned"
-
-const EventConfig EventType = "config"
-
-const EventCreated EventType = "created" // every container exists; commands may start
-
-const EventEnded EventType = "ended" // an attempt
-
-const EventFinished EventType = "finished"
-
-const EventHeld EventType = "held"
-
-const EventNodeDown EventType = "node-down"
-
-const EventNodeDrain EventType = "node-drained"
-
-const EventNodeUp EventType = "node-up"
-
-const EventPolicy EventType = "log-policy" // one has found its pattern in the output; the attempt says which
-
-const EventReleased EventType = "released" // from a hold
-
-const EventRequeued EventType = "requeued"
-
-const EventReserved EventType = "reserved"
-
-const EventStarted EventType = "started"
-
-const EventStopping EventType = "stopping"
-
-const EventSubmitted EventType = "submitted"
-
-const EventUnreserved EventType = "unreserved"
-
-const EventUpdated EventType = "updated" // its limit, priority or name
+// Events of jobs and nodes.
+const (
+	EventSubmitted  EventType = "submitted"
+	EventHeld       EventType = "held"
+	EventReleased   EventType = "released" // from a hold
+	EventUpdated    EventType = "updated"  // its limit, priority or name
+	EventAssigned   EventType = "assigned"
+	EventCreated    EventType = "created" // every container exists; commands may start
+	EventStarted    EventType = "started"
+	EventStopping   EventType = "stopping"
+	EventPolicy     EventType = "log-policy" // one has found its pattern in the output; the attempt says which
+	EventEnded      EventType = "ended"      // an attempt
+	EventRequeued   EventType = "requeued"
+	EventFinished   EventType = "finished"
+	EventReserved   EventType = "reserved"
+	EventUnreserved EventType = "unreserved"
+	EventNodeUp     EventType = "node-up"
+	EventNodeDown   EventType = "node-down"
+	EventNodeDrain  EventType = "node-drained"
+	EventConfig     EventType = "config"
+)

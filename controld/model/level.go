@@ -42,6 +42,9 @@ func (j *Job) Width() int64 {
 	return gpus
 }
 
-const WideGPUs = 16 * WholeGPU
-
-const WideRunMS = 4 * 3600 * 1000
+// WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so it stays at level 0 until it has had
+// its room for WideRunMS.
+const (
+	WideGPUs  = 16 * WholeGPU
+	WideRunMS = 4 * 3600 * 1000
+)

@@ -394,144 +394,97 @@ func DefaultConfig() Config {
 	}
 }
 
-const BootFailed JobState = "BF" // could not be launched
-
-const Cancelled JobState = "CA"
-
-const CauseCancelled Cause = "cancelled"
-
-const CauseCompleted Cause = "completed"
-
-const CauseDrain Cause = "drain"
-
-const CauseFailed Cause = "failed"
-
-const CauseGrow Cause = "grow"
-
-const CauseLaunch Cause = "launch"
-
-const CauseLease Cause = "lease"
-
-const CauseMigrate Cause = "migrate"
-
-const CauseNodeLost Cause = "node-lost"
-
-const CauseOOM Cause = "oom"
-
-const CauseOrder Cause = "order"
-
-const CauseReclaim Cause = "reclaim"
-
-const CauseRequeue Cause = "requeue" // asked for by its owner or an operator
-
-const CauseShrink Cause = "shrink"
-
-const CauseTE Cause = "te"
-
-const CauseTimeout Cause = "timeout"
-
-const Completed JobState = "CD"
-
-const Completing JobState = "CG" // asked to stop, or some workers have ended and the others are being stopped
-
-const Configuring JobState = "CF" // assigned; containers are being made
-
-const Failed JobState = "F"
-
-const HeldByAdmin Hold = "admin"
-
-const HeldByUser Hold = "user"
-
-const HeldLaunch Hold = "launch" // failed to launch too often
-
-const HeldNever Hold = "never" // what it depends on can never come, and it is not to be cancelled for that
-
-const HeldRequeue Hold = "requeue" // exited with 85 unasked too often
-
-const NodeDown NodeState = "down" // not heard of; what ran there may still run until its lease ends
-
-const NodeDrained NodeState = "drained" // gets nothing new
-
-const NodeFailed JobState = "NF"
-
-const NodeUp NodeState = "up"
-
-const NotHeld Hold = ""
-
-const OutOfMemory JobState = "OOM"
-
-const PastDue JobState = "DL" // its deadline passed, or could not be met any more
-
-const Pending JobState = "PD"
-
-const ReasonArrayLimit ReasonCode = "JobArrayTaskLimit"
-
-const ReasonBackoff ReasonCode = "Backoff"
-
-const ReasonBadConstraint ReasonCode = "BadConstraints"
-
-const ReasonBegin ReasonCode = "BeginTime"
-
-const ReasonDeadline ReasonCode = "DeadLine"
-
-const ReasonDependency ReasonCode = "Dependency"
-
-const ReasonFragmentation ReasonCode = "Fragmentation"
-
-const ReasonGang ReasonCode = "GangIncomplete"
-
-const ReasonHeldAdmin ReasonCode = "JobHeldAdmin"
-
-const ReasonHeldUser ReasonCode = "JobHeldUser"
-
-const ReasonLaunchFailure ReasonCode = "JobLaunchFailure"
-
-const ReasonLimit ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
-
-const ReasonMaxRequeue ReasonCode = "JobHoldMaxRequeue"
-
-const ReasonMembers ReasonCode = "Members" // a parent job waits for its children
-
-const ReasonNeverMet ReasonCode = "DependencyNeverSatisfied"
-
-const ReasonNoVictim ReasonCode = "NoVictim" // nobody may be asked to leave for it
-
-const ReasonNodeDown ReasonCode = "NodeDown"
-
-const ReasonNonZeroExit ReasonCode = "NonZeroExitCode"
-
-const ReasonNone ReasonCode = ""
-
-const ReasonNotAvail ReasonCode = "ReqNodeNotAvail"
-
-const ReasonNotScheduled ReasonCode = "None" // not considered yet
-
-const ReasonOOM ReasonCode = "OutOfMemory"
-
-const ReasonPreempted ReasonCode = "Preempted" // it has left for another
-
-const ReasonPreempting ReasonCode = "Preempting" // others leave for it
-
-const ReasonPriority ReasonCode = "Priority"
-
-const ReasonReservation ReasonCode = "Reservation"
-
-const ReasonResources ReasonCode = "Resources"
-
-const ReasonTELimit ReasonCode = "TELimit" // its account has as many trial-and-error jobs as it may
-
-const ReasonTimeLimit ReasonCode = "TimeLimit"
-
-const Running JobState = "R"
-
-const TimedOut JobState = "TO"
-
-const WorkerAssigned WorkerState = "assigned"
-
-const WorkerCreated WorkerState = "created" // its container exists; its command waits for the gang
-
-const WorkerExited WorkerState = "exited"
-
-const WorkerFailed WorkerState = "failed" // could not be launched, or its shim was lost
-
-const WorkerRunning WorkerState = "running"
+// Job states. PD, CF, R and CG are live; the rest are final.
+const (
+	Pending     JobState = "PD"
+	Configuring JobState = "CF" // assigned; containers are being made
+	Running     JobState = "R"
+	Completing  JobState = "CG" // asked to stop, or some workers have ended and the others are being stopped
+	Completed   JobState = "CD"
+	Failed      JobState = "F"
+	TimedOut    JobState = "TO"
+	OutOfMemory JobState = "OOM"
+	Cancelled   JobState = "CA"
+	NodeFailed  JobState = "NF"
+	BootFailed  JobState = "BF" // could not be launched
+	PastDue     JobState = "DL" // its deadline passed, or could not be met any more
+)
+
+// Causes (contracts: the closed list of the API).
+const (
+	CauseCompleted Cause = "completed"
+	CauseFailed    Cause = "failed"
+	CauseTimeout   Cause = "timeout"
+	CauseOOM       Cause = "oom"
+	CauseCancelled Cause = "cancelled"
+	CauseTE        Cause = "te"
+	CauseReclaim   Cause = "reclaim"
+	CauseOrder     Cause = "order"
+	CauseShrink    Cause = "shrink"
+	CauseGrow      Cause = "grow"
+	CauseDrain     Cause = "drain"
+	CauseMigrate   Cause = "migrate"
+	CauseNodeLost  Cause = "node-lost"
+	CauseLaunch    Cause = "launch"
+	CauseLease     Cause = "lease"
+	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
+)
+
+// Holds.
+const (
+	NotHeld     Hold = ""
+	HeldByUser  Hold = "user"
+	HeldByAdmin Hold = "admin"
+	HeldRequeue Hold = "requeue" // exited with 85 unasked too often
+	HeldLaunch  Hold = "launch"  // failed to launch too often
+	HeldNever   Hold = "never"   // what it depends on can never come, and it is not to be cancelled for that
+)
+
+// Node states.
+const (
+	NodeUp      NodeState = "up"
+	NodeDown    NodeState = "down"    // not heard of; what ran there may still run until its lease ends
+	NodeDrained NodeState = "drained" // gets nothing new
+)
+
+// Reason codes.
+const (
+	ReasonNone          ReasonCode = ""
+	ReasonPriority      ReasonCode = "Priority"
+	ReasonResources     ReasonCode = "Resources"
+	ReasonReservation   ReasonCode = "Reservation"
+	ReasonBackoff       ReasonCode = "Backoff"
+	ReasonHeldUser      ReasonCode = "JobHeldUser"
+	ReasonHeldAdmin     ReasonCode = "JobHeldAdmin"
+	ReasonMaxRequeue    ReasonCode = "JobHoldMaxRequeue"
+	ReasonLaunchFailure ReasonCode = "JobLaunchFailure"
+	ReasonNodeDown      ReasonCode = "NodeDown"
+	ReasonNotAvail      ReasonCode = "ReqNodeNotAvail"
+	ReasonFragmentation ReasonCode = "Fragmentation"
+	ReasonGang          ReasonCode = "GangIncomplete"
+	ReasonNonZeroExit   ReasonCode = "NonZeroExitCode"
+	ReasonOOM           ReasonCode = "OutOfMemory"
+	ReasonTimeLimit     ReasonCode = "TimeLimit"
+	ReasonBadConstraint ReasonCode = "BadConstraints"
+	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+	ReasonDependency    ReasonCode = "Dependency"
+	ReasonNeverMet      ReasonCode = "DependencyNeverSatisfied"
+	ReasonBegin         ReasonCode = "BeginTime"
+	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
+	ReasonDeadline      ReasonCode = "DeadLine"
+	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
+	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
+	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
+	ReasonNoVictim      ReasonCode = "NoVictim"     // nobody may be asked to leave for it
+	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
+	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
+)
+
+// Worker states, in order.
+const (
+	WorkerAssigned WorkerState = "assigned"
+	WorkerCreated  WorkerState = "created" // its container exists; its command waits for the gang
+	WorkerRunning  WorkerState = "running"
+	WorkerExited   WorkerState = "exited"
+	WorkerFailed   WorkerState = "failed" // could not be launched, or its shim was lost
+)

@@ -50,14 +50,12 @@ func Unsatisfiable(n *OpenDependency, id JobID) Reason {
 	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
 }
 
-const NeedAfter = "after" // all have started, or have ended without
-
-const NeedAfterAny = "afterany" // all have ended
-
-const NeedAfterCorr = "aftercorr" // of an array: each element waits for the one with its index
-
-const NeedAfterNotOK = "afternotok" // all have ended otherwise than well
-
-const NeedAfterOK = "afterok" // all have ended well
-
-const NeedSingleton = "singleton" // every older job of the same owner and name has ended
+// Types of dependencies.
+const (
+	NeedAfter      = "after"      // all have started, or have ended without
+	NeedAfterOK    = "afterok"    // all have ended well
+	NeedAfterAny   = "afterany"   // all have ended
+	NeedAfterNotOK = "afternotok" // all have ended otherwise than well
+	NeedAfterCorr  = "aftercorr"  // of an array: each element waits for the one with its index
+	NeedSingleton  = "singleton"  // every older job of the same owner and name has ended
+)

@@ -22,12 +22,15 @@ func PolicyCause(action string) Cause {
 	return ""
 }
 
-const MaxFindingText = 512 // bytes of the line
+// Bounds of what is kept of findings.
+const (
+	MaxFindings    = 64  // of one attempt
+	MaxFindingText = 512 // bytes of the line
+)
 
-const MaxFindings = 64 // of one attempt
-
-const PolicyExclude = "exclude_node" // stop, and start again on other nodes
-
-const PolicyFail = "fail" // stop, and do not try again
-
-const PolicyRestart = "restart" // stop, as after a failure of the job's own, and try again
+// What log policies do.
+const (
+	PolicyExclude = "exclude_node" // stop, and start again on other nodes
+	PolicyFail    = "fail"         // stop, and do not try again
+	PolicyRestart = "restart"      // stop, as after a failure of the job's own, and try again
+)

@@ -127,6 +127,8 @@ func CheckResize(j *Job, a *Attempt) error {
 	return err
 }
 
-var ErrBadSize = errors.New("the job may not run with so many workers")
-
-var ErrNotElastic = errors.New("the job has a fixed number of workers")
+// Refusals of resizes.
+var (
+	ErrNotElastic = errors.New("the job has a fixed number of workers")
+	ErrBadSize    = errors.New("the job may not run with so many workers")
+)

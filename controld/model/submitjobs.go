@@ -25,24 +25,21 @@ func TimeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class, q *Queu
 	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
 }
 
-const DefaultAccount = "default"
+// What a job gets that does not say.
+const (
+	DefaultQueue    = "default"
+	DefaultAccount  = "default"
+	DefaultPriority = 50
+	DefaultGrace    = 30 // seconds
+	LeaseGrace      = 10 // seconds
+	DefaultCkptCode = 85
+	memoryPerCore   = 4 * jobspec.GiB
+)
 
-const DefaultCkptCode = 85
-
-const DefaultGrace = 30 // seconds
-
-const DefaultPriority = 50
-
-const DefaultQueue = "default"
-
-const LeaseGrace = 10 // seconds
-
-const MaxAttempts = 1000 // of restart
-
-const MaxCores = 1 << 20
-
-const MaxMemory = 1 << 10 * jobspec.TiB
-
-const MaxWorkers = 4096
-
-const memoryPerCore = 4 * jobspec.GiB
+// Bounds of one job. They keep arithmetic on requests from overflowing and a gang from filling the log.
+const (
+	MaxWorkers  = 4096
+	MaxCores    = 1 << 20
+	MaxMemory   = 1 << 10 * jobspec.TiB
+	MaxAttempts = 1000 // of restart
+)

@@ -30,12 +30,11 @@ func Succeeded(j *Job, a *Attempt) bool {
 	return decided || !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.Succeeded() })
 }
 
-const OnFailureIgnore = "ignore"
-
-const OnFailureRestart = "restart_group"
-
-const SuccessAll = "all"
-
-const SuccessAny = "any"
-
-const SuccessLeader = "leader"
+// Whose success is a group's, and what a worker's failure means for the others.
+const (
+	SuccessAll       = "all"
+	SuccessLeader    = "leader"
+	SuccessAny       = "any"
+	OnFailureRestart = "restart_group"
+	OnFailureIgnore  = "ignore"
+)

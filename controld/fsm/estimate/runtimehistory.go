@@ -214,10 +214,10 @@ func (p *RuntimeHistogram) RemainingCost(ran int64) (int64, bool) {
 	return best, true
 }
 
-const MaxRuntimeHistories = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
-
-const RuntimeClasses = 24
-
-const runtimeUnitMS = 15_000 // ms: up to where class 0 goes
-
-const RuntimesKept = 64 // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+// Bounds of what is kept.
+const (
+	MaxRuntimeHistories = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
+	RuntimeClasses      = 24
+	RuntimesKept        = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+	runtimeUnitMS       = 15_000 // ms: up to where class 0 goes
+)

@@ -109,12 +109,15 @@ func (a *Arrivals) CloseMinutes(now model.Instant) {
 	}
 }
 
-const AtOnceWithin = 2000 // ms from when a job may start
+// Bounds of [Waits].
+const (
+	WaitsUnit    = 1 << 16
+	WaitsMemory  = 512  // jobs of a class after which what was before counts for about a third
+	AtOnceWithin = 2000 // ms from when a job may start
+)
 
-const RecentKept = 64
-
-const RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
-
-const WaitsMemory = 512 // jobs of a class after which what was before counts for about a third
-
-const WaitsUnit = 1 << 16
+// Bounds of [Arrivals].Recent.
+const (
+	RecentKept   = 64
+	RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
+)

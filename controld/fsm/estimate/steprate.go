@@ -73,6 +73,8 @@ func (p StepRates) With(n StepRate, at model.Instant) StepRates {
 	return p
 }
 
-const MaxRatedNames = 512 // names
-
-const maxRatesPerName = 64 // sizes of one name, those on one node and on several told apart
+// Bounds of what is learnt of speeds.
+const (
+	MaxRatedNames   = 512 // names
+	maxRatesPerName = 64  // sizes of one name, those on one node and on several told apart
+)

@@ -151,10 +151,10 @@ func (d *Decay) TimeSince(from model.Instant) int64 {
 	return d.total[age] + int64(discount(uint64(part), d.weight[age]))
 }
 
-const HourMS = 3_600_000
-
-// MaxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are more, those that have used nothing for a
-// week are forgotten; if all have, what new ones use is not counted until some have not.
-const MaxLeaves = 65_536
-
-const UsedHours = 168 // for a week it is known what was used
+const (
+	HourMS    = 3_600_000
+	UsedHours = 168 // for a week it is known what was used
+	// maxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are more, those that have used nothing for a
+	// week are forgotten; if all have, what new ones use is not counted until some have not.
+	MaxLeaves = 65_536
+)

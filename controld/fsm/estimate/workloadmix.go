@@ -72,10 +72,10 @@ func roundUpCoarse(n int64) int64 {
 	return (n + unit - 1) / unit * unit
 }
 
-const maxRequestKinds = 64 // when there are more, the rarest is forgotten
-
-const requestsKept = 4096 // workers: when there are more, all counts are halved
-
-const RequestsPerJob = 64 // workers of one job that count: no gang or array is a majority by itself
-
-const shareStep = 10 // thousandths of a GPU that shares are rounded up to
+// Bounds of a Mix.
+const (
+	maxRequestKinds = 64   // when there are more, the rarest is forgotten
+	requestsKept    = 4096 // workers: when there are more, all counts are halved
+	RequestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
+	shareStep       = 10   // thousandths of a GPU that shares are rounded up to
+)
