@@ -1,5 +1,121 @@
 package model
 
+// Cause says why an attempt ended or is being stopped.
+type Cause string
+
+// Place is one worker's place: a node and the GPUs on it, by index into [Node.GPUs].
+type Place struct {
+	Node string `json:"node"`
+	GPUs []int  `json:"gpus,omitempty"`
+	Port int    `json:"port,omitempty"` // of a worker of a gang of several groups, from its node's range
+}
+
+// WorkerState is how far one worker of an attempt has come.
+type WorkerState string
+
+// Worker is one instance of a group on one node.
+type Worker struct {
+	Index int `json:"index"`
+	Place
+	State    WorkerState `json:"state"`
+	Started  Instant     `json:"started,omitempty"` // its command began; 0: never
+	Ended    Instant     `json:"ended,omitempty"`   // it became final and gave its room back
+	ExitCode int         `json:"exit_code,omitempty"`
+	Signal   int         `json:"signal,omitempty"`
+	OOM      bool        `json:"oom,omitempty"`
+	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
+	Message  string      `json:"message,omitempty"` // why it could not be launched
+
+	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
+	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
+	Whole       Vector `json:"whole,omitzero"`         // all that its node had when it was assigned, if it has the node for itself
+}
+
+// Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted (invariant A1).
+type Stop struct {
+	Cause  Cause   `json:"cause"`
+	At     Instant `json:"at"`
+	KillAt Instant `json:"kill_at"` // the node kills what is left at this instant
+	Signal string  `json:"signal"`
+	By     string  `json:"by,omitempty"`
+	Reason string  `json:"reason,omitempty"` // in the words of whoever asked
+	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
+
+	Resize *Resize `json:"resize,omitempty"` // how the next attempt of an elastic job will begin; nil: it goes back to the queue
+}
+
+// Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
+type Attempt struct {
+	N          int       `json:"n"`
+	Assigned   Stamp     `json:"assigned"`
+	Started    Stamp     `json:"started"` // zero until every worker runs
+	Ended      Stamp     `json:"ended"`
+	Workers    []Worker  `json:"workers"`
+	MasterPort int       `json:"master_port,omitempty"` // on the first worker's node
+	Released   bool      `json:"released,omitempty"`    // every worker is created: commands may start
+	Stop       *Stop     `json:"stop,omitempty"`
+	Findings   []Finding `json:"findings,omitempty"` // of log policies, in order
+	Cause      Cause     `json:"cause,omitempty"`
+	ExitCode   int       `json:"exit_code,omitempty"`
+	Signal     int       `json:"signal,omitempty"`
+	Rate       int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
+	Rated      Instant   `json:"rated,omitempty"` // when that was
+}
+
+// WorkerReport is how far one worker has come.
+type WorkerReport struct {
+	Job      JobID       `json:"job"`
+	Attempt  int         `json:"attempt"`
+	Worker   int         `json:"worker"`
+	State    WorkerState `json:"state"`
+	ExitCode int         `json:"exit_code,omitempty"`
+	Signal   int         `json:"signal,omitempty"`
+	OOM      bool        `json:"oom,omitempty"`
+	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
+	Began    bool        `json:"began,omitempty"` // of a failed one: its command may have begun, so that this is no failure to launch
+	Message  string      `json:"message,omitempty"`
+
+	// A report with a Policy says that its log policy has found Message in the output, and nothing else.
+	Policy string `json:"policy,omitempty"`
+	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
+	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
+
+	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it. See [RateAfterMS].
+	Rate int64 `json:"rate,omitempty"`
+}
+
+// MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the counters.
+const MaxAttemptsKept = 32
+
+// Causes (contracts: the closed list of the API).
+const (
+	CauseCompleted Cause = "completed"
+	CauseFailed    Cause = "failed"
+	CauseTimeout   Cause = "timeout"
+	CauseOOM       Cause = "oom"
+	CauseCancelled Cause = "cancelled"
+	CauseTE        Cause = "te"
+	CauseReclaim   Cause = "reclaim"
+	CauseOrder     Cause = "order"
+	CauseShrink    Cause = "shrink"
+	CauseGrow      Cause = "grow"
+	CauseDrain     Cause = "drain"
+	CauseMigrate   Cause = "migrate"
+	CauseNodeLost  Cause = "node-lost"
+	CauseLaunch    Cause = "launch"
+	CauseLease     Cause = "lease"
+	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
+)
+
+// Worker states, in order.
+const (
+	WorkerAssigned WorkerState = "assigned"
+	WorkerCreated  WorkerState = "created" // its container exists; its command waits for the gang
+	WorkerRunning  WorkerState = "running"
+	WorkerExited   WorkerState = "exited"
+	WorkerFailed   WorkerState = "failed" // could not be launched, or its shim was lost
+)
+
 // Succeeded reports whether a final worker did what it was meant to.
 func (w *Worker) Succeeded() bool {
 	return w.State == WorkerExited && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
@@ -14,4 +130,60 @@ func (w *Worker) Trouble() Cause {
 		return CauseLaunch
 	}
 	return CauseFailed
+}
+
+// LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come or another k stands for the node.
+func (a *Attempt) LeftBy(k int) Instant {
+	var last Instant
+	for i := range a.Workers {
+		switch o := &a.Workers[i]; {
+		case o.Node != a.Workers[k].Node:
+		case i < k || o.Ended == 0:
+			return 0
+		default:
+			last = max(last, o.Ended)
+		}
+	}
+	return last
+}
+
+// Final reports whether the worker holds nothing on its node any more.
+func (s WorkerState) Final() bool { return s == WorkerExited || s == WorkerFailed }
+
+// Rank orders worker states; both final ones are last.
+func Rank(w WorkerState) int {
+	switch w {
+	case WorkerAssigned:
+		return 0
+	case WorkerCreated:
+		return 1
+	case WorkerRunning:
+		return 2
+	case WorkerExited, WorkerFailed:
+		return 3
+	}
+	return -1
+}
+
+// Shares reports whether an earlier worker of the same part is on the node of a worker.
+func (j *Job) Shares(at []int, worker int) bool {
+	part, number := j.PartOf(worker)
+	for k := worker - number; k < worker; k++ {
+		if other, _ := j.PartOf(k); other == part && at[k] == at[worker] {
+			return true
+		}
+	}
+	return false
+}
+
+// Ports returns those that a worker of an attempt holds on its node.
+func (a *Attempt) Ports(worker int) []int {
+	var ports []int
+	if worker == 0 && a.MasterPort != 0 {
+		ports = append(ports, a.MasterPort)
+	}
+	if p := a.Workers[worker].Port; p != 0 {
+		ports = append(ports, p)
+	}
+	return ports
 }

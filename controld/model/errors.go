@@ -110,3 +110,6 @@ var (
 	ErrNotPastDue    = errors.New("the job can still end by its deadline, or has none")
 	ErrOldIndex      = errors.New("the entry has been applied before")
 )
+
+// ErrSnapshot is what every error about the contents of a snapshot wraps.
+var ErrSnapshot = errors.New("the snapshot cannot be used")

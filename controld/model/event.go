@@ -19,9 +19,6 @@ type Event struct {
 // MaxEvents bounds what a replica remembers: a few minutes of a busy cluster, a few MiB.
 const MaxEvents = 10_000
 
-// TrimEvents leaves the newest.
-func TrimEvents(e []Event) []Event { return e[max(0, len(e)-MaxEvents):] }
-
 // Events of jobs and nodes.
 const (
 	EventSubmitted  EventType = "submitted"
@@ -43,3 +40,6 @@ const (
 	EventNodeDrain  EventType = "node-drained"
 	EventConfig     EventType = "config"
 )
+
+// TrimEvents leaves the newest.
+func TrimEvents(e []Event) []Event { return e[max(0, len(e)-MaxEvents):] }

@@ -4,6 +4,34 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// Children is what a parent job knows of its children. Their ids follow its own: child n has id ID + n. Members of an array are made when they
+// start, those of a job with several groups when it is submitted.
+type Children struct {
+	Size         int    `json:"size"`
+	Waiting      Ranges `json:"waiting,omitempty"`    // children not made yet
+	Dropped      Ranges `json:"dropped,omitempty"`    // cancelled before they were made
+	Ready        Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
+	HeldUser     Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
+	HeldAdmin    Ranges `json:"held_admin,omitempty"` // by an operator
+	Live         int    `json:"live"`                 // made and not ended
+	Completed    int    `json:"completed,omitempty"`  // ended well
+	Failed       int    `json:"failed,omitempty"`     // ended in any other way but cancelled
+	Cancelled    int    `json:"cancelled,omitempty"`  // made and cancelled
+	Unsuccessful Ranges `json:"ill,omitempty"`        // those counted by Failed and Cancelled: they may have left the state
+
+	// Fate is the state in which the parent job will end once its last child has, when that was decided for the whole of it.
+	Fate JobState `json:"fate,omitempty"`
+}
+
+// TaskOrder yields a parent's startable children in the order in which they should start: see [Job.Startable].
+type TaskOrder struct {
+	ready Ranges
+	left  int
+	mix   shuffle // of an array in random order
+	rank  int
+	size  int
+}
+
 // MaxArrayTasks bounds the children of one parent job. Their ids are given with its own.
 const MaxArrayTasks = jobspec.MaxElements
 
@@ -49,15 +77,6 @@ func (j *Job) Slots() int {
 	return max(0, most-j.Children.Live)
 }
 
-// TaskOrder yields a parent's startable children in the order in which they should start: see [Job.Startable].
-type TaskOrder struct {
-	ready Ranges
-	left  int
-	mix   shuffle // of an array in random order
-	rank  int
-	size  int
-}
-
 // TaskOrder begins with the child that should start next.
 func (j *Job) TaskOrder() *TaskOrder {
 	t := &TaskOrder{ready: j.Ready(), size: j.Children.Size}
@@ -90,4 +109,15 @@ func (t *TaskOrder) Next() int {
 	}
 	t.rank = max(t.rank+1, t.ready[0].First)
 	return t.rank
+}
+
+// StartableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a parent job for all children that may start.
+func (j *Job) StartableAttempts() int64 {
+	switch {
+	case j == nil || !j.StillToStart() || IsSetAside(j):
+		return 0
+	case j.Children != nil:
+		return int64(j.Startable())
+	}
+	return 1
 }

@@ -6,6 +6,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// Part is one group's share of a gang of several groups.
+type Part struct {
+	Group   int     `json:"group"` // index in Spec.Groups
+	Workers int     `json:"workers"`
+	PerNode int     `json:"per_node"`
+	Request Request `json:"request"`
+}
+
 // GangScopeJob makes all groups of a job one gang.
 const GangScopeJob = "job"
 

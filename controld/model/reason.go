@@ -7,6 +7,55 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// ReasonCode is the word that squeue users know, such as Resources or Priority.
+type ReasonCode string
+
+// Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.
+type Reason struct {
+	Code  ReasonCode `json:"code,omitempty"`
+	Need  Vector     `json:"need,omitzero"`  // of one worker
+	Have  Vector     `json:"have,omitzero"`  // on the node that comes nearest
+	Want  int        `json:"want,omitempty"` // workers
+	Fit   int        `json:"fit,omitempty"`  // workers that would fit now
+	Node  string     `json:"node,omitempty"`
+	For   JobID      `json:"for,omitempty"` // the job it waits behind
+	Until Instant    `json:"until,omitempty"`
+	Text  string     `json:"text,omitempty"` // a message from outside, such as a launch error
+}
+
+// Reason codes.
+const (
+	ReasonNone          ReasonCode = ""
+	ReasonPriority      ReasonCode = "Priority"
+	ReasonResources     ReasonCode = "Resources"
+	ReasonReservation   ReasonCode = "Reservation"
+	ReasonBackoff       ReasonCode = "Backoff"
+	ReasonHeldUser      ReasonCode = "JobHeldUser"
+	ReasonHeldAdmin     ReasonCode = "JobHeldAdmin"
+	ReasonMaxRequeue    ReasonCode = "JobHoldMaxRequeue"
+	ReasonLaunchFailure ReasonCode = "JobLaunchFailure"
+	ReasonNodeDown      ReasonCode = "NodeDown"
+	ReasonNotAvail      ReasonCode = "ReqNodeNotAvail"
+	ReasonFragmentation ReasonCode = "Fragmentation"
+	ReasonGang          ReasonCode = "GangIncomplete"
+	ReasonNonZeroExit   ReasonCode = "NonZeroExitCode"
+	ReasonOOM           ReasonCode = "OutOfMemory"
+	ReasonTimeLimit     ReasonCode = "TimeLimit"
+	ReasonBadConstraint ReasonCode = "BadConstraints"
+	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+	ReasonDependency    ReasonCode = "Dependency"
+	ReasonNeverMet      ReasonCode = "DependencyNeverSatisfied"
+	ReasonBegin         ReasonCode = "BeginTime"
+	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
+	ReasonDeadline      ReasonCode = "DeadLine"
+	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
+	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
+	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
+	ReasonNoVictim      ReasonCode = "NoVictim"     // nobody may be asked to leave for it
+	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
+	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
+)
+
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
 // of the reason leave open is left out. A message from outside (Text) comes last.
 func (r Reason) Sentence() string {

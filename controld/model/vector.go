@@ -6,6 +6,31 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// Vector is an amount of every divisible resource of one node.
+type Vector struct {
+	Cores  int64         `json:"cores"`
+	Memory jobspec.Bytes `json:"memory"`
+	GPUs   int64         `json:"gpus"` // in thousandths of a GPU
+}
+
+// Request is what every worker of a job needs on its node: Active while it runs, Resident even while it is suspended.
+type Request struct {
+	Active    Vector `json:"active"`
+	Resident  Vector `json:"resident"`
+	Exclusive bool   `json:"exclusive,omitempty"` // workers of other gangs, and of other parts of this one, stay off the node
+}
+
+// MoveTowards moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
+func (v Vector) MoveTowards(seen Vector) Vector {
+	step := func(have, want int64) int64 {
+		if want > have {
+			return have + (want-have+7)/8
+		}
+		return have - (have-want)/72
+	}
+	return VectorOf(step(v.Cores, seen.Cores), step(int64(v.Memory), int64(seen.Memory)), step(v.GPUs, seen.GPUs))
+}
+
 func VectorOf(cores, memory, gpus int64) Vector {
 	return Vector{Cores: cores, Memory: jobspec.Bytes(memory), GPUs: gpus}
 }

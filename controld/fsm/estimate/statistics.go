@@ -1,3 +1,7 @@
+// Package estimate is what the state machine learns of attempts that have ended, in bounded
+// integers: runtimes by job kind, step rates of elastic jobs, the workload mix, waits and stop
+// durations, and the usage of accounts with its decay. It is replicated, so that the scheduler has
+// it after a change of leader, and in the simulator too.
 package estimate
 
 import (

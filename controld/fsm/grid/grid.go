@@ -1,3 +1,7 @@
+// Package grid is the free capacity of all nodes: which cores, memory and GPUs are free, claimed or
+// shared. [Fits] is the one feasibility rule: the scheduler decides with it on a copy, and the
+// state machine checks with it again. A [Grid] is copied page by page when it is written, so that a
+// copy costs next to nothing.
 package grid
 
 import (

@@ -1,5 +1,51 @@
 package model
 
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// OpenDependency is a dependency that is not met yet: all jobs of it, or any one, must have come to what Type says.
+type OpenDependency struct {
+	Type  string          `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
+	Jobs  []JobID         `json:"jobs,omitempty"`
+	Any   bool            `json:"any,omitempty"`
+	Delay jobspec.Seconds `json:"delay,omitempty"`
+}
+
+// MaxDependencies bounds the jobs that one job may depend on: beyond it a last job that depends on all of them says the same.
+const MaxDependencies = 1024
+
+// MaxDelay bounds the delay of a dependency: ten years.
+const MaxDelay = 10 * 366 * 24 * 3600
+
+// Types of dependencies.
+const (
+	NeedAfter      = "after"      // all have started, or have ended without
+	NeedAfterOK    = "afterok"    // all have ended well
+	NeedAfterAny   = "afterany"   // all have ended
+	NeedAfterNotOK = "afternotok" // all have ended otherwise than well
+	NeedAfterCorr  = "aftercorr"  // of an array: each element waits for the one with its index
+	NeedSingleton  = "singleton"  // every older job of the same owner and name has ended
+)
+
+// Targets returns the jobs that an unfinished job depends on, ascending.
+func (j *Job) Targets() []JobID {
+	if j == nil || len(j.Dependencies) == 0 || j.State.Final() {
+		return nil
+	}
+	if len(j.Dependencies) == 1 && len(j.Dependencies[0].Jobs) == 1 {
+		return j.Dependencies[0].Jobs
+	}
+	var ids []JobID
+	for i := range j.Dependencies {
+		ids = append(ids, j.Dependencies[i].Jobs...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // Blocked reports whether a waiting job may not start because of the jobs that it depends on. An array that follows another element by
 // element is not blocked while some of its elements are ready.
 func (j *Job) Blocked() bool {
@@ -49,13 +95,3 @@ func HoldUnsatisfiable(j *Job, why Reason) {
 func Unsatisfiable(n *OpenDependency, id JobID) Reason {
 	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
 }
-
-// Types of dependencies.
-const (
-	NeedAfter      = "after"      // all have started, or have ended without
-	NeedAfterOK    = "afterok"    // all have ended well
-	NeedAfterAny   = "afterany"   // all have ended
-	NeedAfterNotOK = "afternotok" // all have ended otherwise than well
-	NeedAfterCorr  = "aftercorr"  // of an array: each element waits for the one with its index
-	NeedSingleton  = "singleton"  // every older job of the same owner and name has ended
-)

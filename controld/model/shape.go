@@ -25,5 +25,13 @@ type GroupKey struct {
 	Level    int  // see [Job.Level]
 }
 
+// IsSetAside reports whether a waiting job cannot start whatever room there is.
+func IsSetAside(j *Job) bool {
+	return j.Hold != NotHeld || j.Blocked() || j.Children != nil && len(j.Ready()) == 0
+}
+
+// PerNode returns how many workers of a job may share a node, at least 1.
+func PerNode(j *Job) int { return max(1, j.GroupSpec().MaxWorkersPerNode) }
+
 // Association returns the account and the user.
 func (k *GroupKey) Association() Association { return Association{k.Account, k.User} }

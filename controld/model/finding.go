@@ -9,19 +9,6 @@ type Finding struct {
 	Acts   bool   `json:"acts,omitempty"` // it decided what becomes of the attempt
 }
 
-func (f *Finding) Text() string { return "log_policy " + f.Policy + ": " + f.Line }
-
-// PolicyCause is why an attempt is stopped by an action, "" if it is not.
-func PolicyCause(action string) Cause {
-	switch action {
-	case PolicyExclude:
-		return CauseRequeue
-	case PolicyFail, PolicyRestart:
-		return CauseFailed
-	}
-	return ""
-}
-
 // Bounds of what is kept of findings.
 const (
 	MaxFindings    = 64  // of one attempt
@@ -34,3 +21,16 @@ const (
 	PolicyFail    = "fail"         // stop, and do not try again
 	PolicyRestart = "restart"      // stop, as after a failure of the job's own, and try again
 )
+
+func (f *Finding) Text() string { return "log_policy " + f.Policy + ": " + f.Line }
+
+// PolicyCause is why an attempt is stopped by an action, "" if it is not.
+func PolicyCause(action string) Cause {
+	switch action {
+	case PolicyExclude:
+		return CauseRequeue
+	case PolicyFail, PolicyRestart:
+		return CauseFailed
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Config is the replicated configuration.
+type Config struct {
+	ClusterName string           `json:"cluster_name"`
+	Version     int              `json:"version"` // cluster version: which command kinds may be used
+	Queues      map[string]Queue `json:"queues"`
+	Policy      Policy           `json:"policy"`
+	LeaseMS     int64            `json:"lease_ms"`        // how long a worker may run without word from a leader
+	MarginMS    int64            `json:"lease_margin_ms"` // added before a lost attempt is replaced
+	NodeDownMS  int64            `json:"node_down_ms"`    // silence after which a node is down
+
+	Accounts map[string]Account `json:"accounts,omitempty"`
+	Capacity *Quota             `json:"capacity,omitempty"` // of the cluster as it should be; nil: that of all nodes that have registered
+}
+
+// Queue is a set of defaults and limits that jobs are submitted to.
+type Queue struct {
+	DefaultClass jobspec.Class   `json:"default_class"`
+	DefaultTime  jobspec.Seconds `json:"default_time"`
+	MaxTime      jobspec.Seconds `json:"max_time"` // 0: none
+	TEMaxTime    jobspec.Seconds `json:"te_max_time"`
+	TEMaxGPUs    int             `json:"te_max_gpus"`
+	MaxGrace     jobspec.Seconds `json:"max_grace"`
+}
+
+// Policy is what sched needs to know besides the state.
+type Policy struct {
+	Name           string `json:"name,omitempty"`       // which of the policies that sched knows; "": the default one
+	MinRunMS       int64  `json:"min_run_ms,omitempty"` // of the baselines that displace jobs: how long one runs first
+	ReserveAfterMS int64  `json:"reserve_after_ms"`     // a blocked head older than this gets its room reserved
+	MaxBypass      int    `json:"max_bypass"`           // starts past a blocked head before it is reserved for in any case
+	ReserveHoldMS  int64  `json:"reserve_hold_ms"`      // how long a reservation lasts
+	MaxLaunchFails int    `json:"max_launch_fails"`
+	MaxRequeues    int    `json:"max_requeues"`
+	MaxNodeLosses  int    `json:"max_node_losses"`
+
+	// Of fair sharing.
+	HalfLifeMS     int64 `json:"half_life_ms,omitempty"`    // after which usage counts half; 0: no decay within the week that is known
+	UsageInfluence int   `json:"usage_influence,omitempty"` // how much past usage counts in dividing what nobody deserves, in thousandths; 0: not at all
+
+	// Of policies that displace jobs. What is 0 is as the policy has it.
+	GraceWeight   int64  `json:"grace_weight,omitempty"`    // thousandths: how much a long grace weighs against size; negative: nothing
+	MaxPreempts   int    `json:"max_preempts,omitempty"`    // how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
+	PreemptCapped bool   `json:"preempt_capped,omitempty"`  // fitgpp: its victims drawn at random obey the limit too
+	Placement     string `json:"placement,omitempty"`       // fitgpp: first, best, worst or random fit
+	Seed          uint64 `json:"seed,omitempty"`            // of what is drawn at random
+	MinRuntimeMS  int64  `json:"min_runtime_ms,omitempty"`  // rota: a job that has run for less is displaced only if nothing else helps
+	MinTurnMS     int64  `json:"min_turn_ms,omitempty"`     // rota: how long a job runs before one that has had less may take its turn; negative: for ever
+	TEAccountGPUs int64  `json:"te_account_gpus,omitempty"` // rota: GPUs that trial-and-error jobs of one account may hold at once
+	TEBorrowPM    int64  `json:"te_borrow_pm,omitempty"`    // rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others; negative: nothing
+	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
+
+	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the policy, has it.
+	GrowAfterMS int64 `json:"grow_after_ms,omitempty"` // how long room is free before a job grows into it
+	CooldownMS  int64 `json:"cooldown_ms,omitempty"`   // how long a job keeps its size unless others need its room
+	GrowGainPM  int64 `json:"grow_gain_pm,omitempty"`  // elastic: thousandths by which more workers must make a job faster to stay
+	Rigid       bool  `json:"rigid,omitempty"`         // rota: elastic jobs have their least workers and no more
+}
+
+// NewPolicy is the scheduling policy of a new cluster.
+const NewPolicy = "rota"
+
+// InitialConfig returns the configuration that the log of every cluster starts from: the defaults with [NewPolicy].
+func InitialConfig() Config {
+	c := DefaultConfig()
+	c.Policy.Name = NewPolicy
+	return c
+}
+
+// DefaultConfig returns what holds where a configuration file says nothing. It names no policy: such a file leaves the
+// cluster's policy as it is.
+func DefaultConfig() Config {
+	return Config{
+		ClusterName: "rota",
+		Version:     1,
+		Queues: map[string]Queue{"default": {
+			DefaultClass: jobspec.BE, DefaultTime: 24 * 3600, TEMaxTime: 2 * 3600, TEMaxGPUs: 16, MaxGrace: 20 * 60,
+		}},
+		Policy: Policy{
+			ReserveAfterMS: 10 * 60 * 1000, MaxBypass: 64, ReserveHoldMS: 60 * 60 * 1000,
+			MaxLaunchFails: 3, MaxRequeues: 16, MaxNodeLosses: 10,
+		},
+		LeaseMS: 10 * 60 * 1000, MarginMS: 30 * 1000, NodeDownMS: 15 * 1000,
+	}
+}
+
+// LeaseSpan is how long after its node was last heard of a worker may still run.
+func (c *Config) LeaseSpan() Instant { return Instant(c.LeaseMS + c.MarginMS) }

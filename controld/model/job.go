@@ -1,0 +1,170 @@
+// Package model has the plain types that all parts of Rota share: jobs and their attempts, nodes,
+// reservations, the replicated configuration, accounts, reasons and events, with the rules that
+// follow from one value alone. It knows neither the state machine (controld/fsm) nor the scheduler,
+// so that the command and the node daemon import it without either. Values that are in the state
+// never change: the state machine replaces them.
+package model
+
+import (
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// JobID numbers jobs from 1 in log order. It is never reused.
+type JobID int64
+
+// JobState is where a job is. The letters are Slurm's.
+type JobState string
+
+// Hold says who keeps a pending job from starting.
+type Hold string
+
+// Identity is who submitted a job, as the submit host knows them.
+type Identity struct {
+	UID  uint32   `json:"uid"`
+	GID  uint32   `json:"gid"`
+	GIDs []uint32 `json:"gids,omitempty"` // supplementary
+	User string   `json:"user"`
+	Home string   `json:"home,omitempty"`
+}
+
+// Counters count what happened to a job, each with its own limit.
+type Counters struct {
+	TE             int `json:"te,omitempty"` // preemptions by cause
+	Reclaim        int `json:"reclaim,omitempty"`
+	Order          int `json:"order,omitempty"`
+	LaunchFailures int `json:"launch_failures,omitempty"`
+	NodeLosses     int `json:"node_losses,omitempty"`
+	UserFailures   int `json:"user_failures,omitempty"`
+	Requeues       int `json:"requeues,omitempty"` // exits with the checkpoint code nobody had asked for
+	Resizes        int `json:"resizes,omitempty"`
+	Migrations     int `json:"migrations,omitempty"`
+}
+
+// Ledger is what a job has been charged, in milliseconds of one GPU and of one core held.
+type Ledger struct {
+	GPUMS  int64 `json:"gpu_ms"`
+	CoreMS int64 `json:"core_ms"`
+}
+
+// Job is one job in the state. A *Job never changes once it is stored: Apply replaces it.
+type Job struct {
+	ID       JobID           `json:"id"`
+	Owner    Identity        `json:"owner"`
+	Account  string          `json:"account"`
+	Queue    string          `json:"queue"`
+	Class    jobspec.Class   `json:"class"`
+	Priority int             `json:"priority"`
+	Limit    jobspec.Seconds `json:"limit"` // per attempt
+	Spec     *jobspec.Job    `json:"spec"`
+	Workers  int             `json:"workers"` // of the gang; of an elastic job see [Job.Size]
+	Request  Request         `json:"request"` // of each worker
+
+	State    JobState `json:"state"`
+	Hold     Hold     `json:"hold,omitempty"`
+	Reason   Reason   `json:"reason,omitzero"` // what is known for good; why it waits now is computed by sched
+	Eligible Instant  `json:"eligible"`        // not started before (submission, or back-off after a failure)
+
+	Submitted Stamp     `json:"submitted"`
+	Started   Stamp     `json:"started"` // of the first attempt
+	Ended     Stamp     `json:"ended"`
+	Attempts  []Attempt `json:"attempts,omitempty"` // oldest first; at most MaxAttemptsKept, the live one last
+	Attempt   int       `json:"attempt"`            // number of the last attempt, 0 if none
+	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
+	Bypassed  int       `json:"bypassed,omitempty"` // starts that went past it while it was the blocked head; 0 again once it starts
+	ExitCode  int       `json:"exit_code,omitempty"`
+	Signal    int       `json:"signal,omitempty"`
+	Counters  Counters  `json:"counters"`
+	Ledger    Ledger    `json:"ledger"`
+	Seq       int64     `json:"seq,omitempty"` // number in the history once final
+
+	Parent       JobID            `json:"parent,omitempty"`   // the parent job it is a child of: an array, or a job whose groups run one by one
+	TaskNumber   int              `json:"member,omitempty"`   // its number there, from 1; its id is Parent + Member
+	Children     *Children        `json:"family,omitempty"`   // of a parent job that runs nothing itself but through its children
+	Parts        []Part           `json:"parts,omitempty"`    // of a gang of several groups, in the order of its workers; nil: one group
+	Dependencies []OpenDependency `json:"needs,omitempty"`    // dependencies that are not met yet; while there are any it does not start
+	Deadline     Instant          `json:"deadline,omitempty"` // 0: none
+
+	// Displaced are the instants of the last day at which an attempt of it ended for another job's sake, oldest first.
+	Displaced []Instant `json:"displaced,omitempty"`
+	// First says that it was displaced for a job that did not want the room any more, or is moving: it goes before all of its class until it starts.
+	OwnRoomFirst bool `json:"first,omitempty"`
+	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth] says; 0: for a whole one.
+	PerCore int32 `json:"per_core,omitempty"`
+
+	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
+	Failures []Instant `json:"failures,omitempty"`
+
+	Modified uint64   `json:"-"` // index of the last change; not in the snapshot
+	Texts    *Texts   `json:"-"` // what was taken out of Spec; nil: nothing was
+	placing  *placing // what its spec says of where it may run; nil: nothing
+}
+
+// Job states. PD, CF, R and CG are live; the rest are final.
+const (
+	Pending     JobState = "PD"
+	Configuring JobState = "CF" // assigned; containers are being made
+	Running     JobState = "R"
+	Completing  JobState = "CG" // asked to stop, or some workers have ended and the others are being stopped
+	Completed   JobState = "CD"
+	Failed      JobState = "F"
+	TimedOut    JobState = "TO"
+	OutOfMemory JobState = "OOM"
+	Cancelled   JobState = "CA"
+	NodeFailed  JobState = "NF"
+	BootFailed  JobState = "BF" // could not be launched
+	PastDue     JobState = "DL" // its deadline passed, or could not be met any more
+)
+
+// Holds.
+const (
+	NotHeld     Hold = ""
+	HeldByUser  Hold = "user"
+	HeldByAdmin Hold = "admin"
+	HeldRequeue Hold = "requeue" // exited with 85 unasked too often
+	HeldLaunch  Hold = "launch"  // failed to launch too often
+	HeldNever   Hold = "never"   // what it depends on can never come, and it is not to be cancelled for that
+)
+
+// Steps lists the states that may follow each state, itself left out.
+var Steps = map[JobState][]JobState{
+	"":          {Pending},
+	Pending:     {Configuring, Cancelled, PastDue},
+	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+	Running:     {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
+	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+}
+
+// ParentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of them is that they have begun.
+var ParentSteps = map[JobState][]JobState{
+	"":      {Pending},
+	Pending: {Running, Completed, Failed, Cancelled, PastDue},
+	Running: {Completed, Failed, Cancelled, PastDue},
+}
+
+// Weight is what a job counts for in MaxJobs: a parent job counts with all its children, made or not, and these count no more for themselves.
+func (j *Job) Weight() int {
+	switch {
+	case j.Children != nil:
+		return 1 + j.Children.Size
+	case j.Parent != 0:
+		return 0
+	}
+	return 1
+}
+
+// Final reports whether a job in state s has ended for good.
+func (s JobState) Final() bool {
+	switch s {
+	case Pending, Configuring, Running, Completing:
+		return false
+	}
+	return true
+}
+
+// Live returns the job's attempt in progress, or nil.
+func (j *Job) Live() *Attempt {
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Ended.At == 0 {
+		return &j.Attempts[n-1]
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package model
+
+// Limits of the state. Each keeps one map or list from growing without bound.
+const (
+	MaxJobs         = 1_000_000 // in the state, finished ones that are not trimmed included: a few GiB
+	MaxJobsPerCall  = 10_000    // in one SubmitJobs or ControlJobs: a few ms of Apply, during which nothing else is applied
+	MaxNodes        = 16_384    // beyond the 10,000 that scheduling is measured with
+	MaxKeys         = 1_000_000 // idempotency keys
+	MaxReservations = 1_024     // more would keep the cluster from being used
+	MaxQueues       = 1_024
+	MaxSpecBytes    = 2 << 20 // texts of one job: a script of 1 MiB and as much again
+	MaxExclude      = 16      // nodes that one job avoids; the oldest is forgiven
+)
+
+// MaxName bounds a job's name, in bytes.
+const MaxName = 256

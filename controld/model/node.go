@@ -1,0 +1,60 @@
+package model
+
+import (
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// GPU is one device of a node's inventory.
+type GPU struct {
+	UUID    string        `json:"uuid"`
+	Model   string        `json:"model"`
+	Memory  jobspec.Bytes `json:"memory"`
+	Minor   int           `json:"minor"` // of /dev/nvidiaN; -1 for a simulated one
+	Healthy bool          `json:"healthy"`
+	Problem string        `json:"problem,omitempty"`
+}
+
+// NodeState is whether a node may get work.
+type NodeState string
+
+// Node is one machine.
+type Node struct {
+	Name       string            `json:"name"`
+	Addr       string            `json:"addr"` // host:port of its own listener, for logs
+	BootID     string            `json:"boot_id"`
+	Version    string            `json:"version"`
+	Cores      int64             `json:"cores"`
+	Memory     jobspec.Bytes     `json:"memory"`
+	GPUs       []GPU             `json:"gpus,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	SharedPath []string          `json:"shared_paths,omitempty"`
+	PortMin    int               `json:"port_min"` // MASTER_PORT range, inclusive
+	PortMax    int               `json:"port_max"`
+	State      NodeState         `json:"state"`
+	Reason     string            `json:"reason,omitempty"`
+	Since      Stamp             `json:"since"`             // of State
+	Drained    bool              `json:"drained,omitempty"` // returns from being down as drained, not up
+}
+
+// MaxGPUsPerNode bounds a node's GPUs: which of them are free is one machine word.
+const MaxGPUsPerNode = 64
+
+// WholeGPU is one GPU in the unit of [Vector].GPUs.
+const WholeGPU = 1000
+
+// Node states.
+const (
+	NodeUp      NodeState = "up"
+	NodeDown    NodeState = "down"    // not heard of; what ran there may still run until its lease ends
+	NodeDrained NodeState = "drained" // gets nothing new
+)
+
+func Healthy(n *Node) uint64 {
+	var mask uint64
+	for i, g := range n.GPUs {
+		if g.Healthy {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}

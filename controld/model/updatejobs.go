@@ -1,4 +1,0 @@
-package model
-
-// MaxName bounds a job's name, in bytes.
-const MaxName = 256
