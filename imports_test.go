@@ -306,7 +306,7 @@ var rules = map[string]rule{
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/api", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
+			"jobspec", "controld/model", "controld/api", "controld/api/serve", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

@@ -24,12 +24,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +35,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
@@ -120,10 +119,7 @@ func (d *daemon) openState(context.Context) (err error) {
 
 // listen opens the listeners and joins the gossip.
 func (d *daemon) listen(context.Context) (err error) {
-	if d.http, err = net.Listen("tcp", d.cfg.HTTP); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("port in use: another process listens there; stop it or choose another port: %w", err)
-		}
+	if d.http, err = serve.TCP(d.cfg.HTTP); err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	d.machine.Node.Addr = d.http.Addr().String()
@@ -131,7 +127,7 @@ func (d *daemon) listen(context.Context) (err error) {
 		d.machine.Node.Addr = net.JoinHostPort(d.machine.Hostname, port)
 	}
 	if d.cfg.Socket != "" {
-		if d.socket, err = listenUnix(d.cfg.Socket); err != nil {
+		if d.socket, err = serve.Unix(d.cfg.Socket); err != nil {
 			return fmt.Errorf("--socket: %w", err)
 		}
 	}
@@ -141,32 +137,6 @@ func (d *daemon) listen(context.Context) (err error) {
 		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
 	})
 	return err
-}
-
-// listenUnix listens on a socket that all local users may connect to: the kernel says which user
-// each connection belongs to. The socket of a daemon that was killed is replaced, that of a running
-// one is not.
-func listenUnix(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("another process listens on %s: stop it, or choose another path", path)
-	}
-	if info, err := os.Lstat(path); err == nil {
-		if info.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s exists and is not a socket: choose another path", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return l, os.Chmod(path, 0o666)
 }
 
 // openDisk prepares the directories of containers and logs, and connects to the shims that run.
@@ -255,25 +225,11 @@ func (d *daemon) run(ctx context.Context) error {
 
 // serve answers requests on l until ctx ends, and then waits for those in progress.
 func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := &http.Server{
-		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelDebug),
+	srv := serve.NewServer(h, d.cfg.Logger)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	if err := serve.Until(ctx, l, srv, shutdownTime); err != nil {
+		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-	defer cancel()
-	if err := srv.Shutdown(grace); err != nil {
-		srv.Close()
-	}
-	<-done
 	return context.Cause(ctx)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -99,7 +100,7 @@ func defaultPorts(name string, shared bool) string {
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !validName(c.Name) {
+	if !member.ValidName(c.Name) {
 		bad("--name %q: write 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
 	}
 	if !filepath.IsAbs(c.DataDir) {
@@ -148,14 +149,6 @@ func parsePorts(s string) (low, high int, err error) {
 		return 0, 0, fmt.Errorf("%q is not a range of ports: write LOW-HIGH with numbers from 1024 to 65535", s)
 	}
 	return a, b, nil
-}
-
-// validName accepts what is valid in a path, a metric and a cgroup.
-func validName(s string) bool {
-	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
-		return false
-	}
-	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }
 
 // loopback reports whether only this machine can reach addr.

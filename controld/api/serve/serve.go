@@ -46,7 +46,7 @@ func Unix(path string) (net.Listener, error) {
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is there and is not a socket: choose another path", path)
+			return nil, fmt.Errorf("%s exists and is not a socket: choose another path", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
