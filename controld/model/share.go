@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -39,11 +38,6 @@ func CheckShares(g *jobspec.Group) error {
 		return &SpecError{fmt.Sprintf("the tasks of group %q ask for %s GPUs together: a worker has a part of one GPU, or whole ones", g.Name, gpuText(r.Active.GPUs))}
 	}
 	return nil
-}
-
-// sharesGPU reports whether a group asks for a part of a GPU.
-func sharesGPU(g jobspec.Group) bool {
-	return slices.ContainsFunc(g.Tasks, func(t jobspec.Task) bool { return t.Resources.GPU != nil && t.Resources.GPU.Share != 0 })
 }
 
 // Devices is on how many GPUs a worker of a job lies.
