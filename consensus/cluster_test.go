@@ -331,7 +331,7 @@ func (l *ledger) size() int {
 	return len(l.acked)
 }
 
-// client proposes to whoever leads, each text once.
+// client proposes to the leader, each text once.
 func client(c *consensustest.Cluster, id int, acked *ledger, stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		for _, name := range c.Names() {

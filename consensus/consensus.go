@@ -25,7 +25,7 @@ import (
 type Machine interface {
 	// Apply carries out proposals of the entry at index, in order, and returns one result for each: all of them, or the next few of
 	// them, if the others follow. It must be deterministic, however they are parted. The slices must be
-	// neither changed nor kept: who proposed one may use its memory again once it is answered. A Machine that cannot go on must end the process.
+	// neither changed nor kept: its caller may use its memory again once it is answered. A Machine that cannot go on must end the process.
 	Apply(index uint64, proposals [][]byte) []any
 	// Snapshot fixes the present state and returns at once. The function it returns writes that state; it runs while later
 	// entries are being applied.
@@ -43,10 +43,10 @@ type Member struct {
 // Dialer opens connections to peers. Tests cut links with it.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Config says who a node is and how it keeps time. Zero durations and counts take the values of [DefaultConfig].
+// Config is a node's identity and its timing. Zero durations and counts take the values of [DefaultConfig].
 type Config struct {
 	Name string // of this member
-	Dir  string // holds log, snapshots, version and lock; made if missing, used by nobody else
+	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
 	Addr string // host:port that peers dial; also where the node listens, unless Bind or Listener is set
 	Bind string // where to listen when that differs from Addr, such as 0.0.0.0:7071
 

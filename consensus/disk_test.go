@@ -155,7 +155,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("open: %v", err)
 		}
 	})
-	t.Run("address nobody can dial", func(t *testing.T) {
+	t.Run("address that cannot be dialled", func(t *testing.T) {
 		cfg := consensus.Config{Name: "n1", Dir: t.TempDir(), Addr: "0.0.0.0:0"}
 		if _, err := consensus.Open(cfg, newRecord("n1")); err == nil {
 			t.Error("open accepted 0.0.0.0")

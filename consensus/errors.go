@@ -33,7 +33,7 @@ func (e *NotLeaderError) Error() string {
 	return fmt.Sprintf("not the leader; that is %s at %s", e.Leader.Name, e.Leader.Addr)
 }
 
-// UncertainError says that a proposal was handed to the log and nobody knows yet whether it will be applied. Whoever tries
+// UncertainError says that a proposal was handed to the log, and it is not known yet whether it will be applied. A caller that tries
 // again must make sure by other means, such as a key, that it takes effect once.
 type UncertainError struct {
 	Cause error

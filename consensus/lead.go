@@ -28,7 +28,7 @@ func (n *Node) watchLeadership() {
 	}
 }
 
-// announce wakes whoever waits for a leader.
+// announce wakes all that wait for a leader.
 func (n *Node) announce() {
 	m, ok := n.Leader()
 	n.log.Info("leader changed", "leader", m.Name, "known", ok, "term", n.Term())

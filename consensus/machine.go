@@ -19,7 +19,7 @@ import (
 type adapter struct {
 	machine Machine
 	fail    func(op string, err error)
-	flying  func(*raft.Log) *flight // the callers who wait for an entry, if they wait here
+	flying  func(*raft.Log) *flight // the callers that wait for an entry, if they wait here
 	due     chan struct{}           // has one element when a snapshot is wanted
 	every   int
 	bytes   int64
@@ -53,7 +53,7 @@ func (a *adapter) Apply(l *raft.Log) any {
 	return results
 }
 
-// partCount is how many proposals of an entry are applied before those who made them are answered: while others are applied, they can go on.
+// partCount is how many proposals of an entry are applied before their callers are answered: while others are applied, they can go on.
 const partCount = 16
 
 // carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at once.

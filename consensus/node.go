@@ -394,7 +394,7 @@ func (n *Node) halt() {
 	n.mu.Lock()
 	started := n.started
 	n.mu.Unlock()
-	_ = n.stream.Close() // there is nobody left to tell
+	_ = n.stream.Close() // no caller is left to tell
 	if started {
 		n.raft.Shutdown()
 	}
@@ -455,7 +455,7 @@ func (n *Node) Abort() error {
 func (n *Node) release() error {
 	n.die()
 	future := n.raft.Shutdown()
-	_ = n.stream.Close() // there is nobody left to tell
+	_ = n.stream.Close() // no caller is left to tell
 	if errors.Is(n.fatalError(), errStalled) {
 		return fmt.Errorf("%s stays locked: %w", n.cfg.Dir, errStalled)
 	}

@@ -31,7 +31,7 @@ const (
 	answered
 )
 
-// proposal is one call of Propose. Whoever moves state away from waiting decides what becomes of it.
+// proposal is one call of Propose. The goroutine that moves state away from waiting decides what becomes of it.
 type proposal struct {
 	data   []byte
 	state  atomic.Int32
@@ -124,7 +124,7 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 
 // sendProposals gathers waiting proposals into entries, one on its way at a time.
 func (n *Node) sendProposals() {
-	callers := 0 // when the first of the last entry was answered: its own and those who were waiting by then
+	callers := 0 // when the first of the last entry was answered: its own and those that were waiting by then
 	var entries packer
 	for {
 		select {
@@ -176,7 +176,7 @@ func (n *Node) next(late <-chan time.Time) *proposal {
 	return nil
 }
 
-// another returns a proposal that waits, or nil. Before it gives up it lets whoever can run go first, a few times: callers whose last
+// another returns a proposal that waits, or nil. Before it gives up it lets other goroutines go first, a few times: callers whose last
 // proposals have just been answered are about to make their next, and an entry shared by more of them is cheaper for all.
 func (n *Node) another() *proposal {
 	for range groupYields {

@@ -183,10 +183,10 @@ func syncDir(dir string) error {
 // guard stands before the log. The library answers some failures of the disk by panicking and others by trying again for
 // ever; the guard reports the first one, and ends whichever of the library's goroutines met it, so that nothing is decided
 // on a log that may not be what it seems. It also reports a write that does not return: while a leader waits for its disk the library goes
-// on telling the others that it leads, and nobody could do anything for ever.
+// on telling the others that it leads, and no member could do anything for ever.
 type guard struct {
 	store *raftboltdb.BoltStore
-	fail  func(op string, err error) // called once, by whoever fails first
+	fail  func(op string, err error) // called once, by the first that fails
 	stall time.Duration              // how long a write may take
 
 	mu   sync.Mutex // held by a write

@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 )
 
-// nobody is an account without rights.
+// nobody is the uid of an account without rights.
 const nobody = 65534
 
 // badStart is a daemon that cannot start, and what its operator is told.

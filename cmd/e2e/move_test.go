@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// brisk lets jobs move that have run for a second. Whose turn it is, and who moves, is looked at once a minute all the same.
+// brisk lets jobs move that have run for a second. Whose turn it is, and which job moves, is checked once a minute all the same.
 const brisk = "policy \"rota\" {\n  min_turn = \"1s\"\n  min_runtime = \"1s\"\n}\n"
 
 // On each of two nodes a small job holds one GPU of four. A job that needs four waits although six are free, until the one small job that can save its

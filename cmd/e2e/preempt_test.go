@@ -68,7 +68,7 @@ func TestATrialTakesRoomAndGivesItBack(t *testing.T) {
 	w.policy("rota")
 
 	t.Run("the training saves, leaves, and resumes at the head", w.trialAndTraining)
-	t.Run("who ignores the signal is killed at the end of the grace", w.trialAndStubborn)
+	t.Run("a job that ignores the signal is killed at the end of the grace", w.trialAndStubborn)
 	t.Run("an account has so many trials at once", w.trialsOfOneAccount)
 	t.Run("an account takes back what it deserves", func(t *testing.T) {
 		write(parted)
@@ -162,7 +162,7 @@ func (w *world) notice(path string, since time.Time) {
 	}
 }
 
-// inOrder checks that attempts of jobs were assigned in an order, and that nobody else's were.
+// inOrder checks that attempts of jobs were assigned in an order, and those of no other job.
 func (w *world) inOrder(ids ...string) {
 	w.t.Helper()
 	var want []string
@@ -329,7 +329,7 @@ func TestAPreemptionOutlivesItsLeader(t *testing.T) {
 	leader.Kill()
 	next, err := w.Leader(w.ctx)
 	w.must(err)
-	w.until(trial, "waiting for who leaves", func(j api.Job) bool { return j.Reason.Code == "Preempting" })
+	w.until(trial, "waiting for the job that leaves", func(j api.Job) bool { return j.Reason.Code == "Preempting" })
 	w.must(leader.Start())
 	w.must(os.WriteFile(filepath.Join(dir, "saved"), nil, 0o644))
 	if j := w.ends(trial); j.Code != "CD" || j.Attempt != 1 {
@@ -341,7 +341,7 @@ func TestAPreemptionOutlivesItsLeader(t *testing.T) {
 		t.Errorf("the first attempt of the victim: %+v", a)
 	}
 	if got := w.lines(filepath.Join(dir, "stops"), 1); got != "1\n" {
-		t.Errorf("who was asked to leave, by attempt: %q", got)
+		t.Errorf("jobs that were asked to leave, by attempt: %q", got)
 	}
 	w.stoppedAt(victim)
 	w.inOrder(victim, trial, victim)

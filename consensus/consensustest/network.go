@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// network carries the connections between members. A connection belongs to the link between who dialled and whom; cutting the
+// network carries the connections between members. A connection belongs to the link between the two ends; cutting the
 // link closes it and refuses new ones.
 type network struct {
 	mu    sync.Mutex

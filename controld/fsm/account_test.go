@@ -56,7 +56,7 @@ func TestSumsOfWhatIsDeserved(t *testing.T) {
 		c.Accounts[fmt.Sprint(i)] = model.Account{Terms: model.Terms{Deserved: &model.Quota{GPUs: &most}}}
 	}
 	if err := model.CheckAccounts(&c); err == nil {
-		t.Error("more than a cluster can have is deserved of 20 GPUs, and nobody minds")
+		t.Error("more than a cluster can have is deserved of 20 GPUs, and no error")
 	}
 	little, much := int64(1), int64(2)
 	limit, memory := &model.Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}}, jobspec.Bytes(1)

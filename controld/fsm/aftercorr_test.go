@@ -42,7 +42,7 @@ func TestElementByElement(t *testing.T) {
 	if !groupKey(w.job(second)).Held {
 		t.Fatal("nothing is ready and it is not held")
 	}
-	w.element(first, 30, 0) // nobody's counterpart
+	w.element(first, 30, 0) // the counterpart of no task
 	w.wantFamily(second, "1-2", "", "")
 	w.element(first, 40, 0)
 	w.wantFamily(second, "1-2", "2", "")

@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Models returns the models of GPUs of which the configuration says who deserves them, or may hold so many at most, by name. The caller must
+// Models returns the models of GPUs of which the configuration says which accounts are entitled to them or limited, by name. The caller must
 // not change it.
 func (v *View) Models() []string { return v.models }
 

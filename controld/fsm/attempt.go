@@ -50,7 +50,7 @@ func (s *State) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
 			s.vacate(next, a, w)
 		}
 	}
-	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
+	// The stop is noted also when no worker is left to be stopped: it is what says how the attempt ended.
 	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[model.CauseNodeLost] {
 		s.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
 	}

@@ -22,7 +22,7 @@ type Auditor struct {
 	around  *vicinity    // of them
 }
 
-// touched is what commands have changed since somebody last asked.
+// touched is what commands have changed since the last call.
 type touched struct {
 	jobs  []model.JobID
 	nodes []string

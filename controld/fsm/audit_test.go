@@ -78,7 +78,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a GPU with two owners", func(s *scene) {
 			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
 		}, "n3"},
-		{"room taken by nobody", func(s *scene) { s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{}) }, "made anew"},
+		{"capacity taken by no job", func(s *scene) { s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{}) }, "made anew"},
 		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().Release(0, model.Request{Active: model.Vector{GPUs: 2000}}, []int{0, 1}) }, "made anew"},
 		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
 		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
@@ -90,13 +90,13 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a key that is found elsewhere", func(s *scene) { s.s.keyAt[keyName{alice.UID, "k"}]++ }, "key"},
 		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.needing.Drop(int64(s.follows.ID)) }, "dependencies"},
 		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID }, "nothing followed"},
-		{"a dependent that nobody tells", func(s *scene) { s.s.dependents[s.run.ID] = nil }, "dependents"},
+		{"a dependent that is not told", func(s *scene) { s.s.dependents[s.run.ID] = nil }, "dependents"},
 		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
 		{"a job that is not found by its name", func(s *scene) { s.s.names[nameKeyOf(s.waiting)].open = nil }, "names"},
 		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
 		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
-		{"a user who never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
+		{"a user that never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
 		{"usage at another slot", func(s *scene) { s.s.usageAt[s.run.Association()] = 77 }, "slot"},
 		{"a run that is not known", func(s *scene) { s.s.v.runs.Drop(int64(s.run.ID)) }, "index of runs"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
@@ -144,7 +144,7 @@ func newScene(t *testing.T) *scene {
 		j.Nodes = []string{"n3"}
 	})
 	s.must(CommitPlan{Actions: []Action{{Reserve: &model.Reservation{Job: waiting, Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}}})
-	s.s.sameName(0, "") // the index by name is made when somebody asks
+	s.s.sameName(0, "") // the index by name is made when it is first needed
 	s.s.dependentsOf(run)
 	s.auditor = audited(t, s.s)
 	s.touchAll(run, waiting, follows, array, ended)
@@ -241,7 +241,7 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 			st.AddRun(run, -1)
 		}
 		if st.Jobs != 0 || len(st.Since) != 0 || !st.Held.Equal(&model.Amounts{}) {
-			t.Fatalf("seed %d: nobody is left and it is %+v", seed, st)
+			t.Fatalf("seed %d: no job is left and it is %+v", seed, st)
 		}
 	}
 }

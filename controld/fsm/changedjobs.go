@@ -4,10 +4,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// maxChangedJobs bounds what is remembered of changes that nobody has asked for; beyond it everything counts as changed.
+// maxChangedJobs bounds what is remembered of changes that were not asked for; beyond it everything counts as changed.
 const maxChangedJobs = 1 << 16
 
-// changedJobs remembers which jobs have changed, for those who keep indexes of their own beside the state.
+// changedJobs remembers which jobs have changed, for callers that keep indexes of their own beside the state.
 type changedJobs struct {
 	on   bool
 	lost bool

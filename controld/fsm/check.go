@@ -237,7 +237,7 @@ func (s *State) checkHoldings(note func(error)) {
 	}
 }
 
-// checkOwners says whether more of a GPU is held than there is: by whoever has it as a whole, or by all who share it (A2).
+// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a whole, or by all that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {

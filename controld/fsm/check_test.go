@@ -25,7 +25,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		}, "went from"},
 		{"a worker with another's GPU", func(w *world, run, _ *model.Job) { run.Live().Workers[1].Place = run.Live().Workers[0].Place }, "said to hold"},
 		{"part of a gang", func(w *world, run, _ *model.Job) { run.Live().Workers = run.Live().Workers[:1] }, "not whole"},
-		{"room taken by nobody", func(w *world, run, _ *model.Job) { w.s.v.grid.Allocate(2, run.Request, []int{0, 1}) }, "made anew"},
+		{"capacity taken by no job", func(w *world, run, _ *model.Job) { w.s.v.grid.Allocate(2, run.Request, []int{0, 1}) }, "made anew"},
 		{"a claim of nobody", func(w *world, run, _ *model.Job) { w.s.v.grid.Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
 		{"a job in no group", func(w *world, _, pending *model.Job) { w.s.dequeue(pending); w.s.regroupAll() }, "not in its group"},
 		{"a group with the front of another", func(w *world, _, pending *model.Job) { w.s.ownGroup(groupKey(pending)).Head.Plain = false }, "front of group"},

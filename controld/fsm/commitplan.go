@@ -56,7 +56,7 @@ type StopJob struct {
 	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
 	For model.JobID `json:"for,omitempty"`
 
-	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 

@@ -256,7 +256,7 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// There is room for so many different conditions and no more; what nobody says any more makes room again, and replicas that remember
+// There is room for so many different conditions and no more; what no job says any more makes room again, and replicas that remember
 // different things agree.
 func TestTooManyConditions(t *testing.T) {
 	s := New(model.DefaultConfig())

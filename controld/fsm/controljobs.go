@@ -16,7 +16,7 @@ var KindControlJobs = newKind("control-jobs/1")
 type ControlJobs struct {
 	Verb    model.Verb `json:"verb"`
 	Targets []Target   `json:"targets"`
-	By      uint32     `json:"by"`    // uid of who asked
+	By      uint32     `json:"by"`    // uid of the caller
 	Admin   bool       `json:"admin"` // an operator or root: may act on anyone's jobs
 	Reason  string     `json:"reason,omitempty"`
 	Signal  string     `json:"signal,omitempty"` // of cancel: in place of the one that the job says

@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// updateDependents keeps the index of who depends on whom in step with a job that has changed, and wakes those who waited for the change.
+// updateDependents keeps the index of dependents in step with a job that has changed, and wakes the jobs that waited for the change.
 func (s *State) updateDependents(old, next *model.Job) {
 	before, after := old.Targets(), next.Targets()
 	if !slices.Equal(before, after) {
@@ -67,7 +67,7 @@ func (s *State) allDependents() map[model.JobID][]model.JobID {
 	return index
 }
 
-// notifyDependents notes who must be looked at because of a change, at the end of this entry.
+// notifyDependents notes the jobs to be reconsidered because of a change, at the end of this entry.
 func (s *State) notifyDependents(old, next *model.Job) {
 	if old == nil || s.v.needing.Empty() {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ErrForgotten says that a job somebody depends on has left the state, and that the submission does not say what the history knows of it.
-// Whoever proposes it asks the history and tries again.
+// ErrForgotten says that a job with dependents has left the state, and that the submission does not say what the history knows of it.
+// The caller asks the history and tries again.
 var ErrForgotten = errors.New("the job has left the queue and the history was not asked about it")
 
 // resolver turns the dependencies of one submission into ids.

@@ -329,7 +329,7 @@ func TestCascade(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range []*State{s, twin, Fork(s.View())} {
-				apply(s, TrimHistory{UpTo: 5}) // nothing is forgotten while somebody is still to hear of it
+				apply(s, TrimHistory{UpTo: 5}) // nothing is forgotten while a job is still to be told
 				apply(s, CommitPlan{Actions: []Action{{Settle: true}}})
 				if s.View().HasUnsettled() || s.v.trimmed != 0 || s.v.finished.Size() != n {
 					t.Fatalf("%d of %d ended, trimmed %d", s.v.finished.Size(), n, s.v.trimmed)

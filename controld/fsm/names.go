@@ -19,7 +19,7 @@ type named struct {
 	open []model.JobID // those that have not ended
 }
 
-// sameName returns the jobs of an owner with a name, nil if there are none. The index is made when somebody first asks: most clusters never
+// sameName returns the jobs of an owner with a name, nil if there are none. The index is made when it is first needed: most clusters never
 // do, and then it costs nothing.
 func (s *State) sameName(uid uint32, name string) *named {
 	if s.names == nil {

@@ -52,7 +52,7 @@ func (s *State) keepNodeSets(shape model.Shape) {
 }
 
 // admitNodeSets refuses a job with which waiting jobs would say too many different things of nodes. All replicas agree although some remember
-// what nobody says any more: what counts is what is left after a sweep.
+// what no job says any more: what counts is what is left after a sweep.
 func (s *State) admitNodeSets(spec *jobspec.Job) error {
 	for i := range spec.Groups {
 		for _, text := range []string{model.WhereOf(spec, &spec.Groups[i]), model.PreferOf(spec, &spec.Groups[i])} {

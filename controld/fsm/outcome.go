@@ -79,7 +79,7 @@ func outcomeOfWorkers(a *model.Attempt) outcome {
 	return o
 }
 
-// culprit tells apart launch failures, lack of memory, requests to be requeued and failures of an attempt that nobody stopped.
+// culprit tells apart launch failures, lack of memory, requests to be requeued and failures of an attempt that was not stopped.
 func culprit(j *model.Job, a *model.Attempt, o *outcome) model.Cause {
 	list := culprits(a)
 	o.nodes = nil
@@ -158,7 +158,7 @@ func (s *State) settle(j *model.Job, a *model.Attempt, o outcome) {
 	}
 }
 
-// settleRequeue returns a job that was displaced, or that saved its progress and asked for another attempt. Only what nobody had
+// settleRequeue returns a job that was displaced, or that saved its progress and asked for another attempt. Only what no user had
 // asked for is limited.
 func (s *State) settleRequeue(j *model.Job, o outcome) {
 	c := &j.Counters

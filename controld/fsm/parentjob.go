@@ -214,7 +214,7 @@ func (s *State) countEndedTask(j *model.Job) {
 	case model.Cancelled:
 		c.cancelled++
 		if j.Spec.Array == nil && j.Reason.Code != model.ReasonNeverMet {
-			c.fate = model.Cancelled // a group that somebody took out is missing, unlike one that was not needed
+			c.fate = model.Cancelled // a group that a user took out is missing, unlike one that was not needed
 		}
 	default:
 		c.failed++

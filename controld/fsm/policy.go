@@ -66,7 +66,7 @@ func (o *outcome) applyPolicy(j *model.Job, a *model.Attempt) bool {
 			*o = outcome{cause: model.CauseCompleted}
 			return true
 		}
-		o.cause, o.checkpoint, o.message = model.CauseRequeue, true, text // counted as a requeue that nobody has asked for
+		o.cause, o.checkpoint, o.message = model.CauseRequeue, true, text // counted as a requeue that was not asked for
 	case model.PolicyFail, model.PolicyRestart:
 		o.cause, o.message = model.CauseFailed, text
 		if o.code == 0 && o.signal == 0 {

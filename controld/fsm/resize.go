@@ -10,16 +10,16 @@ import (
 
 // ResizeJob gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
 // job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at
-// their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. Nobody's retries are
+// their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. No retries are
 // used up, and policies are not asked again.
 type ResizeJob struct {
 	Job     model.JobID   `json:"job"`
 	Attempt int           `json:"attempt"`
 	Leave   []int         `json:"leave,omitempty"` // elastic workers whose room is given up, by number in the attempt, ascending
 	Join    []model.Place `json:"join,omitempty"`  // of further workers: free now, without ports
-	For     model.JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those who leave; 0: none. When it does not wait any more the resize is refused
+	For     model.JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those that leave; 0: none. When it does not wait any more the resize is refused
 
-	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
@@ -158,7 +158,7 @@ func (s *State) relaunch(id model.JobID, places []model.Place, cause model.Cause
 	}
 	c := &StartJob{Job: id, Places: slices.Clone(places), cause: cause}
 	s.givePorts(j, c)
-	_ = s.launch(j, c) // whoever does not fit waits
+	_ = s.launch(j, c) // a job that does not fit waits
 }
 
 // givePorts chooses the ports of a start: the lowest that are free.
@@ -179,7 +179,7 @@ func (s *State) givePorts(j *model.Job, c *StartJob) {
 	}
 }
 
-// rated notes how fast an attempt is, the first time that somebody says so.
+// rated notes how fast an attempt is, the first time that it is reported.
 func (s *State) rated(node string, r *model.WorkerReport) {
 	if r.Rate <= 0 {
 		return

@@ -22,7 +22,7 @@ type AttemptPage struct {
 	first int64
 }
 
-// AttemptPages yields all attempts in progress by pages, in the order of Runs: for who remembers what is in a page that has not changed.
+// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that remember what is in a page that has not changed.
 func (v *View) AttemptPages(yield func(AttemptPage) bool) {
 	for first, p := range v.runs.AllPages {
 		if !yield(AttemptPage{p, p.Wrote, first}) {

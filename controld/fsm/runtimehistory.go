@@ -36,7 +36,7 @@ func (s *State) ownRuntimeHistory() *estimate.RuntimeHistory {
 }
 
 // PredictRemaining returns how long it takes by the cluster's history to bring a job to its end that has run for so many ms: the least time that is spent
-// for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for who will
+// for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for a job that will
 // probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.
 func (v *View) PredictRemaining(j *model.Job, ran int64) (int64, bool) {
 	if v.statistics == nil || v.statistics.Runtimes == nil {

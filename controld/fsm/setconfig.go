@@ -37,7 +37,7 @@ func (c SetConfig) apply(s *State) (any, error) {
 	return nil, nil
 }
 
-// checkConfig refuses what would make the state misbehave. What is merely unwise is for whoever proposes it to tell.
+// checkConfig refuses what would make the state misbehave. What is merely unwise is for the proposer to report.
 func checkConfig(c *model.Config) error {
 	switch {
 	case len(c.Queues) == 0:

@@ -90,7 +90,7 @@ func (w *world) restored() {
 	}
 }
 
-// A GPU that breaks while it is shared is free to nobody until it is whole again, and then as far as nobody has it.
+// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far as no job has it.
 func TestSharedGPUBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -126,13 +126,13 @@ func TestSharesAndClaims(t *testing.T) {
 	claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 1000}}
 	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: head, Claims: []model.Claim{claim}, Until: w.at + 1}}))
 	if w.put(c, "n1", 1) == nil || w.put(d, "n1", 1) == nil {
-		t.Fatal("the empty GPU was taken that somebody has a claim to")
+		t.Fatal("the empty GPU was taken although a job has a claim to it")
 	}
 	w.ok(w.put(b, "n1", 0))
 	w.ok(w.put(head, "n1", 1))
 }
 
-// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left beside somebody else, and that is no
+// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left beside another job, and that is no
 // room. The first takes the GPU that is empty, whatever the later promise claims.
 func TestPromisedPartsInTheWay(t *testing.T) {
 	w := newWorld(t)

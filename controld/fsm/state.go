@@ -38,7 +38,7 @@ type State struct {
 	touchedGroups     []*QueueGroup                // groups whose fronts may be outdated; empty between commands
 	contents          map[model.Digest]*model.Text // scripts of jobs in the state
 	shared            shared
-	names             map[nameKey]*named            // see sameName; nil until somebody asks
+	names             map[nameKey]*named            // see sameName; nil until it is first needed
 	dependents        map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
 	due               idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
 	ended             []endedTasks                  // children that have ended, to be told to those that follow them; empty between commands
@@ -88,7 +88,7 @@ func (s *State) View() *View {
 }
 
 // Present returns the state as it is now, to be read before the next entry is applied and not later: nothing keeps what it shows from changing
-// then. It spares whoever decides and applies by turns what a View costs, which is a copy of whatever is written next.
+// then. It spares a caller that decides and applies by turns what a View costs, which is a copy of whatever is written next.
 func (s *State) Present() *View { return &s.v }
 
 // Apply carries out one entry of the log. Its result is that of the command; its error is a refusal, which is as much a part of

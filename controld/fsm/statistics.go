@@ -29,7 +29,7 @@ func (s *State) recordRotation() {
 	s.ownStatistics().LastRotation = s.v.at
 }
 
-// recordSubmission notes that somebody has submitted a job.
+// recordSubmission notes that a job was submitted.
 func (s *State) recordSubmission() {
 	s.ownStatistics().LastSubmitted = s.v.at
 }

@@ -55,7 +55,7 @@ func (s *State) ownStepRates(j *model.Job) (*estimate.Statistics, estimate.StepR
 	return l, l.StepRates[key]
 }
 
-// recordStepRate takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
+// recordStepRate takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; what has not been seen for longest is
 // forgotten.
 func (s *State) recordStepRate(j *model.Job, a *model.Attempt) {
 	e, elastic := j.Elastic()
@@ -75,7 +75,7 @@ func (s *State) recordRelease() {
 	s.ownStatistics().LastEnded = s.v.at
 }
 
-// recordElasticStart notes that an elastic job begins an attempt: as long as none has, nobody has to look for any.
+// recordElasticStart notes that an elastic job begins an attempt: as long as none has, none has to be looked for.
 func (s *State) recordElasticStart(j *model.Job) {
 	if _, elastic := j.Elastic(); elastic {
 		s.ownStatistics().LastElasticStart = s.v.at

@@ -29,7 +29,7 @@ func TestPacesByPlacement(t *testing.T) {
 }
 
 // TestServiceOfJobsAlike learns what elastic jobs of one user and name took in all from those that have completed, whatever their sizes, and from
-// nobody else.
+// no other job.
 func TestServiceOfJobsAlike(t *testing.T) {
 	w := elasticWorld(t)
 	usual := func(id model.JobID, want int64) {

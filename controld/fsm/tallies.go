@@ -28,7 +28,7 @@ type tallies struct {
 // totals count jobs.
 type totals struct{ weight, live, final, needing, dated int }
 
-// childTally counts the children that have been made; those that had left the state before anybody counted are in gone.
+// childTally counts the children that have been made; those that had left the state before they were counted are in gone.
 type childTally struct {
 	live, completed, failed, cancelled int
 	gone                               model.Children
@@ -131,7 +131,7 @@ func (a *Auditor) countWaiting(j *model.Job, by int) {
 	}
 }
 
-// countNeeds enters whom an unfinished job waits for.
+// countNeeds enters the jobs that an unfinished job waits for.
 func (a *Auditor) countNeeds(j *model.Job, by int) {
 	if j.State.Final() || len(j.Dependencies) == 0 {
 		return

@@ -98,7 +98,7 @@ func (s *State) keepTexts(j *model.Job) {
 	}
 }
 
-// dropTexts is the reverse of keepTexts, and forgets a script that nobody has any more.
+// dropTexts is the reverse of keepTexts, and forgets a script that no job has any more.
 func (s *State) dropTexts(j *model.Job) {
 	if j.Texts == nil {
 		return

@@ -117,7 +117,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 	w.ok(w.control(model.VerbCancel, 1000, false, b))
 	w.must(TrimHistory{UpTo: 9})
 	if len(w.s.contents) != 0 {
-		t.Fatal("a script that nobody has is kept")
+		t.Fatal("a script that no job has is kept")
 	}
 }
 

@@ -18,7 +18,7 @@ var ErrNoLimit = errors.New("the job has no time limit that could be raised or l
 // that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
 type UpdateJobs struct {
 	IDs       []model.JobID    `json:"ids"`
-	By        uint32           `json:"by"`                   // uid of who asked
+	By        uint32           `json:"by"`                   // uid of the caller
 	Admin     bool             `json:"admin"`                // an operator or root: anyone's jobs, and beyond the queue's limits
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away

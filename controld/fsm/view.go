@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// View is the state at one index. It never changes: whoever holds one reads it without locks.
+// View is the state at one index. It never changes: its holder reads it without locks.
 type View struct {
 	index  uint64
 	at     model.Instant
@@ -148,7 +148,7 @@ func (v *View) Live() iter.Seq[*model.Job] { return v.live.Values() }
 // CountLive counts the jobs with an attempt in progress.
 func (v *View) CountLive() int { return v.live.Size() }
 
-// QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: whoever
+// QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: a caller that
 // decides by it must order them.
 func (v *View) QueueGroups() iter.Seq[*QueueGroup] { return v.groups.Values() }
 
@@ -204,7 +204,7 @@ func (v *View) findReservation(id model.JobID) (int, bool) {
 	return slices.BinarySearchFunc(v.reservations, id, func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the function [grid.LiftClaims], and returns what puts them
+// LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the function LiftClaims, and returns what puts them
 // back. Apply asks Fits about a start with the same claims waived.
 func (v *View) LiftClaims(g *grid.Grid, id model.JobID) (restore func()) {
 	return grid.LiftClaims(g, v.Reservation(id), v.reservations, func(node string) int {
@@ -288,7 +288,7 @@ func (v *View) PortsUsed(node string) []int {
 	return nil
 }
 
-// FreePort returns the lowest port of a node's range that nobody holds and that is not in taken, and false if there is none.
+// FreePort returns the lowest port of a node's range that no job holds and that is not in taken, and false if there is none.
 func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	n, _ := v.Node(node)
 	if n == nil || n.PortMin <= 0 {

@@ -20,7 +20,7 @@ type Account struct {
 
 // Terms are what is due to an account or to a user in an account, and what it may have at most.
 type Terms struct {
-	Weight   int    `json:"weight,omitempty"`   // in what proportion it gets what nobody is entitled to; 0: 1
+	Weight   int    `json:"weight,omitempty"`   // in what proportion it gets what no account is entitled to; 0: 1
 	Deserved *Quota `json:"deserved,omitempty"` // nil: an equal part of what is left of its parent's
 	Limit    *Quota `json:"limit,omitempty"`    // at once; nil: none
 }

@@ -12,7 +12,7 @@ const (
 	Mib = 1 << 20
 )
 
-// Association returns to whom a job's holdings belong.
+// Association returns the user and account that a job's holdings belong to.
 func (j *Job) Association() Association { return Association{j.Account, j.Owner.User} }
 
 // Active reports whether a job runs, or could if there were room.

@@ -38,7 +38,7 @@ type Stop struct {
 	KillAt Instant `json:"kill_at"` // the node kills what is left at this instant
 	Signal string  `json:"signal"`
 	By     string  `json:"by,omitempty"`
-	Reason string  `json:"reason,omitempty"` // in the words of whoever asked
+	Reason string  `json:"reason,omitempty"` // in the words of the caller
 	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
 
 	Resize *Resize `json:"resize,omitempty"` // how the next attempt of an elastic job will begin; nil: it goes back to the queue

@@ -41,7 +41,7 @@ type Policy struct {
 
 	// Of fair sharing.
 	HalfLifeMS     int64 `json:"half_life_ms,omitempty"`    // after which usage counts half; 0: no decay within the week that is known
-	UsageInfluence int   `json:"usage_influence,omitempty"` // how much past usage counts in dividing what nobody deserves, in thousandths; 0: not at all
+	UsageInfluence int   `json:"usage_influence,omitempty"` // how much past usage counts in dividing what no account is entitled to, in thousandths; 0: not at all
 
 	// Of policies that displace jobs. What is 0 is as the policy has it.
 	GraceWeight   int64  `json:"grace_weight,omitempty"`    // thousandths: how much a long grace weighs against size; negative: nothing

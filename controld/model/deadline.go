@@ -26,7 +26,7 @@ func (j *Job) StillToStart() bool {
 	return j.State == Pending
 }
 
-// Delayed says why a job that nobody holds is not eligible yet: it has not begun before its own time, or it waits after a failure.
+// Delayed says why a job that is not held is not eligible yet: it has not begun before its own time, or it waits after a failure.
 func (j *Job) Delayed() Reason {
 	why := Reason{Code: ReasonBackoff, Until: j.Eligible}
 	switch {

@@ -82,7 +82,7 @@ func KeepsWaiting(j *Job) bool {
 	return j.Spec.OnDependencyFailure == "hold" && (j.Parent == 0 || j.Spec.Array != nil)
 }
 
-// HoldUnsatisfiable keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one, and says why the
+// HoldUnsatisfiable keeps a job from starting until a user says that it may do so all the same. An operator's hold stays one, and says why the
 // operator might think twice.
 func HoldUnsatisfiable(j *Job, why Reason) {
 	if j.Hold == HeldByAdmin {

@@ -91,7 +91,7 @@ var (
 	ErrOtherBoot     = errors.New("the node has been booted anew since")
 	ErrOldAttempt    = errors.New("the attempt is over")
 	ErrStopping      = errors.New("the attempt is being stopped already")
-	ErrNotWanted     = errors.New("nobody waits for the room any more")
+	ErrNotWanted     = errors.New("no job waits for the room any more")
 	ErrNotEligible   = errors.New("the job is held or in back-off")
 	ErrWrongPlaces   = errors.New("the places do not match what the job asks for")
 	ErrPort          = errors.New("the port is in use or outside the node's range")

@@ -8,7 +8,7 @@ package model
 //
 // What comes with a GPU is what the nodes with GPUs have, in any state, for each: other nodes do not make a GPU come with more. Where no node has any,
 // an eighth of a node counts for a GPU, but no more than a 256th of the cluster, so that it does not matter in how few machines the cores are. It is noted
-// when a job is submitted and holds for as long as the job lives: its level is part of what it is queued by, and those who wait are not queued anew
+// when a job is submitted and holds for as long as the job lives: its level is part of what it is queued by, and waiting jobs are not queued anew
 // because a node has joined or left. A job that came before all nodes is counted by its cores.
 
 // UnitParts is for how many GPUs a node counts where no node has any: nodes with GPUs mostly have so many.

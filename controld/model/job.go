@@ -15,10 +15,10 @@ type JobID int64
 // JobState is where a job is. The letters are Slurm's.
 type JobState string
 
-// Hold says who keeps a pending job from starting.
+// Hold says by which right a pending job is kept from starting.
 type Hold string
 
-// Identity is who submitted a job, as the submit host knows them.
+// Identity is the user that submitted a job, as the submit host knows it.
 type Identity struct {
 	UID  uint32   `json:"uid"`
 	GID  uint32   `json:"gid"`
@@ -35,7 +35,7 @@ type Counters struct {
 	LaunchFailures int `json:"launch_failures,omitempty"`
 	NodeLosses     int `json:"node_losses,omitempty"`
 	UserFailures   int `json:"user_failures,omitempty"`
-	Requeues       int `json:"requeues,omitempty"` // exits with the checkpoint code nobody had asked for
+	Requeues       int `json:"requeues,omitempty"` // exits with the checkpoint code that were not asked for
 	Resizes        int `json:"resizes,omitempty"`
 	Migrations     int `json:"migrations,omitempty"`
 }

@@ -51,7 +51,7 @@ const (
 	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
 	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
 	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
-	ReasonNoVictim      ReasonCode = "NoVictim"     // nobody may be asked to leave for it
+	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
 	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
 )

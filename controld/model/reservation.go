@@ -42,7 +42,7 @@ func (j *Job) DisplacedSince(at Instant) int {
 
 // Precedes reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes
 // before what is merely kept, and that by whether it is owed, then in the order in which it was reserved. Two firm ones never claim the same room; each binds the
-// other's holder, as far as [grid.LiftClaims] does not say otherwise.
+// other's holder, as far as LiftClaims does not say otherwise.
 func (r *Reservation) Precedes(o *Reservation) bool {
 	switch {
 	case o.ForPreemptor:

@@ -59,7 +59,7 @@ func (r *Resize) cause(j *Job, e Elastic) (Cause, error) {
 	return CauseMigrate, nil
 }
 
-// Places are those of the next attempt, in its order: who joins comes after the other elastic workers. Ports are chosen when it begins.
+// Places are those of the next attempt, in its order: workers that join come after the other elastic workers. Ports are chosen when it begins.
 func (r *Resize) Places(j *Job, a *Attempt) []Place {
 	e, _ := j.Elastic()
 	last := e.First + j.Size() - 1

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A worker may ask for a part of one GPU: 1 to 999 thousandths of it. Of several GPUs it gets each as a whole. Whoever shares a GPU is told
+// A worker may ask for a part of one GPU: 1 to 999 thousandths of it. Of several GPUs it gets each as a whole. A worker that shares a GPU is told
 // apart by amounts only: [Place].GPUs names the device, the worker's request says how much of it is his. A job file that asks for a share
 // is refused by name, because nodes do not confine one yet; jobs with shares come from the simulator.
 

@@ -34,14 +34,14 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 				err := l.play(60)
 				switch {
 				case err == nil && planted && fault.falsify != nil:
-					t.Fatalf("seed=%d: nobody noticed", seed)
+					t.Fatalf("seed=%d: no check noticed", seed)
 				case err != nil && (!planted || !strings.Contains(err.Error(), fault.rule+": ")):
 					t.Fatalf("seed=%d: planted %v: %v, want %s", seed, planted, err, fault.rule)
 				case err != nil:
 					return
 				}
 			}
-			t.Errorf("there was no occasion for a fault, or nobody noticed any")
+			t.Errorf("there was no occasion for a fault, or no check noticed any")
 		})
 	}
 }
@@ -65,7 +65,7 @@ var faults = []struct {
 			return true
 		})
 	}},
-	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+	{name: "a job that leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *fsm.View,
 		actions *[]fsm.Action) bool {
 		for job := range v.Live() {
 			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
@@ -152,7 +152,7 @@ var faults = []struct {
 		}
 		return true
 	}},
-	{name: "who loses too much is displaced again", rule: "A6", policy: "rota",
+	{name: "a job that loses too much is displaced again", rule: "A6", policy: "rota",
 		spoil: func(j *judge, v *fsm.View, actions *[]fsm.Action) bool {
 			return displaceOne(v, actions, someWaiting(v), func(job *model.Job) bool {
 				lost, held := wasteBy(job, j.Now)
@@ -197,7 +197,7 @@ var faults = []struct {
 		}
 		return false
 	}},
-	{name: "nobody leaves for a trial that is told so", rule: "A8", policy: "rota",
+	{name: "no job leaves for a trial that is told so", rule: "A8", policy: "rota",
 		falsify: func(j *judge, o *observed) bool {
 			if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *model.Job) bool {
 				return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == model.ReasonPreempting
@@ -222,11 +222,11 @@ var faults = []struct {
 			return job.Ledger.GPUMS > 0
 		})
 	}},
-	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+	{name: "a job leaves for no job", rule: "A12", policy: "rota", spoil: func(_ *judge, v *fsm.View,
 		actions *[]fsm.Action) bool {
 		return displaceOne(v, actions, 0, func(*model.Job) bool { return true })
 	}},
-	{name: "another gets the room of who left for nobody", rule: "A12", policy: "rota",
+	{name: "another gets the room of a job that left for none", rule: "A12", policy: "rota",
 		spoil: func(_ *judge, v *fsm.View, actions *[]fsm.Action) bool {
 			first := slices.IndexFunc(*actions, func(a fsm.Action) bool { return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst })
 			if first < 0 {
@@ -257,7 +257,7 @@ var faults = []struct {
 	{name: "room idles", rule: "I5", policy: "rota", falsify: idles},
 	{name: "room idles", rule: "I5", policy: "fairshare", falsify: idles},
 	{name: "room idles", rule: "I5", policy: "elastic", falsify: idles},
-	{name: "room idles and nobody is before", rule: "I5", policy: "fitgpp", falsify: idles},
+	{name: "room idles and no job is before", rule: "I5", policy: "fitgpp", falsify: idles},
 }
 
 // idles adds a job that waits although it fits, as the only one that does.
@@ -314,7 +314,7 @@ func someWaiting(v *fsm.View) (id model.JobID) {
 	return id
 }
 
-// displaceOne plans that somebody leaves for a job.
+// displaceOne plans that one job leaves for another.
 func displaceOne(v *fsm.View, actions *[]fsm.Action, taker model.JobID, will func(*model.Job) bool) bool {
 	for job := range v.Live() {
 		a := job.Live()

@@ -143,7 +143,7 @@ type life struct {
 
 	prompt     bool                 // everything that is assigned runs at once
 	rigid      bool                 // no job is elastic
-	calm       bool                 // nobody asks for a requeue
+	calm       bool                 // no job asks for a requeue
 	graceTimes int                  // graces are so many times as long
 	planned    func(fsm.CommitPlan) // is told of each plan
 

@@ -98,7 +98,7 @@ func (j *judge) resized(v *fsm.View, r *fsm.ResizeJob, stopped map[model.JobID]b
 	return nil
 }
 
-// displacement looks at one who is asked to leave.
+// displacement checks a job that is asked to leave.
 func (j *judge) displacement(v *fsm.View, s *fsm.StopJob) error {
 	o, p := v.Job(s.Job), v.Config().Policy
 	a, taker := o.Live(), v.Job(s.For)
@@ -170,7 +170,7 @@ func (j *judge) swap(o *model.Job, s *fsm.StopJob, least model.Instant) error {
 	return nil
 }
 
-// offered is A12: nobody of his class starts before one who has left for nobody, if that one fits.
+// offered is A12: no job of its class starts before one that has left for none, if that one fits.
 func (j *judge) offered(v *fsm.View, actions []fsm.Action) error {
 	var first []*model.Job
 	for o := range v.Jobs() {
@@ -191,7 +191,7 @@ func (j *judge) offered(v *fsm.View, actions []fsm.Action) error {
 			for _, f := range first {
 				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.OwnRoomFirst && now.Waits() &&
 					schedtest.CouldStart(copied.View(), now) {
-					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.Names[y.ID], j.Names[f.ID])
+					return fmt.Errorf("A12: %s starts before %s, which left for no job and fits", j.Names[y.ID], j.Names[f.ID])
 				}
 			}
 		}
@@ -392,17 +392,17 @@ func (j *judge) kept(o *observed) error {
 		have := schedtest.WillBeFree(o.view, slices.Values(o.jobs), i)
 		switch {
 		case n.State == model.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
-			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have,
+			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for a job", n.Name, have,
 				claimed[n.Name])
 		case o.atRest && n.State != model.NodeUp && claimed[n.Name] != model.Vector{}:
-			return fmt.Errorf("A5: on %s, which is %s, somebody waits in vain for %+v", n.Name, n.State, claimed[n.Name])
+			return fmt.Errorf("A5: on %s, which is %s, a job waits in vain for %+v", n.Name, n.State, claimed[n.Name])
 		}
 	}
 	return nil
 }
 
 // comes reports whether what a reservation claims is or will be free beside what others claim for
-// whom room was taken.
+// which room was taken.
 func comes(v *fsm.View, r *model.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
@@ -422,8 +422,8 @@ func comes(v *fsm.View, r *model.Reservation) bool {
 	return true
 }
 
-// comesInParts reports whether the workers of a job for whom room is kept on a node do not find
-// their GPUs there when all have left who are leaving, because those who stay hold something of too
+// comesInParts reports whether the workers of a job that room is kept for on a node do not find
+// their GPUs there when all that are leaving have left, because those that stay hold something of too
 // many.
 func comesInParts(v *fsm.View, id model.JobID, c model.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
@@ -480,7 +480,7 @@ func (j *judge) rest(o *observed) error {
 }
 
 // idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in
-// order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
+// order, so there only the first is asked. Nor are elastic jobs to which more room is
 // promised than they would start with now.
 func (j *judge) idle(o *observed, job *model.Job) error {
 	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) &&
@@ -536,7 +536,7 @@ func (j *judge) served(o *observed, job *model.Job) error {
 		}
 	}
 	if over == 0 {
-		return fmt.Errorf("A8: %s waits for others to leave, and nobody leaves: %+v", j.Names[job.ID], why)
+		return fmt.Errorf("A8: %s waits for others to leave, and none leaves: %+v", j.Names[job.ID], why)
 	}
 	if _, known := j.could[job.ID]; !known {
 		j.could[job.ID] = over

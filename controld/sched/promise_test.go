@@ -20,14 +20,14 @@ func TestPromiseInVain(t *testing.T) {
 		vain    bool
 	}{
 		"nothing":                      {attempt: 1},
-		"he has left":                  {attempt: 1, lines: []string{"exit code=85 old"}},
+		"it has left":                  {attempt: 1, lines: []string{"exit code=85 old"}},
 		"another job leaves, too":      {attempt: 1, lines: []string{"cancel other"}},
 		"a stop comes too late":        {attempt: 7, vain: true},
 		"the node gets no more work":   {attempt: 1, lines: []string{"drain n1"}, vain: true},
 		"the node is down":             {attempt: 1, lines: []string{"down n1"}, vain: true},
 		"the node is down and back":    {attempt: 1, lines: []string{"down n1", "up n1"}},
 		"another node gets no work":    {attempt: 1, lines: []string{"drain n2"}},
-		"he is cancelled as he leaves": {attempt: 1, lines: []string{"cancel old"}},
+		"it is cancelled as it leaves": {attempt: 1, lines: []string{"cancel old"}},
 	} {
 		w := schedtest.NewWorld()
 		run := func(lines ...string) {

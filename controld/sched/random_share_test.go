@@ -49,7 +49,7 @@ func TestSharedContests(t *testing.T) {
 	}
 }
 
-// shared counts the nodes with GPUs that somebody shares.
+// shared counts the nodes with GPUs that are shared.
 func shared(g *grid.Grid) int {
 	n := 0
 	for i := range g.Len() {

@@ -59,7 +59,7 @@ func TestLongWaitsAreTold(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nobody noticed")
+	t.Error("no check noticed")
 }
 
 // patience is a random history in which three accounts deserve all of a cluster of 8 GPUs.
@@ -194,7 +194,7 @@ func TestDeclaredGraceMovesNoJob(t *testing.T) {
 			}
 		}
 		if same < 500 || !c.rigid && shrunk == 0 && (c.policy == "rota" || c.policy == "elastic") {
-			t.Errorf("policy %s: only %d plans were compared, %d by which somebody leaves", c.policy, same, shrunk)
+			t.Errorf("policy %s: only %d plans were compared, %d by which a job leaves", c.policy, same, shrunk)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (l *life) comesLate() (late int, err error) {
 		taker := model.JobID(0)
 		switch {
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
-			taker = a.Reserve.Job // it may count on those who are to leave for others
+			taker = a.Reserve.Job // it may count on those that are to leave for others
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			taker = a.Stop.For
 		default:

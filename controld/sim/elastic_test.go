@@ -25,7 +25,7 @@ func TestElasticTraining(t *testing.T) {
 			r := mustRun(t, tr, setup(t, synth.KubeflowNodes, policy))
 			mean[policy] = r.Classes["all"].JCTS.Mean
 			if policy != "static" && r.Resizes == 0 {
-				t.Errorf("experiment %d: nobody was resized under %s", e, policy)
+				t.Errorf("experiment %d: no job was resized under %s", e, policy)
 			}
 		}
 		if mean["elastic"] > mean["static"] || mean["elastic"] > mean["dragon"] {
@@ -71,7 +71,7 @@ func TestResizesAreAccountedFor(t *testing.T) {
 		t.Errorf("the run went on until %d ms, its last job ended at %g s", last, r.MakespanS)
 	}
 	if off := mustRun(t, workload(low, high), setup(t, "1x8c/64g", "rota:elastic=off")); off.Resizes != 0 {
-		t.Errorf("%d resizes although nobody is elastic", off.Resizes)
+		t.Errorf("%d resizes although no job is elastic", off.Resizes)
 	}
 	if len(r.Notes) > 0 {
 		t.Error(fmt.Sprint(r.Notes))

@@ -64,7 +64,7 @@ func TestHalvesAreGPUs(t *testing.T) {
 				t.Fatalf("%s, seed %d: whole GPUs %+v, halves %+v", policy, seed, a.Classes["all"].WaitS, b.Classes["all"].WaitS)
 			}
 			if a.Classes["all"].WaitS.Max == 0 {
-				t.Fatalf("%s, seed %d: nobody waits", policy, seed)
+				t.Fatalf("%s, seed %d: no job waits", policy, seed)
 			}
 		}
 	}

@@ -166,7 +166,7 @@ func mine(rank, world, shards int) (from, to int) {
 }
 
 // reduce exchanges one step: own shards in, the sum of all out. stop asks the gang to stop after this step; the second result says
-// that somebody asked, and is the same in every worker.
+// that it was asked, and is the same in every worker.
 func (g *gang) reduce(own []gradient, size int, stop bool) (gradient, bool, error) {
 	if g.world == 1 {
 		return sum(own), stop, nil

@@ -177,7 +177,7 @@ func (t *trainer) resume() error {
 
 func (t *trainer) checkpointPath() string { return filepath.Join(t.dir, "checkpoint") }
 
-// loop takes steps until the goal or until somebody in the gang was asked to stop.
+// loop takes steps until the goal or until a worker of the gang was asked to stop.
 func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error) {
 	for t.done < t.steps {
 		loss, stopping, err := t.step(ctx)

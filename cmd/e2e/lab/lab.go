@@ -130,10 +130,10 @@ const (
 	portTries = 100
 )
 
-// given are the ports that freeAddr has returned: whom they are for may not listen there yet.
+// given are the ports that freeAddr has returned: their daemon may not listen there yet.
 var given sync.Map
 
-// freeAddr returns an address on loopback on which nobody listens, by TCP or UDP, another one each time.
+// freeAddr returns an address on loopback on which no process listens, by TCP or UDP, another one each time.
 func freeAddr() (string, error) {
 	var errs error
 	for range portTries {

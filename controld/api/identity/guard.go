@@ -26,7 +26,7 @@ const (
 
 // Caller is the user or machine that makes a request.
 type Caller struct {
-	// User is the user for whom the request is made. It is not set when a machine speaks for
+	// User is the user that the request is made for. It is not set when a machine speaks for
 	// itself.
 	User model.Identity
 	// Machine is set when the caller is trusted by signature and vouches for no user.

@@ -16,7 +16,7 @@ import (
 type Statistics struct {
 	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"` // by queue: how long displaced attempts took to leave
 	TE            Arrivals                 `json:"te,omitzero"`
-	LastRotation  model.Instant            `json:"last_rotation,omitempty"`  // when a cycle last looked whose turn it is; see [cluster.CommitPlan].Turns
+	LastRotation  model.Instant            `json:"last_rotation,omitempty"`  // when a cycle last looked whose turn it is; see CommitPlan.Rotated
 	LastEnded     model.Instant            `json:"last_ended,omitempty"`     // when an attempt last ended
 	LastSubmitted model.Instant            `json:"last_submitted,omitempty"` // when a job was last submitted
 

@@ -11,7 +11,7 @@ import (
 type FreeResources struct {
 	Cores  int64
 	Memory jobspec.Bytes
-	Empty  int64   // GPUs of which nobody has anything
+	Empty  int64   // GPUs that are wholly free
 	Shared []int64 // thousandths that are free of each GPU that some share, as far as that is anything
 }
 

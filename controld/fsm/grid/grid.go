@@ -134,7 +134,7 @@ func (g *Grid) reclaim() {
 	}
 }
 
-// sort puts node i into its bucket, or takes it out. Nodes that are not up, or that somebody has for himself, are in none.
+// sort puts node i into its bucket, or takes it out. Nodes that are not up, or that one job has for itself, are in none.
 func (g *Grid) sort(i int, in bool) {
 	rm := g.at(i)
 	if !rm.up || rm.whole {
@@ -177,7 +177,7 @@ func (g *Grid) Node(i int) *model.Node { return g.nodes[i] }
 func (g *Grid) Up(i int) bool { return g.at(i).up }
 
 // Free returns what active work may still take of a node, claims not subtracted. What is left of GPUs that some share counts, although only
-// those can take it who share too: see Shared.
+// jobs that share too can take it: see Shared.
 func (g *Grid) Free(i int) model.Vector {
 	r := g.at(i)
 	return model.VectorOf(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*model.WholeGPU+int64(r.left))
@@ -189,7 +189,7 @@ func (g *Grid) FreeResident(i int) model.Vector {
 	return model.VectorOf(0, r.residentMem, int64(r.residentGPU))
 }
 
-// FreeGPUs returns the healthy GPUs of a node of which nobody has anything: bit n is set for index n.
+// FreeGPUs returns the healthy GPUs of a node that are wholly free: bit n is set for index n.
 func (g *Grid) FreeGPUs(i int) uint64 { return g.at(i).gpus }
 
 // Claimed returns what reservations claim of a node, which may be more than is free there.
@@ -216,7 +216,7 @@ func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
 // Exclusive reports whether the workers on a node have it for themselves.
 func (g *Grid) Exclusive(i int) bool { return g.at(i).whole }
 
-// Bucket returns the nodes that may get work and have exactly n GPUs of which nobody has anything: bit i of the words is set for the node at position i. It is nil if
+// Bucket returns the nodes that may get work and have exactly n GPUs that are wholly free: bit i of the words is set for the node at position i. It is nil if
 // no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {
 	if n < 0 || n >= g.Buckets() {
@@ -234,7 +234,7 @@ func (g *Grid) Buckets() int {
 }
 
 // Fits says why one worker's request does not fit on a node now, or nil if it does. Deciding and committing both ask it. With gpus the
-// worker gets exactly those; nil means any. Claims count as taken: who has a claim of their own waives it first ([cluster.View.Waive]).
+// worker gets exactly those; nil means any. Claims count as taken: a job with a claim of its own lifts it first (LiftClaims).
 func Fits(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
 	code := g.Obstacle(node, r, gpus)
 	if code == model.ReasonNone {
@@ -243,7 +243,7 @@ func Fits(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
 	return &model.Reason{Code: code, Need: r.Active, Have: g.open(node), Node: g.nodes[node].Name}
 }
 
-// Obstacle is Fits for those who ask about many nodes: it returns only the code, ReasonNone if the request fits, and allocates nothing.
+// Obstacle is Fits for callers that ask about many nodes: it returns only the code, ReasonNone if the request fits, and allocates nothing.
 func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode {
 	rm := g.at(node)
 	switch {
@@ -323,7 +323,7 @@ func (g *Grid) change(node int, r model.Request, sign int64, gpus uint64) {
 	g.sort(node, true)
 }
 
-// Claim keeps room on a node from all who do not waive the claim. It may be more than is free.
+// Claim keeps room on a node from all jobs that do not lift the claim. It may be more than is free.
 func (g *Grid) Claim(node int, room model.Vector) {
 	g.claims = true
 	claimed := &g.ownPage(node / pageNodes).claims[uint(node)%pageNodes]

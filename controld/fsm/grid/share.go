@@ -42,7 +42,7 @@ func (g *Grid) FreeShare(node, gpu int) int64 {
 	return leftOf(int64(g.row(node)[gpu]))
 }
 
-// leftOf is what is free of a GPU of which some is lent. What is lent to nobody is free, or somebody has it as a whole.
+// leftOf is what is free of a GPU of which some is lent. What is lent to no worker is free, or one worker has it as a whole.
 func leftOf(lent int64) int64 {
 	if lent == 0 {
 		return 0
@@ -50,10 +50,10 @@ func leftOf(lent int64) int64 {
 	return max(0, model.WholeGPU-lent)
 }
 
-// row is what is lent of each GPU of a node; nobody may ask while none was ever shared.
+// row is what is lent of each GPU of a node; it must not be called while none was ever shared.
 func (g *Grid) row(node int) []uint16 { return g.lent[node*g.stride : (node+1)*g.stride] }
 
-// LentOn is row without the GPUs at the end that are lent to nobody.
+// LentOn is row without the GPUs at the end that are lent to no worker.
 func (g *Grid) LentOn(node int) []uint16 {
 	if len(g.lent) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (g *Grid) offers(node int, r model.Request, claimed int64, gpus []int) bool
 }
 
 // opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones. Claims are added up and not told apart, so that
-// of several who were promised parts each may take his, in whatever order they come.
+// of several jobs that were promised parts each may take its own, in whatever order they come.
 func (g *Grid) opens(node int, share, claimed int64) bool {
 	empty := int64(bits.OnesCount64(g.at(node).gpus)) * model.WholeGPU
 	return empty > 0 && empty-g.pressing(node, claimed) >= share
@@ -187,7 +187,7 @@ func (g *Grid) lend(node, gpu int, by int64) {
 	}
 }
 
-// recall makes the GPUs of a node lent to nobody before it is said anew who holds them, and makes place for as many as it has.
+// recall clears what is lent of a node's GPUs before it is counted anew, and makes place for as many as it has.
 func (g *Grid) recall(node int) {
 	if len(g.lent) == 0 {
 		return

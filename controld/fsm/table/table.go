@@ -38,7 +38,7 @@ type Table[T any] struct {
 	shelf  []*shelf[T]
 	epoch  uint64
 	shared bool       // shelf is also a view's
-	spare  []*Page[T] // some pages that were left empty, to be used again; nobody else has them
+	spare  []*Page[T] // some pages that were left empty, to be used again; no other table has them
 }
 
 // maxSpare is how many empty pages a table keeps: enough for a short queue that comes and goes.

@@ -75,7 +75,7 @@ func TestTableWithout(t *testing.T) {
 		t.Errorf("%d values are left, want %d", len(got), len(want))
 	}
 	for v := range all.Without(&some) {
-		if v > 4000 { // who has seen enough stops
+		if v > 4000 { // a caller that has seen enough stops
 			break
 		}
 	}

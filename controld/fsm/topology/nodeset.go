@@ -57,7 +57,7 @@ func (s *NodeSet) Score(n *jobspec.NodeFacts) (int, bool) {
 	return 0, s.where.holds(n)
 }
 
-// level returns the level with a score, which is added if there is none. Only for sites that nobody else sees yet.
+// level returns the level with a score, which is added if there is none. Only for sites that no view has yet.
 func (s *NodeSet) level(score, words int) *AffinityLevel {
 	i, found := slices.BinarySearchFunc(s.Levels, score, func(l AffinityLevel, score int) int { return cmp.Compare(score, l.Score) })
 	if !found {

@@ -189,7 +189,7 @@ func (q *quarrel) covered(v *fsm.View) {
 
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
 // and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
-// before, when those have left who are leaving and those are there for whom room is kept.
+// before, when the leaving jobs have left and those with reservations have started.
 func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
@@ -216,7 +216,7 @@ func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 				return r.Reserve != nil &&
 					r.Reserve.Job == a.Stop.For && r.Reserve.ForPreemptor
 			}) {
-				q.wrong("A5: job %d leaves and its room is kept for nobody", a.Stop.Job)
+				q.wrong("A5: job %d leaves and its room is kept for no job", a.Stop.Job)
 			}
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			q.seen[string(a.Stop.Cause)]++
@@ -230,7 +230,7 @@ func reservedAgain(actions []fsm.Action, id model.JobID) bool {
 	return slices.ContainsFunc(actions, func(a fsm.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
 }
 
-// judgeTaker looks at those who leave for one job, and counts them as gone.
+// judgeTaker checks those that leave for one job, and counts them as gone.
 func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *model.Reservation) {
 	taker := f.View.Job(r.Job)
 	var victims []*model.Job
@@ -244,14 +244,14 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 		q.judgeVictim(f, taker, v, victims)
 	}
 	if r.ForPreemptor != (len(victims) > 0) {
-		q.wrong("A5: the reservation for job %d is firm: %v, with %d who leave for it", r.Job, r.ForPreemptor, len(victims))
+		q.wrong("A5: the reservation for job %d is firm: %v, with %d that leave for it", r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
 		fairshare.AccountsGone(f, v.ID)
 	}
 }
 
-// judgeVictim looks at one of those who leave for a job.
+// judgeVictim checks one of those that leave for a job.
 func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victims []*model.Job) {
 	mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 	switch {
@@ -261,7 +261,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	case !mine.Within(f.Asks(taker)):
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
 	case q.policy == "rota" && !mine.Guaranteed():
-		q.wrong("I1: %s takes for job %d what nobody has promised it", mine.Name, taker.ID)
+		q.wrong("I1: %s takes for job %d what was not promised to it", mine.Name, taker.ID)
 	case !shares.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}
@@ -273,7 +273,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 }
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
-// not known who was taken last, so it is enough that this holds for one of them.
+// not known which was taken last, so it is enough that this holds for one of them.
 func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *shares.Node) {
 	var below []*model.Job
 	for _, v := range victims {
@@ -440,7 +440,7 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 						return
 					}
 				}
-				t.Error("nobody noticed")
+				t.Error("no check noticed")
 			})
 		}
 	}
@@ -462,7 +462,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 				theirs.Above()
 		})
 	},
-	// the one for whom somebody leaves has just left for him
+	// the job that another leaves for has just left for it
 	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]fsm.Action) {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == model.CauseReclaim {
@@ -476,7 +476,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 }
 
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
-// those whose account is neither the taker's nor one of which somebody leaves anyway.
+// those whose account is neither the taker's nor one of which a job leaves anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	will func(mine, theirs *shares.Node) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {

@@ -18,6 +18,6 @@ func TestScarcity(t *testing.T) {
 		t.Errorf("16 GiB left cost %d, 4 GPUs %d", memory, gpus)
 	}
 	if dearness(0, 0) != 0 || dearness(-5, 1000) != dearness(0, 1000) {
-		t.Error("a resource that nobody has, or of which more is held than there is, has no price that makes sense")
+		t.Error("a resource that no node has, or of which more is held than there is, has no price that makes sense")
 	}
 }

@@ -78,7 +78,7 @@ func TestOneVictimIsThatOfEquation4(t *testing.T) {
 		switch {
 		case best < 0:
 			if none++; set != nil && len(set.Candidates) == 1 {
-				t.Fatalf("seed=%d: found %+v, equation 4 finds nobody", seed, set)
+				t.Fatalf("seed=%d: found %+v, equation 4 finds no job", seed, set)
 			}
 		case set == nil || set.Inexact || set.Cost > cost:
 			t.Fatalf("seed=%d: found %+v, equation 4 finds one for %d", seed, set, cost)

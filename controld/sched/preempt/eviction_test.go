@@ -59,7 +59,7 @@ func TestEvictionHolds(t *testing.T) {
 				one.Claims = append(one.Claims, estimate.NodeResources{Node: n, Room: g.Request})
 			}
 			if frees(m, one, &g) {
-				t.Fatalf("seed=%d: nobody is found to leave for %+v, but %d alone would do", seed, g.Request, i)
+				t.Fatalf("seed=%d: no job is found to leave for %+v, but %d alone would do", seed, g.Request, i)
 			}
 		}
 	}

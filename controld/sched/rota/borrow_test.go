@@ -219,7 +219,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 		case !got.Inexact && got.Cost != least:
 			t.Fatalf("seed=%d: found %+v, the cheapest of all costs %d, and it does not say that it is dearer", seed, got, least)
 		case got.Inexact && !refused:
-			t.Fatalf("seed=%d: found %+v, which is not said to be the cheapest, and nobody refused", seed, got)
+			t.Fatalf("seed=%d: found %+v, which is not said to be the cheapest, and none was refused", seed, got)
 		case !got.Inexact:
 			exact++
 		default:
@@ -227,7 +227,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 				dearer++
 			}
 		}
-		(*rota.PreemptorPlaces(m)) = map[model.JobID]int{} // the turns of those for whom room is kept come after x's
+		(*rota.PreemptorPlaces(m)) = map[model.JobID]int{} // the turns of those with reservations come after x's
 		for _, o := range v.Reservations() {
 			(*rota.PreemptorPlaces(m))[o.Job] = 1
 		}
@@ -236,9 +236,9 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
 		}
 	}
-	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; %d times given up, %d times nobody could leave", exact, repaired, dearer, gaveUp, none)
+	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; %d times given up, %d times no job could leave", exact, repaired, dearer, gaveUp, none)
 	if *schedtest.Seed == 0 && (exact < int(last)/10 || repaired < int(last)/50 || none == 0) {
-		t.Errorf("%d the cheapest, %d found after one was refused, %d times nobody could leave", exact, repaired, none)
+		t.Errorf("%d the cheapest, %d found after one was refused, %d times no job could leave", exact, repaired, none)
 	}
 	if dearer > repaired/4 || gaveUp > repaired/4 {
 		t.Errorf("of %d searches that were made again %d found something dearer than they could have; %d were given up in vain", repaired, dearer, gaveUp)
@@ -288,7 +288,7 @@ func TestSearchIsRepaired(t *testing.T) {
 			t.Errorf("%+v: found %+v", c, got)
 		}
 		if slices.ContainsFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }) {
-			t.Errorf("%+v: who was left out of one search is left out of the next", c)
+			t.Errorf("%+v: a job that was left out of one search is left out of the next", c)
 		}
 	}
 }

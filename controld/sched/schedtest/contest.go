@@ -195,7 +195,7 @@ func (c *Contest) lawful() error {
 		have = fit.Plus(have, leaving[n])
 		have.Resident.Cores = have.Active.Cores
 		if !fit.Covers(have, fit.Both(claimed[n])) {
-			return fmt.Errorf("on %s %+v is or will be free of %+v that was taken for somebody", node.Name, have, claimed[n])
+			return fmt.Errorf("on %s %+v is or will be free of %+v that was taken for a job", node.Name, have, claimed[n])
 		}
 	}
 	for j := range v.Jobs() {
@@ -263,7 +263,7 @@ func (c *Contest) atRest() error {
 		switch why.Code {
 		case model.ReasonPreempting:
 			if why.Until > c.Now+600_000 {
-				return fmt.Errorf("%s waits until %d for those who leave", c.Names[j.ID], why.Until)
+				return fmt.Errorf("%s waits until %d for those that leave", c.Names[j.ID], why.Until)
 			}
 		case model.ReasonNoVictim, model.ReasonTELimit, model.ReasonBadConstraint:
 		case model.ReasonNodeDown, model.ReasonNotAvail:

@@ -105,7 +105,7 @@ func TestProfileByHand(t *testing.T) {
 		want    int64 // ns
 	}{
 		{"nobody", nil, 64, 0},
-		{"nobody on a node", []int{0}, 64, 0},
+		{"no worker on a node", []int{0}, 64, 0},
 		{"as measured", []int{1}, 16, 200 * ms},
 		{"half way between two batches", []int{1}, 12, 150 * ms},
 		{"below the smallest batch", []int{4}, 4, 140 * ms},
