@@ -36,8 +36,8 @@ func tunablesPage(t *testing.T) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("# Tunables of the scheduler\n\nNumbers that steer policies, with their defaults. " +
-		"`make golden` writes this page from the Tunables structs of `controld/sched`.\nThe policy block of `cluster.hcl` replaces the default " +
-		"where the page says \"if the policy block does not say\".\nAll others are fixed in the program.\n")
+		"`make golden` writes this page from the Tunables structs of `controld/sched`.\nThe policy block of " +
+		"`cluster.hcl` replaces the default where the page says \"if the policy block does not say\".\nAll others are fixed in the program.\n")
 	for _, file := range files {
 		fmt.Fprintf(&b, "\n## Package %s\n\n| name | default | unit | what it does | reason | evidence |\n"+
 			"| --- | --- | --- | --- | --- | --- |\n", filepath.Dir(file))
@@ -90,7 +90,9 @@ func tunableRows(t *testing.T, file string) (rows [][6]string) {
 		for i := 2; i < len(row); i++ {
 			row[i] = docLink.ReplaceAllString(strings.ReplaceAll(row[i], "|", `\|`), "`$1`")
 			row[i] = evidencePage.ReplaceAllString(row[i], "[$1]($1), \"$2\"")
-			row[i] = strings.TrimSuffix(strings.ToUpper(row[i][:1])+row[i][1:], ".")
+			if row[i] = strings.TrimSuffix(row[i], "."); i == 3 || i == 4 {
+				row[i] = strings.ToUpper(row[i][:1]) + row[i][1:]
+			}
 		}
 		rows = append(rows, row)
 	}
