@@ -37,7 +37,8 @@ func tunablesPage(t *testing.T) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Tunables of the scheduler\n\nNumbers that steer policies, with their defaults. " +
 		"`make golden` writes this page from the Tunables structs of `controld/sched`.\nThe policy block of " +
-		"`cluster.hcl` replaces the default where the page says \"if the policy block does not say\".\nAll others are fixed in the program.\n")
+		"`cluster.hcl` replaces the default where the page says \"if the policy block does not say\".\n" +
+		"All others are fixed in the program.\n")
 	for _, file := range files {
 		fmt.Fprintf(&b, "\n## Package %s\n\n| name | default | unit | what it does | reason | evidence |\n"+
 			"| --- | --- | --- | --- | --- | --- |\n", filepath.Dir(file))
