@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rota-hpc/rota/controld/fsm"
 )
 
 // nobody is an account without rights.
@@ -46,6 +48,14 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 			}
 		}
 	}
+	newerLog := func(t *testing.T, data string) {
+		newer("format", fsm.DataFormat+"\n")(t, data)
+		newer("raft/version", `{"format":99}`)(t, data)
+	}
+	otherFormat := func(t *testing.T, data string) {
+		newer("format", "9-dev\n")(t, data)
+		newer("raft/version", `{"format":1}`)(t, data)
+	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -57,7 +67,9 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 			{name: "gossip port in use", flags: []string{"--gossip", busy}, want: []string{"--gossip", "in use", busy}},
 			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"}, want: []string{"data directory", file, "not a directory", "writable"}},
 			{name: "directory not writable", user: nobody, want: []string{"data", "permission denied"}},
-			{name: "log of a newer version", setup: newer("raft/version", `{"format":99}`), want: []string{"newer version", "format 99", "install"}},
+			{name: "log of a newer version", setup: newerLog, want: []string{"newer version", "format 99", "install"}},
+			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`), want: []string{"earlier program", fsm.DataFormat, "empty one"}},
+			{name: "data of another format", setup: otherFormat, want: []string{"format 9-dev", fsm.DataFormat, "empty one"}},
 		},
 		"rota-noded": {
 			{name: "port in use", flags: []string{"--http", busy}, want: []string{"--http", "port in use", busy, "choose another"}},

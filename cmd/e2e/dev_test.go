@@ -213,7 +213,7 @@ func (w *devWorld) runAJob(addr string) {
 func (w *devWorld) secondIsRefused() {
 	w.t.Helper()
 	out, err := w.rota("dev", "--dir", w.dir, "--", "true").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "already runs in "+w.dir) || !strings.Contains(string(out), "--dir") {
+	if err == nil || !strings.Contains(string(out), "already running in "+w.dir) || !strings.Contains(string(out), "--dir") {
 		w.t.Errorf("a second cluster in the same directory: %v\n%s", err, out)
 	}
 }

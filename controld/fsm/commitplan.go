@@ -16,7 +16,7 @@ var KindCommitPlan = newKind("commit-plan/1")
 type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
-	Rotated bool     `json:"turns,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
+	Rotated bool     `json:"rotated,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
 }
 
 // Action is one decision: exactly one field is set.
@@ -37,12 +37,12 @@ type Action struct {
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
 type StartJob struct {
 	Job        model.JobID   `json:"job"`
-	TaskNumber int           `json:"member,omitempty"` // the child to make, Job being its parent job
+	TaskNumber int           `json:"task,omitempty"` // the child to make, Job being its parent job
 	Places     []model.Place `json:"places"`
 	Port       int           `json:"port"` // MASTER_PORT on the first place's node, free there
 	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
 	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
-	Bypasses model.JobID `json:"past,omitempty"`
+	Bypasses model.JobID `json:"bypasses,omitempty"`
 
 	cause model.Cause // why the attempt before was stopped to begin this one
 }

@@ -25,7 +25,7 @@ type ControlJobs struct {
 // Target is a job, or some children.
 type Target struct {
 	ID    model.JobID  `json:"id"`
-	Tasks model.Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
+	Tasks model.Ranges `json:"tasks,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
 }
 
 // Kind implements Command.

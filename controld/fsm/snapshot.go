@@ -26,7 +26,7 @@ type snapshotHead struct {
 	Trimmed int64         `json:"trimmed"`
 	Leased  model.Instant `json:"leased_until,omitempty"`
 
-	Learned *estimate.Statistics `json:"learned,omitempty"`
+	Statistics *estimate.Statistics `json:"statistics,omitempty"`
 }
 
 // snapshotLine is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
@@ -113,7 +113,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	s := New(model.Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
-	s.v.statistics = head.Learned
+	s.v.statistics = head.Statistics
 	s.loading = true
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)

@@ -77,17 +77,17 @@ type Job struct {
 	Ledger    Ledger    `json:"ledger"`
 	Seq       int64     `json:"seq,omitempty"` // number in the history once final
 
-	Parent       JobID            `json:"parent,omitempty"`   // the parent job it is a child of: an array, or a job whose groups run one by one
-	TaskNumber   int              `json:"member,omitempty"`   // its number there, from 1; its id is Parent + Member
-	Children     *Children        `json:"family,omitempty"`   // of a parent job that runs nothing itself but through its children
-	Parts        []Part           `json:"parts,omitempty"`    // of a gang of several groups, in the order of its workers; nil: one group
-	Dependencies []OpenDependency `json:"needs,omitempty"`    // dependencies that are not met yet; while there are any it does not start
-	Deadline     Instant          `json:"deadline,omitempty"` // 0: none
+	Parent       JobID            `json:"parent,omitempty"`       // the parent job it is a child of: an array, or a job whose groups run one by one
+	TaskNumber   int              `json:"task,omitempty"`         // its number there, from 1; its id is Parent + Member
+	Children     *Children        `json:"children,omitempty"`     // of a parent job that runs nothing itself but through its children
+	Parts        []Part           `json:"parts,omitempty"`        // of a gang of several groups, in the order of its workers; nil: one group
+	Dependencies []OpenDependency `json:"dependencies,omitempty"` // dependencies that are not met yet; while there are any it does not start
+	Deadline     Instant          `json:"deadline,omitempty"`     // 0: none
 
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
 	// First says that it was displaced for a job that did not want the room any more, or is moving: it goes before all of its class until it starts.
-	OwnRoomFirst bool `json:"first,omitempty"`
+	OwnRoomFirst bool `json:"own_room_first,omitempty"`
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth] says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`
 

@@ -8,16 +8,16 @@ import (
 // start, those of a job with several groups when it is submitted.
 type Children struct {
 	Size         int    `json:"size"`
-	Waiting      Ranges `json:"waiting,omitempty"`    // children not made yet
-	Dropped      Ranges `json:"dropped,omitempty"`    // cancelled before they were made
-	Ready        Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
-	HeldUser     Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
-	HeldAdmin    Ranges `json:"held_admin,omitempty"` // by an operator
-	Live         int    `json:"live"`                 // made and not ended
-	Completed    int    `json:"completed,omitempty"`  // ended well
-	Failed       int    `json:"failed,omitempty"`     // ended in any other way but cancelled
-	Cancelled    int    `json:"cancelled,omitempty"`  // made and cancelled
-	Unsuccessful Ranges `json:"ill,omitempty"`        // those counted by Failed and Cancelled: they may have left the state
+	Waiting      Ranges `json:"waiting,omitempty"`      // children not made yet
+	Dropped      Ranges `json:"dropped,omitempty"`      // cancelled before they were made
+	Ready        Ranges `json:"ready,omitempty"`        // with aftercorr: those of Waiting whose counterpart has completed
+	HeldUser     Ranges `json:"held_user,omitempty"`    // of Waiting: held by their owner one by one
+	HeldAdmin    Ranges `json:"held_admin,omitempty"`   // by an operator
+	Live         int    `json:"live"`                   // made and not ended
+	Completed    int    `json:"completed,omitempty"`    // ended well
+	Failed       int    `json:"failed,omitempty"`       // ended in any other way but cancelled
+	Cancelled    int    `json:"cancelled,omitempty"`    // made and cancelled
+	Unsuccessful Ranges `json:"unsuccessful,omitempty"` // those counted by Failed and Cancelled: they may have left the state
 
 	// Fate is the state in which the parent job will end once its last child has, when that was decided for the whole of it.
 	Fate JobState `json:"fate,omitempty"`

@@ -7,7 +7,7 @@ import (
 // Claim is room on one node kept for a job. It may be more than is free now: what is freed there goes to the job first.
 type Claim struct {
 	Node      string `json:"node"`
-	Resources Vector `json:"room"`
+	Resources Vector `json:"resources"`
 }
 
 // Reservation keeps room for one waiting job, in the log, until the job starts, ends, or Until passes (invariant A5).
@@ -19,9 +19,9 @@ type Reservation struct {
 
 	// Firm says that the room is being, or was, taken from others for this job alone. No reservation made earlier goes before it, but for
 	// other firm ones.
-	ForPreemptor bool `json:"firm,omitempty"`
+	ForPreemptor bool `json:"for_preemptor,omitempty"`
 	// Owed says that the job's account deserves the room. No reservation of one that does not, made earlier, goes before it.
-	Guaranteed bool `json:"owed,omitempty"`
+	Guaranteed bool `json:"guaranteed,omitempty"`
 }
 
 // What is remembered of a job's displacements: those of a day, and no more than any policy asks about.

@@ -221,7 +221,7 @@ func TestExcluded(t *testing.T) {
 		setup(t, "2x8c/32g/8gpu:A100", "fifo"))
 	want := []string{
 		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
-		"wrongModel: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
+		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
 	}
 	if !slices.Equal(r.Excluded, want) {
 		t.Errorf("got  %q\nwant %q", r.Excluded, want)

@@ -14,17 +14,17 @@ import (
 // Statistics is what the cluster has learnt from what happened in it. It is small, in integers, and kept by Apply, so that it outlives
 // changes of leader and is the same on every replica. A Statistics never changes once a view has it.
 type Statistics struct {
-	StopDurations map[string]StopDurations `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
+	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"` // by queue: how long displaced attempts took to leave
 	TE            Arrivals                 `json:"te,omitzero"`
-	LastRotation  model.Instant            `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [cluster.CommitPlan].Turns
-	LastEnded     model.Instant            `json:"freed,omitempty"` // when an attempt last ended
-	LastSubmitted model.Instant            `json:"came,omitempty"`  // when a job was last submitted
+	LastRotation  model.Instant            `json:"last_rotation,omitempty"`  // when a cycle last looked whose turn it is; see [cluster.CommitPlan].Turns
+	LastEnded     model.Instant            `json:"last_ended,omitempty"`     // when an attempt last ended
+	LastSubmitted model.Instant            `json:"last_submitted,omitempty"` // when a job was last submitted
 
-	LastElasticStart model.Instant        `json:"elastic,omitempty"` // when an elastic job last began an attempt; 0: none ever has
-	StepRates        map[string]StepRates `json:"paces,omitempty"`   // of elastic jobs, by user and name
-	Mix              *WorkloadMix         `json:"mix,omitempty"`     // nil: no job with GPUs has come yet
+	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"` // when an elastic job last began an attempt; 0: none ever has
+	StepRates        map[string]StepRates `json:"step_rates,omitempty"`         // of elastic jobs, by user and name
+	Mix              *WorkloadMix         `json:"workload_mix,omitempty"`       // nil: no job with GPUs has come yet
 	Waits            QueueWaits           `json:"waits,omitzero"`
-	Runtimes         *RuntimeHistory      `json:"pasts,omitempty"` // nil: no best-effort job is over yet
+	Runtimes         *RuntimeHistory      `json:"runtimes,omitempty"` // nil: no best-effort job is over yet
 }
 
 // QueueWaits is how many of the last jobs that began did not begin at once, in 65,536ths, by class.
@@ -43,12 +43,12 @@ const stopDurationsKept = 1024
 
 // Arrivals is what trial-and-error jobs have asked for lately.
 type Arrivals struct {
-	Last      model.Instant `json:"last"`   // when the last one came
-	From      model.Instant `json:"from"`   // the minute that Sum is about begins
-	Sum       int64         `json:"sum"`    // thousandths of a GPU that came in it
-	Mean      int64         `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
-	Deviation int64         `json:"dev"`    // mean distance from the mean, in the same unit
-	Worker    model.Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
+	Last      model.Instant `json:"last"`      // when the last one came
+	From      model.Instant `json:"from"`      // the minute that Sum is about begins
+	Sum       int64         `json:"sum"`       // thousandths of a GPU that came in it
+	Mean      int64         `json:"mean"`      // of a minute, in 256ths of a thousandth of a GPU
+	Deviation int64         `json:"deviation"` // mean distance from the mean, in the same unit
+	Worker    model.Vector  `json:"worker"`    // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
 
 	Recent []model.Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
 }

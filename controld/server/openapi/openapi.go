@@ -68,7 +68,7 @@ func schemaName(t reflect.Type, hint string) string {
 	switch path.Base(t.PkgPath()) {
 	case "jobspec":
 		return "Spec" + name
-	case "cluster":
+	case "model", "fsm", "grid", "topology", "estimate":
 		return "State" + name
 	}
 	return name
