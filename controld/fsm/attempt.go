@@ -50,8 +50,8 @@ func (s *State) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
 			s.vacate(next, a, w)
 		}
 	}
-	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
-	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[model.CauseNodeLost] {
+	// The stop is noted also when no worker is left to be stopped: it says how the attempt ended.
+	if outranks(model.CauseNodeLost, a.Stop) {
 		s.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
 	}
 	s.advance(next, a)
@@ -104,7 +104,7 @@ func stopsRest(a *model.Attempt, trouble model.Cause) bool {
 	if trouble == "" || a.Stop == nil {
 		return trouble != ""
 	}
-	return trouble == model.CauseLease && stopStrength[a.Stop.Cause] < stopStrength[model.CauseLease]
+	return trouble == model.CauseLease && outranks(trouble, a.Stop)
 }
 
 // proceed lets commands start once every container exists, and notes when every command runs.
@@ -126,6 +126,7 @@ func (s *State) proceed(j *model.Job, a *model.Attempt, least int) {
 	}
 }
 
+// worse returns the stronger of two causes, the first of equal ones.
 func worse(a, b model.Cause) model.Cause {
 	if stopStrength[b] > stopStrength[a] {
 		return b

@@ -79,7 +79,8 @@ func outcomeOfWorkers(a *model.Attempt) outcome {
 	return o
 }
 
-// culprit tells apart launch failures, lack of memory, requests to be requeued and failures of an attempt that nobody stopped.
+// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, lack of
+// memory, a request to be requeued or a failure. It completes the outcome.
 func culprit(j *model.Job, a *model.Attempt, o *outcome) model.Cause {
 	list := culprits(a)
 	o.nodes = nil
@@ -105,6 +106,7 @@ func culprit(j *model.Job, a *model.Attempt, o *outcome) model.Cause {
 	return cause
 }
 
+// checkpointCode returns the exit code with which a job says that it saved its progress.
 func checkpointCode(spec *jobspec.Job) int {
 	if spec.Checkpoint == nil {
 		return model.DefaultCkptCode
@@ -158,11 +160,24 @@ func (s *State) settle(j *model.Job, a *model.Attempt, o outcome) {
 	}
 }
 
-// settleRequeue returns a job that was displaced, or that saved its progress and asked for another attempt. Only what nobody had
-// asked for is limited.
+// settleRequeue returns a job to the queue that was displaced, or that saved its progress and asked for
+// another attempt. Only requeues at the job's own request are limited.
 func (s *State) settleRequeue(j *model.Job, o outcome) {
 	c := &j.Counters
-	switch o.cause {
+	countDisplacement(c, o.cause)
+	s.displaced(j, o.cause)
+	if o.checkpoint {
+		c.Requeues++
+		if c.Requeues > s.v.config.Policy.MaxRequeues {
+			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue}
+		}
+	}
+	s.returnToQueue(j, o.cause, 0)
+}
+
+// countDisplacement counts the displacement of a job for a cause.
+func countDisplacement(c *model.Counters, cause model.Cause) {
+	switch cause {
 	case model.CauseTE:
 		c.TE++
 	case model.CauseReclaim:
@@ -174,14 +189,6 @@ func (s *State) settleRequeue(j *model.Job, o outcome) {
 	case model.CauseMigrate, model.CauseDrain:
 		c.Migrations++
 	}
-	s.displaced(j, o.cause)
-	if o.checkpoint {
-		c.Requeues++
-		if c.Requeues > s.v.config.Policy.MaxRequeues {
-			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue}
-		}
-	}
-	s.returnToQueue(j, o.cause, 0)
 }
 
 // Back-off after a launch failure: 5 s, doubled each time up to 10 minutes.
@@ -200,36 +207,55 @@ func (s *State) settleLaunch(j *model.Job, o outcome) {
 	}
 	s.avoid(j, o.nodes)
 	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.message}
-	s.returnToQueue(j, o.cause, backOff(launchDelay, maxLaunchDelay, n))
+	s.returnToQueue(j, o.cause, launchBackOff(n))
+}
+
+// launchBackOff returns the delay after so many launch failures.
+func launchBackOff(failures int) jobspec.Seconds {
+	return backOff(launchDelay, maxLaunchDelay, failures)
 }
 
 // settleFailure retries what failed by its own fault as far as the job's restart block allows.
 func (s *State) settleFailure(j *model.Job, o outcome) {
-	state, code := model.Failed, model.ReasonNonZeroExit
-	if o.cause == model.CauseOOM {
-		state, code = model.OutOfMemory, model.ReasonOOM
-	}
 	j.Counters.UserFailures++
-	r := restartOf(j, o)
-	if r == nil || !retries(r, o) {
-		s.finish(j, state, model.Reason{Code: code, Text: o.message})
-		return
-	}
-	window := s.v.at - model.Instant(cmp.Or(r.Window, 24*3600))*1000
-	j.Failures = append(slices.DeleteFunc(slices.Clone(j.Failures), func(t model.Instant) bool { return t <= window }), s.v.at)
-	if len(j.Failures) > r.Attempts {
+	r := retryAfterFailure(j, o, s.v.at)
+	if r == nil {
+		state, code := model.Failed, model.ReasonNonZeroExit
+		if o.cause == model.CauseOOM {
+			state, code = model.OutOfMemory, model.ReasonOOM
+		}
 		s.finish(j, state, model.Reason{Code: code, Text: o.message})
 		return
 	}
 	if r.ExcludeNode == nil || *r.ExcludeNode {
 		s.avoid(j, o.nodes)
 	}
-	delay, most := cmp.Or(r.Delay, 30), cmp.Or(r.MaxDelay, 600)
-	if r.Backoff != "constant" {
-		delay = backOff(delay, most, len(j.Failures))
-	}
 	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.message}
-	s.returnToQueue(j, o.cause, delay)
+	s.returnToQueue(j, o.cause, failureBackOff(r, len(j.Failures)))
+}
+
+// retryAfterFailure adds a failure at an instant to those of a job that its restart block counts. It
+// returns the restart block if that allows another attempt, nil otherwise.
+func retryAfterFailure(j *model.Job, o outcome, at model.Instant) *jobspec.Restart {
+	r := restartOf(j, o)
+	if r == nil || !retries(r, o) {
+		return nil
+	}
+	window := at - model.Instant(cmp.Or(r.Window, 24*3600))*1000
+	j.Failures = append(slices.DeleteFunc(slices.Clone(j.Failures), func(t model.Instant) bool { return t <= window }), at)
+	if len(j.Failures) > r.Attempts {
+		return nil
+	}
+	return r
+}
+
+// failureBackOff returns the delay that a restart block asks for after so many failures.
+func failureBackOff(r *jobspec.Restart, failures int) jobspec.Seconds {
+	delay, most := cmp.Or(r.Delay, 30), cmp.Or(r.MaxDelay, 600)
+	if r.Backoff == "constant" {
+		return delay
+	}
+	return backOff(delay, most, failures)
 }
 
 // retries reports whether a restart block covers an exit. A signal counts as 128 more than its number, lack of memory also as 253.

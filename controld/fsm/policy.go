@@ -36,6 +36,7 @@ func (s *State) recordFinding(node string, r *model.WorkerReport) {
 	s.put(next)
 }
 
+// policyNamed returns the log policy of a job that has a name, nil if there is none.
 func policyNamed(spec *jobspec.Job, name string) *jobspec.LogPolicy {
 	for i := range spec.LogPolicies {
 		if spec.LogPolicies[i].Name == name {
@@ -45,7 +46,8 @@ func policyNamed(spec *jobspec.Job, name string) *jobspec.LogPolicy {
 	return nil
 }
 
-// decidedByPolicy returns what a log policy has decided about an attempt, and in what words; "" if none has, or something stronger came after it.
+// decidedByPolicy returns what a log policy has decided about an attempt, and in what words. The action is "" if no
+// policy has, or if something stronger came after it.
 func decidedByPolicy(j *model.Job, a *model.Attempt) (action, text string) {
 	for i := range a.Findings {
 		f := &a.Findings[i]
@@ -66,7 +68,7 @@ func (o *outcome) applyPolicy(j *model.Job, a *model.Attempt) bool {
 			*o = outcome{cause: model.CauseCompleted}
 			return true
 		}
-		o.cause, o.checkpoint, o.message = model.CauseRequeue, true, text // counted as a requeue that nobody has asked for
+		o.cause, o.checkpoint, o.message = model.CauseRequeue, true, text // counted as a requeue at the job's own request
 	case model.PolicyFail, model.PolicyRestart:
 		o.cause, o.message = model.CauseFailed, text
 		if o.code == 0 && o.signal == 0 {

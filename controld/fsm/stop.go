@@ -17,6 +17,11 @@ var stopStrength = map[model.Cause]int{
 	model.CauseCancelled: 5,
 }
 
+// outranks reports whether a stop for a cause replaces the stop in progress, nil if there is none.
+func outranks(cause model.Cause, stop *model.Stop) bool {
+	return stop == nil || stopStrength[stop.Cause] < stopStrength[cause]
+}
+
 // stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
 func (s *State) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 	signal, grace := stopSignalAndGrace(j.Spec, j.GroupSpec(), ask.Cause)
