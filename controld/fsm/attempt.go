@@ -64,7 +64,7 @@ func (s *State) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
 	j.Ledger.CoreMS += held * charged.Cores
-	s.charge(j.Association(), charged, a.Assigned.At)
+	s.v.usage.Charge(j.Association(), charged, a.Assigned.At, s.moment())
 	if a.Keeps(w.Index) {
 		_, i := s.v.Node(w.Node)
 		s.touchNode(i)
