@@ -54,7 +54,7 @@ func TestUsageIsKeptForAWeek(t *testing.T) {
 	}
 }
 
-// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, is the same to whoever reads.
+// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, reads the same.
 func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

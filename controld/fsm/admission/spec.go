@@ -141,7 +141,8 @@ func checkScope(spec *jobspec.Job) error {
 	return checkRing(spec)
 }
 
-// checkRing refuses groups that wait for each other: it takes away what can start until nothing is left.
+// checkRing refuses groups that wait for each other: it takes away what can start until nothing is
+// left.
 func checkRing(spec *jobspec.Job) error {
 	left := map[string]bool{}
 	for i := range spec.Groups {

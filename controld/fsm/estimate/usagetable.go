@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// UsageTable is what each leaf and each account has used, by a slot for each. The zero value is empty.
+// UsageTable is what each leaf and each account has used, by a slot for each. The zero value is
+// empty.
 type UsageTable struct {
 	leaves table.Table[*Usage]
 	slots  map[model.Association]int64 // of leaves; a view has none
@@ -93,8 +94,8 @@ func (t *UsageTable) own(at int64, of model.Association, epoch uint64) *Usage {
 	return next
 }
 
-// UpdateActive keeps the active time of a leaf and of its account in step with a job that has changed
-// from old, which may be nil, to next.
+// UpdateActive keeps the active time of a leaf and of its account in step with a job that has
+// changed from old, which may be nil, to next.
 func (t *UsageTable) UpdateActive(old, next *model.Job, m Moment) {
 	was, is := old != nil && old.Active(), next.Active()
 	if was == is {
@@ -199,8 +200,8 @@ func (t *UsageTable) Check(jobs iter.Seq[*model.Job], note func(error)) {
 	}
 }
 
-// Sorted returns the usage that a snapshot has, by account and user. Slots, and leaves of which nothing
-// is known, depend on what this replica has seen.
+// Sorted returns the usage that a snapshot has, by account and user. Slots, and leaves of which
+// nothing is known, depend on what this replica has seen.
 func (t *UsageTable) Sorted(now model.Instant) []*Usage {
 	var list []*Usage
 	oldest := int64(now)/HourMS - UsedHours

@@ -58,8 +58,8 @@ func culprits(a *model.Attempt) []*model.Worker {
 	return list
 }
 
-// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest code of the culprits, or of all when the
-// stop came first.
+// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest
+// code of the culprits, or of all when the stop came first.
 func outcomeOfWorkers(a *model.Attempt) Outcome {
 	list := culprits(a)
 	if len(list) == 0 {
@@ -79,8 +79,8 @@ func outcomeOfWorkers(a *model.Attempt) Outcome {
 	return o
 }
 
-// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, lack of
-// memory, a request to be requeued or a failure. It completes the outcome.
+// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, lack
+// of memory, a request to be requeued or a failure. It completes the outcome.
 func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	list := culprits(a)
 	o.Nodes = nil

@@ -15,8 +15,8 @@ func PolicyNamed(spec *jobspec.Job, name string) *jobspec.LogPolicy {
 	return nil
 }
 
-// decidedByPolicy returns what a log policy has decided about an attempt, and in what words. The action is "" if no
-// policy has, or if something stronger came after it.
+// decidedByPolicy returns what a log policy has decided about an attempt, and in what words. The
+// action is "" if no policy has, or if something stronger came after it.
 func decidedByPolicy(j *model.Job, a *model.Attempt) (action, text string) {
 	for i := range a.Findings {
 		f := &a.Findings[i]
@@ -28,7 +28,8 @@ func decidedByPolicy(j *model.Job, a *model.Attempt) (action, text string) {
 	return "", ""
 }
 
-// applyPolicy makes the outcome of an attempt what a log policy has decided, and reports whether one has.
+// applyPolicy makes the outcome of an attempt what a log policy has decided, and reports whether
+// one has.
 func (o *Outcome) applyPolicy(j *model.Job, a *model.Attempt) bool {
 	action, text := decidedByPolicy(j, a)
 	switch action {

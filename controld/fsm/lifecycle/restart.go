@@ -13,8 +13,8 @@ func LaunchBackOff(failures int) jobspec.Seconds {
 	return backOff(launchDelay, maxLaunchDelay, failures)
 }
 
-// RetryAfterFailure adds a failure at an instant to those of a job that its restart block counts. It
-// returns the restart block if that allows another attempt, nil otherwise.
+// RetryAfterFailure adds a failure at an instant to those of a job that its restart block counts.
+// It returns the restart block if that allows another attempt, nil otherwise.
 func RetryAfterFailure(j *model.Job, o Outcome, at model.Instant) *jobspec.Restart {
 	r := restartOf(j, o)
 	if r == nil || !retries(r, o) {
@@ -37,7 +37,8 @@ func FailureBackOff(r *jobspec.Restart, failures int) jobspec.Seconds {
 	return backOff(delay, most, failures)
 }
 
-// retries reports whether a restart block covers an exit. A signal counts as 128 more than its number, lack of memory also as 253.
+// retries reports whether a restart block covers an exit. A signal counts as 128 more than its
+// number, lack of memory also as 253.
 func retries(r *jobspec.Restart, o Outcome) bool {
 	codes := []int{o.Code}
 	if o.Signal != 0 {
@@ -67,8 +68,9 @@ const maxLaunchDelay = 600
 // policyRestarts is how often a log policy restarts a job that has no restart block of its own.
 const policyRestarts = 3
 
-// restartOf is the restart block that a failure is held to: none after a log policy's word that it is final, and one in any case after its
-// word that the job is to begin again, whatever its exit code.
+// restartOf is the restart block that a failure is held to: none after a log policy's word that it
+// is final, and one in any case after its word that the job is to begin again, whatever its exit
+// code.
 func restartOf(j *model.Job, o Outcome) *jobspec.Restart {
 	r := j.Restart()
 	switch o.policy {
