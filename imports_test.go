@@ -72,13 +72,18 @@ var rules = map[string]rule{
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/model":       {ours: []string{"jobspec"}, pure: true, why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true,
+		ours: []string{
+			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate",
+			"controld/fsm/lifecycle", "controld/fsm/admission",
+		}, pure: true,
 		why: "replicas must compute the same state from the same log",
 	},
-	"controld/fsm/table":    {pure: true, why: "a map with free views knows nothing of what it keeps"},
-	"controld/fsm/grid":     {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
-	"controld/fsm/topology": {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
-	"controld/fsm/estimate": {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
+	"controld/fsm/table":     {pure: true, why: "a map with free views knows nothing of what it keeps"},
+	"controld/fsm/grid":      {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
+	"controld/fsm/topology":  {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
+	"controld/fsm/admission": {ours: []string{"jobspec", "controld/model", "controld/fsm/topology"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
+	"controld/fsm/lifecycle": {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what the end of an attempt means follows from the job alone"},
+	"controld/fsm/estimate":  {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",

@@ -3,6 +3,7 @@ package fsm
 import (
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -50,8 +51,8 @@ func (s *State) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
 			s.vacate(next, a, w)
 		}
 	}
-	// The stop is noted also when no worker is left to be stopped: it is what says how the attempt ended.
-	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[model.CauseNodeLost] {
+	// The stop is noted also when no worker is left to be stopped: it says how the attempt ended.
+	if lifecycle.Outranks(model.CauseNodeLost, a.Stop) {
 		s.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
 	}
 	s.advance(next, a)
@@ -63,7 +64,7 @@ func (s *State) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
 	j.Ledger.CoreMS += held * charged.Cores
-	s.charge(j.Association(), charged, a.Assigned.At)
+	s.v.usage.Charge(j.Association(), charged, a.Assigned.At, s.moment())
 	if a.Keeps(w.Index) {
 		_, i := s.v.Node(w.Node)
 		s.touchNode(i)
@@ -78,8 +79,8 @@ func (s *State) advance(j *model.Job, a *model.Attempt) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, model.Rank(w.State))
-		if w.State.Final() && !w.Succeeded() && !ignored(j, a, i) {
-			trouble = worse(trouble, w.Trouble())
+		if w.State.Final() && !w.Succeeded() && !lifecycle.IgnoresFailure(j, a, i) {
+			trouble = lifecycle.StrongerCause(trouble, w.Trouble())
 		}
 	}
 	if least == 3 {
@@ -89,22 +90,13 @@ func (s *State) advance(j *model.Job, a *model.Attempt) {
 	switch {
 	case a.Stop == nil && model.Succeeded(j, a):
 		s.stop(j, a, model.Stop{Cause: model.CauseCompleted})
-	case stopsRest(a, trouble):
+	case lifecycle.StopsRest(a, trouble):
 		s.stop(j, a, model.Stop{Cause: trouble})
 	}
 	if a.Stop == nil {
 		s.proceed(j, a, least)
 	}
 	s.put(j)
-}
-
-// stopsRest reports whether trouble in one worker makes the others stop. Once a stop was asked for, how workers end is its consequence,
-// unless a lease ran out.
-func stopsRest(a *model.Attempt, trouble model.Cause) bool {
-	if trouble == "" || a.Stop == nil {
-		return trouble != ""
-	}
-	return trouble == model.CauseLease && stopStrength[a.Stop.Cause] < stopStrength[model.CauseLease]
 }
 
 // proceed lets commands start once every container exists, and notes when every command runs.
@@ -124,11 +116,4 @@ func (s *State) proceed(j *model.Job, a *model.Attempt, least int) {
 		}
 		s.emitJob(model.EventStarted, j, "")
 	}
-}
-
-func worse(a, b model.Cause) model.Cause {
-	if stopStrength[b] > stopStrength[a] {
-		return b
-	}
-	return a
 }

@@ -97,7 +97,6 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
 		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
 		{"a user that never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
-		{"usage at another slot", func(s *scene) { s.s.usageAt[s.run.Association()] = 77 }, "slot"},
 		{"a run that is not known", func(s *scene) { s.s.v.runs.Drop(int64(s.run.ID)) }, "index of runs"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
@@ -188,8 +187,7 @@ func (s *scene) holding(node string) *holding {
 }
 
 func (s *scene) usage(of model.Association) *estimate.Usage {
-	u, _ := s.s.v.usage.Get(s.s.usageAt[of])
-	return u
+	return s.s.v.usage.Of(of)
 }
 
 // TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been forgotten, finds nothing to blame in what follows.

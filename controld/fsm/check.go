@@ -37,7 +37,7 @@ func (s *State) Check() error {
 	note(s.leaves.check("leaf", &s.v.groups, func(g *QueueGroup) (model.Association, int) { return g.Key.Association(), g.Leaf }))
 	note(s.checkKeys())
 	s.checkNeeds(note)
-	s.checkUsage(note)
+	s.v.usage.Check(s.v.jobs.Values(), note)
 	note(s.checkRuntimeHistory())
 	return errors.Join(errs...)
 }

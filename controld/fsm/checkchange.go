@@ -3,7 +3,6 @@ package fsm
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
@@ -119,22 +118,7 @@ func (a *Auditor) checkLeaf(leaf model.Association) {
 	} else if _, known := a.s.usageCounterAt[leaf]; known {
 		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
 	}
-	at, known := a.s.usageAt[leaf]
-	if !known {
-		if a.active[leaf] > 0 && len(a.s.usageAt) < estimate.MaxLeaves {
-			a.bad("nothing is noted of %s in %s", leaf.User, leaf.Account)
-		}
-		return
-	}
-	u, _ := a.s.v.usage.Get(at)
-	if u == nil || u.Association != leaf {
-		a.bad("usage of %s in %s is not at its slot", leaf.User, leaf.Account)
-		return
-	}
-	a.note(u.Check())
-	if u.Active != a.active[leaf] && len(a.s.usageAt) < estimate.MaxLeaves || u.Active == 0 && u.Since != 0 {
-		a.bad("%s in %s has %d active jobs, counted %d, since %d", leaf.User, leaf.Account, u.Active, a.active[leaf], u.Since)
-	}
+	a.s.v.usage.CheckLeaf(leaf, a.active[leaf], a.note)
 }
 
 // checkFamily compares what a parent job knows of its children with what they have come to.

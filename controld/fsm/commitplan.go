@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -210,7 +211,7 @@ func (s *State) planStop(c *StopJob) error {
 		return err
 	case !plannable(c.Cause):
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
-	case a.Stop != nil && (c.Cause == model.CauseTimeout || stopStrength[a.Stop.Cause] >= stopStrength[c.Cause]):
+	case a.Stop != nil && (c.Cause == model.CauseTimeout || !lifecycle.Outranks(c.Cause, a.Stop)):
 		return model.ErrStopping
 	case c.For != 0 && !s.wantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)

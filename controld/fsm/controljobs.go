@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -213,7 +214,7 @@ func (s *State) askRequeue(j *model.Job, c *ControlJobs) error {
 
 // askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
 func (s *State) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
-	if stop := j.Live().Stop; stop != nil && stopStrength[stop.Cause] >= stopStrength[cause] {
+	if stop := j.Live().Stop; !lifecycle.Outranks(cause, stop) {
 		if stop.Cause == cause || stop.Cause == model.CauseCancelled {
 			return nil
 		}

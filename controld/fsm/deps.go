@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -67,7 +66,7 @@ func (r *resolver) note(j *model.Job) {
 // need makes one dependency. One without jobs is met.
 func (r *resolver) need(j *model.Job, d *jobspec.Dependency) (model.OpenDependency, error) {
 	n := model.OpenDependency{Type: d.Type, Any: d.Match == "any", Delay: d.Delay}
-	if err := checkDependency(d); err != nil {
+	if err := admission.CheckDependency(d); err != nil {
 		return n, err
 	}
 	if d.Type == model.NeedSingleton {
@@ -91,23 +90,6 @@ func (r *resolver) need(j *model.Job, d *jobspec.Dependency) (model.OpenDependen
 	return n, nil
 }
 
-func checkDependency(d *jobspec.Dependency) error {
-	known := []string{model.NeedAfter, model.NeedAfterOK, model.NeedAfterAny, model.NeedAfterNotOK, model.NeedAfterCorr, model.NeedSingleton}
-	switch {
-	case !slices.Contains(known, d.Type):
-		return &model.SpecError{Text: fmt.Sprintf("type is one of %s, not %q", strings.Join(known, ", "), d.Type)}
-	case d.Match != "" && d.Match != "all" && d.Match != "any":
-		return &model.SpecError{Text: fmt.Sprintf("match is all or any, not %q", d.Match)}
-	case d.Delay < 0 || d.Delay > model.MaxDelay:
-		return &model.SpecError{Text: fmt.Sprintf("delay is 0 to %d seconds, not %d", model.MaxDelay, d.Delay)}
-	case d.Type == model.NeedSingleton && len(d.Jobs) > 0:
-		return &model.SpecError{Text: "a singleton waits for all older jobs of its name: it names no jobs"}
-	case d.Type != model.NeedSingleton && len(d.Jobs) == 0:
-		return &model.SpecError{Text: "it names no jobs"}
-	}
-	return model.Limit("the number of jobs that one job depends on", int64(len(d.Jobs)), model.MaxDependencies, "")
-}
-
 // openBefore returns the youngest unfinished job of a job's owner and name that is older.
 func (r *resolver) openBefore(j *model.Job) model.JobID {
 	if id := r.youngest(j.Spec.Name); id != 0 {
@@ -118,7 +100,7 @@ func (r *resolver) openBefore(j *model.Job) model.JobID {
 
 // target finds the job that a text names: 123, 123_4, or the name of the owner's newest job.
 func (r *resolver) target(text string) (model.JobID, error) {
-	id, element, isID := parseTarget(text)
+	id, element, isID := admission.ParseTarget(text)
 	if !isID {
 		if id = r.byName(text); id == 0 {
 			return 0, fmt.Errorf("job %q of %s: %w", text, r.owner.User, model.ErrNoJob)
@@ -144,20 +126,6 @@ func (r *resolver) target(text string) (model.JobID, error) {
 		return 0, err
 	}
 	return member, r.mayDependOn(member, text)
-}
-
-// parseTarget reads 123 or 123_4; element is -1 without one.
-func parseTarget(text string) (id model.JobID, element int, ok bool) {
-	number, rest, has := strings.Cut(text, "_")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || number[0] == '+' {
-		return 0, 0, false
-	}
-	if !has {
-		return model.JobID(n), -1, true
-	}
-	element, err = strconv.Atoi(rest)
-	return model.JobID(n), element, err == nil && element >= 0 && rest[0] != '+'
 }
 
 func (r *resolver) byName(name string) model.JobID {

@@ -12,7 +12,7 @@ const forkedEpoch = 1 << 62
 // costs little at any size; a reader of the view, or the state that it is of, sees nothing of what the fork does. It knows no
 // idempotency keys. Several forks of one view may live side by side.
 func Fork(v *View) *State {
-	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[model.Association]int64{}}
+	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}}
 	s.v.keys = table.Table[*key]{}
 	for slot, g := range s.v.groups.From(0) {
 		s.slots[g.Key] = slot
@@ -23,8 +23,6 @@ func Fork(v *View) *State {
 	s.shapes.fill()
 	s.leaves.fill()
 	s.indexUsageCounters()
-	for at, u := range s.v.usage.From(0) {
-		s.usageAt[u.Association], s.nextUsage = at, at+1
-	}
+	s.v.usage = v.usage.Fork()
 	return s
 }

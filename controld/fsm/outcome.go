@@ -1,136 +1,32 @@
 package fsm
 
 import (
-	"cmp"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// outcome is how an attempt ended.
-type outcome struct {
-	cause      model.Cause
-	code       int // exit code
-	signal     int
-	checkpoint bool   // it asked to be requeued, unasked
-	message    string // from the worker that failed to start, was lost, or ended by another task than its main one
-	nodes      []string
-	policy     string // the action of the log policy that decided it
-	final      bool   // of a failure to launch: trying again cannot help
-}
-
-// outcomeOf says how an attempt, all of whose workers are final, ended.
-func outcomeOf(j *model.Job, a *model.Attempt) outcome {
-	o := outcomeOfWorkers(a)
-	stop := model.Cause("")
-	if a.Stop != nil {
-		stop = a.Stop.Cause
-	}
-	clean := model.Succeeded(j, a)
-	switch {
-	case o.applyPolicy(j, a):
-	case stop == model.CauseCancelled, stop == model.CauseRequeue, stop == model.CauseTimeout: // however politely it went
-		o.cause = stop
-	case clean:
-		o = outcome{cause: model.CauseCompleted}
-	case stop == model.CauseNodeLost, stop == model.CauseLease:
-		o.cause = stop
-	case slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return w.Lease }):
-		o.cause = model.CauseLease
-	case stop != "" && stopStrength[stop] < stopStrength[model.CauseFailed]:
-		o.cause = stop
-	default:
-		o.cause = culprit(j, a, &o)
-	}
-	return o
-}
-
-// culprits are the workers whose end was not the consequence of the attempt's stop.
-func culprits(a *model.Attempt) []*model.Worker {
-	var list []*model.Worker
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if !w.Succeeded() && (a.Stop == nil || w.Ended <= a.Stop.At) {
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
-// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest code of the culprits, or of all when the
-// stop came first.
-func outcomeOfWorkers(a *model.Attempt) outcome {
-	list := culprits(a)
-	if len(list) == 0 {
-		for i := range a.Workers {
-			list = append(list, &a.Workers[i])
-		}
-	}
-	var o outcome
-	for _, w := range list {
-		o.code, o.signal = max(o.code, w.ExitCode), max(o.signal, w.Signal)
-		if w.State == model.WorkerFailed {
-			o.nodes = append(o.nodes, w.Node)
-			o.message = cmp.Or(o.message, w.Message)
-		}
-		o.message = cmp.Or(o.message, w.Why)
-	}
-	return o
-}
-
-// culprit tells apart launch failures, lack of memory, requests to be requeued and failures of an attempt that was not stopped.
-func culprit(j *model.Job, a *model.Attempt, o *outcome) model.Cause {
-	list := culprits(a)
-	o.nodes = nil
-	checkpoints := len(list) > 0 && j.Spec.Checkpoint != nil
-	cause := model.CauseFailed
-	for _, w := range list {
-		o.nodes = append(o.nodes, w.Node)
-		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == checkpointCode(j.Spec)
-		switch {
-		case w.Trouble() == model.CauseLaunch:
-			cause = model.CauseLaunch
-			o.final = o.final || w.LaunchFinal
-		case w.OOM && cause != model.CauseLaunch:
-			cause = model.CauseOOM
-		}
-	}
-	if cause == model.CauseFailed && o.code == 0 && o.signal == 0 {
-		o.signal = 9 // a container dies with its shim, by that signal
-	}
-	if o.checkpoint = checkpoints; checkpoints {
-		return model.CauseRequeue
-	}
-	return cause
-}
-
-func checkpointCode(spec *jobspec.Job) int {
-	if spec.Checkpoint == nil {
-		return model.DefaultCkptCode
-	}
-	return cmp.Or(spec.Checkpoint.ExitCode, model.DefaultCkptCode)
-}
-
 // end closes an attempt, and with it the job or the job's way back to the queue.
 func (s *State) end(j *model.Job, a *model.Attempt) {
-	o := outcomeOf(j, a)
-	next := s.cancelResize(j, a, resizes(o.cause))
-	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
+	o := lifecycle.OutcomeOf(j, a)
+	next := s.cancelResize(j, a, resizes(o.Cause))
+	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.Cause, o.Code, o.Signal
 	s.freePorts(a)
 	s.recordRelease()
-	j.ExitCode, j.Signal = o.code, o.signal
-	s.emitFor(model.EventEnded, j, o.cause)
+	j.ExitCode, j.Signal = o.Code, o.Signal
+	s.emitFor(model.EventEnded, j, o.Cause)
 	s.settle(j, a, o)
-	if next != nil && resizes(o.cause) {
-		s.relaunch(j.ID, next, o.cause)
+	if next != nil && resizes(o.Cause) {
+		s.relaunch(j.ID, next, o.Cause)
 	}
 }
 
 // settle decides what an attempt's end means for its job.
-func (s *State) settle(j *model.Job, a *model.Attempt, o outcome) {
+func (s *State) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 	p := &s.v.config.Policy
-	switch o.cause {
+	switch o.Cause {
 	case model.CauseCompleted:
 		s.recordService(j)
 		s.finish(j, model.Completed, model.Reason{})
@@ -149,110 +45,60 @@ func (s *State) settle(j *model.Job, a *model.Attempt, o outcome) {
 	case model.CauseNodeLost, model.CauseLease:
 		j.Counters.NodeLosses++
 		if j.Counters.NodeLosses > p.MaxNodeLosses {
-			s.finish(j, model.NodeFailed, model.Reason{Code: model.ReasonNodeDown, Text: o.message})
+			s.finish(j, model.NodeFailed, model.Reason{Code: model.ReasonNodeDown, Text: o.Message})
 			return
 		}
-		s.returnToQueue(j, o.cause, 0)
+		s.returnToQueue(j, o.Cause, 0)
 	default:
 		s.settleRequeue(j, o)
 	}
 }
 
-// settleRequeue returns a job that was displaced, or that saved its progress and asked for another attempt. Only what no user had
-// asked for is limited.
-func (s *State) settleRequeue(j *model.Job, o outcome) {
+// settleRequeue returns a job to the queue that was displaced, or that saved its progress and asked for
+// another attempt. Only requeues at the job's own request are limited.
+func (s *State) settleRequeue(j *model.Job, o lifecycle.Outcome) {
 	c := &j.Counters
-	switch o.cause {
-	case model.CauseTE:
-		c.TE++
-	case model.CauseReclaim:
-		c.Reclaim++
-	case model.CauseOrder:
-		c.Order++
-	case model.CauseShrink, model.CauseGrow:
-		c.Resizes++
-	case model.CauseMigrate, model.CauseDrain:
-		c.Migrations++
-	}
-	s.displaced(j, o.cause)
-	if o.checkpoint {
+	lifecycle.CountDisplacement(c, o.Cause)
+	s.displaced(j, o.Cause)
+	if o.Checkpoint {
 		c.Requeues++
 		if c.Requeues > s.v.config.Policy.MaxRequeues {
 			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue}
 		}
 	}
-	s.returnToQueue(j, o.cause, 0)
+	s.returnToQueue(j, o.Cause, 0)
 }
 
-// Back-off after a launch failure: 5 s, doubled each time up to 10 minutes.
-const (
-	launchDelay    = 5
-	maxLaunchDelay = 600
-)
-
 // settleLaunch tries elsewhere after a failure to launch. It costs the user no retry.
-func (s *State) settleLaunch(j *model.Job, o outcome) {
+func (s *State) settleLaunch(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.LaunchFailures++
 	n := j.Counters.LaunchFailures
-	if n >= s.v.config.Policy.MaxLaunchFails || o.final {
-		s.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.message})
+	if n >= s.v.config.Policy.MaxLaunchFails || o.Final {
+		s.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message})
 		return
 	}
-	s.avoid(j, o.nodes)
-	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.message}
-	s.returnToQueue(j, o.cause, backOff(launchDelay, maxLaunchDelay, n))
+	s.avoid(j, o.Nodes)
+	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.Message}
+	s.returnToQueue(j, o.Cause, lifecycle.LaunchBackOff(n))
 }
 
 // settleFailure retries what failed by its own fault as far as the job's restart block allows.
-func (s *State) settleFailure(j *model.Job, o outcome) {
-	state, code := model.Failed, model.ReasonNonZeroExit
-	if o.cause == model.CauseOOM {
-		state, code = model.OutOfMemory, model.ReasonOOM
-	}
+func (s *State) settleFailure(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.UserFailures++
-	r := restartOf(j, o)
-	if r == nil || !retries(r, o) {
-		s.finish(j, state, model.Reason{Code: code, Text: o.message})
-		return
-	}
-	window := s.v.at - model.Instant(cmp.Or(r.Window, 24*3600))*1000
-	j.Failures = append(slices.DeleteFunc(slices.Clone(j.Failures), func(t model.Instant) bool { return t <= window }), s.v.at)
-	if len(j.Failures) > r.Attempts {
-		s.finish(j, state, model.Reason{Code: code, Text: o.message})
+	r := lifecycle.RetryAfterFailure(j, o, s.v.at)
+	if r == nil {
+		state, code := model.Failed, model.ReasonNonZeroExit
+		if o.Cause == model.CauseOOM {
+			state, code = model.OutOfMemory, model.ReasonOOM
+		}
+		s.finish(j, state, model.Reason{Code: code, Text: o.Message})
 		return
 	}
 	if r.ExcludeNode == nil || *r.ExcludeNode {
-		s.avoid(j, o.nodes)
+		s.avoid(j, o.Nodes)
 	}
-	delay, most := cmp.Or(r.Delay, 30), cmp.Or(r.MaxDelay, 600)
-	if r.Backoff != "constant" {
-		delay = backOff(delay, most, len(j.Failures))
-	}
-	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.message}
-	s.returnToQueue(j, o.cause, delay)
-}
-
-// retries reports whether a restart block covers an exit. A signal counts as 128 more than its number, lack of memory also as 253.
-func retries(r *jobspec.Restart, o outcome) bool {
-	codes := []int{o.code}
-	if o.signal != 0 {
-		codes = append(codes, 128+o.signal)
-	}
-	if o.cause == model.CauseOOM {
-		codes = append(codes, 253)
-	}
-	among := func(list []int) bool {
-		return slices.ContainsFunc(codes, func(c int) bool { return slices.Contains(list, c) })
-	}
-	return !among(r.NoRetryOnExit) && (len(r.RetryOnExit) == 0 || among(r.RetryOnExit))
-}
-
-// backOff returns base doubled for each failure after the first, at most the greatest delay.
-func backOff(base, most jobspec.Seconds, failures int) jobspec.Seconds {
-	for ; failures > 1 && base < most; failures-- {
-		base *= 2
-	}
-	return min(base, most)
+	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.Message}
+	s.returnToQueue(j, o.Cause, lifecycle.FailureBackOff(r, len(j.Failures)))
 }
 
 // avoid adds nodes to those that a job avoids. Where too few would remain for its gang, it forgives all: waiting for ever would be worse.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -17,7 +18,7 @@ func (s *State) loadJob(j *model.Job) error {
 			return fmt.Errorf("job %d: %w: %w", j.ID, model.ErrSnapshot, err)
 		}
 	}
-	if err := checkForm(j.Spec); err != nil {
+	if err := admission.CheckForm(j.Spec); err != nil {
 		return fmt.Errorf("job %d: %w: %w", j.ID, model.ErrSnapshot, err)
 	}
 	if err := checkState(j); err != nil {

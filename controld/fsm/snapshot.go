@@ -86,7 +86,7 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 			return
 		}
 	}
-	for _, u := range v.sortedUsage() {
+	for _, u := range v.usage.Sorted(v.at) {
 		if !yield(snapshotLine{Usage: u}) {
 			return
 		}
@@ -159,7 +159,7 @@ func (s *State) load(r *snapshotLine) error {
 		s.v.reservations = append(s.v.reservations, r.Reservation)
 		return nil
 	case r.Usage != nil:
-		return s.loadUsage(r.Usage)
+		return s.v.usage.Load(r.Usage, s.v.at)
 	case r.Key != nil:
 		s.remember(r.Key)
 		return nil

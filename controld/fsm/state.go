@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -42,18 +43,16 @@ type State struct {
 	dependents        map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
 	due               idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
 	ended             []endedTasks                  // children that have ended, to be told to those that follow them; empty between commands
-	usageAt           map[model.Association]int64   // of v.usage
 	loading           bool                          // a snapshot is being read, which says since when leaves are active
-	nextUsage         int64
-	sharesArrays      bool                        // arrays of jobs are another state's too
-	touched           *touched                    // since an auditor last asked; nil: there is none
-	usageCounterAt    map[model.Association]int64 // of v.standings
+	sharesArrays      bool                          // arrays of jobs are another state's too
+	touched           *touched                      // since an auditor last asked; nil: there is none
+	usageCounterAt    map[model.Association]int64   // of v.standings
 	freeUsageCounters []int64
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg model.Config) *State {
-	s := &State{epoch: 1, gridEpoch: 1, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[model.Association]int64{}}
+	s := &State{epoch: 1, gridEpoch: 1, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.grid = grid.NewGrid(nil)
 	return s
@@ -112,6 +111,11 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 // now is the stamp of the command being applied.
 func (s *State) now() model.Stamp { return model.Stamp{At: s.v.at, Wall: s.v.wall} }
 
+// moment is when a table that the present command writes changes.
+func (s *State) moment() estimate.Moment {
+	return estimate.Moment{At: s.v.at, Epoch: s.epoch, Loading: s.loading}
+}
+
 // put stores a job that a command has made or changed, and keeps every index of jobs in step.
 func (s *State) put(next *model.Job) {
 	old := s.v.Job(next.ID)
@@ -144,7 +148,7 @@ func (s *State) store(old, next *model.Job) {
 	s.renamed(old, next)
 	s.updateDeadlines(old, next)
 	s.updateDependents(old, next)
-	s.updateActive(old, next)
+	s.v.usage.UpdateActive(old, next, s.moment())
 }
 
 // checkStep records a step that the table of states does not allow, for Check to report.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -110,7 +111,7 @@ func (s *State) add(j *model.Job) model.JobID {
 
 // draft makes a pending job, or a parent job, from what its owner asked for.
 func (s *State) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r *resolver) (*model.Job, error) {
-	if err := checkSpec(spec); err != nil {
+	if err := admission.CheckSpec(spec); err != nil {
 		return nil, err
 	}
 	j, err := s.compose(owner, spec)
@@ -165,29 +166,7 @@ func (s *State) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, er
 		j.Hold, j.Reason = model.HeldByUser, model.Reason{Code: model.ReasonHeldUser}
 	}
 	j.Limit = model.TimeLimit(spec, &spec.Groups[0], j.Class, &q)
-	return j, checkQueue(j, name, &q)
-}
-
-// checkQueue holds a job to its queue's limits.
-func checkQueue(j *model.Job, name string, q *model.Queue) error {
-	if q.MaxTime > 0 {
-		if err := model.SecondsLimit("time_limit in queue "+name, j.Limit, q.MaxTime); err != nil {
-			return err
-		}
-	}
-	if j.Class != jobspec.TE {
-		return nil
-	}
-	if q.TEMaxTime > 0 {
-		if err := model.SecondsLimit("time_limit of a te job in queue "+name, j.Limit, q.TEMaxTime); err != nil {
-			return err
-		}
-	}
-	if q.TEMaxGPUs > 0 {
-		gpus := model.RoundUp(j.Total().GPUs) / model.WholeGPU
-		return model.Limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
-	}
-	return nil
+	return j, admission.CheckQueue(j, name, &q)
 }
 
 // checkGroupLimits holds every group of a job whose groups run one by one to the queue's limits.
@@ -200,7 +179,7 @@ func (s *State) checkGroupLimits(j *model.Job) error {
 		m := j.MakeTask(n + 1)
 		m.Limit = model.TimeLimit(j.Spec, m.GroupSpec(), j.Class, &q)
 		m.LayOut()
-		if err := checkQueue(m, j.Queue, &q); err != nil {
+		if err := admission.CheckQueue(m, j.Queue, &q); err != nil {
 			return fmt.Errorf("group %q: %w", m.GroupSpec().Name, err)
 		}
 	}

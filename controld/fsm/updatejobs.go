@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -121,7 +122,7 @@ func (s *State) newLimit(j *model.Job, c *UpdateJobs) error {
 		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s", j.Limit)}
 	}
 	if q, ok := s.v.config.Queues[j.Queue]; ok && !c.Admin {
-		return checkQueue(j, j.Queue, &q)
+		return admission.CheckQueue(j, j.Queue, &q)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func charged(t *testing.T, spans [][2]model.Instant) *State {
 	s := New(cfg)
 	for _, span := range spans {
 		s.v.at = max(s.v.at, span[1])
-		s.charge(model.Association{Account: "team", User: "ann"}, model.Vector{Cores: 1, Memory: model.Mib, GPUs: 1000}, span[0])
+		s.v.usage.Charge(model.Association{Account: "team", User: "ann"}, model.Vector{Cores: 1, Memory: model.Mib, GPUs: 1000}, span[0], s.moment())
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func charged(t *testing.T, spans [][2]model.Instant) *State {
 
 func onlyUsage(t *testing.T, s *State) *estimate.Usage {
 	t.Helper()
-	all := s.v.sortedUsage()
+	all := s.v.usage.Sorted(s.v.at)
 	if len(all) != 1 || all[0].Association != (model.Association{Account: "team", User: "ann"}) {
 		t.Fatalf("usage is %+v", all)
 	}
@@ -52,14 +52,9 @@ func TestUsageIsKeptForAWeek(t *testing.T) {
 	if u := onlyUsage(t, s); len(u.Hours) != estimate.UsedHours-1 || u.Hours[0].Hour != 400-estimate.UsedHours+1 {
 		t.Errorf("%d hours from %d", len(u.Hours), u.Hours[0].Hour)
 	}
-	s.v.at = 1000 * estimate.HourMS
-	s.forgetUsage()
-	if !s.v.usage.Empty() || len(s.usageAt) != 0 {
-		t.Error("what was used six weeks ago is still known")
-	}
 }
 
-// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, is the same to every reader.
+// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, reads the same.
 func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -86,7 +81,7 @@ func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 
 func TestUsageSurvivesASnapshot(t *testing.T) {
 	s := charged(t, [][2]model.Instant{{0, 3 * estimate.HourMS}, {estimate.HourMS, 5 * estimate.HourMS}})
-	s.charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 4000}, estimate.HourMS)
+	s.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 4000}, estimate.HourMS, s.moment())
 	var b, again bytes.Buffer
 	if err := s.View().WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
@@ -106,7 +101,7 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 	}
 	fork := Fork(restored.View())
 	fork.v.at = 6 * estimate.HourMS
-	fork.charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 1}, estimate.HourMS)
+	fork.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 1}, estimate.HourMS, fork.moment())
 	if err := fork.Check(); err != nil {
 		t.Error(err)
 	}
@@ -125,7 +120,7 @@ func TestActiveTime(t *testing.T) {
 	}
 	step := func(at model.Instant, old, next *model.Job) {
 		s.v.at = at
-		s.updateActive(old, next)
+		s.v.usage.UpdateActive(old, next, s.moment())
 	}
 	step(1000, nil, job(1, "ann", model.Pending))
 	step(2000, nil, job(2, "bob", model.Pending))
@@ -135,7 +130,7 @@ func TestActiveTime(t *testing.T) {
 	s.v.at += 4000
 	d := estimate.NewDecay(s.v.at, 0)
 	for user, want := range map[string]int64{"ann": 2 + 4, "bob": 5, "": 6 + 4} {
-		u, _ := s.v.usage.Get(s.usageAt[model.Association{Account: "team", User: user}])
+		u := s.v.usage.Of(model.Association{Account: "team", User: user})
 		if got := d.ActiveTime(u); got != want {
 			t.Errorf("%q was active for %d s, want %d: %+v", user, got, want, u)
 		}

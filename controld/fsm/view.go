@@ -34,7 +34,7 @@ type View struct {
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
 	keys         table.Table[*key] // by order of arrival
-	usage        table.Table[*estimate.Usage]
+	usage        estimate.UsageTable
 
 	// What follows is derived from the above and not in the snapshot.
 	live     table.Table[*model.Job] // with an attempt in progress
@@ -323,3 +323,6 @@ func (v *View) anyLive() bool {
 	}
 	return false
 }
+
+// Usages yields what each leaf has used, in no particular order.
+func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.Values() }

@@ -1,4 +1,4 @@
-package fsm
+package admission
 
 import (
 	"fmt"
@@ -15,8 +15,9 @@ const (
 	maxTasks  = 64
 )
 
-// checkForm refuses what the state could not hold.
-func checkForm(spec *jobspec.Job) error {
+// CheckForm refuses a specification that the state could not hold: parts that are missing, negative
+// or too many. A snapshot's jobs are held to it too.
+func CheckForm(spec *jobspec.Job) error {
 	switch {
 	case spec == nil:
 		return &model.SpecError{Text: "a job is missing"}
@@ -64,9 +65,9 @@ func checkGroupForm(g *jobspec.Group) error {
 	return checkRestart(g.Restart)
 }
 
-// checkSpec refuses what a job cannot ask for.
-func checkSpec(spec *jobspec.Job) error {
-	if err := checkForm(spec); err != nil {
+// CheckSpec refuses a specification that no cluster can carry out.
+func CheckSpec(spec *jobspec.Job) error {
+	if err := CheckForm(spec); err != nil {
 		return err
 	}
 	for i := range spec.Groups {
@@ -140,7 +141,8 @@ func checkScope(spec *jobspec.Job) error {
 	return checkRing(spec)
 }
 
-// checkRing refuses groups that wait for each other: it takes away what can start until nothing is left.
+// checkRing refuses groups that wait for each other: it takes away what can start until nothing is
+// left.
 func checkRing(spec *jobspec.Job) error {
 	left := map[string]bool{}
 	for i := range spec.Groups {

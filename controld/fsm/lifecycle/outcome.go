@@ -1,0 +1,131 @@
+package lifecycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Outcome is how an attempt ended.
+type Outcome struct {
+	Cause      model.Cause
+	Code       int      // exit code
+	Signal     int      // 0: none
+	Checkpoint bool     // it asked to be requeued, without a request from outside
+	Message    string   // from a worker that failed to start, was lost, or ended by a task that is not its main one
+	Nodes      []string // of the workers that caused it
+	policy     string   // the action of the log policy that decided it
+	Final      bool     // of a failure to launch: trying again cannot help
+}
+
+// OutcomeOf says how an attempt, all of whose workers are final, ended.
+func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
+	o := outcomeOfWorkers(a)
+	stop := model.Cause("")
+	if a.Stop != nil {
+		stop = a.Stop.Cause
+	}
+	clean := model.Succeeded(j, a)
+	switch {
+	case o.applyPolicy(j, a):
+	case stop == model.CauseCancelled, stop == model.CauseRequeue, stop == model.CauseTimeout: // however politely it went
+		o.Cause = stop
+	case clean:
+		o = Outcome{Cause: model.CauseCompleted}
+	case stop == model.CauseNodeLost, stop == model.CauseLease:
+		o.Cause = stop
+	case slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return w.Lease }):
+		o.Cause = model.CauseLease
+	case stop != "" && strength[stop] < strength[model.CauseFailed]:
+		o.Cause = stop
+	default:
+		o.Cause = culprit(j, a, &o)
+	}
+	return o
+}
+
+// culprits are the workers whose end was not the consequence of the attempt's stop.
+func culprits(a *model.Attempt) []*model.Worker {
+	var list []*model.Worker
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if !w.Succeeded() && (a.Stop == nil || w.Ended <= a.Stop.At) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// outcomeOfWorkers returns the exit code and the signal that stand for the attempt: the highest
+// code of the culprits, or of all when the stop came first.
+func outcomeOfWorkers(a *model.Attempt) Outcome {
+	list := culprits(a)
+	if len(list) == 0 {
+		for i := range a.Workers {
+			list = append(list, &a.Workers[i])
+		}
+	}
+	var o Outcome
+	for _, w := range list {
+		o.Code, o.Signal = max(o.Code, w.ExitCode), max(o.Signal, w.Signal)
+		if w.State == model.WorkerFailed {
+			o.Nodes = append(o.Nodes, w.Node)
+			o.Message = cmp.Or(o.Message, w.Message)
+		}
+		o.Message = cmp.Or(o.Message, w.Why)
+	}
+	return o
+}
+
+// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, lack
+// of memory, a request to be requeued or a failure. It completes the outcome.
+func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
+	list := culprits(a)
+	o.Nodes = nil
+	checkpoints := len(list) > 0 && j.Spec.Checkpoint != nil
+	cause := model.CauseFailed
+	for _, w := range list {
+		o.Nodes = append(o.Nodes, w.Node)
+		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == checkpointCode(j.Spec)
+		switch {
+		case w.Trouble() == model.CauseLaunch:
+			cause = model.CauseLaunch
+			o.Final = o.Final || w.LaunchFinal
+		case w.OOM && cause != model.CauseLaunch:
+			cause = model.CauseOOM
+		}
+	}
+	if cause == model.CauseFailed && o.Code == 0 && o.Signal == 0 {
+		o.Signal = 9 // a container dies with its shim, by that signal
+	}
+	if o.Checkpoint = checkpoints; checkpoints {
+		return model.CauseRequeue
+	}
+	return cause
+}
+
+// checkpointCode returns the exit code with which a job says that it saved its progress.
+func checkpointCode(spec *jobspec.Job) int {
+	if spec.Checkpoint == nil {
+		return model.DefaultCkptCode
+	}
+	return cmp.Or(spec.Checkpoint.ExitCode, model.DefaultCkptCode)
+}
+
+// CountDisplacement counts the displacement of a job for a cause.
+func CountDisplacement(c *model.Counters, cause model.Cause) {
+	switch cause {
+	case model.CauseTE:
+		c.TE++
+	case model.CauseReclaim:
+		c.Reclaim++
+	case model.CauseOrder:
+		c.Order++
+	case model.CauseShrink, model.CauseGrow:
+		c.Resizes++
+	case model.CauseMigrate, model.CauseDrain:
+		c.Migrations++
+	}
+}
