@@ -1,4 +1,4 @@
-package fsm
+package groups
 
 import (
 	"fmt"
@@ -68,7 +68,7 @@ func (s *numbers[K]) fill() {
 }
 
 // check says whether groups have the number of their key, and different keys different ones.
-func (s *numbers[K]) check(what string, groups *table.Table[*QueueGroup], of func(*QueueGroup) (K, int)) error {
+func (s *numbers[K]) check(what string, groups *table.Table[*Group], of func(*Group) (K, int)) error {
 	count, owner := map[K]int{}, map[int]K{}
 	for g := range groups.Values() {
 		key, number := of(g)
@@ -106,7 +106,7 @@ func (a *numbered[K]) count(key K, by int) {
 	}
 }
 
-// check says whether a group has the number of its key, and nobody else has it.
+// check says whether a group has the number of its key, and no other key has it.
 func (a *numbered[K]) check(what string, s *numbers[K], key K, number int) error {
 	if u := s.known[key]; u == nil || u.number != number || u.groups != a.groups[key] {
 		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number, a.groups[key])
