@@ -73,12 +73,13 @@ var rules = map[string]rule{
 	"controld/model":       {ours: []string{"jobspec"}, pure: true, why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate",
+			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/groups", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate",
 			"controld/fsm/lifecycle", "controld/fsm/admission",
 		}, pure: true,
 		why: "replicas must compute the same state from the same log",
 	},
 	"controld/fsm/table":     {pure: true, why: "a map with free views knows nothing of what it keeps"},
+	"controld/fsm/groups":    {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "which pending jobs are alike follows from the jobs"},
 	"controld/fsm/grid":      {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
 	"controld/fsm/topology":  {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
 	"controld/fsm/admission": {ours: []string{"jobspec", "controld/model", "controld/fsm/topology"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
@@ -102,13 +103,13 @@ var rules = map[string]rule{
 	},
 	"controld/sched/queue": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/fit", "controld/sched/scratch", "jobspec",
+			"controld/model", "controld/fsm/groups", "controld/sched/fit", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "the order of jobs needs no placement rule",
 	},
 	"controld/sched/reserve": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
+			"controld/model", "controld/fsm/groups", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
 		}, pure: true,
 		why: "reservations protect queue heads and know no policy",
 	},
@@ -140,14 +141,14 @@ var rules = map[string]rule{
 	},
 	"controld/sched/fairshare": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/model", "controld/fsm", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
 		}, pure: true,
 		why: "entitlement by the account tree, and reclaim",
 	},
 	"controld/sched/rota": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
 			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
 		}, pure: true,

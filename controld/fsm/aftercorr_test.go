@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -39,14 +40,14 @@ func TestElementByElement(t *testing.T) {
 	w.ok(err)
 	second := w.depends(fmt.Sprint("aftercorr:", first), indices("20,40"))
 	third := w.depends(fmt.Sprint("aftercorr:", second), indices("20-40:20"))
-	if !groupKey(w.job(second)).Held {
+	if !groups.KeyOf(w.job(second)).Held {
 		t.Fatal("nothing is ready and it is not held")
 	}
 	w.element(first, 30, 0) // the counterpart of no task
 	w.wantFamily(second, "1-2", "", "")
 	w.element(first, 40, 0)
 	w.wantFamily(second, "1-2", "2", "")
-	if j := w.job(second); j.Blocked() || groupKey(j).Held {
+	if j := w.job(second); j.Blocked() || groups.KeyOf(j).Held {
 		t.Fatal("an element is ready and it is held")
 	}
 	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1, Places: []model.Place{w.place("own8", 1)}}}); err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -57,13 +58,9 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.Set(int64(s.waiting.ID), s.waiting) }, "index of live"},
 		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
-		{"a waiting job in no group", func(s *scene) { s.s.dequeue(s.waiting); s.s.regroupAll() }, "not in its group"},
-		{"a running job in a group", func(s *scene) { g := s.s.ownGroup(groupKey(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
-		{"a group with the front of another", func(s *scene) { s.s.ownGroup(groupKey(s.waiting)).Head.Job++ }, "front of group"},
-		{"a group at no slot", func(s *scene) { delete(s.s.slots, groupKey(s.waiting)) }, "group"},
-		{"a shape with another number", func(s *scene) { s.s.shapes.known[model.ShapeOf(s.waiting)].number += 7 }, "number of a shape"},
-		{"a shape of too many groups", func(s *scene) { s.s.shapes.known[model.ShapeOf(s.waiting)].groups++ }, "groups"},
-		{"a leaf with another number", func(s *scene) { s.s.leaves.known[s.waiting.Association()].number += 7 }, "number of a leaf"},
+		{"a waiting job in no group", func(s *scene) { s.s.unqueue(s.waiting) }, "not in its group"},
+		{"a running job in a group", func(s *scene) { g := s.s.groups.Find(groups.KeyOf(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
+		{"a group with the front of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ }, "front of group"},
 		{"a condition that is not known", func(s *scene) { delete(s.s.v.nodeSets, model.ShapeOf(s.waiting).Constraints) }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
 		{"a member of no record", func(s *scene) { s.member.TaskNumber++ }, "no such record"},

@@ -33,8 +33,6 @@ func (s *State) Check() error {
 	s.checkUsageCounters(note)
 	s.checkReservations(note)
 	s.checkNodeSets(note)
-	note(s.shapes.check("shape", &s.v.groups, func(g *QueueGroup) (model.Shape, int) { return g.Key.Shape, g.Number }))
-	note(s.leaves.check("leaf", &s.v.groups, func(g *QueueGroup) (model.Association, int) { return g.Key.Association(), g.Leaf }))
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.v.usage.Check(s.v.jobs.Values(), note)
@@ -152,12 +150,8 @@ func (s *State) checkJob(j *model.Job) error {
 	if !j.StillToStart() {
 		return nil
 	}
-	slot, ok := s.slots[groupKey(j)]
-	g, _ := s.v.groups.Get(slot)
-	if ok && g != nil {
-		if i, found := findJob(g.Jobs, j.ID); found && g.Jobs[i] == j {
-			return nil
-		}
+	if s.groups.Holds(j) {
+		return nil
 	}
 	return fmt.Errorf("pending job %d is not in its group", j.ID)
 }
@@ -176,26 +170,11 @@ func (s *State) checkIndexes(note func(error)) {
 			live++
 		}
 	}
-	grouped, groups, elastic := 0, 0, 0
-	for slot, g := range s.v.groups.From(0) {
-		groups++
-		grouped += len(g.Jobs)
-		if at, ok := s.slots[g.Key]; !ok || at != slot || len(g.Jobs) == 0 {
-			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
-			continue
-		}
-		note(checkQueueHead(g))
-		if f, _ := s.v.fronts.Get(slot); f != g.Head {
-			note(fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, f, g.Head))
-		}
-		if g.Head.Elastic {
-			elastic++
-		}
-	}
-	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.Size(), live}, {grouped, pending}, {s.v.finished.Size(), final}, {len(s.slots), groups}, {s.v.elasticFirst, elastic}}
+	s.groups.Check(pending, note)
+	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.Size(), live}, {s.v.finished.Size(), final}}
 	for i, c := range counts {
 		if c[0] != c[1] {
-			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups", "groups with an elastic job first"}[i], c[0], c[1]))
+			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "finished"}[i], c[0], c[1]))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -27,9 +28,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"part of a gang", func(w *world, run, _ *model.Job) { run.Live().Workers = run.Live().Workers[:1] }, "not whole"},
 		{"capacity taken by no job", func(w *world, run, _ *model.Job) { w.s.v.grid.Allocate(2, run.Request, []int{0, 1}) }, "made anew"},
 		{"a claim of nobody", func(w *world, run, _ *model.Job) { w.s.v.grid.Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
-		{"a job in no group", func(w *world, _, pending *model.Job) { w.s.dequeue(pending); w.s.regroupAll() }, "not in its group"},
-		{"a group with the front of another", func(w *world, _, pending *model.Job) { w.s.ownGroup(groupKey(pending)).Head.Plain = false }, "front of group"},
-		{"an elastic job that does not wait", func(w *world, _, _ *model.Job) { w.s.v.elasticFirst++ }, "elastic job first"},
+		{"a job in no group", func(w *world, _, pending *model.Job) { w.s.unqueue(pending) }, "not in its group"},
+		{"a group with the front of another", func(w *world, _, pending *model.Job) { w.s.groups.Find(groups.KeyOf(pending)).Head.Plain = false }, "front of group"},
 		{"a job that is not listed as live", func(w *world, run, _ *model.Job) { w.s.v.live.Drop(int64(run.ID)) }, "index of live"},
 		{"a port with no owner", func(w *world, _, _ *model.Job) { w.s.ownHolding(2).ports = []int{20000} }, "said to hold"},
 		{"a reservation for a running job", func(w *world, run, _ *model.Job) {
@@ -51,4 +51,12 @@ func TestCheckFindsDamage(t *testing.T) {
 			t.Errorf("%s: got %v, want something about %q", c.name, err, c.want)
 		}
 	}
+}
+
+// unqueue takes a pending job out of its group and leaves the rest of the state as it is.
+func (s *State) unqueue(pending *model.Job) {
+	ended := *pending
+	ended.State = model.Cancelled
+	s.groups.Update(pending, &ended)
+	s.groups.Settle()
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
@@ -32,7 +33,7 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 	} else if run != nil {
 		a.bad("job %d and the index of runs do not agree", next.ID)
 	}
-	if old != nil && old.StillToStart() && (!next.StillToStart() || groupKey(old) != groupKey(next)) {
+	if old != nil && old.StillToStart() && (!next.StillToStart() || groups.KeyOf(old) != groups.KeyOf(next)) {
 		a.checkLeft(old)
 	}
 	a.checkListed(next)
@@ -67,41 +68,17 @@ func (a *Auditor) checkGone(j *model.Job) {
 
 // checkLeft checks that a job is not in a group any more.
 func (a *Auditor) checkLeft(j *model.Job) {
-	if g := a.group(groupKey(j)); g != nil {
-		if _, in := findJob(g.Jobs, j.ID); in {
-			a.bad("job %d is in a group to which it does not belong any more", j.ID)
-		}
+	if a.s.groups.Names(j) {
+		a.bad("job %d is in a group to which it does not belong any more", j.ID)
 	}
-}
-
-func (a *Auditor) group(k model.GroupKey) *QueueGroup {
-	slot, known := a.s.slots[k]
-	if !known {
-		return nil
-	}
-	g, _ := a.s.v.groups.Get(slot)
-	return g
 }
 
 // checkGroup checks a group in which jobs have come, gone or changed.
 func (a *Auditor) checkGroup(k model.GroupKey) {
-	g, n := a.group(k), a.groups[k]
-	if n == 0 {
-		if _, known := a.s.slots[k]; known {
-			a.bad("group %+v is empty or not at its slot", k)
-		}
+	a.groups.Check(a.s.groups, k, a.note)
+	if a.s.groups.Find(k) == nil {
 		return
 	}
-	if g == nil || g.Key != k || len(g.Jobs) != n {
-		a.bad("group %+v has not its %d jobs at its slot", k, n)
-		return
-	}
-	a.note(checkQueueHead(g))
-	if f, _ := a.s.v.fronts.Get(a.s.slots[k]); f != g.Head {
-		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Head)
-	}
-	a.note(a.shapes.check("shape", &a.s.shapes, k.Shape, g.Number))
-	a.note(a.leaves.check("leaf", &a.s.leaves, k.Association(), g.Leaf))
 	for part := range k.Shape.Each {
 		for _, text := range []string{part.Constraints, part.Affinities} {
 			if text != "" && a.s.v.nodeSets[text] == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -100,7 +101,7 @@ func TestDependencyTypes(t *testing.T) {
 				on += fmt.Sprintf(":%d", target)
 			}
 			id := w.depends(on)
-			if j := w.job(id); !j.Blocked() || !groupKey(j).Held {
+			if j := w.job(id); !j.Blocked() || !groups.KeyOf(j).Held {
 				t.Fatalf("%s: it does not wait: %+v", kind, j)
 			}
 			step.do(w, target)
@@ -113,7 +114,7 @@ func TestDependencyTypes(t *testing.T) {
 				}
 			case j.Blocked():
 				got = "w"
-			case groupKey(j).Held:
+			case groups.KeyOf(j).Held:
 				t.Errorf("%s, %s: it may go but its group says that it is held", kind, step.name)
 			}
 			if got != outcomes[i:i+1] {

@@ -340,7 +340,7 @@ func TestResizeOfOneThatEndsWell(t *testing.T) {
 // TestResizeOfPart resizes the middle one of three groups that start together.
 func TestResizeOfPart(t *testing.T) {
 	w := elasticWorld(t)
-	id := w.submit3(1, groups("ps", "work", "eval"), func(j *jobspec.Job) {
+	id := w.submit3(1, taskGroups("ps", "work", "eval"), func(j *jobspec.Job) {
 		j.GangScope = model.GangScopeJob
 		j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 3}
 		j.Groups[1].Tasks = []jobspec.Task{{Resources: jobspec.Resources{Cores: 2, GPUs: 2}}}
@@ -461,7 +461,7 @@ func TestElasticSpecs(t *testing.T) {
 		"start together":          func(j *jobspec.Job) { elastic(2, 4)(j); loose := false; j.Groups[0].Gang = &loose },
 		"at most one": func(j *jobspec.Job) {
 			elastic(2, 4)(j)
-			groups("a", "b")(j)
+			taskGroups("a", "b")(j)
 			j.GangScope = model.GangScopeJob
 		},
 	} {
@@ -496,7 +496,7 @@ func TestElasticMembers(t *testing.T) {
 	w.leavesWell(id+1, 0)
 	w.state(id+1, model.Completed)
 
-	id = w.submit3(1, groups("prep", "train<prep"), func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
+	id = w.submit3(1, taskGroups("prep", "train<prep"), func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
 	w.ok(w.start(id+1, "n1"))
 	w.run(id + 1)
 	w.leavesWell(id+1, 0)

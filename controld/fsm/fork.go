@@ -1,8 +1,8 @@
 package fsm
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/table"
-	"github.com/rota-hpc/rota/controld/model"
 )
 
 // forkedEpoch is above every epoch that a live state reaches, so that a fork owns nothing of what it was made from.
@@ -12,16 +12,9 @@ const forkedEpoch = 1 << 62
 // costs little at any size; a reader of the view, or the state that it is of, sees nothing of what the fork does. It knows no
 // idempotency keys. Several forks of one view may live side by side.
 func Fork(v *View) *State {
-	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}}
+	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, keyAt: map[keyName]int64{}}
 	s.v.keys = table.Table[*key]{}
-	for slot, g := range s.v.groups.From(0) {
-		s.slots[g.Key] = slot
-		s.nextSlot = slot + 1
-		s.shapes.adopt(g.Key.Shape, g.Number)
-		s.leaves.adopt(g.Key.Association(), g.Leaf)
-	}
-	s.shapes.fill()
-	s.leaves.fill()
+	s.groups = groups.Fork(&s.v.groups)
 	s.indexUsageCounters()
 	s.v.usage = v.usage.Fork()
 	return s

@@ -70,7 +70,7 @@ func (s *State) admitNodeSets(spec *jobspec.Job) error {
 // sweepNodeSets forgets what no waiting job says of nodes any more.
 func (s *State) sweepNodeSets() {
 	used := map[string]bool{}
-	for g := range s.v.groups.Values() {
+	for g := range s.v.QueueGroups() {
 		for part := range g.Key.Shape.Each {
 			used[part.Constraints], used[part.Affinities] = true, true
 		}
@@ -103,7 +103,7 @@ func (s *State) updateNodeSets(i int, old *model.Node) {
 
 // checkNodeSets says whether the state knows what waiting jobs say of nodes, and has it right.
 func (s *State) checkNodeSets(note func(error)) {
-	for g := range s.v.groups.Values() {
+	for g := range s.v.QueueGroups() {
 		for part := range g.Key.Shape.Each {
 			for _, text := range []string{part.Constraints, part.Affinities} {
 				if text != "" && s.v.nodeSets[text] == nil {

@@ -30,8 +30,8 @@ func array(indices string, edit ...func(*jobspec.Array)) func(*jobspec.Job) {
 	}
 }
 
-// groups makes a job of several groups like its first, each named and depending on others as in train<prep:ok.
-func groups(texts ...string) func(*jobspec.Job) {
+// taskGroups makes a job of several groups like its first, each named and depending on others as in train<prep:ok.
+func taskGroups(texts ...string) func(*jobspec.Job) {
 	return func(j *jobspec.Job) {
 		like := j.Groups[0]
 		j.Groups = nil
@@ -277,7 +277,7 @@ func TestCancelWithSignal(t *testing.T) {
 func TestPipeline(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, groups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
+	id := w.record(1, 1, taskGroups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
 		j.Groups[1].Count, j.Groups[1].TimeLimit = 2, 77
 		j.Groups[1].MaxWorkersPerNode = 2
 		j.Groups[2].Restart = &jobspec.Restart{Attempts: 1, Delay: 1}
@@ -331,7 +331,7 @@ func TestPipelineOutcomes(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
-		id := w.record(1, 1, groups("prep", "train<prep"))
+		id := w.record(1, 1, taskGroups("prep", "train<prep"))
 		c.do(w, id)
 		if j := w.job(id); j.State != c.want {
 			t.Errorf("%s: ended as %s %+v, want %s", c.name, j.State, j.Children, c.want)
@@ -392,7 +392,7 @@ func TestKeyOfRecords(t *testing.T) {
 	w.node("n1", 8)
 	jobs := []*jobspec.Job{testSpec(1, 1), testSpec(1, 1), testSpec(1, 1)}
 	array("0-9")(jobs[0])
-	groups("a", "b")(jobs[1])
+	taskGroups("a", "b")(jobs[1])
 	c := SubmitJobs{Owner: alice, Key: "k", Digest: "d", Jobs: jobs}
 	first := w.must(c).([]model.JobID)
 	if again := w.must(c).([]model.JobID); !slices.Equal(first, again) || !slices.Equal(first, []model.JobID{1, 12, 15}) {
@@ -418,12 +418,12 @@ func TestRefusedSpecs(t *testing.T) {
 		{array(""), "exactly one"},
 		{array("0-100000"), "no elements, or more"},
 		{array("3-1"), "no elements"},
-		{func(j *jobspec.Job) { array("0-1")(j); groups("a", "b")(j) }, "array of several groups"},
-		{groups("a", "b<c"), "which there is not"},
-		{groups("a", "b<a:well"), "ok, any, failed or started"},
-		{groups("a<b", "b<a"), "wait for each other"},
-		{groups("a", "a"), "two groups"},
-		{func(j *jobspec.Job) { groups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
+		{func(j *jobspec.Job) { array("0-1")(j); taskGroups("a", "b")(j) }, "array of several groups"},
+		{taskGroups("a", "b<c"), "which there is not"},
+		{taskGroups("a", "b<a:well"), "ok, any, failed or started"},
+		{taskGroups("a<b", "b<a"), "wait for each other"},
+		{taskGroups("a", "a"), "two groups"},
+		{func(j *jobspec.Job) { taskGroups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
 		{func(j *jobspec.Job) { array("0-1", func(a *jobspec.Array) { a.Order = "x" })(j) }, "index or random"},
 		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 columns"},
 	} {

@@ -26,7 +26,7 @@ func families(w *world) {
 	w.ok(w.make(done, 1, "m1"))
 	w.run(done + 1)
 	w.exit(done+1, 0)
-	pipe := w.record(1, 1, groups("a", "b<a", "c<b:failed"))
+	pipe := w.record(1, 1, taskGroups("a", "b<a", "c<b:failed"))
 	w.ok(w.start(pipe+1, "m1"))
 	w.run(pipe + 1)
 	w.ok(w.control(model.VerbRequeue, alice.UID, false, pipe+1))

@@ -79,7 +79,7 @@ func (s *State) derive() error {
 		}
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
-	s.regroupAll()
+	s.groups.Settle()
 	s.requeueAllDependents()
 	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0

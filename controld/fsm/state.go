@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -21,22 +22,15 @@ type State struct {
 	statisticsEpoch   uint64
 	runtimeEpoch      uint64
 	recentEpoch       uint64
-	shapes            numbers[model.Shape]
-	leaves            numbers[model.Association]
-	slots             map[model.GroupKey]int64 // of v.groups
-	freeSlots         []int64
-	nextSlot          int64
 	keyAt             map[keyName]int64 // of v.keys
 	firstKey          int64
 	nextKey           int64
+	groups            *groups.Queue                 // writes v.groups
 	childChanges      map[model.JobID]*childChanges // what the present command has done to children; empty between commands
 	eventArray        []model.Event                 // that v.events is part of
 	eventsEpoch       uint64                        // of it
 	faults            []error                       // illegal steps that Apply took, for Check
 	changedJobs       changedJobs
-	moves             map[model.GroupKey]*moves    // what is to be done to groups; empty between commands
-	moved             []model.GroupKey             // the keys of moves, and perhaps others, in order
-	touchedGroups     []*QueueGroup                // groups whose fronts may be outdated; empty between commands
 	contents          map[model.Digest]*model.Text // scripts of jobs in the state
 	shared            shared
 	names             map[nameKey]*named            // see sameName; nil until it is first needed
@@ -52,9 +46,10 @@ type State struct {
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg model.Config) *State {
-	s := &State{epoch: 1, gridEpoch: 1, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}}
+	s := &State{epoch: 1, gridEpoch: 1, keyAt: map[keyName]int64{}}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.grid = grid.NewGrid(nil)
+	s.groups = groups.New(&s.v.groups)
 	return s
 }
 
@@ -77,7 +72,7 @@ func (s *State) View() *View {
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
 		jobs: s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
-		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.v.groups.View(), fronts: s.v.fronts.View(), elasticFirst: s.v.elasticFirst, nodeSets: s.v.nodeSets,
+		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets,
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.View(), needing: s.v.needing.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
@@ -104,7 +99,7 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 	result, err := e.Command.apply(s)
 	s.settleParents()
 	s.settleNeeds()
-	s.regroupAll()
+	s.groups.Settle()
 	return result, err
 }
 
@@ -134,7 +129,9 @@ func (s *State) store(old, next *model.Job) {
 	s.changedJobs.add(next.ID)
 	s.touched.job(next.ID)
 	s.v.jobs.Set(int64(next.ID), next)
-	s.queue(old, next)
+	if s.groups.Update(old, next) {
+		s.keepNodeSets(model.ShapeOf(next))
+	}
 	switch wasLive := old != nil && old.Live() != nil; {
 	case next.Live() != nil:
 		s.v.live.Set(int64(next.ID), next)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -13,10 +14,8 @@ type tallies struct {
 	nodes         map[string]*model.Node
 	totals        totals
 	holdings      map[string]*holding
-	groups        map[model.GroupKey]int      // jobs in each
-	shapes        numbered[model.Shape]       // that groups have
-	leaves        numbered[model.Association] // likewise
-	active        map[model.Association]int   // jobs, of leaves and of accounts
+	groups        groups.Tally
+	active        map[model.Association]int // jobs, of leaves and of accounts
 	usageCounters map[model.Association]*estimate.UsageCounter
 	families      map[model.JobID]*childTally
 	dependents    map[model.JobID]map[model.JobID]bool
@@ -39,8 +38,8 @@ type nameTally struct{ all, open int }
 
 func newTallies() tallies {
 	return tallies{
-		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{}, groups: map[model.GroupKey]int{},
-		shapes: newNumbered[model.Shape](), leaves: newNumbered[model.Association](), active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{}, families: map[model.JobID]*childTally{},
+		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{}, groups: groups.NewTally(),
+		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{}, families: map[model.JobID]*childTally{},
 		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[nameKey]*nameTally{}, texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
 	}
 }
@@ -116,19 +115,8 @@ func (a *Auditor) countWaiting(j *model.Job, by int) {
 	if !j.StillToStart() {
 		return
 	}
-	k := groupKey(j)
-	a.around.groups[k] = true
-	before := a.groups[k]
-	a.groups[k] += by
-	switch {
-	case before == 0:
-		a.shapes.count(k.Shape, 1)
-		a.leaves.count(k.Association(), 1)
-	case before+by == 0:
-		delete(a.groups, k)
-		a.shapes.count(k.Shape, -1)
-		a.leaves.count(k.Association(), -1)
-	}
+	a.around.groups[groups.KeyOf(j)] = true
+	a.groups.Count(j, by)
 }
 
 // countNeeds enters the jobs that an unfinished job waits for.

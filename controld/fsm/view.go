@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
@@ -39,10 +40,7 @@ type View struct {
 	// What follows is derived from the above and not in the snapshot.
 	live     table.Table[*model.Job] // with an attempt in progress
 	finished table.Table[*model.Job] // by Seq
-	groups   table.Table[*QueueGroup]
-	fronts   table.Table[QueueHead] // of groups, at the same numbers
-
-	elasticFirst int // see ElasticFirst
+	groups   groups.View
 
 	nodeSets map[string]*topology.NodeSet       // what waiting jobs say of nodes, by Where and Prefer
 	holdings table.Table[*holding]              // by position of the node
@@ -57,21 +55,6 @@ type View struct {
 	needing   table.Table[*model.Job] // unfinished ones with dependencies
 	dated     table.Table[*model.Job] // waiting ones with a deadline
 	unsettled bool                    // more follows from jobs that have ended than one entry of the log may do
-}
-
-// QueueGroup is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
-type QueueGroup struct {
-	Head    QueueHead // of the oldest job; first, because cycles that look at no more of it go by
-	Key     model.GroupKey
-	Number  int // of Key.Shape: small, and the same in all groups of a view with this shape
-	Leaf    int // likewise of the account and the user
-	Req     model.Request
-	Workers int
-	Jobs    []*model.Job // oldest first, that is by id
-
-	slot  int64  // its number
-	epoch uint64 // at which the group was last replaced
-	array uint64 // at which Jobs got an array of its own
 }
 
 // DesiredWorker is a worker that a node should run or be stopping.
@@ -150,17 +133,20 @@ func (v *View) CountLive() int { return v.live.Size() }
 
 // QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: a caller that
 // decides by it must order them.
-func (v *View) QueueGroups() iter.Seq[*QueueGroup] { return v.groups.Values() }
+func (v *View) QueueGroups() iter.Seq[*groups.Group] { return v.groups.Groups().Values() }
 
 // QueueHeads yields the front of every group, in the order of Groups, with the number by which GroupAt finds the group. In a long queue it is much
 // faster than looking at the groups, since the fronts lie side by side in memory. The caller must not change them.
-func (v *View) QueueHeads() iter.Seq2[int64, *QueueHead] { return v.fronts.Refs }
+func (v *View) QueueHeads() iter.Seq2[int64, *groups.Head] { return v.groups.Heads().Refs }
 
 // QueueGroupAt returns the group with a number.
-func (v *View) QueueGroupAt(number int64) *QueueGroup {
-	g, _ := v.groups.Get(number)
+func (v *View) QueueGroupAt(number int64) *groups.Group {
+	g, _ := v.groups.Groups().Get(number)
 	return g
 }
+
+// ElasticHeads counts the groups whose first job is elastic.
+func (v *View) ElasticHeads() int { return v.groups.ElasticHeads() }
 
 // Nodes returns all nodes by name; their positions are those of the grid. The caller must not change it.
 func (v *View) Nodes() []*model.Node { return v.nodes }

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -301,7 +301,7 @@ func (f *Accounts) line(q *queue.FrontScan) {
 // frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
 // a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
-	return queue.NewFrontScan(f.Order, seen, func(g *fsm.QueueGroup) *queue.Key {
+	return queue.NewFrontScan(f.Order, seen, func(g *groups.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Association())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {
 			return nil

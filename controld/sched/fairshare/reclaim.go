@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -128,7 +129,7 @@ func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.Fron
 // firstStarved returns the first job of a group for which no room is kept, nil if there is none. It
 // does not matter how the job stands in line: a job that was lined up apart because it has waited
 // for long is entitled to as much as others.
-func (f *Accounts) firstStarved(g *fsm.QueueGroup) *model.Job {
+func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
 	for _, j := range g.Jobs {
 		if f.Started[j.ID] == 0 && !f.keeps(j.ID) && f.Startable(j) {
 			return j

@@ -3,7 +3,7 @@ package queue
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -17,7 +17,7 @@ type Contender struct {
 	order   *Order // nil: jobs are ordered by compare alone
 	Job     *model.Job
 	request fit.Gang         // see gang; of no job until it is needed
-	Group   *fsm.QueueGroup  // nil for a job alone
+	Group   *groups.Group    // nil for a job alone
 	next    int              // index in group.Jobs of the first one behind job
 	Members *model.TaskOrder // the tasks of an array in the order in which they start, once one has started
 

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -14,7 +14,7 @@ type FrontScan struct {
 	seen  *Frontier // nil: jobs are sought whether they fit or not
 	// where the key of a group's first job goes; nil: a limit applies, so the group has to be
 	// looked at
-	keyFor func(*fsm.QueueGroup) *Key
+	keyFor func(*groups.Group) *Key
 	known  []leafKey // the same, by the number of the leaf
 	apart  idSet     // jobs that do not stand in line as their groups do, and some others
 }
@@ -27,7 +27,7 @@ type leafKey struct {
 
 // NewFrontScan returns a front scan. keyFor says where the key of a group's first job goes, nil if
 // the group has to be looked at; with seen, only blocked jobs are sought.
-func NewFrontScan(o *Order, seen *Frontier, keyFor func(*fsm.QueueGroup) *Key) *FrontScan {
+func NewFrontScan(o *Order, seen *Frontier, keyFor func(*groups.Group) *Key) *FrontScan {
 	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
 	for id := range o.Holders {
 		q.apart.add(id)
@@ -42,7 +42,7 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*fsm.QueueGroup) *Key) *
 }
 
 // Does handles a group by its front, and reports whether that was enough.
-func (q *FrontScan) Does(at int64, f *fsm.QueueHead) bool {
+func (q *FrontScan) Does(at int64, f *groups.Head) bool {
 	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
 		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
@@ -65,7 +65,7 @@ func (q *FrontScan) Does(at int64, f *fsm.QueueHead) bool {
 
 // firstAt returns the key of the first job of a group's account or leaf, nil if the group has to be
 // looked at.
-func (q *FrontScan) firstAt(at int64, f *fsm.QueueHead) *Key {
+func (q *FrontScan) firstAt(at int64, f *groups.Head) *Key {
 	for int(f.Leaf) >= len(q.known) {
 		q.known = append(q.known, make([]leafKey, max(64, len(q.known)))...)
 	}

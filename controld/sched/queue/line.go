@@ -10,7 +10,7 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -36,7 +36,7 @@ func emptyLine(o *Order) *Line { return &Line{Order: o, first: Firsts[string]{}}
 
 // frontScan finds the first blocked job of each account.
 func (l *Line) frontScan() *FrontScan {
-	return NewFrontScan(l.Order, &l.seen, func(g *fsm.QueueGroup) *Key {
+	return NewFrontScan(l.Order, &l.seen, func(g *groups.Group) *Key {
 		if l.Bounded != nil && l.Bounded(g) {
 			return nil
 		}
@@ -84,7 +84,7 @@ func (l *Line) standAlone(j *model.Job) {
 }
 
 // promote lines up apart from its group each job that has waited for so long that it counts as new.
-func (l *Line) promote(g *fsm.QueueGroup) {
+func (l *Line) promote(g *groups.Group) {
 	for _, j := range g.Jobs {
 		if l.Holders[j.ID] == nil && l.Aged(j) {
 			if l.alone == nil {

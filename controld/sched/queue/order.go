@@ -3,7 +3,7 @@ package queue
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -17,7 +17,7 @@ type Order struct {
 	Aged      func(*model.Job) bool      // the job has waited for so long that it counts as new
 	Excess    func(*model.Job) OverQuota // how far its accounts are over quota, which decides before anything else
 	HoldsBack func(*model.Job) bool      // the job leaves free room to new jobs: no room is kept for it
-	Bounded   func(*fsm.QueueGroup) bool // a limit applies to the group's user or account
+	Bounded   func(*groups.Group) bool   // a limit applies to the group's user or account
 	// all groups are looked at, also where their fronts say enough: the order is the same
 	FullScan  bool
 	Fronts    int  // groups of which the front said enough

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -82,7 +82,7 @@ func (b *booking) book(slots []slot, p *fit.Part) {
 
 // Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
 // as far as that can be seen quickly.
-func Holdable(t *scratch.State, group *fsm.QueueGroup) bool {
+func Holdable(t *scratch.State, group *groups.Group) bool {
 	g := t.Gang(group.Jobs[0])
 	g.Exclude = nil
 	return EverHolds(t, &g)

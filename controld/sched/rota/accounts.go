@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -54,7 +54,7 @@ func (t *rotaPolicy) overLimitAt(j *model.Job, spots []fit.Spot) bool {
 }
 
 // limits reports whether a limit applies to the user or an account of a group.
-func (t *rotaPolicy) limits(g *fsm.QueueGroup) bool {
+func (t *rotaPolicy) limits(g *groups.Group) bool {
 	return t.limited() && t.accounts().Leaf(g.Key.Association()).Bounded()
 }
 

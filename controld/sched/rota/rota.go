@@ -10,7 +10,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -152,7 +152,7 @@ type preemptor struct {
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
 func (m *preemptor) serveTE() {
-	vain, tried := map[*fsm.QueueGroup]bool{}, 0
+	vain, tried := map[*groups.Group]bool{}, 0
 	for _, c := range m.waitingTE() {
 		if _, known := vain[c.group]; !known {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
@@ -178,7 +178,7 @@ func (m *preemptor) serveTE() {
 // next jobs of its group.
 type waiter struct {
 	job   *model.Job
-	group *fsm.QueueGroup
+	group *groups.Group
 }
 
 // waitingTE are the trial-and-error jobs that may start and have neither started nor been promised

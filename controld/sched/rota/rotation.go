@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -19,10 +19,10 @@ import (
 type rotationEntry struct {
 	job     *model.Job
 	level   int
-	service int64           // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
-	victim  int             // index in Candidates of one that runs, -1 of one that waits
-	in      bool            // it should run
-	group   *fsm.QueueGroup // of one that waits
+	service int64         // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
+	victim  int           // index in Candidates of one that runs, -1 of one that waits
+	in      bool          // it should run
+	group   *groups.Group // of one that waits
 
 	leaf *shares.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
@@ -52,7 +52,7 @@ func (m *preemptor) rotate() {
 	list := m.rotationOrder(f)
 	m.admit(list)
 	m.notePlaces(list)
-	asked, shared, vain := 0, m.Room.Sharing(), map[*fsm.QueueGroup]bool{}
+	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
 		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
@@ -213,7 +213,7 @@ func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
 func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	var list []rotationEntry
 	r := m.All()
-	add := func(j *model.Job, level int, service int64, victim int, group *fsm.QueueGroup) {
+	add := func(j *model.Job, level int, service int64, victim int, group *groups.Group) {
 		if level <= 0 {
 			level, service = 0, 0
 		}

@@ -1,4 +1,4 @@
-package fsm
+package groups
 
 import (
 	"fmt"
@@ -68,7 +68,7 @@ func (s *numbers[K]) fill() {
 }
 
 // check says whether groups have the number of their key, and different keys different ones.
-func (s *numbers[K]) check(what string, groups *table.Table[*QueueGroup], of func(*QueueGroup) (K, int)) error {
+func (s *numbers[K]) check(what string, groups *table.Table[*Group], of func(*Group) (K, int)) error {
 	count, owner := map[K]int{}, map[int]K{}
 	for g := range groups.Values() {
 		key, number := of(g)

@@ -1,4 +1,4 @@
-package fsm
+package groups
 
 import (
 	"cmp"
@@ -15,89 +15,89 @@ type moves struct {
 }
 
 // movesOf returns the moves of a group that are collected.
-func (s *State) movesOf(k model.GroupKey) *moves {
-	m := s.moves[k]
+func (q *Queue) movesOf(k model.GroupKey) *moves {
+	m := q.moves[k]
 	if m == nil {
 		m = &moves{}
-		if s.moves == nil {
-			s.moves = map[model.GroupKey]*moves{}
+		if q.moves == nil {
+			q.moves = map[model.GroupKey]*moves{}
 		}
-		s.moves[k] = m
-		s.moved = append(s.moved, k)
+		q.moves[k] = m
+		q.moved = append(q.moved, k)
 	}
 	return m
 }
 
 // enqueue adds a job to its group. A new job is the youngest and goes to the end, into the array that views share but see less of; one
 // that returns goes to its place by id.
-func (s *State) enqueue(j *model.Job) {
-	k := groupKey(j)
-	g := s.ownGroup(k)
+func (q *Queue) enqueue(j *model.Job) {
+	k := KeyOf(j)
+	g := q.ownGroup(k)
 	if n := len(g.Jobs); n == 0 || g.Jobs[n-1].ID < j.ID {
 		g.Jobs = append(g.Jobs, j)
 		return
 	}
 	if _, leaves := findJob(g.Jobs, j.ID); leaves {
-		s.regroup(k)
-		s.enqueue(j)
+		q.regroup(k)
+		q.enqueue(j)
 		return
 	}
-	m := s.movesOf(k)
+	m := q.movesOf(k)
 	m.arriving = append(m.arriving, j)
 }
 
 // dequeue removes a job from its group.
-func (s *State) dequeue(j *model.Job) {
-	k := groupKey(j)
-	g := s.ownGroup(k)
+func (q *Queue) dequeue(j *model.Job) {
+	k := KeyOf(j)
+	g := q.ownGroup(k)
 	i, found := findJob(g.Jobs, j.ID)
 	switch {
-	case !found && s.moves[k] == nil:
+	case !found && q.moves[k] == nil:
 		return
 	case !found: // it arrived a moment ago
-		s.regroup(k)
-		s.dequeue(j)
-	case len(g.Jobs) == 1 && s.moves[k] == nil:
-		s.dropGroup(g)
+		q.regroup(k)
+		q.dequeue(j)
+	case len(g.Jobs) == 1 && q.moves[k] == nil:
+		q.dropGroup(g)
 	case i == 0 && len(g.Jobs) > 1:
 		g.Jobs = g.Jobs[1:]
 	default:
-		m := s.movesOf(k)
+		m := q.movesOf(k)
 		m.leaving = append(m.leaving, j.ID)
 	}
 }
 
 // requeue replaces a job that stays where it is.
-func (s *State) requeue(j *model.Job) {
-	k := groupKey(j)
-	g := s.ownGroup(k)
+func (q *Queue) requeue(j *model.Job) {
+	k := KeyOf(j)
+	g := q.ownGroup(k)
 	if i, found := findJob(g.Jobs, j.ID); found {
-		s.ownArray(g)
+		q.ownArray(g)
 		g.Jobs[i] = j
 		return
 	}
-	if s.moves[k] != nil {
-		s.regroup(k)
-		s.requeue(j)
+	if q.moves[k] != nil {
+		q.regroup(k)
+		q.requeue(j)
 	}
 }
 
-// regroupAll carries out all moves and sees to the fronts of the groups.
-func (s *State) regroupAll() {
-	for _, k := range s.moved {
-		if s.moves[k] != nil {
-			s.regroup(k)
+// Settle carries out all moves and updates the heads of the groups, when a command is over.
+func (q *Queue) Settle() {
+	for _, k := range q.moved {
+		if q.moves[k] != nil {
+			q.regroup(k)
 		}
 	}
-	s.moved = s.moved[:0]
-	s.updateQueueHeads()
+	q.moved = q.moved[:0]
+	q.updateHeads()
 }
 
 // regroup carries out the moves of one group, in an array that no view shares.
-func (s *State) regroup(k model.GroupKey) {
-	m := s.moves[k]
-	delete(s.moves, k)
-	g := s.ownGroup(k)
+func (q *Queue) regroup(k model.GroupKey) {
+	m := q.moves[k]
+	delete(q.moves, k)
+	g := q.ownGroup(k)
 	slices.Sort(m.leaving)
 	slices.SortFunc(m.arriving, func(a, b *model.Job) int { return cmp.Compare(a.ID, b.ID) })
 	jobs := make([]*model.Job, 0, len(g.Jobs)+len(m.arriving)-len(m.leaving))
@@ -113,8 +113,8 @@ func (s *State) regroup(k model.GroupKey) {
 			jobs = append(jobs, j)
 		}
 	}
-	g.Jobs, g.array = append(jobs, arriving...), s.epoch
+	g.Jobs, g.array = append(jobs, arriving...), q.epoch
 	if len(g.Jobs) == 0 {
-		s.dropGroup(g)
+		q.dropGroup(g)
 	}
 }

@@ -1,0 +1,57 @@
+package groups
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestChecksFindDamage damages sound groups in one way at a time: the check of the whole queue must say so,
+// and so must the tally if it can see it.
+func TestChecksFindDamage(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		damage  func(q *Queue, j *model.Job)
+		want    string
+		tallied bool
+	}{
+		{"a group at no slot", func(q *Queue, j *model.Job) { delete(q.slots, KeyOf(j)) }, "group", true},
+		{"a group with the head of another", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Head.Job++ }, "front of group", true},
+		{"a shape with another number", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].number += 7 }, "number of a shape", true},
+		{"a shape of too many groups", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].groups++ }, "groups", true},
+		{"a leaf with another number", func(q *Queue, j *model.Job) { q.leaves.known[j.Association()].number += 7 }, "number of a leaf", true},
+		{"an elastic job that does not wait", func(q *Queue, _ *model.Job) { q.now.elastic++ }, "elastic job first", false},
+	} {
+		spec := &jobspec.Job{Groups: []jobspec.Group{{}}}
+		q, tally := New(&View{}), NewTally()
+		jobs := []*model.Job{
+			{ID: 1, State: model.Pending, Spec: spec, Account: "a", Workers: 1},
+			{ID: 2, State: model.Pending, Spec: spec, Account: "a", Workers: 1},
+			{ID: 3, State: model.Pending, Spec: spec, Account: "b", Workers: 2},
+		}
+		for _, j := range jobs {
+			q.Update(nil, j)
+			tally.Count(j, 1)
+		}
+		q.Settle()
+		verify := func() (whole, one error) {
+			q.Check(len(jobs), func(err error) { whole = errors.Join(whole, err) })
+			tally.Check(q, KeyOf(jobs[0]), func(err error) { one = errors.Join(one, err) })
+			return whole, one
+		}
+		if whole, one := verify(); whole != nil || one != nil || !q.Holds(jobs[1]) || q.Size() != tally.Size() {
+			t.Fatalf("sound groups: %v, %v", whole, one)
+		}
+		c.damage(q, jobs[0])
+		whole, one := verify()
+		if whole == nil || !strings.Contains(whole.Error(), c.want) {
+			t.Errorf("%s: got %v, want something about %q", c.name, whole, c.want)
+		}
+		if c.tallied && (one == nil || !strings.Contains(one.Error(), c.want)) {
+			t.Errorf("%s: the tally says %v, want something about %q", c.name, one, c.want)
+		}
+	}
+}
