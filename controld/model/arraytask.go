@@ -15,6 +15,7 @@ func (j *Job) GroupIndex() int {
 	return j.TaskNumber - 1
 }
 
+// GroupSpec returns the specification of the group that the job runs.
 func (j *Job) GroupSpec() *jobspec.Group { return &j.Spec.Groups[j.GroupIndex()] }
 
 // Restart returns what a job says of retries: its group's word comes before its own.

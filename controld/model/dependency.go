@@ -92,6 +92,7 @@ func HoldUnsatisfiable(j *Job, why Reason) {
 	j.Hold, j.Reason = HeldNever, why
 }
 
+// Unsatisfiable returns the reason of a job whose dependency can no longer be satisfied.
 func Unsatisfiable(n *OpenDependency, id JobID) Reason {
 	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
 }

@@ -139,6 +139,7 @@ func CheckElastic(spec *jobspec.Job, g *jobspec.Group) error {
 	return nil
 }
 
+// ErrElasticTE is the refusal of an elastic job of class te.
 const ErrElasticTE = "a te job is not elastic: it is short, and starts at once with what it asks for"
 
 // CheckOneElastic refuses a gang of which more than one group is elastic.

@@ -68,6 +68,7 @@ func (e *InventoryError) Error() string {
 // Unwrap makes it an ErrBadInventory.
 func (e *InventoryError) Unwrap() error { return ErrBadInventory }
 
+// Limit returns an error that names a limit which was passed, and nil below it.
 func Limit(what string, asked, most int64, unit string) error {
 	if asked <= most {
 		return nil
@@ -75,6 +76,7 @@ func Limit(what string, asked, most int64, unit string) error {
 	return &LimitError{What: what, Asked: asked, Max: most, Unit: unit}
 }
 
+// SecondsLimit is [Limit] for durations in seconds.
 func SecondsLimit(what string, asked, most jobspec.Seconds) error {
 	return Limit(what, int64(asked), int64(most), "s")
 }

@@ -22,6 +22,7 @@ const (
 	PolicyRestart = "restart"      // stop, as after a failure of the job's own, and try again
 )
 
+// Text returns the finding in the words of a reason.
 func (f *Finding) Text() string { return "log_policy " + f.Policy + ": " + f.Line }
 
 // PolicyCause is why an attempt is stopped by an action, "" if it is not.

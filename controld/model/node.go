@@ -49,6 +49,7 @@ const (
 	NodeDrained NodeState = "drained" // gets nothing new
 )
 
+// Healthy returns the healthy GPUs of a node: bit n is set for index n.
 func Healthy(n *Node) uint64 {
 	var mask uint64
 	for i, g := range n.GPUs {

@@ -73,6 +73,7 @@ func lifecycle(t *jobspec.Task) (hook string, sidecar bool) {
 	return t.Lifecycle.Hook, t.Lifecycle.Sidecar
 }
 
+// Plus adds the amounts of two requests.
 func (r Request) Plus(o Request) Request {
 	return Request{Active: r.Active.Plus(o.Active), Resident: r.Resident.Plus(o.Resident), Exclusive: r.Exclusive}
 }
@@ -127,6 +128,7 @@ func (j *Job) Total() Vector {
 	return sum
 }
 
+// Times multiplies every amount by n.
 func (v Vector) Times(n int64) Vector {
 	return Vector{Cores: v.Cores * n, Memory: v.Memory * jobspec.Bytes(n), GPUs: v.GPUs * n}
 }

@@ -46,6 +46,7 @@ func Devices(j *Job, worker int) int {
 	return r.Devices()
 }
 
+// IsShare reports whether an amount of GPUs, in thousandths, is a part of one GPU.
 func IsShare(gpus int64) bool { return gpus > 0 && gpus < WholeGPU }
 
 // RoundUp is an amount of GPUs, in thousandths, with a part of one counted as a whole one.

@@ -31,14 +31,17 @@ func (v Vector) MoveTowards(seen Vector) Vector {
 	return VectorOf(step(v.Cores, seen.Cores), step(int64(v.Memory), int64(seen.Memory)), step(v.GPUs, seen.GPUs))
 }
 
+// VectorOf returns amounts of cores, bytes of memory and thousandths of GPUs.
 func VectorOf(cores, memory, gpus int64) Vector {
 	return Vector{Cores: cores, Memory: jobspec.Bytes(memory), GPUs: gpus}
 }
 
+// Plus adds two vectors.
 func (v Vector) Plus(w Vector) Vector {
 	return Vector{Cores: v.Cores + w.Cores, Memory: v.Memory + w.Memory, GPUs: v.GPUs + w.GPUs}
 }
 
+// Minus subtracts w from v.
 func (v Vector) Minus(w Vector) Vector {
 	return Vector{Cores: v.Cores - w.Cores, Memory: v.Memory - w.Memory, GPUs: v.GPUs - w.GPUs}
 }
@@ -48,6 +51,7 @@ func (v Vector) Within(w Vector) bool {
 	return v.Cores <= w.Cores && v.Memory <= w.Memory && v.GPUs <= w.GPUs
 }
 
+// Negative reports whether any amount is below zero.
 func (v Vector) Negative() bool { return v.Cores < 0 || v.Memory < 0 || v.GPUs < 0 }
 
 // After returns the instant a duration later, without overflow.

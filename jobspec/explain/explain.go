@@ -23,6 +23,7 @@ const (
 	Reason    Kind = "reason"
 	Attribute Kind = "attribute"
 	Block     Kind = "block"
+	Term      Kind = "term"
 )
 
 // Entry explains one thing.
@@ -42,13 +43,13 @@ func All() []Entry {
 }
 
 // Find returns what a word means, most of it once: a code with or without its hyphen, a state, a
-// reason, or an attribute or block, alone or with the block it stands in (group.time_limit). Small
-// and capital letters are the same. The word may mean several things.
+// reason, an attribute or block, alone or with the block it stands in (group.time_limit), or a term
+// of the glossary. Small and capital letters are the same. The word may mean several things.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")
 	var found []Entry
-	for _, e := range All() {
+	for _, e := range slices.Concat(All(), terms()) {
 		plain := strings.ToLower(e.Name)
 		switch {
 		case plain == word, e.Kind == Code && strings.ReplaceAll(plain, "-", "") == word:

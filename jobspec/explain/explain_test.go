@@ -139,3 +139,13 @@ group.gang (attribute): bool
 		t.Errorf("got:\n%s\nwant:\n%s", &b, want)
 	}
 }
+
+// TestTermsAreExplained wants the terms of the glossary, each by itself.
+func TestTermsAreExplained(t *testing.T) {
+	for _, term := range []string{"grace period", "array task", "Queue head", "workload mix"} {
+		found := explain.Find(term)
+		if len(found) == 0 || found[len(found)-1].Kind != explain.Term || found[len(found)-1].Text == "" {
+			t.Errorf("%s: %+v", term, found)
+		}
+	}
+}

@@ -45,3 +45,23 @@ func parseRow(kind Kind, row string) Entry {
 	title, text, _ := strings.Cut(strings.TrimSuffix(rest, " |"), " | ")
 	return Entry{Kind: kind, Name: name, Title: title, Text: strings.ReplaceAll(text, `\|`, "|")}
 }
+
+// terms returns the terms of docs/glossary.md, an entry for each spelling.
+var terms = sync.OnceValue(func() []Entry {
+	text, err := docs.Pages.ReadFile("glossary.md")
+	if err != nil {
+		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+	}
+	var found []Entry
+	_, table, _ := strings.Cut(string(text), "|---|---|\n")
+	for line := range strings.Lines(table) {
+		names, meaning, ok := strings.Cut(strings.Trim(line, "| \n"), " | ")
+		if !ok {
+			continue
+		}
+		for name := range strings.SplitSeq(names, ", ") {
+			found = append(found, Entry{Kind: Term, Name: name, Title: "what it means", Text: meaning})
+		}
+	}
+	return found
+})

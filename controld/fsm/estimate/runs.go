@@ -60,6 +60,8 @@ func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
 		r.Held.Equal(&o.Held)
 }
 
+// Ends returns the instant at which an attempt ends at the latest by its time limit, 0 if it is
+// being stopped or has none.
 func Ends(j *model.Job, a *model.Attempt) model.Instant {
 	if a.Stop != nil {
 		return 0

@@ -52,6 +52,7 @@ type RuntimeHistory struct {
 	Used int64               // the greatest Used
 }
 
+// Find returns where the histogram of a job kind is, or would be, and whether it is there.
 func (s *RuntimeHistory) Find(kind *JobKind) (int, bool) { return s.search(0, len(s.List), kind) }
 
 // search returns where a kind is, or would be, that is between two places.

@@ -56,6 +56,7 @@ type Arrivals struct {
 // idleMinutes is after how many minutes without arrivals what is known of them is void.
 const idleMinutes = 24 * 60
 
+// Add counts an attempt that took so long to stop, in ms.
 func (g *StopDurations) Add(took model.Instant) {
 	total := 0
 	g.Counts[min(len(g.Counts)-1, bits.Len64(uint64(max(0, took)/1000)))]++

@@ -50,6 +50,7 @@ const ServicesKept = 8
 // RateKey names jobs that are taken to be alike.
 func RateKey(j *model.Job) string { return j.Owner.User + "/" + j.Spec.Name }
 
+// OldestRated returns the key that was measured longest ago, to be evicted.
 func OldestRated(all map[string]StepRates) string {
 	oldest := ""
 	for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -40,6 +40,7 @@ func (u *Usage) Hour(hour int64) *HourUse {
 	return &u.Hours[i]
 }
 
+// Check returns an error if hours are out of order or amounts impossible.
 func (u *Usage) Check() error {
 	for i, h := range u.Hours {
 		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 && u.Hours[i-1].Hour >= h.Hour {
@@ -152,8 +153,8 @@ func (d *Decay) TimeSince(from model.Instant) int64 {
 }
 
 const (
-	HourMS    = 3_600_000
-	UsedHours = 168 // for a week it is known what was used
+	HourMS    = 3_600_000 // an hour in ms
+	UsedHours = 168       // for a week it is known what was used
 	// maxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are more, those that have used nothing for a
 	// week are forgotten; if all have, what new ones use is not counted until some have not.
 	MaxLeaves = 65_536

@@ -74,6 +74,7 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 	}
 }
 
+// Equal reports whether two hours have the same holdings.
 func (h HourHoldings) Equal(o HourHoldings) bool {
 	return h.hour == o.hour && h.runs == o.runs && h.held.Equal(&o.held) && h.Late.Equal(&o.Late)
 }

@@ -206,6 +206,7 @@ func (g *Grid) Capacity(i int) model.Vector { return g.total[i] }
 // BrokenGPUs returns how many GPUs of a node are not healthy.
 func (g *Grid) BrokenGPUs(i int) int { return len(g.nodes[i].GPUs) - bits.OnesCount64(g.usable[i]) }
 
+// Capacity returns all that a node has: cores, memory and thousandths of GPUs.
 func Capacity(n *model.Node) model.Vector {
 	return model.VectorOf(n.Cores, int64(n.Memory), int64(len(n.GPUs))*model.WholeGPU)
 }

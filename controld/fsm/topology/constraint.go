@@ -42,6 +42,7 @@ type Condition struct {
 	Holds func(*jobspec.NodeFacts) bool
 }
 
+// ParseWhere parses the canonical text of constraints, as [model.WhereOf] writes it.
 func ParseWhere(text string) (where, error) {
 	var w where
 	for line := range strings.SplitSeq(text, "\n") {

@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// WorkersIn returns how many workers of a shape fit into the free capacity of one node.
 func WorkersIn(s model.Shape, room model.Vector) int {
 	n := int64(s.PerNode)
 	need := s.Request.Active
@@ -41,8 +42,10 @@ func Nearer(need, a, b model.Vector) bool {
 		cmp.Compare(a.Cores, b.Cores)) > 0
 }
 
+// CountNodes returns a number of nodes in words.
 func CountNodes(n int) string { return fmt.Sprintf("%d node%s", n, Plural(n, "", "s")) }
 
+// Plural returns one for 1 and many for any other number.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -79,6 +82,7 @@ func (c *Condition) Say() string {
 	return name + " " + constraint.Operator + " " + constraint.Value
 }
 
+// Say returns the conditions in the words of a message.
 func (w where) Say() string {
 	var all []string
 	for i := range w {
