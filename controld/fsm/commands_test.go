@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -173,7 +174,7 @@ func commandsPage(t *testing.T) []byte {
 		b.WriteString("\nIt is refused, or a part of it is, when:\n\n")
 		for _, r := range row.refusals {
 			text := r.Error()
-			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() == reflect.TypeOf(c).PkgPath() {
+			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" && typ.PkgPath() != "fmt" {
 				text = strings.TrimSuffix(sentences(types[typ.Name()].doc), ".")
 			}
 			fmt.Fprintf(&b, "- %s\n", text)
@@ -188,19 +189,19 @@ type declaration struct {
 	fields [][2]string
 }
 
-// declarations returns the types of this package by name.
+// declarations returns the types of this package, and the errors of package model, by name.
 func declarations(t *testing.T) map[string]declaration {
 	t.Helper()
-	files, err := os.ReadDir(".")
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	types := map[string]declaration{}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+	for _, name := range append(files, "../model/errors.go") {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

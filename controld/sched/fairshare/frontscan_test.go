@@ -121,7 +121,7 @@ func linesOf(v *fsm.View, now model.Instant, quick bool) (text string, passed in
 	f := schedtest.AccountsOn(t)
 	f.FullScan = !quick
 	if t.Policy.Name == "fairshare" {
-		fairshare.AccountsLine(f, fairshare.AccountsGlance(f, &(*fairshare.AccountsSeen(f)), (*fairshare.AccountsFirst(f))))
+		fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
 		text = orderOf((*fairshare.AccountsOpen(f))) + orderOf((*fairshare.AccountsHeads(f))) +
 			firstsOf((*fairshare.AccountsFirst(f)), nameOf)
 	} else {

@@ -149,7 +149,7 @@ func (q *quarrel) atRest(v *fsm.View, turned bool) {
 // lines and holdings change.
 func (q *quarrel) turns(v *fsm.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
-	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, &(*fairshare.AccountsSeen(f)), (*fairshare.AccountsFirst(f))))
+	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
 	for i := range 60 {
 		c, leaf := fairshare.LeafQueueBest((*fairshare.AccountsOpen(f)))
 		if d, at := slowly((*fairshare.AccountsOpen(f)), f.Tree.Root()); c != d || leaf != at {

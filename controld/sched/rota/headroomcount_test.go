@@ -28,10 +28,10 @@ func TestHeadroomCount(t *testing.T) {
 			if h == nil {
 				continue
 			}
-			(*rota.OutlookWant(&(*rota.HeadroomSoon(h)))) = max(1, (*rota.OutlookWant(&(*rota.HeadroomSoon(h)))))
+			(*rota.OutlookWant(rota.HeadroomSoon(h))) = max(1, (*rota.OutlookWant(rota.HeadroomSoon(h))))
 			rota.HeadroomCountAll(h)
 			for node := range v.Nodes() {
-				for _, o := range []*rota.Outlook{&(*rota.HeadroomNow(h)), &(*rota.HeadroomSoon(h))} {
+				for _, o := range []*rota.Outlook{rota.HeadroomNow(h), rota.HeadroomSoon(h)} {
 					if want := rota.OutlookTakes(o, tr.Room, node, model.Request{},
 						rota.OutlookAll(o)); (*rota.OutlookOn(o))[node] != want {
 						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want,

@@ -366,7 +366,7 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 
 // aged reports whether a job has waited for so long that it begins anew.
 func (t *rotaPolicy) aged(j *model.Job) bool {
-	times := int64(tunables.AgedAfter)
+	times := tunables.AgedAfter
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == model.CauseTE {
 		times = tunables.AgedAfterTE
 	}
