@@ -1,7 +1,7 @@
 // Package sched decides which jobs start, stop and wait.
 //
 // [Cycle] is a function from a view of the state to a plan: it reads no clock, keeps nothing
-// between calls and changes nothing. The plan becomes real when cluster.Apply has checked each
+// between calls and changes nothing. The plan becomes real when fsm.State.Apply has checked each
 // action with the same feasibility function that decided. A cycle works on a scratch state, on
 // which it tries things out, and appends actions to the plan.
 //

@@ -4,7 +4,7 @@
 // share, each chosen among those that meet the job's constraints by what the job prefers and then
 // by best fit: the node with the fewest free GPUs that still suffice, and of those the first by
 // name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and an
-// empty GPU only if no other will do. Whether a worker fits is asked of cluster.Fits alone, with
+// empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
 // which Apply checks the plan again.
 package fit
 
