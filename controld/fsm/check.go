@@ -36,7 +36,7 @@ func (s *State) Check() error {
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.v.usage.Check(s.v.jobs.Values(), note)
-	note(s.checkRuntimeHistory())
+	note(s.v.statistics.Check())
 	return errors.Join(errs...)
 }
 

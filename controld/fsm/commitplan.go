@@ -92,7 +92,7 @@ func (c CommitPlan) apply(s *State) (any, error) {
 		s.countBypass(id, passed[id])
 	}
 	if c.Rotated {
-		s.recordRotation()
+		s.learn().Rotation()
 	}
 	return errs, nil
 }
@@ -183,7 +183,7 @@ func (s *State) launch(j *model.Job, c *StartJob) error {
 
 // begin stores the new attempt, whose room has been taken.
 func (s *State) begin(j *model.Job, c *StartJob, at []int) {
-	s.recordQueueWait(j)
+	s.learn().QueueWait(j)
 	next, a := copyWithAttempt(j, len(c.Places))
 	next.Attempt++
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, s.now(), c.Port, j.Workers == 1
@@ -195,7 +195,7 @@ func (s *State) begin(j *model.Job, c *StartJob, at []int) {
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
 	s.unreserve(c.Job)
-	s.recordElasticStart(next)
+	s.learn().ElasticStart(next)
 	s.put(next)
 	if next.Parent != 0 {
 		s.childChangesOf(next.Parent).began = true

@@ -23,7 +23,7 @@ func (s *State) displaced(j *model.Job, cause model.Cause) {
 	default:
 		return
 	}
-	s.recordStopDuration(j.Queue, a.Ended.At-a.Stop.At)
+	s.learn().StopDuration(j.Queue, a.Ended.At-a.Stop.At)
 	over := s.v.at - model.DisplacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t model.Instant) bool { return t <= over })
 	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -32,28 +31,6 @@ func TestEventsOfViewsStay(t *testing.T) {
 			}
 			if first := p.view[0].Job; first != max(0, p.view[len(p.view)-1].Job-model.MaxEvents+1) {
 				t.Fatalf("every %d: a view's events begin with %d", every, first)
-			}
-		}
-	}
-}
-
-// TestRecentOfViewsStay does the same for what trial-and-error jobs asked for last.
-func TestRecentOfViewsStay(t *testing.T) {
-	s := New(model.Config{})
-	var views [][]model.Vector
-	for i := range 3 * estimate.RecentKept {
-		s.v.index++
-		s.v.at = 1
-		s.recordArrival(&model.Job{Class: "te", Workers: 1, Request: model.Request{Active: model.Vector{Cores: int64(i)}}})
-		if i%5 == 0 || i%5 == 1 {
-			views = append(views, s.View().Statistics().TE.Recent)
-		}
-	}
-	for _, recent := range views {
-		last := recent[len(recent)-1].Cores
-		for i, v := range recent {
-			if v.Cores != last-int64(len(recent)-1-i) || len(recent) != int(min(last+1, estimate.RecentKept)) {
-				t.Fatalf("a view whose last worker asks for %d cores has %d workers, the one at %d asking for %d", last, len(recent), i, v.Cores)
 			}
 		}
 	}

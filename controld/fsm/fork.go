@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 )
@@ -15,6 +16,7 @@ func Fork(v *View) *State {
 	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, keyAt: map[keyName]int64{}}
 	s.v.keys = table.Table[*key]{}
 	s.groups = groups.Fork(&s.v.groups)
+	s.recorder = estimate.NewRecorder(&s.v.statistics)
 	s.indexUsageCounters()
 	s.v.usage = v.usage.Fork()
 	return s

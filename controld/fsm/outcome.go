@@ -14,7 +14,7 @@ func (s *State) end(j *model.Job, a *model.Attempt) {
 	next := s.cancelResize(j, a, resizes(o.Cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.Cause, o.Code, o.Signal
 	s.freePorts(a)
-	s.recordRelease()
+	s.learn().Release()
 	j.ExitCode, j.Signal = o.Code, o.Signal
 	s.emitFor(model.EventEnded, j, o.Cause)
 	s.settle(j, a, o)
@@ -28,7 +28,7 @@ func (s *State) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 	p := &s.v.config.Policy
 	switch o.Cause {
 	case model.CauseCompleted:
-		s.recordService(j)
+		s.learn().Service(j)
 		s.finish(j, model.Completed, model.Reason{})
 	case model.CauseCancelled:
 		s.finish(j, model.Cancelled, model.Reason{Text: a.Stop.Reason})
@@ -135,7 +135,7 @@ func (s *State) finish(j *model.Job, state model.JobState, why model.Reason) {
 	s.unreserve(j.ID)
 	s.v.lastSeq++
 	j.State, j.Reason, j.Hold, j.Ended, j.Seq = state, why, model.NotHeld, s.now(), s.v.lastSeq
-	s.recordRuntime(j)
+	s.learn().Runtime(j)
 	s.put(j)
 	var cause model.Cause
 	if n := len(j.Attempts); n > 0 {

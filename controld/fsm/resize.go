@@ -191,5 +191,5 @@ func (s *State) rated(node string, r *model.WorkerReport) {
 	next, a := copyToChange(s.v.Job(r.Job))
 	a.Rate, a.Rated = r.Rate, s.v.at
 	s.put(next)
-	s.recordStepRate(next, a)
+	s.learn().StepRate(next, a)
 }

@@ -47,7 +47,7 @@ func TestForeseeTellsNamesApart(t *testing.T) {
 	}
 	v := w.s.View()
 	foresee := func(name string, ran int64) int64 {
-		got, known := v.PredictRemaining(w.job(w.submit(1, 1, called(name))), ran)
+		got, known := v.Statistics().PredictRemaining(w.job(w.submit(1, 1, called(name))), ran)
 		if !known {
 			t.Fatalf("nothing is known of %q after %d ms", name, ran)
 		}
@@ -71,14 +71,14 @@ func TestForeseeKnowsNothingOfStrangers(t *testing.T) {
 		w.ended(600, called("short"))
 	}
 	probe := w.job(w.submit(1, 1, called("short")))
-	if got, known := w.s.View().PredictRemaining(probe, 0); known {
+	if got, known := w.s.View().Statistics().PredictRemaining(probe, 0); known {
 		t.Errorf("too few jobs are over, but one takes %d ms", got)
 	}
 	w.ended(600, called("short"))
-	if _, known := w.s.View().PredictRemaining(probe, 0); !known {
+	if _, known := w.s.View().Statistics().PredictRemaining(probe, 0); !known {
 		t.Error("enough jobs are over, but nothing is known")
 	}
-	if got, known := w.s.View().PredictRemaining(probe, 100*60*pastMinute); known {
+	if got, known := w.s.View().Statistics().PredictRemaining(probe, 100*60*pastMinute); known {
 		t.Errorf("none has come so far, but one takes %d ms", got)
 	}
 }
@@ -157,8 +157,9 @@ func TestCheckFindsBadPasts(t *testing.T) {
 		{{Kind: a, Used: 1, Counts: [estimate.RuntimeClasses]int8{60, 60}}},
 	} {
 		w := pastWorld(t)
-		p := w.s.ownRuntimeHistory()
-		p.List, p.Used = bad, 2
+		w.ended(600, called("short"))
+		history := w.s.Present().Statistics().Runtimes
+		history.List, history.Used = bad, 2
 		if w.s.Check() == nil {
 			t.Errorf("nothing is wrong with %+v", bad)
 		}
@@ -186,7 +187,7 @@ func TestPastsOfManyNamesStaySmall(t *testing.T) {
 	if n := len(w.s.v.statistics.Runtimes.List); n != estimate.MaxRuntimeHistories || len(data) > 200*estimate.MaxRuntimeHistories {
 		t.Errorf("%d kinds in %d bytes", n, len(data))
 	}
-	if _, known := w.s.View().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {
+	if _, known := w.s.View().Statistics().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {
 		t.Error("what is known of the user is forgotten with the names")
 	}
 }

@@ -18,10 +18,7 @@ type State struct {
 	epoch             uint64 // raised by View: what carries an older one is shared with a view
 	gridEpoch         uint64
 	nodeSetEpoch      uint64
-	workloadMixEpoch  uint64
-	statisticsEpoch   uint64
-	runtimeEpoch      uint64
-	recentEpoch       uint64
+	recorder          estimate.Recorder // writes v.statistics
 	keyAt             map[keyName]int64 // of v.keys
 	firstKey          int64
 	nextKey           int64
@@ -50,6 +47,7 @@ func New(cfg model.Config) *State {
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
+	s.recorder = estimate.NewRecorder(&s.v.statistics)
 	return s
 }
 
@@ -109,6 +107,12 @@ func (s *State) now() model.Stamp { return model.Stamp{At: s.v.at, Wall: s.v.wal
 // moment is when a table that the present command writes changes.
 func (s *State) moment() estimate.Moment {
 	return estimate.Moment{At: s.v.at, Epoch: s.epoch, Loading: s.loading}
+}
+
+// learn returns what takes in what the present command has seen.
+func (s *State) learn() *estimate.Recorder {
+	s.recorder.Moment = s.moment()
+	return &s.recorder
 }
 
 // put stores a job that a command has made or changed, and keeps every index of jobs in step.

@@ -34,7 +34,7 @@ func TestServiceOfJobsAlike(t *testing.T) {
 	w := elasticWorld(t)
 	usual := func(id model.JobID, want int64) {
 		t.Helper()
-		if got := w.s.View().MeanService(w.job(id)); got != want {
+		if got := w.s.View().Statistics().MeanService(w.job(id)); got != want {
 			t.Errorf("job %d is taken to need %d ms of a GPU, want %d", id, got, want)
 		}
 	}

@@ -65,7 +65,7 @@ func (c SubmitJobs) apply(s *State) (any, error) {
 	for i, j := range jobs {
 		ids[i] = s.addJob(j, r)
 	}
-	s.recordSubmission()
+	s.learn().Submission()
 	if c.Key != "" {
 		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
 		if members > 0 {
@@ -100,8 +100,7 @@ func (s *State) add(j *model.Job) model.JobID {
 	s.v.lastJob++
 	j.ID = s.v.lastJob
 	s.put(j)
-	s.recordArrival(j)
-	s.recordRequest(j)
+	s.learn().Arrival(j)
 	s.emitJob(model.EventSubmitted, j, "")
 	if j.Hold != model.NotHeld {
 		s.emitJob(model.EventHeld, j, "")

@@ -312,3 +312,6 @@ func (v *View) anyLive() bool {
 
 // Usages yields what each leaf has used, in no particular order.
 func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.Values() }
+
+// Statistics returns what the cluster has learnt, nil if that is nothing yet. The caller must not change it.
+func (v *View) Statistics() *estimate.Statistics { return v.statistics }

@@ -90,8 +90,8 @@ func (g *StopDurations) P95() (int64, bool) {
 	return 1000 << len(g.Counts), true
 }
 
-// AddRequests takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
-func (a *Arrivals) AddRequests(j *model.Job) {
+// addRequests takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
+func (a *Arrivals) addRequests(j *model.Job) {
 	more := min(j.Workers, RecentPerJob)
 	a.Recent = slices.Delete(a.Recent, 0, max(0, len(a.Recent)+more-RecentKept))
 	for i := range more {
@@ -99,8 +99,8 @@ func (a *Arrivals) AddRequests(j *model.Job) {
 	}
 }
 
-// CloseMinutes closes the minutes that are over.
-func (a *Arrivals) CloseMinutes(now model.Instant) {
+// closeMinutes closes the minutes that are over.
+func (a *Arrivals) closeMinutes(now model.Instant) {
 	const minute = 60_000
 	if now-a.From > idleMinutes*minute {
 		*a = Arrivals{From: now}
@@ -126,3 +126,47 @@ const (
 	RecentKept   = 64
 	RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
 )
+
+// PredictRemaining returns how long it takes by the cluster's history to bring a job to its end that has run for so many ms: the least time that is
+// spent for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for a job that
+// will probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.
+func (s *Statistics) PredictRemaining(j *model.Job, ran int64) (int64, bool) {
+	if s == nil || s.Runtimes == nil {
+		return 0, false
+	}
+	kinds, first := KindsOfJob(j)
+	for i := first; i < len(kinds); i++ {
+		if at, known := s.Runtimes.Find(&kinds[i]); known {
+			if cost, known := s.Runtimes.List[at].RemainingCost(ran); known {
+				return cost, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// StepRatesOf returns how fast elastic jobs of the same user with the same name were, by size, nil if none was measured. The caller must not
+// change it.
+func (s *Statistics) StepRatesOf(j *model.Job) []StepRate {
+	if s == nil {
+		return nil
+	}
+	return s.StepRates[RateKey(j)].Sizes
+}
+
+// MeanService returns how much service elastic jobs of the same user with the same name took until they had completed, as [model.Job.Attained]
+// counts it; 0 if none has.
+func (s *Statistics) MeanService(j *model.Job) int64 {
+	if s == nil {
+		return 0
+	}
+	return s.StepRates[RateKey(j)].Service
+}
+
+// Check says whether the runtime history is kept as it should be.
+func (s *Statistics) Check() error {
+	if s == nil || s.Runtimes == nil {
+		return nil
+	}
+	return s.Runtimes.Check()
+}

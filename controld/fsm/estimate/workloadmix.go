@@ -54,8 +54,8 @@ func (m *WorkloadMix) evictRarest() {
 	m.Kinds = slices.Delete(m.Kinds, rarest, rarest+1)
 }
 
-// RoundedRequest rounds a worker up, so that there are few kinds.
-func RoundedRequest(v model.Vector) model.Vector {
+// roundedRequest rounds a worker up, so that there are few kinds.
+func roundedRequest(v model.Vector) model.Vector {
 	gpus := v.GPUs
 	if model.IsShare(gpus) {
 		gpus = min(model.WholeGPU, (gpus+shareStep-1)/shareStep*shareStep)
@@ -76,6 +76,6 @@ func roundUpCoarse(n int64) int64 {
 const (
 	maxRequestKinds = 64   // when there are more, the rarest is forgotten
 	requestsKept    = 4096 // workers: when there are more, all counts are halved
-	RequestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
+	requestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
 	shareStep       = 10   // thousandths of a GPU that shares are rounded up to
 )

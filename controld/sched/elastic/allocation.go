@@ -162,7 +162,7 @@ func (p *Allocation) Pop() any {
 
 // Left returns how much service a job still needs that has had some, as far as that can be told.
 func (p *Allocation) Left(j *model.Job, had int64) int64 {
-	all := p.View.MeanService(j)
+	all := p.View.Statistics().MeanService(j)
 	if all == 0 {
 		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])
 	}

@@ -41,7 +41,7 @@ func newPacing(known []estimate.StepRate) pacing {
 // for both: it is where either begins.
 func (z *Sizing) CurveOf(j *model.Job) Curve {
 	var near, apart []estimate.StepRate
-	for _, p := range z.View.StepRatesOf(j) {
+	for _, p := range z.View.Statistics().StepRatesOf(j) {
 		if !p.Spread {
 			near = append(near, p)
 		}

@@ -416,7 +416,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
-	if saves <= 0 || saves >= cost || s.View.MeanService(f.Job) > 0 {
+	if saves <= 0 || saves >= cost || s.View.Statistics().MeanService(f.Job) > 0 {
 		return
 	}
 	after := model.TimeOf(model.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
