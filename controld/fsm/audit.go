@@ -175,7 +175,7 @@ func (a *Auditor) checkTotals() {
 	for what, pair := range map[string][2]int{
 		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live}, "finished jobs": {v.finished.Size(), c.final},
 		"groups": {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.needing.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
-		"leaves with a standing": {len(a.s.usageCounterAt), len(a.usageCounters)}, "standings": {v.usageCounters.Size(), len(a.usageCounters)},
+		"standings": {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])

@@ -91,8 +91,8 @@ func (a *Auditor) checkGroup(k model.GroupKey) {
 // checkLeaf checks what is noted of a leaf or an account.
 func (a *Auditor) checkLeaf(leaf model.Association) {
 	if want := a.usageCounters[leaf]; want != nil {
-		a.note(a.s.checkUsageCounter(leaf, want))
-	} else if _, known := a.s.usageCounterAt[leaf]; known {
+		a.note(a.s.v.usageCounters.CheckLeaf(want))
+	} else if a.s.v.usageCounters.Of(leaf) != nil {
 		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
 	}
 	a.s.v.usage.CheckLeaf(leaf, a.active[leaf], a.note)

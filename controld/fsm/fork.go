@@ -17,7 +17,7 @@ func Fork(v *View) *State {
 	s.v.keys = table.Table[*key]{}
 	s.groups = groups.Fork(&s.v.groups)
 	s.recorder = estimate.NewRecorder(&s.v.statistics)
-	s.indexUsageCounters()
+	s.v.usageCounters = v.usageCounters.Fork()
 	s.v.usage = v.usage.Fork()
 	return s
 }

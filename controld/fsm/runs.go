@@ -147,8 +147,7 @@ func (s *State) rebuildRuns() {
 		runs.Set(int64(j.ID), s.v.newRun(j, nil))
 	}
 	s.v.runs = runs
-	s.v.usageCounters, s.usageCounterAt = s.rebuildUsageCounters()
-	s.freeUsageCounters = nil
+	s.v.usageCounters = s.usageCountersAnew()
 }
 
 // sameModels reports whether the GPUs of two inventories of a node are of the same models.

@@ -15,30 +15,28 @@ type State struct {
 	v      View // the present; its tables are written through the methods of State only
 	cached *View
 
-	epoch             uint64 // raised by View: what carries an older one is shared with a view
-	gridEpoch         uint64
-	nodeSetEpoch      uint64
-	recorder          estimate.Recorder // writes v.statistics
-	keyAt             map[keyName]int64 // of v.keys
-	firstKey          int64
-	nextKey           int64
-	groups            *groups.Queue                 // writes v.groups
-	childChanges      map[model.JobID]*childChanges // what the present command has done to children; empty between commands
-	eventArray        []model.Event                 // that v.events is part of
-	eventsEpoch       uint64                        // of it
-	faults            []error                       // illegal steps that Apply took, for Check
-	changedJobs       changedJobs
-	contents          map[model.Digest]*model.Text // scripts of jobs in the state
-	shared            shared
-	names             map[nameKey]*named            // see sameName; nil until it is first needed
-	dependents        map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
-	due               idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
-	ended             []endedTasks                  // children that have ended, to be told to those that follow them; empty between commands
-	loading           bool                          // a snapshot is being read, which says since when leaves are active
-	sharesArrays      bool                          // arrays of jobs are another state's too
-	touched           *touched                      // since an auditor last asked; nil: there is none
-	usageCounterAt    map[model.Association]int64   // of v.standings
-	freeUsageCounters []int64
+	epoch        uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch    uint64
+	nodeSetEpoch uint64
+	recorder     estimate.Recorder // writes v.statistics
+	keyAt        map[keyName]int64 // of v.keys
+	firstKey     int64
+	nextKey      int64
+	groups       *groups.Queue                 // writes v.groups
+	childChanges map[model.JobID]*childChanges // what the present command has done to children; empty between commands
+	eventArray   []model.Event                 // that v.events is part of
+	eventsEpoch  uint64                        // of it
+	faults       []error                       // illegal steps that Apply took, for Check
+	changedJobs  changedJobs
+	contents     map[model.Digest]*model.Text // scripts of jobs in the state
+	shared       shared
+	names        map[nameKey]*named            // see sameName; nil until it is first needed
+	dependents   map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
+	due          idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
+	ended        []endedTasks                  // children that have ended, to be told to those that follow them; empty between commands
+	loading      bool                          // a snapshot is being read, which says since when leaves are active
+	sharesArrays bool                          // arrays of jobs are another state's too
+	touched      *touched                      // since an auditor last asked; nil: there is none
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.

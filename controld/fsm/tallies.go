@@ -147,8 +147,8 @@ func (a *Auditor) countActive(j *model.Job, by int) {
 			a.active[of] += by
 		}
 	}
-	wants := j.StartableAttempts()
-	if j.Live() == nil && wants == 0 {
+	demand := a.s.v.demandOf(j)
+	if j.Live() == nil && demand.Attempts == 0 {
 		return
 	}
 	st := a.usageCounters[leaf]
@@ -159,11 +159,7 @@ func (a *Auditor) countActive(j *model.Job, by int) {
 	if j.Live() != nil {
 		st.AddRun(a.s.v.newRun(j, nil), by)
 	}
-	if wants > 0 {
-		ask := a.s.v.RequestedBy(j)
-		st.Requested.Add(&ask, int64(by)*wants)
-		st.Jobs += by
-	}
+	st.AddDemand(demand, by)
 	if st.Jobs == 0 {
 		delete(a.usageCounters, leaf)
 	}

@@ -49,7 +49,7 @@ type View struct {
 	grid     *grid.Grid
 	events   []model.Event
 
-	usageCounters table.Table[*estimate.UsageCounter] // of leaves
+	usageCounters estimate.UsageCounterTable
 	inventory     *model.Inventory
 
 	needing   table.Table[*model.Job] // unfinished ones with dependencies

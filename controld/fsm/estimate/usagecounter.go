@@ -15,7 +15,7 @@ type UsageCounter struct {
 
 	Jobs  int            // that hold something or want some
 	Since []HourHoldings // by hour
-	Epoch uint64         // at which it was last replaced
+	epoch uint64         // at which it was last replaced
 }
 
 // HourHoldings is what attempts hold that began in one hour.
@@ -77,4 +77,13 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 // Equal reports whether two hours have the same holdings.
 func (h HourHoldings) Equal(o HourHoldings) bool {
 	return h.hour == o.hour && h.runs == o.runs && h.held.Equal(&o.held) && h.Late.Equal(&o.Late)
+}
+
+// AddDemand adds what a job asks for n times; -1 takes it out. A job that asks for nothing counts
+// for nothing.
+func (st *UsageCounter) AddDemand(d Demand, n int) {
+	if d.Attempts > 0 {
+		st.Requested.Add(&d.Each, int64(n)*d.Attempts)
+		st.Jobs += n
+	}
 }
