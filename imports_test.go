@@ -74,7 +74,7 @@ var rules = map[string]rule{
 	"controld/fsm": {
 		ours: []string{
 			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/groups", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate",
-			"controld/fsm/lifecycle", "controld/fsm/admission",
+			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/texts",
 		}, pure: true,
 		why: "replicas must compute the same state from the same log",
 	},
@@ -84,6 +84,7 @@ var rules = map[string]rule{
 	"controld/fsm/topology":  {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
 	"controld/fsm/admission": {ours: []string{"jobspec", "controld/model", "controld/fsm/topology"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
 	"controld/fsm/lifecycle": {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what the end of an attempt means follows from the job alone"},
+	"controld/fsm/texts":     {ours: []string{"jobspec", "controld/model"}, pure: true, why: "jobs that are alike share memory, whatever the state does"},
 	"controld/fsm/estimate":  {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{

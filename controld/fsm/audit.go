@@ -254,7 +254,7 @@ func (a *Auditor) checkAround() {
 		a.checkName(k)
 	}
 	for t := range w.texts {
-		if known := a.s.contents[t.Digest]; known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {
+		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {
 			a.bad("a script is said to have %d users, and has %d", t.Refs, a.texts[t])
 		}
 	}

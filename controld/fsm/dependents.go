@@ -123,7 +123,9 @@ func (s *State) checkNeeds(note func(error)) {
 		note(fmt.Errorf("the index of dependents is %v, made anew %v", s.dependents, s.allDependents()))
 	}
 	s.checkNames(note)
-	s.checkTexts(note)
+	if !s.sharesArrays { // else it knows of its own only
+		s.texts.Check(s.v.jobs.Values(), note)
+	}
 	s.checkDated(note)
 }
 
@@ -144,7 +146,7 @@ func (s *State) checkNames(note func(error)) {
 
 // forget drops a job that leaves the state from the indexes of this file and of names.
 func (s *State) forget(j *model.Job) {
-	s.dropTexts(j)
+	s.texts.Drop(j)
 	if s.names != nil {
 		s.forgetName(j)
 	}

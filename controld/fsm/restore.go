@@ -24,7 +24,7 @@ func (s *State) loadJob(j *model.Job) error {
 	if err := checkState(j); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
-	s.pack(j)
+	s.texts.Pack(j)
 	s.store(nil, j)
 	if a := j.Live(); a != nil {
 		return s.loadAttempt(j, a)

@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/texts"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -28,8 +29,7 @@ type State struct {
 	eventsEpoch  uint64                        // of it
 	faults       []error                       // illegal steps that Apply took, for Check
 	changedJobs  changedJobs
-	contents     map[model.Digest]*model.Text // scripts of jobs in the state
-	shared       shared
+	texts        texts.Store
 	names        map[nameKey]*named            // see sameName; nil until it is first needed
 	dependents   map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
 	due          idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
@@ -125,7 +125,7 @@ func (s *State) store(old, next *model.Job) {
 	next.Modified = s.v.index
 	next.SettlePlacing(old)
 	if old == nil {
-		s.keepTexts(next)
+		s.texts.Keep(next)
 		s.v.njobs += next.Weight()
 	}
 	s.changedJobs.add(next.ID)

@@ -96,7 +96,7 @@ func (s *State) admit(n int) error {
 
 // add gives a job its id and stores it.
 func (s *State) add(j *model.Job) model.JobID {
-	s.pack(j)
+	s.texts.Pack(j)
 	s.v.lastJob++
 	j.ID = s.v.lastJob
 	s.put(j)
@@ -187,7 +187,7 @@ func (s *State) checkGroupLimits(j *model.Job) error {
 
 // addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
 func (s *State) addJob(j *model.Job, r *resolver) model.JobID {
-	s.pack(j)
+	s.texts.Pack(j)
 	if j.Children == nil || j.Spec.Array != nil {
 		id := s.add(j)
 		s.v.lastJob += model.JobID(j.Weight() - 1)

@@ -44,10 +44,9 @@ func snapshotLines(j *model.Job, written map[*model.Text]bool, yield func(snapsh
 // loadText stores a script from a snapshot, for the jobs after it.
 func (s *State) loadText(t *storedText) error {
 	digest := sha256.Sum256([]byte(t.Text))
-	if hex.EncodeToString(digest[:]) != t.Digest || s.contents[digest] != nil {
+	if hex.EncodeToString(digest[:]) != t.Digest || !s.texts.Load(t.Text) {
 		return fmt.Errorf("a script is not what its digest %q says, or comes twice: %w", t.Digest, model.ErrSnapshot)
 	}
-	s.content(t.Text)
 	return nil
 }
 
@@ -63,7 +62,7 @@ func (s *State) loadStored(j *model.Job, scripts []string) error {
 				var digest model.Digest
 				if b, err := hex.DecodeString(scripts[k]); err == nil && len(b) == len(digest) {
 					copy(digest[:], b)
-					if t := s.contents[digest]; t != nil {
+					if t := s.texts.Script(digest); t != nil {
 						j.Spec.Groups[i].Tasks[n].Script = t.Text
 					}
 				}
@@ -78,32 +77,4 @@ func (s *State) loadStored(j *model.Job, scripts []string) error {
 		return fmt.Errorf("job %d: %d scripts for %d tasks: %w", j.ID, len(scripts), k, model.ErrSnapshot)
 	}
 	return s.loadJob(j)
-}
-
-// checkTexts compares the index of scripts with the jobs that have them.
-func (s *State) checkTexts(note func(error)) {
-	if s.sharesArrays {
-		return // it knows of its own only
-	}
-	refs := map[*model.Text]int{}
-	for j := range s.v.jobs.Values() {
-		if j.Texts == nil {
-			note(fmt.Errorf("job %d keeps its specification whole", j.ID))
-			continue
-		}
-		for _, t := range j.Texts.Scripts {
-			if t != nil {
-				refs[t]++
-			}
-		}
-	}
-	for digest, t := range s.contents {
-		if t.Digest != digest || t.Refs != refs[t] || t.Refs == 0 {
-			note(fmt.Errorf("script %x is said to be used %d times and is %d times", digest, t.Refs, refs[t]))
-		}
-		delete(refs, t)
-	}
-	if len(refs) > 0 {
-		note(fmt.Errorf("%d scripts of jobs are not in their index", len(refs)))
-	}
 }

@@ -104,19 +104,28 @@ func copied(t *testing.T, spec *jobspec.Job) *jobspec.Job {
 // TestScriptsAreForgotten drops a script with the last job that has it.
 func TestScriptsAreForgotten(t *testing.T) {
 	w := newWorld(t)
-	script := func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "same" }
-	a, b := w.submit(1, 1, script), w.submit(1, 1, script)
-	if w.job(a).Texts.Scripts[0] != w.job(b).Texts.Scripts[0] || len(w.s.contents) != 1 {
+	submit := func() (model.JobID, *model.Text) {
+		id := w.submit(1, 1, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "same" })
+		return id, w.job(id).Texts.Scripts[0]
+	}
+	gone := func(ids ...model.JobID) {
+		for _, id := range ids {
+			w.ok(w.control(model.VerbCancel, 1000, false, id))
+		}
+		w.must(TrimHistory{UpTo: 9})
+	}
+	a, text := submit()
+	b, again := submit()
+	if again != text {
 		t.Fatal("a script is kept twice")
 	}
-	w.ok(w.control(model.VerbCancel, 1000, false, a))
-	w.must(TrimHistory{UpTo: 9})
-	if len(w.s.contents) != 1 {
+	gone(a)
+	c, again := submit()
+	if again != text {
 		t.Fatal("a script that a job has is forgotten")
 	}
-	w.ok(w.control(model.VerbCancel, 1000, false, b))
-	w.must(TrimHistory{UpTo: 9})
-	if len(w.s.contents) != 0 {
+	gone(b, c)
+	if _, again = submit(); again == text {
 		t.Fatal("a script that no job has is kept")
 	}
 }

@@ -1,9 +1,14 @@
-package fsm
+// Package texts keeps what jobs have in common once: a script by its digest, and specifications,
+// groups and short strings that are alike. A job that is packed has them from here, so that 100,000
+// jobs of a sweep take little more memory than one.
+package texts
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,12 +16,25 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// pack takes the long parts out of a new job's specification and shares the rest with jobs that have the same. Doing it twice changes nothing.
-func (s *State) pack(j *model.Job) {
+// Store is what is kept once. The zero value is empty. Nothing but memory depends on what specifications share.
+type Store struct {
+	contents map[model.Digest]*model.Text // scripts of jobs in the state
+
+	jobs    map[string]*jobspec.Job
+	groups  map[string]sharedGroups
+	strings map[string]string
+	spec    jobspec.Job // being packed
+	env     []byte      // of it
+
+	numbered uint64 // the last number given to groups
+}
+
+// Pack takes the long parts out of a new job's specification and shares the rest with jobs that have the same. Doing it twice changes nothing.
+func (s *Store) Pack(j *model.Job) {
 	if j.Texts != nil {
 		return
 	}
-	spec := &s.shared.spec
+	spec := &s.spec
 	*spec = *j.Spec
 	j.Texts = s.takeTexts(spec)
 	j.Spec = s.skeleton(spec)
@@ -27,9 +45,9 @@ func (s *State) pack(j *model.Job) {
 }
 
 // takeTexts moves the long parts out of a copy of a specification, whose groups it leaves as they are if they have none.
-func (s *State) takeTexts(spec *jobspec.Job) *model.Texts {
+func (s *Store) takeTexts(spec *jobspec.Job) *model.Texts {
 	t := model.Texts{}
-	env := s.shared.env[:0]
+	env := s.env[:0]
 	if model.HasTexts(spec.Groups) {
 		spec.Groups = slices.Clone(spec.Groups)
 	}
@@ -60,8 +78,8 @@ func (s *State) takeTexts(spec *jobspec.Job) *model.Texts {
 	if t.Scripts != nil {
 		t.Scripts = slices.Clip(append(t.Scripts, make([]*model.Text, tasks-len(t.Scripts))...))
 	}
-	if s.shared.env = env[:0]; cap(env) > maxSkeletonLen {
-		s.shared.env = nil
+	if s.env = env[:0]; cap(env) > maxSkeletonLen {
+		s.env = nil
 	}
 	switch {
 	case filled:
@@ -73,7 +91,7 @@ func (s *State) takeTexts(spec *jobspec.Job) *model.Texts {
 }
 
 // content returns the one copy of a script, which counts as used once a job that has it is stored.
-func (s *State) content(script string) *model.Text {
+func (s *Store) content(script string) *model.Text {
 	digest := model.Digest(sha256.Sum256([]byte(script)))
 	if t := s.contents[digest]; t != nil {
 		return t
@@ -86,8 +104,8 @@ func (s *State) content(script string) *model.Text {
 	return t
 }
 
-// keepTexts counts a job's scripts as used by one more job.
-func (s *State) keepTexts(j *model.Job) {
+// Keep counts a job's scripts as used by one more job.
+func (s *Store) Keep(j *model.Job) {
 	if j.Texts == nil {
 		return
 	}
@@ -98,8 +116,8 @@ func (s *State) keepTexts(j *model.Job) {
 	}
 }
 
-// dropTexts is the reverse of keepTexts, and forgets a script that no job has any more.
-func (s *State) dropTexts(j *model.Job) {
+// Drop is the reverse of Keep, and forgets a script that no job has any more.
+func (s *Store) Drop(j *model.Job) {
 	if j.Texts == nil {
 		return
 	}
@@ -123,22 +141,22 @@ const (
 
 // skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
 // It does not keep spec itself, of which it takes the groups away.
-func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
+func (s *Store) skeleton(spec *jobspec.Job) *jobspec.Job {
 	groups, number := s.shareGroups(spec.Groups)
 	spec.Groups = nil // they are told by their number
 	key, err := json.Marshal(spec)
 	key = binary.AppendUvarint(key, number)
 	whole := err == nil && number > 0 && len(key) <= maxSkeletonLen
-	if known := s.shared.jobs[string(key)]; whole && known != nil {
+	if known := s.jobs[string(key)]; whole && known != nil {
 		return known
 	}
 	kept := new(jobspec.Job)
 	*kept = *spec
 	kept.Groups = groups
 	if whole {
-		s.shared.jobs = roomFor(s.shared.jobs)
+		s.jobs = roomFor(s.jobs)
 		s.internSpec(kept)
-		s.shared.jobs[string(key)] = kept
+		s.jobs[string(key)] = kept
 	}
 	return kept
 }
@@ -161,23 +179,23 @@ type sharedGroups struct {
 }
 
 // shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
-func (s *State) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
+func (s *Store) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
 	key, err := json.Marshal(groups)
 	if err != nil || len(key) > maxSkeletonLen {
 		return groups, 0
 	}
-	known, ok := s.shared.groups[string(key)]
+	known, ok := s.groups[string(key)]
 	if !ok {
-		s.shared.groups = roomFor(s.shared.groups)
-		s.shared.numbered++
-		known = sharedGroups{groups, s.shared.numbered}
-		s.shared.groups[string(key)] = known
+		s.groups = roomFor(s.groups)
+		s.numbered++
+		known = sharedGroups{groups, s.numbered}
+		s.groups[string(key)] = known
 	}
 	return known.groups, known.number
 }
 
 // internSpec lets a specification share the strings that many have.
-func (s *State) internSpec(spec *jobspec.Job) {
+func (s *Store) internSpec(spec *jobspec.Job) {
 	for _, text := range []*string{&spec.Queue, &spec.Account, &spec.Workdir, &spec.SubmitDir, &spec.SubmitHost} {
 		*text = s.intern(*text)
 	}
@@ -185,28 +203,54 @@ func (s *State) internSpec(spec *jobspec.Job) {
 }
 
 // intern returns the one copy of a short string that is likely to be used often.
-func (s *State) intern(text string) string {
+func (s *Store) intern(text string) string {
 	if text == "" || len(text) > maxInternLen {
 		return text
 	}
-	if known, ok := s.shared.strings[text]; ok {
+	if known, ok := s.strings[text]; ok {
 		return known
 	}
-	if s.shared.strings == nil || len(s.shared.strings) >= maxInterned {
-		s.shared.strings = map[string]string{}
+	if s.strings == nil || len(s.strings) >= maxInterned {
+		s.strings = map[string]string{}
 	}
 	text = strings.Clone(text)
-	s.shared.strings[text] = text
+	s.strings[text] = text
 	return text
 }
 
-// shared is what new jobs may have in common with others. It is no part of the state: it only saves memory.
-type shared struct {
-	jobs    map[string]*jobspec.Job
-	groups  map[string]sharedGroups
-	strings map[string]string
-	spec    jobspec.Job // being packed
-	env     []byte      // of it
+// Script returns the script with a digest, nil if it is not kept.
+func (s *Store) Script(digest model.Digest) *model.Text { return s.contents[digest] }
 
-	numbered uint64 // the last number given to groups
+// Load keeps a script from a snapshot, for the jobs after it, and returns false if it is there already.
+func (s *Store) Load(script string) bool {
+	if s.contents[sha256.Sum256([]byte(script))] != nil {
+		return false
+	}
+	s.content(script)
+	return true
+}
+
+// Check compares the index of scripts with the jobs that have them.
+func (s *Store) Check(jobs iter.Seq[*model.Job], note func(error)) {
+	refs := map[*model.Text]int{}
+	for j := range jobs {
+		if j.Texts == nil {
+			note(fmt.Errorf("job %d keeps its specification whole", j.ID))
+			continue
+		}
+		for _, t := range j.Texts.Scripts {
+			if t != nil {
+				refs[t]++
+			}
+		}
+	}
+	for digest, t := range s.contents {
+		if t.Digest != digest || t.Refs != refs[t] || t.Refs == 0 {
+			note(fmt.Errorf("script %x is said to be used %d times and is %d times", digest, t.Refs, refs[t]))
+		}
+		delete(refs, t)
+	}
+	if len(refs) > 0 {
+		note(fmt.Errorf("%d scripts of jobs are not in their index", len(refs)))
+	}
 }
