@@ -135,7 +135,7 @@ func TestElementsThatHaveLeftTheState(t *testing.T) {
 	w.element(first, 1, 0)
 	w.element(first, 2, 7)
 	w.element(first, 3, 0)
-	_, err = w.apply(TrimHistory{UpTo: w.s.v.lastSeq})
+	_, err = w.apply(TrimHistory{UpTo: w.s.v.LastSeq()})
 	w.ok(err)
 	if w.s.v.Job(first+1) != nil {
 		t.Fatal("the element is still there")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -131,7 +132,7 @@ func TestDamagedSnapshots(t *testing.T) {
 			t.Fatalf("accepted without line %d: %s", i+1, lines[i])
 		}
 	}
-	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {DataFormat, "1-dev.0"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
+	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {state.DataFormat, "1-dev.0"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
 		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(bad, good) {
 			t.Fatalf("%s does not occur", change[0])

@@ -15,7 +15,7 @@ type Command interface {
 	Kind() Kind
 
 	// apply carries the command out. The error is a refusal, after which the state is as it was.
-	apply(s *State) (any, error)
+	apply(m *Machine) (any, error)
 }
 
 // Entry is a command with the leader's stamp: one proposal.

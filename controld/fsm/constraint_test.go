@@ -303,7 +303,7 @@ func TestTooManyConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, state := range map[string]*State{"itself": s, "a copy": copied} {
+	for name, state := range map[string]*Machine{"itself": s, "a copy": copied} {
 		s, index = state, 100
 		if _, err := submit(16384, 1); err != nil {
 			t.Fatalf("%s: one more after one has gone: %v", name, err)

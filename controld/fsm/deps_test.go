@@ -300,7 +300,7 @@ func TestCascade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(model.DefaultConfig())
-			apply := func(s *State, c Command) any {
+			apply := func(s *Machine, c Command) any {
 				got, err := s.Apply(s.Index()+1, Entry{Stamp: model.Stamp{At: 1000}, Command: c})
 				if err != nil {
 					t.Fatal(err)
@@ -322,18 +322,18 @@ func TestCascade(t *testing.T) {
 			if bad := s.Check(); bad != nil {
 				t.Fatal(bad)
 			}
-			if !s.View().HasUnsettled() || s.v.finished.Size() != maxSettled+1 {
-				t.Fatalf("%d ended in one entry", s.v.finished.Size())
+			if !s.View().HasUnsettled() || len(s.v.Finished(0)) != maxSettled+1 {
+				t.Fatalf("%d ended in one entry", len(s.v.Finished(0)))
 			}
 			twin, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, s.View())))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, s := range []*State{s, twin, Fork(s.View())} {
+			for _, s := range []*Machine{s, twin, Fork(s.View())} {
 				apply(s, TrimHistory{UpTo: 5}) // nothing is forgotten while a job is still to be told
 				apply(s, CommitPlan{Actions: []Action{{Settle: true}}})
-				if s.View().HasUnsettled() || s.v.trimmed != 0 || s.v.finished.Size() != n {
-					t.Fatalf("%d of %d ended, trimmed %d", s.v.finished.Size(), n, s.v.trimmed)
+				if s.View().HasUnsettled() || s.v.Trimmed() != 0 || len(s.v.Finished(0)) != n {
+					t.Fatalf("%d of %d ended, trimmed %d", len(s.v.Finished(0)), n, s.v.Trimmed())
 				}
 				if bad := s.Check(); bad != nil {
 					t.Fatal(bad)

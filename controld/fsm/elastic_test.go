@@ -85,7 +85,7 @@ func (w *world) on(id model.JobID, nodes ...string) {
 
 func (w *world) free(node string) int64 {
 	_, i := w.s.v.Node(node)
-	return w.s.v.grid.Free(i).GPUs / model.WholeGPU
+	return w.s.v.Grid().Free(i).GPUs / model.WholeGPU
 }
 
 func (w *world) frees(node string, want int64) {

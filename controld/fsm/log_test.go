@@ -46,16 +46,16 @@ func TestLogGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore := func(data []byte) *State {
+	restore := func(data []byte) *Machine {
 		s, err := ReadSnapshot(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	states := []*State{replay(t, "testdata/log.jsonl"), restore(data)}
+	states := []*Machine{replay(t, "testdata/log.jsonl"), restore(data)}
 	for i, c := range further(states[0]) {
-		e := Entry{Stamp: model.Stamp{At: states[0].At() + 1000, Wall: 1_700_000_000_000}, Command: c}
+		e := Entry{Stamp: model.Stamp{At: states[0].v.At() + 1000, Wall: 1_700_000_000_000}, Command: c}
 		for k, s := range states {
 			if _, err := s.Apply(s.Index()+1, e); err != nil {
 				t.Fatalf("command %d, %s: %v", i, c.Kind(), err)
@@ -75,28 +75,28 @@ func TestLogGoesOn(t *testing.T) {
 }
 
 // further is what happens after the log.
-func further(s *State) []Command {
-	cfg := *s.v.config
+func further(s *Machine) []Command {
+	cfg := *s.v.Config()
 	var pending model.JobID
-	for j := range s.v.jobs.Values() {
+	for j := range s.v.Jobs() {
 		if j.State == model.Pending {
 			pending = j.ID
 		}
 	}
 	sweep, after := testSpec(1, 0), testSpec(1, 0)
 	sweep.Array = &jobspec.Array{Indices: "0-3"}
-	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.lastJob + 1)}}}
+	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.LastJob() + 1)}}}
 	return []Command{
 		SetConfig{Config: cfg},
 		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
-		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.lastJob + 1, Tasks: model.Span(2, 2)}}},
-		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: s.v.lastJob + 1}}},
-		TrimHistory{UpTo: s.v.lastSeq + 1},
+		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
+		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: s.v.LastJob() + 1}}},
+		TrimHistory{UpTo: s.v.LastSeq() + 1},
 	}
 }
 
 // replay applies a log, one entry a line, and makes sure that it has every kind of command.
-func replay(t *testing.T, path string) *State {
+func replay(t *testing.T, path string) *Machine {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -21,8 +21,8 @@ type NodeReport struct {
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
 // apply notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
-func (c NodeReport) apply(s *State) (any, error) {
-	n, _ := s.v.Node(c.Node)
+func (c NodeReport) apply(m *Machine) (any, error) {
+	n, _ := m.v.Node(c.Node)
 	switch {
 	case n == nil:
 		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrNoNode)
@@ -36,33 +36,33 @@ func (c NodeReport) apply(s *State) (any, error) {
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
-			s.recordFinding(c.Node, &c.Workers[i])
+			m.recordFinding(c.Node, &c.Workers[i])
 			continue
 		}
-		s.rated(c.Node, &c.Workers[i])
-		s.workerReport(c.Node, &c.Workers[i])
+		m.rated(c.Node, &c.Workers[i])
+		m.workerReport(c.Node, &c.Workers[i])
 	}
 	return nil, nil
 }
 
-func (s *State) workerReport(node string, r *model.WorkerReport) {
-	a, err := s.attempt(r.Job, r.Attempt)
+func (m *Machine) workerReport(node string, r *model.WorkerReport) {
+	a, err := m.attempt(r.Job, r.Attempt)
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
 		return
 	}
 	if w := &a.Workers[r.Worker]; w.Node != node || model.Rank(r.State) <= model.Rank(w.State) {
 		return
 	}
-	next, a := copyToChange(s.v.Job(r.Job))
+	next, a := copyToChange(m.v.Job(r.Job))
 	w := &a.Workers[r.Worker]
 	w.State = r.State
 	if r.State == model.WorkerRunning || r.State == model.WorkerExited || r.Began {
-		w.Started = cmp.Or(w.Started, s.v.at)
+		w.Started = cmp.Or(w.Started, m.v.At())
 	}
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
 		w.LaunchFinal, w.Why = r.Final, r.Why
-		s.vacate(next, a, w)
+		m.vacate(next, a, w)
 	}
-	s.advance(next, a)
+	m.advance(next, a)
 }

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -21,44 +22,44 @@ type childChanges struct {
 }
 
 // childChangesOf returns the changes to a parent job that the present command has collected. That there are any makes the parent job be settled.
-func (s *State) childChangesOf(id model.JobID) *childChanges {
-	c := s.childChanges[id]
+func (m *Machine) childChangesOf(id model.JobID) *childChanges {
+	c := m.childChanges[id]
 	if c == nil {
 		c = &childChanges{}
-		if s.childChanges == nil {
-			s.childChanges = map[model.JobID]*childChanges{}
+		if m.childChanges == nil {
+			m.childChanges = map[model.JobID]*childChanges{}
 		}
-		s.childChanges[id] = c
+		m.childChanges[id] = c
 	}
 	return c
 }
 
 // settleParents carries what the command did to children over to their parent jobs. A parent job that ends may end others, so it goes on until
 // nothing is left; the order is that of the ids.
-func (s *State) settleParents() {
-	for len(s.childChanges) > 0 {
-		ids := make([]model.JobID, 0, len(s.childChanges))
-		for id := range s.childChanges {
+func (m *Machine) settleParents() {
+	for len(m.childChanges) > 0 {
+		ids := make([]model.JobID, 0, len(m.childChanges))
+		for id := range m.childChanges {
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			if s.childChanges[id] != nil {
-				s.applyChildChanges(id)
-				delete(s.childChanges, id)
-				s.settleParent(id)
+			if m.childChanges[id] != nil {
+				m.applyChildChanges(id)
+				delete(m.childChanges, id)
+				m.settleParent(id)
 			}
 		}
 	}
 }
 
 // applyChildChanges writes the changes collected so far into a parent job, which is then as its children say.
-func (s *State) applyChildChanges(id model.JobID) {
-	c, j := s.childChanges[id], s.v.Job(id)
+func (m *Machine) applyChildChanges(id model.JobID) {
+	c, j := m.childChanges[id], m.v.Job(id)
 	if c == nil || j == nil || c.empty() {
 		return
 	}
-	s.childChanges[id] = &childChanges{}
+	m.childChanges[id] = &childChanges{}
 	next, f := copyParent(j)
 	if len(c.made) > 0 {
 		f.Waiting = f.Waiting.Without(rangesOfSet(c.made))
@@ -79,10 +80,10 @@ func (s *State) applyChildChanges(id model.JobID) {
 		}
 	}
 	if c.ran && next.Started.At == 0 {
-		next.Started = s.now()
-		s.emitJob(model.EventStarted, next, "")
+		next.Started = m.s.Now()
+		m.s.EmitJob(model.EventStarted, next, "")
 	}
-	s.put(next)
+	m.put(next)
 }
 
 func (c *childChanges) empty() bool {
@@ -124,30 +125,30 @@ func copyParent(j *model.Job) (*model.Job, *model.Children) {
 }
 
 // dropWaitingTasks gives up waiting children in a draft of a parent job.
-func (s *State) dropWaitingTasks(j *model.Job, members model.Ranges) {
+func (m *Machine) dropWaitingTasks(j *model.Job, members model.Ranges) {
 	j.Children.Drop(members)
 	if len(j.Children.Waiting) == 0 {
 		j.Hold = model.NotHeld
-		s.unreserve(j.ID)
+		m.s.Unreserve(j.ID)
 	}
 }
 
 // settleParent draws the conclusions from what a parent's children have come to.
-func (s *State) settleParent(id model.JobID) {
-	j := s.v.Job(id)
+func (m *Machine) settleParent(id model.JobID) {
+	j := m.v.Job(id)
 	if j == nil || j.Children == nil || j.State.Final() {
 		return
 	}
 	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures && len(j.Children.Waiting) > 0 {
 		next, f := copyParent(j)
-		s.dropWaitingTasks(next, f.Waiting)
-		s.put(next)
+		m.dropWaitingTasks(next, f.Waiting)
+		m.put(next)
 		j = next
 	}
 	if f := j.Children; f.Live == 0 && len(f.Waiting) == 0 {
 		next, _ := copyParent(j)
 		state, why := parentOutcome(j)
-		s.finish(next, state, why)
+		m.finish(next, state, why)
 	}
 }
 
@@ -170,40 +171,40 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 
 // giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting children are dropped and those that wait for
 // another attempt end the same way. The parent job itself ends in that state once its last child has.
-func (s *State) giveUp(j *model.Job, state model.JobState, why model.Reason) {
+func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
 	if j.Children == nil {
 		next := *j
-		s.finish(&next, state, why)
+		m.finish(&next, state, why)
 		return
 	}
-	s.applyChildChanges(j.ID)
-	next, f := copyParent(s.v.Job(j.ID))
-	s.dropWaitingTasks(next, f.Waiting)
+	m.applyChildChanges(j.ID)
+	next, f := copyParent(m.v.Job(j.ID))
+	m.dropWaitingTasks(next, f.Waiting)
 	f.Fate, next.Reason = state, why
-	s.put(next)
-	s.childChangesOf(j.ID)
-	for m := range s.v.madeTasks(next) {
-		if m.State == model.Pending {
-			s.giveUp(m, state, why)
+	m.put(next)
+	m.childChangesOf(j.ID)
+	for task := range m.v.MadeTasks(next) {
+		if task.State == model.Pending {
+			m.giveUp(task, state, why)
 		}
 	}
 }
 
 // dropTasks gives up waiting children.
-func (s *State) dropTasks(j *model.Job, members model.Ranges, why model.Reason) {
-	s.applyChildChanges(j.ID)
-	next, _ := copyParent(s.v.Job(j.ID))
-	s.dropWaitingTasks(next, members)
+func (m *Machine) dropTasks(j *model.Job, members model.Ranges, why model.Reason) {
+	m.applyChildChanges(j.ID)
+	next, _ := copyParent(m.v.Job(j.ID))
+	m.dropWaitingTasks(next, members)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why
 	}
-	s.put(next)
-	s.childChangesOf(j.ID)
+	m.put(next)
+	m.childChangesOf(j.ID)
 }
 
 // countEndedTask counts the end of a child.
-func (s *State) countEndedTask(j *model.Job) {
-	c := s.childChangesOf(j.Parent)
+func (m *Machine) countEndedTask(j *model.Job) {
+	c := m.childChangesOf(j.Parent)
 	c.live--
 	if j.State != model.Completed {
 		c.ill = withNumber(c.ill, j.TaskNumber)
@@ -222,4 +223,26 @@ func (s *State) countEndedTask(j *model.Job) {
 	if j.State != model.Cancelled { // how one that was taken out ended says nothing of the others
 		c.code, c.signal = max(c.code, j.ExitCode), max(c.signal, j.Signal)
 	}
+}
+
+// startTask makes a child of a parent job and begins its first attempt.
+func (m *Machine) startTask(j *model.Job, c *StartJob) error {
+	made := m.childChangesOf(j.ID).made
+	switch f := j.Children; {
+	case f == nil || c.TaskNumber < 1 || c.TaskNumber > f.Size:
+		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNoTask)
+	case !f.Waiting.Has(c.TaskNumber) || made[c.TaskNumber]:
+		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrWrongState)
+	case model.IsSetAside(j) || j.Eligible > m.v.At() || !j.Ready().Has(c.TaskNumber):
+		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNotEligible)
+	case m.childChangesOf(j.ID).live >= j.Slots():
+		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrMaxParallel)
+	}
+	if err := m.launch(j.MakeTask(c.TaskNumber), c); err != nil {
+		return fmt.Errorf("member %d: %w", c.TaskNumber, err)
+	}
+	changed := m.childChangesOf(j.ID)
+	changed.made = withNumber(changed.made, c.TaskNumber)
+	changed.live++
+	return nil
 }

@@ -382,8 +382,8 @@ func TestTrimMembers(t *testing.T) {
 	w.report(id+3, 0, model.WorkerExited)
 	w.state(id, model.Cancelled)
 	w.must(TrimHistory{UpTo: w.s.v.LastSeq()})
-	if w.job(id) != nil || w.s.v.njobs != 1 {
-		t.Errorf("after all has left, the state counts %d jobs", w.s.v.njobs)
+	if w.job(id) != nil || w.s.v.Weight() != 1 {
+		t.Errorf("after all has left, the state counts %d jobs", w.s.v.Weight())
 	}
 }
 
@@ -400,7 +400,7 @@ func TestKeyOfRecords(t *testing.T) {
 	}
 	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
 	w.ok(err)
-	if again, err := back.recall(c); err != nil || !slices.Equal(first, again) {
+	if again, err := back.SubmittedWithKey(c.Owner.UID, c.Key, c.Digest); err != nil || !slices.Equal(first, again) {
 		t.Fatalf("restored, the key stands for %v, %v", again, err)
 	}
 }

@@ -64,7 +64,7 @@ func TestDamagedFamilies(t *testing.T) {
 }
 
 // use does what a leader does with a state, which must not panic whatever is in it.
-func use(s *State) {
+func use(s *Machine) {
 	_ = s.Check()
 	for g := range s.v.QueueGroups() {
 		for _, j := range g.Jobs {

@@ -61,7 +61,7 @@ func TestPolicyExcludesNode(t *testing.T) {
 
 func TestPolicyExcludesOnlySoOften(t *testing.T) {
 	w, id := watched(t)
-	for n := range w.s.v.config.Policy.MaxRequeues + 1 {
+	for n := range w.s.v.Config().Policy.MaxRequeues + 1 {
 		if n > 0 {
 			node := []string{"n1", "n2", "n3"}[slices.IndexFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return !slices.Contains(w.job(id).Exclude, n) })]
 			w.ok(w.start(id, node))

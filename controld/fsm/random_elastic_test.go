@@ -100,14 +100,14 @@ func (c *chaos) placeOf(j *model.Job, more []model.Place) model.Place {
 		need = j.Parts[e.Part].Request
 	}
 	p := model.Place{Node: c.nodeName()}
-	for _, i := range c.Perm(len(c.s.v.nodes)) {
-		n := c.s.v.nodes[i]
+	for _, i := range c.Perm(len(c.s.v.Nodes())) {
+		n := c.s.v.Nodes()[i]
 		shared := slices.ContainsFunc(taken, func(o model.Place) bool { return o.Node == n.Name })
-		if c.s.v.grid.Obstacle(i, need, nil) != model.ReasonNone || shared && !c.one(20) {
+		if c.s.v.Grid().Obstacle(i, need, nil) != model.ReasonNone || shared && !c.one(20) {
 			continue
 		}
 		p.Node = n.Name
-		for g, free := 0, c.s.v.grid.FreeGPUs(i); g < 64 && int64(len(p.GPUs))*1000 < need.Active.GPUs; g++ {
+		for g, free := 0, c.s.v.Grid().FreeGPUs(i); g < 64 && int64(len(p.GPUs))*1000 < need.Active.GPUs; g++ {
 			if free&(1<<g) != 0 {
 				p.GPUs = append(p.GPUs, g)
 			}
@@ -205,7 +205,7 @@ func (c *chaos) elasticCommand() Command {
 		}
 	}
 	switch n := c.IntN(100); {
-	case len(c.s.v.nodes) < 5:
+	case len(c.s.v.Nodes()) < 5:
 		return c.register()
 	case n < 3:
 		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
@@ -219,7 +219,7 @@ func (c *chaos) elasticCommand() Command {
 	case n < 16:
 		return c.control2()
 	case n < 17:
-		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(40)}
+		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(40)}
 	case n < 30:
 		return CommitPlan{Actions: []Action{{Start: c.unfold()}}}
 	case n < 42:

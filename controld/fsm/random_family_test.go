@@ -131,7 +131,7 @@ func (c *chaos) familyCommand() Command {
 		}
 	}
 	switch n := c.IntN(100); {
-	case len(c.s.v.nodes) < 4:
+	case len(c.s.v.Nodes()) < 4:
 		return c.register()
 	case n < 2:
 		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(4)]}
@@ -144,7 +144,7 @@ func (c *chaos) familyCommand() Command {
 	case n < 15:
 		return c.control2()
 	case n < 17:
-		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(40)}
+		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(40)}
 	case n < 45:
 		return c.plan()
 	}
@@ -163,9 +163,8 @@ func TestCheckFindsDamageToFamilies(t *testing.T) {
 		"a member with a specification":           func(_ *world, _, m *model.Job) { m.Spec = testSpec(1, 1) },
 		"a live member that ended for its record": func(_ *world, r, _ *model.Job) { r.Children.Live, r.Children.Failed = 0, 1 },
 		"a job with a member's id": func(w *world, r, _ *model.Job) {
-			w.s.store(nil, &model.Job{ID: r.ID + 4, Spec: r.Spec, State: model.Pending, Workers: 1})
+			w.s.s.Put(&model.Job{ID: r.ID + 4, Spec: r.Spec, State: model.Pending, Workers: 1})
 		},
-		"members that are not counted": func(w *world, _, _ *model.Job) { w.s.v.njobs-- },
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)

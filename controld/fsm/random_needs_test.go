@@ -87,7 +87,7 @@ func (c *chaos) recent() model.JobID {
 	if c.one(4) {
 		return c.job()
 	}
-	return c.s.v.lastJob - model.JobID(c.Int64N(min(40, int64(c.s.v.lastJob)+1)))
+	return c.s.v.LastJob() - model.JobID(c.Int64N(min(40, int64(c.s.v.LastJob())+1)))
 }
 
 // array picks an array that can be followed, if there is one, and makes spec one that can follow it.

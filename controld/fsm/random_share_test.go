@@ -27,7 +27,7 @@ func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 
 // sharedPlace is a place on a GPU of a node that others share if there is one, or on any.
 func (c *chaos) sharedPlace(p model.Place, at int, share int64) model.Place {
-	g := c.s.v.grid
+	g := c.s.v.Grid()
 	if n := g.BestFitGPU(at, share); n >= 0 && !c.one(4) {
 		p.GPUs = []int{n}
 		return p
@@ -74,15 +74,20 @@ func TestRandomShares(t *testing.T) {
 
 // noticeShares remembers how GPUs are shared.
 func (c *chaos) noticeShares() {
-	for i, n := range c.s.v.nodes {
+	for i, n := range c.s.v.Nodes() {
 		var sharers [model.MaxGPUsPerNode]int
 		whole := false
-		for _, held := range c.s.heldOn(i) {
-			if held.Request.Share() == 0 {
-				whole = whole || len(held.GPUs) > 0
+		for _, w := range c.s.v.HeldOn(i) {
+			j := c.s.v.Job(w.Job)
+			if w.Worker >= j.Workers {
+				continue // room for one that joins later
+			}
+			gpus := j.Live().Workers[w.Worker].GPUs
+			if r := j.RequestOf(w.Worker); r.Share() == 0 {
+				whole = whole || len(gpus) > 0
 				continue
 			}
-			sharers[held.GPUs[0]]++
+			sharers[gpus[0]]++
 		}
 		for g, k := range sharers {
 			if k == 0 {
@@ -112,7 +117,7 @@ func TestSharesSurviveNodes(t *testing.T) {
 	w.ok(w.put(b, "n2", 0))
 	w.restored()
 	_, at := w.s.v.Node("n2")
-	if g := w.s.v.grid; g.FreeShare(at, 0) != 0 || fmt.Sprint(g.LentOn(at)) != "[1000]" {
+	if g := w.s.v.Grid(); g.FreeShare(at, 0) != 0 || fmt.Sprint(g.LentOn(at)) != "[1000]" {
 		t.Fatalf("left %d, lent %v", g.FreeShare(at, 0), g.LentOn(at))
 	}
 }

@@ -170,7 +170,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	w.submit(1, 1)
 	w.at -= 500
 	id := w.submit(1, 1)
-	if got := w.job(id).Submitted.At; got != 1000 || w.s.At() != 1000 {
+	if got := w.job(id).Submitted.At; got != 1000 || w.s.v.At() != 1000 {
 		t.Fatalf("submitted at %d", got)
 	}
 	if _, err := w.s.Apply(w.index, Entry{Command: TrimHistory{}}); !errors.Is(err, model.ErrOldIndex) {
@@ -244,7 +244,7 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("events %v, want %v", got, want)
 	}
 	for range model.MaxEvents {
-		w.s.emit(model.Event{Type: model.EventConfig})
+		w.s.s.Emit(model.Event{Type: model.EventConfig})
 	}
 	if n := len(w.s.v.Events(0)); n != model.MaxEvents {
 		t.Fatalf("%d events kept", n)

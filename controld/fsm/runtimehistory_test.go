@@ -121,13 +121,13 @@ func TestPastsSurviveSnapshots(t *testing.T) {
 	for range estimate.RuntimesKept + 10 {
 		w.ended(600, called("short"))
 	}
-	if view.statistics != nil && view.statistics.Runtimes != nil {
+	if l := view.Statistics(); l != nil && l.Runtimes != nil {
 		t.Error("an older view has learnt")
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	want, err := json.Marshal(w.s.v.statistics.Runtimes)
+	want, err := json.Marshal(w.s.v.Statistics().Runtimes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func TestPastsSurviveSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(s.v.statistics.Runtimes)
-	if err != nil || !bytes.Equal(got, want) || s.v.statistics.Runtimes.Used != w.s.v.statistics.Runtimes.Used {
+	got, err := json.Marshal(s.v.Statistics().Runtimes)
+	if err != nil || !bytes.Equal(got, want) || s.v.Statistics().Runtimes.Used != w.s.v.Statistics().Runtimes.Used {
 		t.Errorf("after the snapshot %s, before %s, %v", got, want, err)
 	}
 }
@@ -180,11 +180,11 @@ func TestPastsOfManyNamesStaySmall(t *testing.T) {
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	data, err := json.Marshal(w.s.v.statistics.Runtimes)
+	data, err := json.Marshal(w.s.v.Statistics().Runtimes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.s.v.statistics.Runtimes.List); n != estimate.MaxRuntimeHistories || len(data) > 200*estimate.MaxRuntimeHistories {
+	if n := len(w.s.v.Statistics().Runtimes.List); n != estimate.MaxRuntimeHistories || len(data) > 200*estimate.MaxRuntimeHistories {
 		t.Errorf("%d kinds in %d bytes", n, len(data))
 	}
 	if _, known := w.s.View().Statistics().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {

@@ -64,7 +64,7 @@ func TestGangIsPlacedWholeOrNotAtAll(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	w.state(id, model.Pending)
-	if free := w.s.v.grid.Free(0); free.GPUs != 8000 {
+	if free := w.s.v.Grid().Free(0); free.GPUs != 8000 {
 		t.Fatalf("node n1 has %+v free after a refused start", free)
 	}
 }
@@ -360,7 +360,7 @@ func TestLostNode(t *testing.T) {
 	w.wait(1)
 	w.ok(w.plan(end))
 	w.state(id, model.Completing)
-	if free := w.s.v.grid.Free(0).GPUs; free != 8000 {
+	if free := w.s.v.Grid().Free(0).GPUs; free != 8000 {
 		t.Fatalf("%d free on the lost node", free)
 	}
 	w.report(id, 1, model.WorkerExited, code(1))
@@ -447,11 +447,11 @@ func TestInventoryOfGPUsInUse(t *testing.T) {
 	n = testNode("n1", 4)
 	n.GPUs[0].Healthy = false
 	w.must(RegisterNode{Node: n})
-	if got := w.s.v.grid.FreeGPUs(0); got != 0b1110 {
+	if got := w.s.v.Grid().FreeGPUs(0); got != 0b1110 {
 		t.Fatalf("free GPUs %b", got)
 	}
 	w.report(id, 0, model.WorkerExited)
-	if got := w.s.v.grid.FreeGPUs(0); got != 0b1110 {
+	if got := w.s.v.Grid().FreeGPUs(0); got != 0b1110 {
 		t.Fatalf("free GPUs %b: a broken one went back to the pool", got)
 	}
 	n.Cores = 0

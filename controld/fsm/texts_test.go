@@ -61,7 +61,7 @@ func TestFullSpec(t *testing.T) {
 	if err := back.Check(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*State{w.s, back, Fork(w.s.View())} {
+	for _, s := range []*Machine{w.s, back, Fork(w.s.View())} {
 		k := 0
 		for j := range s.View().Jobs() {
 			spec := want[min(k, len(want)-1)]

@@ -7,7 +7,3 @@ package fsm
 // meaning becomes a further kind in the table of commands, LatestVersion becomes 2, and code that proposes the new kind
 // asks for Config.Version >= 2 and proposes the old one otherwise.
 const LatestVersion = 1
-
-// DataFormat names the formats of the log and of snapshots. Until the first release they change in place, and each change
-// raises the number behind "dev": a data directory of another format is refused. From the first release on it stays "1".
-const DataFormat = "1-dev.2"

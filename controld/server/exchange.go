@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -42,7 +43,7 @@ type route struct {
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
 	// ready does all its work beforehand.
-	ready  func(*exchange) func(*fsm.View) bool
+	ready  func(*exchange) func(*state.View) bool
 	gather time.Duration // how long a long poll waits for more once there is news
 	// handle returns the answer's body. A route that writes it by itself returns nil.
 	handle func(*exchange) (any, error)
@@ -56,8 +57,8 @@ type exchange struct {
 	caller identity.Caller
 	query  url.Values
 	after  uint64
-	view   *fsm.View // what the answer is made from
-	sent   bool      // the handler has written the answer
+	view   *state.View // what the answer is made from
+	sent   bool        // the handler has written the answer
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -130,7 +131,7 @@ func (x *exchange) await(rt *route) error {
 	if wait <= 0 {
 		return nil
 	}
-	ready := func(v *fsm.View) bool { return v.Index() > x.after }
+	ready := func(v *state.View) bool { return v.Index() > x.after }
 	if rt.ready != nil {
 		ready = rt.ready(x)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -218,11 +218,11 @@ func (x *exchange) byID(ids []model.JobID) iter.Seq[*model.Job] {
 
 // listReady returns whether a long poll for a list has news. A user's list waits for changes of
 // that user's jobs alone.
-func listReady(x *exchange) func(*fsm.View) bool {
+func listReady(x *exchange) func(*state.View) bool {
 	if user := x.query.Get("user"); user != "" {
 		return x.s.Replica.WhenJobsOf(user, x.after)
 	}
-	return func(v *fsm.View) bool { return v.Index() > x.after }
+	return func(v *state.View) bool { return v.Index() > x.after }
 }
 
 // listFields returns a list whose items have some fields only. The rows of a table take a tenth of

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -26,8 +26,8 @@ func listEvents(x *exchange) (any, error) {
 	return list, nil
 }
 
-func eventsReady(x *exchange) func(*fsm.View) bool {
-	return func(v *fsm.View) bool { return len(v.Events(x.after)) > 0 }
+func eventsReady(x *exchange) func(*state.View) bool {
+	return func(v *state.View) bool { return len(v.Events(x.after)) > 0 }
 }
 
 // getConfig answers GET /v1/config.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -39,8 +40,8 @@ var (
 // engine drives one simulation.
 type engine struct {
 	setup      *Setup
-	state      *fsm.State
-	auditor    *fsm.Auditor // of the state, if it is checked
+	state      *fsm.Machine
+	auditor    *state.Auditor // of the state, if it is checked
 	cycleCache sched.Cache
 	index      uint64
 	now        model.Instant

@@ -11,7 +11,7 @@ import (
 )
 
 // Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes are named by their position in
-// fsm.View.Nodes. To try things out, take fsm.View.Grid, CopyFrom it, and try things on the copy. Copies share what neither of them has
+// state.View.Nodes. To try things out, take state.View.Grid, CopyFrom it, and try things on the copy. Copies share what neither of them has
 // changed, since a decision changes the room on a few nodes of thousands.
 type Grid struct {
 	nodes  []*model.Node  // shared between copies

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -130,7 +131,7 @@ func (q *quarrel) settle() {
 
 // atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute,
 // when it looks whose turn it is; and what it lets idle TestInvariants knows.
-func (q *quarrel) atRest(v *fsm.View, turned bool) {
+func (q *quarrel) atRest(v *state.View, turned bool) {
 	q.covered(v)
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now)) // limits are judged by the same holdings as shares
 	if q.policy == "rota" {
@@ -147,7 +148,7 @@ func (q *quarrel) atRest(v *fsm.View, turned bool) {
 
 // turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while
 // lines and holdings change.
-func (q *quarrel) turns(v *fsm.View) {
+func (q *quarrel) turns(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
 	for i := range 60 {
@@ -171,7 +172,7 @@ func (q *quarrel) turns(v *fsm.View) {
 
 // covered is A5 as well: what was taken for jobs is free, or will be when all have left that are
 // leaving.
-func (q *quarrel) covered(v *fsm.View) {
+func (q *quarrel) covered(v *state.View) {
 	for i, n := range v.Nodes() {
 		var claimed model.Request
 		for _, r := range v.Reservations() {
@@ -190,7 +191,7 @@ func (q *quarrel) covered(v *fsm.View) {
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
 // and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
 // before, when the leaving jobs have left and those with reservations have started.
-func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
+func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	f.Foresee()
@@ -321,7 +322,7 @@ func (q *quarrel) swap(leaves, stays model.JobID) {
 
 // idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
 // whose room no other waits.
-func (q *quarrel) idle(v *fsm.View) {
+func (q *quarrel) idle(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -27,7 +27,7 @@ type Gang struct {
 }
 
 // NewGang returns what a job asks of a placement.
-func NewGang(v *fsm.View, j *model.Job) Gang {
+func NewGang(v *state.View, j *model.Job) Gang {
 	g := Gang{Part: newPart(v, model.ShapeOf(j))}
 	for _, s := range model.MoreParts(j) {
 		g.More = append(g.More, newPart(v, s))
@@ -36,7 +36,7 @@ func NewGang(v *fsm.View, j *model.Job) Gang {
 }
 
 // Of returns the gang of another job that has the same shape.
-func (g Gang) Of(v *fsm.View, j *model.Job) Gang {
+func (g Gang) Of(v *state.View, j *model.Job) Gang {
 	g.For, g.Exclude = j.ID, nil
 	for _, name := range j.Exclude {
 		if _, i := v.Node(name); i >= 0 {
@@ -46,7 +46,7 @@ func (g Gang) Of(v *fsm.View, j *model.Job) Gang {
 	return g
 }
 
-func newPart(v *fsm.View, s model.Shape) Part {
+func newPart(v *state.View, s model.Shape) Part {
 	return Part{Shape: s, Nodes: v.EligibleNodes(s.Constraints), Levels: v.NodesByAffinity(s.Affinities)}
 }
 

@@ -12,8 +12,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -27,7 +27,7 @@ type Spot struct {
 // Room is a scratch copy of a view's free room with the reservations on it. It is not for
 // concurrent use.
 type Room struct {
-	view         *fsm.View
+	view         *state.View
 	grid         grid.Grid
 	reservations []*model.Reservation
 	ports        map[int][]int // ports taken on the copy
@@ -42,14 +42,14 @@ type stretch struct {
 }
 
 // NewRoom copies the free room of a view.
-func NewRoom(v *fsm.View) *Room {
+func NewRoom(v *state.View) *Room {
 	r := &Room{}
 	r.Reset(v)
 	return r
 }
 
 // Reset makes r what NewRoom makes of a view, in the memory that r has.
-func (r *Room) Reset(v *fsm.View) {
+func (r *Room) Reset(v *state.View) {
 	r.view, r.reservations = v, append(r.reservations[:0], v.Reservations()...)
 	if r.ports == nil {
 		r.ports = map[int][]int{}

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -161,7 +161,7 @@ func less(list []estimate.NodeResources, node int, gpus int64) []estimate.NodeRe
 }
 
 // anyOn reports whether any of some jobs is on a page.
-func anyOn(p fsm.AttemptPage, ids map[model.JobID]bool) bool {
+func anyOn(p state.AttemptPage, ids map[model.JobID]bool) bool {
 	for id := range ids {
 		if p.Has(id) {
 			return true
@@ -211,7 +211,7 @@ func (v *Candidate) fresh() {
 }
 
 // enter looks at the runs of a page, but for those that end now.
-func (r *Candidates) enter(p fsm.AttemptPage, ending map[model.JobID]bool) sheet {
+func (r *Candidates) enter(p state.AttemptPage, ending map[model.JobID]bool) sheet {
 	s := sheet{from: len(r.List)}
 	for run := range p.Runs {
 		switch {

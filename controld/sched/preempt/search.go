@@ -336,8 +336,8 @@ func (s *search) leastOn(node int, bound int64) int64 {
 	return bound
 }
 
-// state is some victims of a node: what is still missing when they have left, and what they cost.
-type state struct {
+// partialChoice is some victims of a node: what is still missing when they have left, and what they cost.
+type partialChoice struct {
 	missing model.Request
 	choice
 }
@@ -346,7 +346,7 @@ type state struct {
 // are built up in the same order, the one that costs more and frees no more is dropped.
 func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
 	best := choice{cost: bound}
-	states := []state{{missing: positive(missing)}}
+	states := []partialChoice{{missing: positive(missing)}}
 	for k, i := range items {
 		v := &s.roster.List[i]
 		if v.Score >= best.cost {
@@ -372,10 +372,10 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 
 // with adds to states what becomes of some of them with one item more, as far as that may be of
 // use, and what frees enough to best.
-func (s *search) with(states, from []state, v *Candidate, k, node int, best *choice) []state {
+func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, best *choice) []partialChoice {
 	room := v.At(node)
 	for i := range from {
-		next := state{choice: choice{from[i].cost + v.Score, from[i].set | 1<<k}}
+		next := partialChoice{choice: choice{from[i].cost + v.Score, from[i].set | 1<<k}}
 		if next.cost >= best.cost {
 			continue
 		}
@@ -391,8 +391,8 @@ func (s *search) with(states, from []state, v *Candidate, k, node int, best *cho
 }
 
 // prune keeps the states that are not worse than another one in every respect, cheapest first.
-func prune(states []state, bound int64) []state {
-	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
+func prune(states []partialChoice, bound int64) []partialChoice {
+	slices.SortFunc(states, func(a, b partialChoice) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
 	kept := states[:0]
 	for i := range states {
 		if states[i].cost >= bound || len(kept) == tunables.MaxStates {

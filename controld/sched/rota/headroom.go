@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -137,7 +137,7 @@ func (h *headroom) comingFree() []model.Request {
 }
 
 // briefsOf returns the trial-and-error jobs among some attempts.
-func briefsOf(p fsm.AttemptPage) (list []brief) {
+func briefsOf(p state.AttemptPage) (list []brief) {
 	for r := range p.Runs {
 		if !r.BestEffort {
 			list = append(list, brief{since: r.Since, rooms: r.Holds})

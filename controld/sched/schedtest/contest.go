@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -134,7 +135,7 @@ func (c *Contest) Settle() error {
 
 // sound looks at a plan alone: it stops no job that is being stopped, none twice, no
 // trial-and-error job, and each for a job that waits.
-func (c *Contest) sound(v *fsm.View, plan fsm.CommitPlan) error {
+func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
 		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
@@ -209,7 +210,7 @@ func (c *Contest) lawful() error {
 // besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
 // it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
 // them, but not for all, and the last one waits until those before it have started.
-func besideOthers(v *fsm.View, j *model.Job) bool {
+func besideOthers(v *state.View, j *model.Job) bool {
 	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own model.Claim) bool {
 		_, node := v.Node(own.Node)
 		return v.Grid().SharedGPUs(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *model.Reservation) bool {
@@ -278,7 +279,7 @@ func (c *Contest) atRest() error {
 }
 
 // CouldStart counts workers node by node with the state's own Fits, and nothing else.
-func CouldStart(v *fsm.View, j *model.Job) bool {
+func CouldStart(v *state.View, j *model.Job) bool {
 	var g grid.Grid
 	g.CopyFrom(v.Grid())
 	v.LiftClaims(&g, j.ID)
@@ -332,7 +333,7 @@ func excluded(j *model.Job, node string) bool {
 
 // HasCome reports whether all jobs have left a job's nodes that were to leave for it, while the
 // room is still kept for it.
-func HasCome(v *fsm.View, job *model.Job) bool {
+func HasCome(v *state.View, job *model.Job) bool {
 	r := v.Reservation(job.ID)
 	if r == nil || !r.ForPreemptor {
 		return false
@@ -345,7 +346,7 @@ func HasCome(v *fsm.View, job *model.Job) bool {
 
 // WillBeFree returns what of a node is free, or will be when those jobs have left it that are
 // leaving. Of one that is resized only some workers do.
-func WillBeFree(v *fsm.View, jobs iter.Seq[*model.Job], node int) model.Request {
+func WillBeFree(v *state.View, jobs iter.Seq[*model.Job], node int) model.Request {
 	have := model.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {
 		a := job.Live()

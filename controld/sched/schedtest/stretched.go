@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -99,7 +100,7 @@ func (s *stretched) Settle() error {
 // soundResizes looks at a plan alone: a job that gives up workers does so for a job that waits,
 // whose promised room needs all of them. A job that gets some does so while no job leaves, out of
 // room that no job claims and that is not kept free for trial-and-error jobs.
-func (s *stretched) soundResizes(v *fsm.View, plan fsm.CommitPlan) error {
+func (s *stretched) soundResizes(v *state.View, plan fsm.CommitPlan) error {
 	claims := map[model.JobID]*model.Reservation{}
 	for _, a := range plan.Actions {
 		switch {
@@ -120,7 +121,7 @@ func (s *stretched) soundResizes(v *fsm.View, plan fsm.CommitPlan) error {
 }
 
 // gives looks at a job that gives up workers.
-func (s *stretched) gives(v *fsm.View, r *fsm.ResizeJob, kept *model.Reservation) error {
+func (s *stretched) gives(v *state.View, r *fsm.ResizeJob, kept *model.Reservation) error {
 	s.Seen["shrink"]++
 	taker, giver := v.Job(r.For), v.Job(r.Job)
 	switch {
@@ -135,7 +136,7 @@ func (s *stretched) gives(v *fsm.View, r *fsm.ResizeJob, kept *model.Reservation
 }
 
 // needless looks for workers that leave although the promised room would be enough without them.
-func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
+func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 	claims map[model.JobID]*model.Reservation) error {
 	waiting := 0
 	for j := range v.Jobs() {

@@ -10,13 +10,14 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // State is the scratch state of one cycle.
 type State struct {
-	View    *fsm.View // what the cycle decides about; it does not change
+	View    *state.View // what the cycle decides about; it does not change
 	Now     model.Instant
 	Policy  model.Policy // its parameters
 	Room    *fit.Room    // free capacity, less what the plan takes so far
@@ -35,7 +36,7 @@ type State struct {
 }
 
 // New returns the scratch state of a cycle that begins. It overwrites room.
-func New(v *fsm.View, now model.Instant, p model.Policy, room *fit.Room) *State {
+func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *State {
 	room.Reset(v)
 	return &State{
 		View: v, Now: now, Policy: p, Room: room,

@@ -1,0 +1,213 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/table"
+	"github.com/rota-hpc/rota/controld/fsm/topology"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// checkChanged checks a job that has changed from old to next; either is nil if it was not, or is not, in the state.
+func (a *Auditor) checkChanged(old, next *model.Job) {
+	switch {
+	case next == nil && old != nil:
+		a.checkGone(old)
+		return
+	case next == nil:
+		return
+	}
+	a.note(checkState(next))
+	a.note(checkLedger(next))
+	a.note(a.s.checkJob(next))
+	if next.Parent != 0 {
+		a.note(a.s.checkTask(next))
+	} else if record, n := a.s.v.ParentOf(next.ID); record != nil && record.ID != next.ID {
+		a.bad("job %d has the id of member %d of job %d", next.ID, n, record.ID)
+	}
+	if run := a.s.v.LiveAttempt(next.ID); next.Live() != nil {
+		a.note(a.s.checkRun(next))
+	} else if run != nil {
+		a.bad("job %d and the index of runs do not agree", next.ID)
+	}
+	if old != nil && old.StillToStart() && (!next.StillToStart() || groups.KeyOf(old) != groups.KeyOf(next)) {
+		a.checkLeft(old)
+	}
+	a.checkListed(next)
+}
+
+// checkListed checks the tables of jobs with dependencies and with deadlines.
+func (a *Auditor) checkListed(j *model.Job) {
+	needs := !j.State.Final() && len(j.Dependencies) > 0
+	if got, in := a.s.v.needing.Get(int64(j.ID)); in != needs || in && got != j {
+		a.bad("job %d and the index of jobs with dependencies do not agree", j.ID)
+	}
+	if needs && a.s.Unsettled(j) && !a.s.v.unsettled {
+		a.bad("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies)
+	}
+	if got, in := a.s.v.dated.Get(int64(j.ID)); in != (j.Deadline != 0 && j.StillToStart()) || in && got != j {
+		a.bad("job %d and the index of jobs with deadlines do not agree", j.ID)
+	}
+}
+
+// checkGone checks that nothing knows a job that has left the state.
+func (a *Auditor) checkGone(j *model.Job) {
+	v, id := &a.s.v, int64(j.ID)
+	for what, t := range map[string]*table.Table[*model.Job]{"live jobs": &v.live, "jobs with dependencies": &v.needing, "jobs with deadlines": &v.dated} {
+		if _, in := t.Get(id); in {
+			a.bad("job %d has left the state and is in the index of %s", j.ID, what)
+		}
+	}
+	if _, in := v.finished.Get(j.Seq); in || v.LiveAttempt(j.ID) != nil || j.StillToStart() {
+		a.bad("job %d has left the state and is still known", j.ID)
+	}
+}
+
+// checkLeft checks that a job is not in a group any more.
+func (a *Auditor) checkLeft(j *model.Job) {
+	if a.s.groups.Names(j) {
+		a.bad("job %d is in a group to which it does not belong any more", j.ID)
+	}
+}
+
+// checkGroup checks a group in which jobs have come, gone or changed.
+func (a *Auditor) checkGroup(k model.GroupKey) {
+	a.groups.Check(a.s.groups, k, a.note)
+	if a.s.groups.Find(k) == nil {
+		return
+	}
+	for part := range k.Shape.Each {
+		for _, text := range []string{part.Constraints, part.Affinities} {
+			if text != "" && a.s.v.nodeSets[text] == nil {
+				a.bad("the nodes of a group are not known: %q", text)
+			}
+		}
+	}
+}
+
+// checkLeaf checks what is noted of a leaf or an account.
+func (a *Auditor) checkLeaf(leaf model.Association) {
+	if want := a.usageCounters[leaf]; want != nil {
+		a.note(a.s.v.usageCounters.CheckLeaf(want))
+	} else if a.s.v.usageCounters.Of(leaf) != nil {
+		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
+	}
+	a.s.v.usage.CheckLeaf(leaf, a.active[leaf], a.note)
+}
+
+// checkFamily compares what a parent job knows of its children with what they have come to.
+func (a *Auditor) checkFamily(id model.JobID) {
+	j, k := a.s.v.Job(id), a.families[id]
+	if j == nil || j.Children == nil || k == nil {
+		return
+	}
+	f := j.Children
+	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed || k.cancelled+k.gone.Cancelled != f.Cancelled {
+		a.bad("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live, k.completed, k.failed, k.cancelled)
+	}
+	if j.ID+model.JobID(f.Size) > a.s.v.lastJob {
+		a.bad("record %d: ids of its members were not given yet", id)
+	}
+	for _, m := range a.touchedMembers(j) {
+		if n := m.TaskNumber; f.Unsuccessful.Has(n) != (m.State.Final() && m.State != model.Completed) || f.Waiting.Has(n) || f.Dropped.Has(n) {
+			a.bad("record %d has it wrong what became of member %d, whose state is %q", id, n, m.State)
+		}
+	}
+}
+
+// touchedMembers returns the children that have just changed.
+func (a *Auditor) touchedMembers(record *model.Job) []*model.Job {
+	var list []*model.Job
+	for _, j := range a.changed {
+		if j.Parent == record.ID {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// checkName compares the index by name, if it has been made, with the books.
+func (a *Auditor) checkName(k nameKey) {
+	if a.s.names == nil {
+		return
+	}
+	got, want := a.s.names[k], a.names[k]
+	switch {
+	case got == nil && want == nil:
+	case got == nil, want == nil, len(got.all) != want.all, len(got.open) != want.open:
+		a.bad("the index of names has other jobs than there are with the name %q", k.name)
+	default:
+		for _, j := range a.changed {
+			if j.Parent != 0 || nameKeyOf(j) != k {
+				continue
+			}
+			_, in := slices.BinarySearch(got.all, j.ID)
+			if _, open := slices.BinarySearch(got.open, j.ID); !in || open == j.State.Final() {
+				a.bad("the index of names has it wrong about job %d", j.ID)
+			}
+		}
+	}
+}
+
+// checkNode checks what a node holds, and the room on it, made anew.
+func (a *Auditor) checkNode(name string) {
+	n, i := a.s.v.Node(name)
+	if n == nil {
+		a.bad("jobs are on node %s, which there is not", name)
+		return
+	}
+	h, _ := a.s.v.holdings.Get(int64(i))
+	want := a.holdings[name]
+	if want == nil {
+		want = &holding{}
+	}
+	if h == nil || !slices.Equal(h.workers, want.workers) || !slices.Equal(h.ports, want.ports) {
+		a.bad("node %s is said to hold %+v, jobs say %+v", name, h, want)
+		return
+	}
+	if len(slices.Compact(slices.Clone(h.ports))) != len(h.ports) {
+		a.bad("node %s: a port has two owners: %v", name, h.ports)
+	}
+	a.note(a.s.checkOwners(i))
+	a.checkRoom(n, i)
+	a.checkNodeSetsOf(n, i)
+}
+
+// checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
+func (a *Auditor) checkRoom(n *model.Node, i int) {
+	got, anew := a.s.v.grid, grid.NewGrid([]*model.Node{n})
+	if got.Len() != len(a.s.v.nodes) {
+		a.bad("the grid has %d nodes of %d", got.Len(), len(a.s.v.nodes))
+		return
+	}
+	anew.Rebuild(0, a.s.heldOn(i))
+	if err := got.CompareNode(i, n, anew, 0); err != nil {
+		a.bad("%v", err)
+	}
+	if got.Claimed(i) != a.claims[n.Name] {
+		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
+	}
+}
+
+// checkNodeSetsOf compares what the state knows of the conditions that a node meets.
+func (a *Auditor) checkNodeSetsOf(n *model.Node, i int) {
+	if !a.around.stock {
+		return
+	}
+	var facts jobspec.NodeFacts
+	topology.SetFacts(&facts, n)
+	for text, known := range a.s.v.nodeSets {
+		score, in := known.Score(&facts)
+		for _, l := range known.Levels {
+			if has := i/64 < len(l.Nodes) && l.Nodes[i/64]&(1<<(i%64)) != 0; has != (in && l.Score == score) {
+				a.bad("of the nodes of %q %s is wrong: %v", text, n.Name, known.Levels)
+			}
+		}
+		if in && !slices.ContainsFunc(known.Levels, func(l topology.AffinityLevel) bool { return l.Score == score }) {
+			a.bad("node %s is missing from the nodes of %q", n.Name, text)
+		}
+	}
+}

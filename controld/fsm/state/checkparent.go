@@ -1,0 +1,96 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// checkParent says whether what a parent job knows of its children agrees with itself: each of them waits, was dropped, or was made.
+func checkParent(j *model.Job) error {
+	bad := func(what string) error {
+		return fmt.Errorf("record %d in state %q: %s: %+v", j.ID, j.State, what, *j.Children)
+	}
+	f := j.Children
+	over := f.Live == 0 && len(f.Waiting) == 0
+	switch {
+	case len(j.Attempts) > 0 || j.Parent != 0:
+		return bad("it runs something itself, or is a member")
+	case f.Size < 1 || f.Size > model.MaxArrayTasks || min(f.Live, f.Completed, f.Failed, f.Cancelled) < 0:
+		return bad("a count is out of range")
+	case f.Waiting.Len()+f.Dropped.Len()+f.Made() != f.Size:
+		return bad("members are missing or counted twice")
+	case !f.Waiting.Within(f.Size) || !f.Dropped.Within(f.Size) || len(f.Waiting.Both(f.Dropped)) > 0:
+		return bad("members wait that were dropped, or there are none such")
+	case len(f.HeldUser.Without(f.Waiting))+len(f.HeldAdmin.Without(f.Waiting))+len(f.Ready.Without(f.Waiting)) > 0:
+		return bad("members are held or ready that do not wait")
+	case len(f.HeldUser.Both(f.HeldAdmin)) > 0:
+		return bad("members are held twice")
+	case !f.Unsuccessful.Within(f.Size) || f.Unsuccessful.Len() != f.Failed+f.Cancelled:
+		return bad("it does not know which members ended otherwise than well")
+	case f.Fate != "" && len(f.Waiting) > 0:
+		return bad("its fate is decided but members wait")
+	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
+		return bad("its end, its members' and its number in the history do not agree")
+	case !j.State.Final() && j.State != model.Pending && j.State != model.Running:
+		return bad("no such state of a record")
+	case j.Hold != model.NotHeld && !j.StillToStart():
+		return bad("held but nothing waits")
+	}
+	return nil
+}
+
+// checkTasksOf compares a parent job with its children in the state, and says whether a child is one of its parent's.
+func (s *State) checkTasksOf(j *model.Job) error {
+	if j.Parent != 0 {
+		return s.checkTask(j)
+	}
+	if j.Children == nil {
+		if record, n := s.v.ParentOf(j.ID); record != nil {
+			return fmt.Errorf("job %d has the id of member %d of job %d", j.ID, n, record.ID)
+		}
+		return nil
+	}
+	f := j.Children
+	var live, completed, failed, cancelled int
+	for n := range f.Size {
+		m := s.v.Job(j.ID + model.JobID(n+1))
+		switch {
+		case m == nil:
+		case f.Unsuccessful.Has(n+1) != (m.State.Final() && m.State != model.Completed):
+			return fmt.Errorf("record %d has it wrong how member %d ended, whose state is %q", j.ID, n+1, m.State)
+		case m.Parent != j.ID || f.Waiting.Has(n+1) || f.Dropped.Has(n+1):
+			return fmt.Errorf("job %d has the id of member %d of job %d, which has not been made", m.ID, n+1, j.ID)
+		case !m.State.Final():
+			live++
+		case m.State == model.Completed:
+			completed++
+		case m.State == model.Cancelled:
+			cancelled++
+		default:
+			failed++
+		}
+	}
+	whole := s.v.trimmed == 0
+	if live != f.Live || completed > f.Completed || failed > f.Failed || cancelled > f.Cancelled ||
+		whole && live+completed+failed+cancelled != f.Made() {
+		return fmt.Errorf("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", j.ID, *f, live, completed, failed, cancelled)
+	}
+	if j.ID+model.JobID(f.Size) > s.v.lastJob {
+		return fmt.Errorf("record %d: ids of its members were not given yet", j.ID)
+	}
+	return nil
+}
+
+func (s *State) checkTask(j *model.Job) error {
+	r := s.v.Job(j.Parent)
+	switch {
+	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size || j.ID != r.ID+model.JobID(j.TaskNumber):
+		return fmt.Errorf("job %d is member %d of job %d, which is no such record", j.ID, j.TaskNumber, j.Parent)
+	case j.Spec != r.Spec:
+		return fmt.Errorf("job %d has another specification than its record", j.ID)
+	case r.Seq > 0 && (j.Seq == 0 || j.Seq > r.Seq):
+		return fmt.Errorf("job %d outlives its record", j.ID)
+	}
+	return nil
+}
