@@ -172,7 +172,7 @@ var rules = map[string]rule{
 		why: "policies to compare with, a file each",
 	},
 	"controld/sched/explain": {
-		ours: []string{
+		ours: []string{"controld/fsm/topology",
 			"controld/model", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,

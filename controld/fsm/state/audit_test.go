@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -50,7 +51,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a waiting job in no group", func(s *scene) { s.s.unqueue(s.waiting) }, "not in its group"},
 		{"a running job in a group", func(s *scene) { g := s.s.groups.Find(groups.KeyOf(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
 		{"a group with the front of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ }, "front of group"},
-		{"a condition that is not known", func(s *scene) { delete(s.s.v.nodeSets, model.ShapeOf(s.waiting).Constraints) }, "not known"},
+		{"a condition that is not known", func(s *scene) { s.s.v.nodeSets = topology.NodeSets{} }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
 		{"members that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
 		{"a waiting job with an end", func(s *scene) { s.waiting.Seq = 9 }, "history"},
@@ -95,7 +96,9 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a leaf that has held it for longer", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Since[0].Late.Cores++ }, "standing"},
 		{"a leaf that is not known", func(s *scene) { s.s.v.usageCounters = estimate.UsageCounterTable{} }, "standing"},
 		{"more nodes than there are", func(s *scene) { s.s.v.inventory.Up.GPUs += 1000 }, "inventory"},
-		{"a node that meets no condition", func(s *scene) { s.s.v.nodeSets[model.ShapeOf(s.waiting).Constraints].Levels[0].Nodes[0] &^= 1 << 2 }, "n3"},
+		{"a node that meets no condition", func(s *scene) {
+			s.s.v.nodeSets.Of(model.ShapeOf(s.waiting).Constraints, nil).Levels[0].Nodes[0] &^= 1 << 2
+		}, "n3"},
 	} {
 		s := newScene(t)
 		c.breach(s)

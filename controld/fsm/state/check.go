@@ -32,7 +32,10 @@ func (s *State) Check() error {
 	s.checkRuns(note)
 	s.checkUsageCounters(note)
 	s.checkReservations(note)
-	s.checkNodeSets(note)
+	for shape := range s.v.waitingShapes() {
+		note(s.v.nodeSets.CheckKnown(shape))
+	}
+	s.v.nodeSets.Check(s.v.nodes, note)
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.v.usage.Check(s.v.jobs.Values(), note)

@@ -6,9 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/table"
-	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // checkChanged checks a job that has changed from old to next; either is nil if it was not, or is not, in the state.
@@ -79,13 +77,7 @@ func (a *Auditor) checkGroup(k model.GroupKey) {
 	if a.s.groups.Find(k) == nil {
 		return
 	}
-	for part := range k.Shape.Each {
-		for _, text := range []string{part.Constraints, part.Affinities} {
-			if text != "" && a.s.v.nodeSets[text] == nil {
-				a.bad("the nodes of a group are not known: %q", text)
-			}
-		}
-	}
+	a.note(a.s.v.nodeSets.CheckKnown(k.Shape))
 }
 
 // checkLeaf checks what is noted of a leaf or an account.
@@ -173,7 +165,9 @@ func (a *Auditor) checkNode(name string) {
 	}
 	a.note(a.s.checkOwners(i))
 	a.checkRoom(n, i)
-	a.checkNodeSetsOf(n, i)
+	if a.around.stock {
+		a.s.v.nodeSets.CheckNode(i, n, a.note)
+	}
 }
 
 // checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
@@ -189,25 +183,5 @@ func (a *Auditor) checkRoom(n *model.Node, i int) {
 	}
 	if got.Claimed(i) != a.claims[n.Name] {
 		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
-	}
-}
-
-// checkNodeSetsOf compares what the state knows of the conditions that a node meets.
-func (a *Auditor) checkNodeSetsOf(n *model.Node, i int) {
-	if !a.around.stock {
-		return
-	}
-	var facts jobspec.NodeFacts
-	topology.SetFacts(&facts, n)
-	for text, known := range a.s.v.nodeSets {
-		score, in := known.Score(&facts)
-		for _, l := range known.Levels {
-			if has := i/64 < len(l.Nodes) && l.Nodes[i/64]&(1<<(i%64)) != 0; has != (in && l.Score == score) {
-				a.bad("of the nodes of %q %s is wrong: %v", text, n.Name, known.Levels)
-			}
-		}
-		if in && !slices.ContainsFunc(known.Levels, func(l topology.AffinityLevel) bool { return l.Score == score }) {
-			a.bad("node %s is missing from the nodes of %q", n.Name, text)
-		}
 	}
 }

@@ -22,7 +22,7 @@ func (s *State) AddNode(n *model.Node) error {
 	s.v.holdings.Set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().Insert(at, s.v.nodes)
-	s.updateNodeSets(at, nil)
+	s.v.nodeSets.Update(at, nil, s.v.nodes, s.epoch)
 	s.restock(nil, n)
 	s.touched.node(n.Name)
 	if at < len(s.v.nodes)-1 && !s.v.runs.Empty() {
@@ -37,7 +37,7 @@ func (s *State) ReplaceNode(i int, n *model.Node) {
 	old := s.v.nodes[i]
 	s.v.nodes = slices.Clone(s.v.nodes)
 	s.v.nodes[i] = n
-	s.updateNodeSets(i, old)
+	s.v.nodeSets.Update(i, old, s.v.nodes, s.epoch)
 	s.restock(old, n)
 	s.touched.node(n.Name)
 	if len(s.v.models) > 0 && !sameModels(old, n) {

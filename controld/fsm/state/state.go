@@ -19,7 +19,6 @@ type State struct {
 
 	epoch        uint64 // raised by View: what carries an older one is shared with a view
 	gridEpoch    uint64
-	nodeSetEpoch uint64
 	recorder     estimate.Recorder // writes v.statistics
 	keyAt        map[keyName]int64 // of v.keys
 	firstKey     int64
@@ -66,7 +65,7 @@ func (s *State) View() *View {
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
 		jobs: s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
-		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets,
+		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.View(), needing: s.v.needing.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
@@ -147,7 +146,7 @@ func (s *State) store(old, next *model.Job) {
 	s.touched.job(next.ID)
 	s.v.jobs.Set(int64(next.ID), next)
 	if s.groups.Update(old, next) {
-		s.keepNodeSets(model.ShapeOf(next))
+		s.v.nodeSets.Keep(model.ShapeOf(next), s.v.nodes, s.epoch)
 	}
 	switch wasLive := old != nil && old.Live() != nil; {
 	case next.Live() != nil:

@@ -42,7 +42,7 @@ type View struct {
 	finished table.Table[*model.Job] // by Seq
 	groups   groups.View
 
-	nodeSets map[string]*topology.NodeSet       // what waiting jobs say of nodes, by Where and Prefer
+	nodeSets topology.NodeSets
 	holdings table.Table[*holding]              // by position of the node
 	runs     table.Table[*estimate.LiveAttempt] // attempts in progress
 	models   []string                           // see Models

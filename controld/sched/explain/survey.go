@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 
+	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -20,7 +21,7 @@ func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 		why.Code, why.Fit = model.ReasonBadConstraint, s.everywhere
 		why.Node, why.Have = s.largest, s.largestHas
 		if s.largest == "" {
-			why.Need, why.Text = model.Vector{}, t.View.UnmetConstraints(p.Constraints)
+			why.Need, why.Text = model.Vector{}, topology.UnmetConstraints(t.View.Nodes(), p.Constraints)
 		}
 	case s.ever < p.Workers:
 		why.Code, why.Node, why.Fit = s.obstacle(p)

@@ -1,4 +1,4 @@
-package state
+package topology
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
-	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -16,12 +15,12 @@ import (
 // NearestFit says whether the nodes that have registered could hold a gang if they were empty, all up and nothing broken. If not, the
 // reason has the node that comes nearest and how many workers would fit, or the condition that no node meets and what there is instead.
 // While no node has registered, everything may fit. Each part of a gang is looked at by itself.
-func (v *View) NearestFit(s model.Shape) (bool, model.Reason) {
-	if len(v.nodes) == 0 {
+func (t *NodeSets) NearestFit(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
+	if len(nodes) == 0 {
 		return true, model.Reason{}
 	}
 	for part := range s.Each {
-		fit, nearest := v.couldHold(part, nil)
+		fit, nearest := t.couldHold(nodes, part, nil)
 		if fit >= part.Workers {
 			continue
 		}
@@ -29,15 +28,15 @@ func (v *View) NearestFit(s model.Shape) (bool, model.Reason) {
 		if nearest != nil {
 			why.Node, why.Have = nearest.Name, grid.Capacity(nearest)
 		} else {
-			why.Need, why.Text = model.Vector{}, v.UnmetConstraints(part.Constraints)
+			why.Need, why.Text = model.Vector{}, UnmetConstraints(nodes, part.Constraints)
 		}
 		return false, why
 	}
-	return v.together(s)
+	return together(nodes, s)
 }
 
 // together says whether all that the parts of a gang need is there at all. Each part by itself has been found to fit.
-func (v *View) together(s model.Shape) (bool, model.Reason) {
+func together(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if s.Parts == "" {
 		return true, model.Reason{}
 	}
@@ -45,7 +44,7 @@ func (v *View) together(s model.Shape) (bool, model.Reason) {
 	for part := range s.Each {
 		need = need.Plus(part.Request.Active.Times(int64(part.Workers)))
 	}
-	for _, n := range v.nodes {
+	for _, n := range nodes {
 		have = have.Plus(grid.Capacity(n))
 	}
 	if need.Within(have) {
@@ -56,16 +55,16 @@ func (v *View) together(s model.Shape) (bool, model.Reason) {
 
 // couldHold counts the workers of a part that empty nodes could hold, those in exclude and those that do not meet its constraints left out,
 // up to what is asked for, and returns the node that comes nearest to holding one.
-func (v *View) couldHold(s model.Shape, exclude []string) (fit int, nearest *model.Node) {
-	eligible := v.EligibleNodes(s.Constraints)
-	for i, n := range v.nodes {
+func (t *NodeSets) couldHold(nodes []*model.Node, s model.Shape, exclude []string) (fit int, nearest *model.Node) {
+	eligible := t.Eligible(s.Constraints, nodes)
+	for i, n := range nodes {
 		if eligible != nil && eligible[i/64]&(1<<(i%64)) == 0 || slices.Contains(exclude, n.Name) {
 			continue
 		}
-		if nearest == nil || topology.Nearer(s.Request.Active, grid.Capacity(n), grid.Capacity(nearest)) {
+		if nearest == nil || nearer(s.Request.Active, grid.Capacity(n), grid.Capacity(nearest)) {
 			nearest = n
 		}
-		if fit += topology.WorkersIn(s, grid.Capacity(n)); fit >= s.Workers {
+		if fit += workersIn(s, grid.Capacity(n)); fit >= s.Workers {
 			return s.Workers, nearest
 		}
 	}
@@ -73,9 +72,9 @@ func (v *View) couldHold(s model.Shape, exclude []string) (fit int, nearest *mod
 }
 
 // CouldHoldAll reports whether empty nodes could hold each part of a gang, those in exclude left out.
-func (v *View) CouldHoldAll(s model.Shape, exclude []string) bool {
+func (t *NodeSets) CouldHoldAll(nodes []*model.Node, s model.Shape, exclude []string) bool {
 	for part := range s.Each {
-		if fit, _ := v.couldHold(part, exclude); fit < part.Workers {
+		if fit, _ := t.couldHold(nodes, part, exclude); fit < part.Workers {
 			return false
 		}
 	}
@@ -84,15 +83,15 @@ func (v *View) CouldHoldAll(s model.Shape, exclude []string) bool {
 
 // UnmetConstraints says which condition of a Where keeps all nodes away, and what they have instead: "no node has node.gpu.model glob "H200*"; there are
 // H100 (8 nodes)". "": some node meets it.
-func (v *View) UnmetConstraints(text string) string {
-	w, err := topology.ParseWhere(text)
-	if err != nil || len(w) == 0 || len(v.nodes) == 0 {
+func UnmetConstraints(nodes []*model.Node, text string) string {
+	w, err := ParseWhere(text)
+	if err != nil || len(w) == 0 || len(nodes) == 0 {
 		return ""
 	}
 	meets, allBut := make([]int, len(w)), make([]int, len(w))
 	var facts jobspec.NodeFacts
-	for _, n := range v.nodes {
-		topology.SetFacts(&facts, n)
+	for _, n := range nodes {
+		SetFacts(&facts, n)
 		misses, last := 0, 0
 		for i := range w {
 			if w[i].Holds(&facts) {
@@ -109,17 +108,17 @@ func (v *View) UnmetConstraints(text string) string {
 		}
 	}
 	if i := slices.Index(meets, 0); i >= 0 {
-		return v.instead(&w[i])
+		return instead(nodes, &w[i])
 	}
 	if most := slices.Max(allBut); most > 0 {
 		i := slices.Index(allBut, most)
-		return fmt.Sprintf("%s meet%s all but %s", topology.CountNodes(most), topology.Plural(most, "s", ""), w[i].Say())
+		return fmt.Sprintf("%s meet%s all but %s", countNodes(most), plural(most, "s", ""), w[i].Say())
 	}
 	return "no node meets all of " + w.Say()
 }
 
 // instead says that no node meets a condition, and which values of its attribute most nodes have.
-func (v *View) instead(c *topology.Condition) string {
+func instead(nodes []*model.Node, c *Condition) string {
 	text := "no node has " + c.Say()
 	if c.Asks == nil {
 		if strings.HasPrefix(c.Text, model.OnlyNodes) {
@@ -129,8 +128,8 @@ func (v *View) instead(c *topology.Condition) string {
 	}
 	count := map[string]int{}
 	var facts jobspec.NodeFacts
-	for _, n := range v.nodes {
-		topology.SetFacts(&facts, n)
+	for _, n := range nodes {
+		SetFacts(&facts, n)
 		values := c.Asks.Has(&facts)
 		slices.Sort(values)
 		for _, value := range slices.Compact(values) {
@@ -143,7 +142,7 @@ func (v *View) instead(c *topology.Condition) string {
 	}
 	var there []string
 	for _, value := range values[:min(len(values), 4)] {
-		there = append(there, fmt.Sprintf("%s (%s)", value, topology.CountNodes(count[value])))
+		there = append(there, fmt.Sprintf("%s (%s)", value, countNodes(count[value])))
 	}
 	if len(values) > len(there) {
 		there = append(there, fmt.Sprintf("%d more", len(values)-len(there)))
