@@ -170,14 +170,14 @@ func (m *Machine) launch(j *model.Job, c *StartJob) error {
 	if j.MayHave(len(c.Places)) {
 		j = j.Resized(len(c.Places))
 	}
-	at, err := m.v.Locate(j, c.Places)
+	at, err := m.locate(j, c.Places)
 	if err != nil {
 		return err
 	}
-	if err := m.v.CheckPorts(j, c.Port, c.Places, at); err != nil {
+	if err := m.checkPorts(j, c.Port, c.Places, at); err != nil {
 		return err
 	}
-	if err := m.s.Occupy(j, c.Places, at); err != nil {
+	if err := m.s.Occupy(j, c.Job, c.Places, at); err != nil {
 		return err
 	}
 	m.begin(j, c, at)

@@ -38,7 +38,7 @@ func (m *Machine) planResize(c *ResizeJob) error {
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
 	}
 	places := r.Places(j, a)
-	at, err := m.v.Locate(j.Resized(len(places)), places)
+	at, err := m.locate(j.Resized(len(places)), places)
 	if err != nil {
 		return err
 	}

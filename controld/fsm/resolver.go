@@ -96,7 +96,7 @@ func (r *resolver) openBefore(j *model.Job) model.JobID {
 	if id := r.youngest(j.Spec.Name); id != 0 {
 		return id
 	}
-	return r.m.s.OpenNamedBefore(j.ID, j.Owner.UID, j.Spec.Name)
+	return r.m.s.OpenNamedBefore(j)
 }
 
 // target finds the job that a text names: 123, 123_4, or the name of the owner's newest job.

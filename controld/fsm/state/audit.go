@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -174,41 +175,19 @@ func (a *Auditor) checkTotals() {
 	v, c := &a.s.v, &a.totals
 	for what, pair := range map[string][2]int{
 		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live}, "finished jobs": {v.finished.Size(), c.final},
-		"groups": {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.needing.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
+		"groups": {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
 		"standings": {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
 		}
 	}
-	a.checkKeys()
+	a.note(v.keys.CheckYoungest())
 	if a.around.stock {
 		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
 			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)
 		}
 	}
-}
-
-// checkKeys looks at the youngest idempotency key.
-func (a *Auditor) checkKeys() {
-	s := a.s
-	if int64(len(s.keyAt)) != s.nextKey-s.firstKey {
-		a.bad("%d idempotency keys are known of %d kept", len(s.keyAt), s.nextKey-s.firstKey)
-	}
-	if s.firstKey == s.nextKey {
-		return
-	}
-	k, ok := s.v.keys.Get(s.nextKey - 1)
-	if at, known := s.keyAt[keyOf(k)]; !ok || !known || at != s.nextKey-1 {
-		a.bad("the youngest of %d idempotency keys is not known", len(s.keyAt))
-	}
-}
-
-func keyOf(k *key) keyName {
-	if k == nil {
-		return keyName{}
-	}
-	return k.keyName
 }
 
 // vicinity is what belongs to the jobs and nodes of a change.
@@ -218,7 +197,7 @@ type vicinity struct {
 	leaves  map[model.Association]bool
 	records map[model.JobID]bool
 	targets map[model.JobID]bool
-	names   map[nameKey]bool
+	names   map[index.Name]bool
 	texts   map[*model.Text]bool
 	stock   bool // what the nodes have
 }
@@ -226,7 +205,7 @@ type vicinity struct {
 func newVicinity() *vicinity {
 	return &vicinity{
 		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{}, records: map[model.JobID]bool{},
-		targets: map[model.JobID]bool{}, names: map[nameKey]bool{}, texts: map[*model.Text]bool{},
+		targets: map[model.JobID]bool{}, names: map[index.Name]bool{}, texts: map[*model.Text]bool{},
 	}
 }
 
@@ -246,12 +225,10 @@ func (a *Auditor) checkAround() {
 		a.checkFamily(id)
 	}
 	for id := range w.targets {
-		if a.s.dependents != nil && !slices.Equal(a.s.dependents[id], slices.Sorted(maps.Keys(a.dependents[id]))) {
-			a.bad("the dependents of job %d are %v, made anew %v", id, a.s.dependents[id], slices.Sorted(maps.Keys(a.dependents[id])))
-		}
+		a.note(a.s.v.dependents.CheckTarget(id, slices.Sorted(maps.Keys(a.dependents[id]))))
 	}
 	for k := range w.names {
-		a.checkName(k)
+		a.note(a.s.names.CheckName(k, a.names[k], a.changed))
 	}
 	for t := range w.texts {
 		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {

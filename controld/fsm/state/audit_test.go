@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -76,13 +77,17 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			s.s.v.reservations = append(s.s.v.reservations, &model.Reservation{Job: s.s.v.lastJob + 1})
 		}, "does not wait"},
 		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) }, "out of order"},
-		{"a forgotten key", func(s *scene) { clear(s.s.keyAt) }, "keys"},
-		{"a key that is found elsewhere", func(s *scene) { s.s.keyAt[s.s.youngestKey()]++ }, "key"},
-		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.needing.Drop(int64(s.follows.ID)) }, "dependencies"},
+		{"a forgotten key", func(s *scene) {
+			s.s.v.keys.Remember(index.NewKey(1, "k", "d", 1, []model.JobID{1}))
+			s.s.v.keys.Expire(1 << 60)
+			s.s.v.keys.Remember(&index.Key{})
+			s.s.v.keys.Remember(&index.Key{})
+		}, "keys"},
+		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.dependents = index.Dependents{} }, "dependencies"},
 		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID }, "nothing followed"},
-		{"a dependent that is not told", func(s *scene) { s.s.dependents[s.run.ID] = nil }, "dependents"},
+		{"a dependent that is not told", func(s *scene) { clear(s.s.v.dependents.Of(s.run.ID)) }, "dependents"},
 		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
-		{"a job that is not found by its name", func(s *scene) { s.s.names[nameKeyOf(s.waiting)].open = nil }, "names"},
+		{"a job that is not found by its name", func(s *scene) { s.s.names.Forget(s.waiting) }, "names"},
 		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
 		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
@@ -124,7 +129,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{s: read}
-	s.s.sameName(0, "") // the index by name is made when it is first needed
+	s.s.names.Newest(index.Name{}) // the index by name is made when it is first needed
 	s.s.DependentsOf(s.named("run").ID)
 	if s.auditor, err = s.s.Audit(); err != nil {
 		t.Fatal(err)
@@ -173,12 +178,6 @@ func (s *scene) holding(node string) *holding {
 
 func (s *scene) usage(of model.Association) *estimate.Usage {
 	return s.s.v.usage.Of(of)
-}
-
-// youngestKey returns the idempotency key that was remembered last.
-func (s *State) youngestKey() keyName {
-	k, _ := s.v.keys.Get(s.nextKey - 1)
-	return k.keyName
 }
 
 // unqueue takes a pending job out of its group and leaves the rest of the state as it is.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -18,8 +19,8 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 	case next == nil:
 		return
 	}
-	a.note(checkState(next))
-	a.note(checkLedger(next))
+	a.note(lifecycle.CheckJob(next))
+	a.note(lifecycle.CheckLedger(next))
 	a.note(a.s.checkJob(next))
 	if next.Parent != 0 {
 		a.note(a.s.checkTask(next))
@@ -40,11 +41,11 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 // checkListed checks the tables of jobs with dependencies and with deadlines.
 func (a *Auditor) checkListed(j *model.Job) {
 	needs := !j.State.Final() && len(j.Dependencies) > 0
-	if got, in := a.s.v.needing.Get(int64(j.ID)); in != needs || in && got != j {
+	if d := &a.s.v.dependents; d.Knows(j.ID) != needs || needs && !d.Has(j) {
 		a.bad("job %d and the index of jobs with dependencies do not agree", j.ID)
 	}
-	if needs && a.s.Unsettled(j) && !a.s.v.unsettled {
-		a.bad("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies)
+	if needs {
+		a.note(a.s.checkSettled(j))
 	}
 	if got, in := a.s.v.dated.Get(int64(j.ID)); in != (j.Deadline != 0 && j.StillToStart()) || in && got != j {
 		a.bad("job %d and the index of jobs with deadlines do not agree", j.ID)
@@ -54,12 +55,12 @@ func (a *Auditor) checkListed(j *model.Job) {
 // checkGone checks that nothing knows a job that has left the state.
 func (a *Auditor) checkGone(j *model.Job) {
 	v, id := &a.s.v, int64(j.ID)
-	for what, t := range map[string]*table.Table[*model.Job]{"live jobs": &v.live, "jobs with dependencies": &v.needing, "jobs with deadlines": &v.dated} {
+	for what, t := range map[string]*table.Table[*model.Job]{"live jobs": &v.live, "jobs with deadlines": &v.dated} {
 		if _, in := t.Get(id); in {
 			a.bad("job %d has left the state and is in the index of %s", j.ID, what)
 		}
 	}
-	if _, in := v.finished.Get(j.Seq); in || v.LiveAttempt(j.ID) != nil || j.StillToStart() {
+	if _, in := v.finished.Get(j.Seq); in || v.LiveAttempt(j.ID) != nil || v.dependents.Knows(j.ID) || j.StillToStart() {
 		a.bad("job %d has left the state and is still known", j.ID)
 	}
 }
@@ -119,29 +120,6 @@ func (a *Auditor) touchedMembers(record *model.Job) []*model.Job {
 		}
 	}
 	return list
-}
-
-// checkName compares the index by name, if it has been made, with the books.
-func (a *Auditor) checkName(k nameKey) {
-	if a.s.names == nil {
-		return
-	}
-	got, want := a.s.names[k], a.names[k]
-	switch {
-	case got == nil && want == nil:
-	case got == nil, want == nil, len(got.all) != want.all, len(got.open) != want.open:
-		a.bad("the index of names has other jobs than there are with the name %q", k.name)
-	default:
-		for _, j := range a.changed {
-			if j.Parent != 0 || nameKeyOf(j) != k {
-				continue
-			}
-			_, in := slices.BinarySearch(got.all, j.ID)
-			if _, open := slices.BinarySearch(got.open, j.ID); !in || open == j.State.Final() {
-				a.bad("the index of names has it wrong about job %d", j.ID)
-			}
-		}
-	}
 }
 
 // checkNode checks what a node holds, and the room on it, made anew.

@@ -72,7 +72,8 @@ func (s *State) TrimHistory(upTo int64) {
 		if j, ok := s.v.finished.Get(seq); ok {
 			s.v.finished.Drop(seq)
 			s.v.jobs.Drop(int64(j.ID))
-			s.forget(j)
+			s.texts.Drop(j)
+			s.names.Forget(j)
 			s.changedJobs.add(j.ID)
 			s.touched.job(j.ID)
 			s.v.njobs -= j.Weight()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/admission"
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -21,7 +22,7 @@ func (s *State) loadJob(j *model.Job) error {
 	if err := admission.CheckForm(j.Spec); err != nil {
 		return fmt.Errorf("job %d: %w: %w", j.ID, model.ErrSnapshot, err)
 	}
-	if err := checkState(j); err != nil {
+	if err := lifecycle.CheckJob(j); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
 	s.Pack(j)
@@ -80,7 +81,7 @@ func (s *State) derive() error {
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
 	s.groups.Settle()
-	for j := range s.v.needing.Values() {
+	for j := range s.v.dependents.Jobs() {
 		s.v.unsettled = s.v.unsettled || s.Unsettled(j)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -44,7 +45,7 @@ type snapshotLine struct {
 	Scripts     []string           `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
 	Reservation *model.Reservation `json:"reservation,omitempty"`
 	Usage       *estimate.Usage    `json:"usage,omitempty"`
-	Key         *key               `json:"key,omitempty"`
+	Key         *index.Key         `json:"key,omitempty"`
 	End         *int64             `json:"end,omitempty"`
 }
 
@@ -166,7 +167,7 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Usage != nil:
 		return s.v.usage.Load(r.Usage, s.v.at)
 	case r.Key != nil:
-		s.remember(r.Key)
+		s.v.keys.Remember(r.Key)
 		return nil
 	}
 	return fmt.Errorf("nothing known in it: %w", model.ErrSnapshot)

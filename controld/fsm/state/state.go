@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/fsm/texts"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -20,28 +21,25 @@ type State struct {
 	epoch        uint64 // raised by View: what carries an older one is shared with a view
 	gridEpoch    uint64
 	recorder     estimate.Recorder // writes v.statistics
-	keyAt        map[keyName]int64 // of v.keys
-	firstKey     int64
-	nextKey      int64
-	groups       *groups.Queue // writes v.groups
-	eventArray   []model.Event // that v.events is part of
-	eventsEpoch  uint64        // of it
-	faults       []error       // illegal steps that Apply took, for Check
+	groups       *groups.Queue     // writes v.groups
+	eventArray   []model.Event     // that v.events is part of
+	eventsEpoch  uint64            // of it
+	faults       []error           // illegal steps that Apply took, for Check
 	changedJobs  changedJobs
 	texts        texts.Store
-	names        map[nameKey]*named            // see sameName; nil until it is first needed
-	dependents   map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
-	loading      bool                          // a snapshot is being read, which says since when leaves are active
-	sharesArrays bool                          // arrays of jobs are another state's too
-	touched      *touched                      // since an auditor last asked; nil: there is none
+	names        index.Names
+	loading      bool     // a snapshot is being read, which says since when leaves are active
+	sharesArrays bool     // arrays of jobs are another state's too
+	touched      *touched // since an auditor last asked; nil: there is none
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg model.Config) *State {
-	s := &State{epoch: 1, gridEpoch: 1, keyAt: map[keyName]int64{}}
+	s := &State{epoch: 1, gridEpoch: 1}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
+	s.names = index.NewNames(s.v.Jobs)
 	s.recorder = estimate.NewRecorder(&s.v.statistics)
 	return s
 }
@@ -68,7 +66,7 @@ func (s *State) View() *View {
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
-		usage: s.v.usage.View(), needing: s.v.needing.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
+		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
 	return v
@@ -158,9 +156,9 @@ func (s *State) store(old, next *model.Job) {
 	if next.Seq > 0 {
 		s.v.finished.Set(next.Seq, next)
 	}
-	s.renamed(old, next)
+	s.names.Update(old, next)
 	s.updateDeadlines(old, next)
-	s.updateDependents(old, next)
+	s.v.dependents.Update(old, next)
 	s.v.usage.UpdateActive(old, next, s.moment())
 }
 

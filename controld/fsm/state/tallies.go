@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -19,7 +20,7 @@ type tallies struct {
 	usageCounters map[model.Association]*estimate.UsageCounter
 	families      map[model.JobID]*childTally
 	dependents    map[model.JobID]map[model.JobID]bool
-	names         map[nameKey]*nameTally
+	names         map[index.Name]index.NameCount
 	texts         map[*model.Text]int
 	claims        map[string]model.Vector
 }
@@ -33,14 +34,11 @@ type childTally struct {
 	gone                               model.Children
 }
 
-// nameTally are the jobs with one name.
-type nameTally struct{ all, open int }
-
 func newTallies() tallies {
 	return tallies{
 		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{}, groups: groups.NewTally(),
 		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{}, families: map[model.JobID]*childTally{},
-		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[nameKey]*nameTally{}, texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
+		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{}, texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
 	}
 }
 
@@ -200,18 +198,14 @@ func (f *childTally) before(record *model.Job) {
 }
 
 func (a *Auditor) countName(j *model.Job, by int) {
-	k := nameKeyOf(j)
+	k := index.NameOf(j)
 	a.around.names[k] = true
 	c := a.names[k]
-	if c == nil {
-		c = &nameTally{}
-		a.names[k] = c
-	}
-	c.all += by
+	c.All += by
 	if !j.State.Final() {
-		c.open += by
+		c.Open += by
 	}
-	if c.all == 0 {
+	if a.names[k] = c; c.All == 0 {
 		delete(a.names, k)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
@@ -34,7 +35,7 @@ type View struct {
 	jobs         table.Table[*model.Job]
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
-	keys         table.Table[*key] // by order of arrival
+	keys         index.Keys
 	usage        estimate.UsageTable
 
 	// What follows is derived from the above and not in the snapshot.
@@ -52,9 +53,9 @@ type View struct {
 	usageCounters estimate.UsageCounterTable
 	inventory     *model.Inventory
 
-	needing   table.Table[*model.Job] // unfinished ones with dependencies
-	dated     table.Table[*model.Job] // waiting ones with a deadline
-	unsettled bool                    // more follows from jobs that have ended than one entry of the log may do
+	dependents index.Dependents
+	dated      table.Table[*model.Job] // waiting ones with a deadline
+	unsettled  bool                    // more follows from jobs that have ended than one entry of the log may do
 }
 
 // DesiredWorker is a worker that a node should run or be stopping.
