@@ -507,3 +507,16 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 	}
 	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")
 }
+
+// TestTasksUseTheReservationOfTheirParent: what is reserved for an array is there for its tasks, and for no other job.
+func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.record(1, 4, array("0-3"))
+	other := w.submit(1, 4)
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
+	if err := w.start(other, "n1"); err == nil {
+		t.Error("another job starts in what is reserved for the array")
+	}
+	w.ok(w.make(id, 1, "n1"))
+}
