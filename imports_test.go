@@ -304,11 +304,11 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"jobspec", "noded/container"},
+		ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol, and with jobspec the pattern of progress in output",
+		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{
