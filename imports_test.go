@@ -281,7 +281,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
+	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
 		ours: []string{"jobspec", "controld/model", "controld/api"}, third: []string{"golang.org/x/sys"},

@@ -306,7 +306,7 @@ func (a *Agent) reconcile(w *worker) {
 	s, again := nextStep(w.facts, now)
 	a.setWaiting(w, w.Blocked || w.coresShort)
 	if s.Op == opNone {
-		w.lastOp, w.delay, w.notBefore, w.Tries = "", 0, time.Time{}, 0
+		w.resetRetries(opNone)
 		w.wakeAt(a, again)
 		if w.idle() {
 			a.dropWorker(w)
@@ -314,7 +314,7 @@ func (a *Agent) reconcile(w *worker) {
 		return
 	}
 	if s.Op != w.lastOp {
-		w.lastOp, w.delay, w.notBefore, w.Tries = s.Op, 0, time.Time{}, 0
+		w.resetRetries(s.Op)
 	}
 	if now.Before(w.notBefore) {
 		w.wakeAt(a, w.notBefore)
@@ -338,8 +338,7 @@ func (a *Agent) dropWorker(w *worker) {
 // attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt &&
-			(stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt && (w.exists() || w.busy) {
 			return true
 		}
 	}
@@ -423,8 +422,7 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step",
-			string(s.Op), "in", w.delay, "err", err)
+		a.logOf(w.id).Warn("a step failed and will be tried again", "step", string(s.Op), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, errNoCores)
 	a.reconcile(w)
@@ -437,12 +435,22 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 // The delay doubles from retryMin to retryMax.
 func (w *worker) delayRepeat(o op, err error) {
 	if err == nil && o != opKill {
-		w.delay, w.notBefore, w.Tries = 0, time.Time{}, 0
+		w.resetRetries(o)
 		return
 	}
 	w.Tries++
 	w.delay = min(max(2*w.delay, retryMin), retryMax)
 	w.notBefore = time.Now().Add(w.delay)
+}
+
+// resetRetries forgets the failures of the last step; o is the present one.
+func (w *worker) resetRetries(o op) {
+	w.lastOp, w.delay, w.notBefore, w.Tries = o, 0, time.Time{}, 0
+}
+
+// logOf returns a log whose messages name a container and its job.
+func (a *Agent) logOf(id container.ID) *slog.Logger {
+	return a.Log.With("job", id.Job, "alloc", id.String())
 }
 
 // Live reports whether a container may still write output: it runs, or is about to.

@@ -72,7 +72,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	if ctx.Err() != nil && a.isStopping() {
 		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
-	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
+	a.logOf(id).Warn("cannot create container", "err", err)
 	done, ferr := a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed,
 		Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
@@ -91,7 +91,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
 	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
-		a.Log.Warn("cannot remove what is left of a failed launch", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Warn("cannot remove what is left of a failed launch", "err", err)
 	}
 }
 
@@ -152,17 +152,16 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 	}
 	if err := a.Bundles.Notice(id, n); err != nil {
 		// The signal matters more than the notice.
-		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Error("cannot write notice", "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
 		if err := a.Runtime.Signal(ctx, id, container.SignalNumber(s.Signal)); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause,
-		Signal: s.Signal}); err != nil {
-		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err",
-			err)
+	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}
+	if err := a.Journal.Append(stopped); err != nil {
+		a.logOf(id).Error("cannot write to the journal that a signal was sent", "err", err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
@@ -180,12 +179,13 @@ func noticeReason(c model.Cause) string {
 
 // recordResult writes the result of a container to the journal. From then on its cores are free.
 // Before that its GPUs are checked for processes that are left on them.
-func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r model.WorkerReport) (func(*worker),
-	error) {
+func (a *Agent) recordResult(
+	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
+) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
 		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
-		a.out.putSamples(a.newProgress(id)) // the last progress is reported with the end
+		a.out.putSamples(a.newProgress(id), false) // the last progress is reported with the end
 		a.queueFindings(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {

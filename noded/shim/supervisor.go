@@ -379,7 +379,9 @@ func (sup *supervisor) exitRecord() container.Exit {
 		e.Lease = sup.expired
 		return e
 	}
-	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired, PeakMem: peakMemory(sup.shared.cgroup.Path("memory"), sup.shared.cgroup.Path(""))}
+	cgroup := sup.shared.cgroup
+	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired,
+		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
 		e := t.exit
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
