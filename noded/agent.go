@@ -90,6 +90,7 @@ type Agent struct {
 	steps       sync.WaitGroup // those that run
 	registering chan struct{}  // held during a registration
 	out         outbox
+	gpus        nodeGPUs
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -99,9 +100,6 @@ type Agent struct {
 	index        uint64 // of the last answer that was applied
 	desiredKnown bool   // a controller has answered since this daemon started
 	lease        lease  // the last confirmed one
-	gpus         gpu.Inventory
-	occupied     map[string]string // GPUs with processes of ended jobs on them: the problem by UUID
-	unregistered bool              // the inventory has changed since it was registered
 }
 
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
@@ -129,7 +127,8 @@ type worker struct {
 func NewAgent(p Parts) *Agent {
 	return &Agent{
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
-		workers: map[container.ID]*worker{}, occupied: map[string]string{},
+		workers:     map[container.ID]*worker{},
+		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
@@ -147,7 +146,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
-	group.Go(func() error { return a.watchGPUs(ctx) })
+	group.Go(func() error { return a.gpus.watch(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err

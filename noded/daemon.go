@@ -190,7 +190,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		GPUs:    d.gpus,
 		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	return d.agent.LoadGPUs(ctx)
+	return d.agent.gpus.load(ctx)
 }
 
 // run runs all parts until ctx ends or one of them fails.

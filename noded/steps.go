@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -48,7 +47,7 @@ var errNoCores = errors.New("its cores are not free yet")
 // create writes the intent to the journal and creates the container. An error becomes the worker's
 // result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
+	if err := a.gpus.checkHealthy(f.Desired.GPUs); err != nil {
 		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
 	cores, err := a.takeCores(f)
@@ -62,7 +61,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		}
 	}
 	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
-	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.allGPUs())
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.all())
 	if err == nil {
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
@@ -184,7 +183,11 @@ func (a *Agent) recordResult(
 ) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
-		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
+		for _, n := range f.Desired.GPUs {
+			if !a.gpus.awaitVacant(ctx, n) {
+				a.registerNow(ctx)
+			}
+		}
 		a.out.putSamples(a.newProgress(id), false) // the last progress is reported with the end
 		a.queueFindings(id)
 	}
@@ -231,7 +234,7 @@ func (a *Agent) takeCores(f facts) ([]int, error) {
 	if f.Journaled {
 		return f.Entry.Cores, nil
 	}
-	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.numaNodeOf(f.Desired))
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.numaNode(f.Desired.GPUs))
 	if cores == nil {
 		return nil, errNoCores
 	}
@@ -242,15 +245,4 @@ func (a *Agent) releaseCores(cores []int) {
 	if a.Cores != nil {
 		a.Cores.Release(cores)
 	}
-}
-
-// numaNodeOf returns the NUMA node of an allocation's first GPU, -1 if it has none or its node is
-// unknown.
-func (a *Agent) numaNodeOf(d *api.Alloc) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(d.GPUs) == 0 || d.GPUs[0] >= len(a.gpus.Devices) {
-		return -1
-	}
-	return a.gpus.Devices[d.GPUs[0]].NUMA
 }
