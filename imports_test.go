@@ -291,7 +291,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
+	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
 		ours: []string{"jobspec", "controld/model", "controld/api"}, third: []string{"golang.org/x/sys"},
@@ -314,11 +314,11 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"jobspec", "noded/container"},
+		ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol, and with jobspec the pattern of progress in output",
+		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{

@@ -215,11 +215,7 @@ func (t TaskBundle) write(dir string, owner User) error {
 // ReadSettings reads what WriteBundle wrote for the shim.
 func ReadSettings(dir string) (Settings, error) {
 	var s Settings
-	b, err := os.ReadFile(filepath.Join(dir, settingsFile))
-	if err == nil {
-		err = json.Unmarshal(b, &s)
-	}
-	if err != nil {
+	if err := readJSON(filepath.Join(dir, settingsFile), &s); err != nil {
 		return Settings{}, fmt.Errorf("read shim settings: %w", err)
 	}
 	return s, nil
@@ -252,6 +248,14 @@ func WriteNotice(dir string, n Notice) error {
 	return errors.Join(errs...)
 }
 
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
 func writeJSON(path string, mode os.FileMode, owner *User, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -260,9 +264,17 @@ func writeJSON(path string, mode os.FileMode, owner *User, v any) error {
 	return writeFile(path, mode, owner, b)
 }
 
+// removeFile removes a file if there is one.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // writeFile writes a new file and gives it to owner, or leaves it with the daemon's own user.
 func writeFile(path string, mode os.FileMode, owner *User, b []byte) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeFile(path); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

@@ -38,8 +38,8 @@ func newPool(cfg Config) *pool {
 	return p
 }
 
-// takeShim returns a waiting shim, or starts one. A shim that was killed while it waited, as the kernel
-// may do when memory runs out, is skipped.
+// takeShim returns a waiting shim, or starts one. A shim that was killed while it waited, as the
+// kernel may do when memory runs out, is skipped.
 func (p *pool) takeShim() (*shimProcess, error) {
 	for {
 		select {
@@ -153,8 +153,7 @@ func sealedCopy(path string) (*os.File, error) {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "rota-shim")
-	_, err = io.Copy(f, from)
-	if err == nil {
+	if _, err = io.Copy(f, from); err == nil {
 		err = f.Chmod(0o511)
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,10 +40,7 @@ type query struct {
 
 func parseQuery(r *http.Request) (query, error) {
 	v := r.URL.Query()
-	q := query{task: v.Get("task"), stream: v.Get("stream"), tail: -1}
-	if q.stream == "" {
-		q.stream = "stdout"
-	}
+	q := query{task: v.Get("task"), stream: cmp.Or(v.Get("stream"), "stdout"), tail: -1}
 	if q.stream != "stdout" && q.stream != "stderr" {
 		return q, fmt.Errorf("stream %q is neither stdout nor stderr", q.stream)
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
@@ -127,7 +126,7 @@ func removeOldLogs(dir string, now time.Time, age time.Duration, limit int64) er
 		total += l.bytes
 		logs = append(logs, l)
 	}
-	sort.Slice(logs, func(a, b int) bool { return logs[a].last.Before(logs[b].last) })
+	slices.SortFunc(logs, func(a, b log) int { return a.last.Compare(b.last) })
 	for _, l := range logs {
 		if now.Sub(l.last) > age || total > limit {
 			total -= l.bytes

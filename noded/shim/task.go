@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -75,10 +73,6 @@ func (t *task) start() {
 		t.startError = err
 		_ = t.container.kill() // its end follows, and with it that of the worker
 	}
-}
-
-func (t *task) killSignal() unix.Signal {
-	return cmp.Or(unix.Signal(t.KillSignal), unix.SIGTERM)
 }
 
 const (
