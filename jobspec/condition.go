@@ -210,6 +210,9 @@ func (c *Condition) Has(n *NodeFacts) []string {
 func lookUp(name string) (NodeAttribute, error) {
 	all := NodeAttributes()
 	for _, a := range all {
+		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
+			break
+		}
 		if a.Name == name && a.Kind != "label" || a.Kind == "label" && strings.HasPrefix(name, a.Name) && len(name) > len(a.Name) {
 			return a, nil
 		}

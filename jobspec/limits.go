@@ -2,6 +2,8 @@ package jobspec
 
 // Limits of a job. They keep the record of one job small: every controller keeps it in memory and in the log.
 const (
+	MaxPriority     = 100
+	MaxTextBytes    = 2 << 20 // of all texts together: a script of 1 MiB and as much again
 	MaxWorkers      = 4096
 	MaxGroups       = 64
 	MaxTasks        = 16 // of one group
@@ -17,7 +19,8 @@ const (
 	MaxMounts       = 64
 	MaxAttempts     = 100
 	MaxCores        = 4096
-	MaxGPUs         = 64 // of one worker
+	MaxNodeCores    = 1 << 20 // of a node, and of a simulated worker
+	MaxGPUs         = 64      // of one worker
 	MaxProcesses    = 1024
 	MinMemory       = 4 * MiB // below it no container starts
 

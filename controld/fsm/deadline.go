@@ -9,22 +9,15 @@ import (
 )
 
 // instant turns a time in a job, RFC 3339, into one on the log's clock: as far from now as it is from the wall clock of this entry.
-func (s *State) instant(what, text string) (model.Instant, error) {
-	seconds, err := jobspec.ParseTime(text)
-	if err != nil {
-		return 0, &model.SpecError{Text: fmt.Sprintf("%s: %v", what, err)}
-	}
-	return s.v.at + model.Instant(seconds*1000-int64(s.v.wall)), nil
+func (s *State) instant(text string) model.Instant {
+	seconds, _ := jobspec.ParseTime(text)
+	return s.v.at + model.Instant(seconds*1000-int64(s.v.wall))
 }
 
 // setTimes fills in from when a drafted job may start and when it is given up.
 func (s *State) setTimes(j *model.Job) error {
 	if text := j.Spec.Begin; text != "" {
-		at, err := s.instant("begin", text)
-		if err != nil {
-			return err
-		}
-		if at > j.Eligible {
+		if at := s.instant(text); at > j.Eligible {
 			j.Eligible = at
 			if j.Hold == model.NotHeld {
 				j.Reason = model.Reason{Code: model.ReasonBegin, Until: at}
@@ -34,13 +27,9 @@ func (s *State) setTimes(j *model.Job) error {
 	if j.Spec.Deadline == "" {
 		return nil
 	}
-	at, err := s.instant("deadline", j.Spec.Deadline)
-	if err != nil {
-		return err
-	}
-	j.Deadline = at
+	j.Deadline = s.instant(j.Spec.Deadline)
 	switch {
-	case at <= s.v.at:
+	case j.Deadline <= s.v.at:
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s has passed", j.Spec.Deadline)}
 	case j.PastDue(s.v.at):
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}

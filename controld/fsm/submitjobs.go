@@ -155,7 +155,7 @@ func (s *State) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, er
 		Spec: spec, State: model.Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
 	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
-		return nil, &model.SpecError{Text: model.ErrElasticTE}
+		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s", name)}
 	}
 	j.LayOut()
 	s.setGPUEquivalents(j)

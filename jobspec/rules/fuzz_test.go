@@ -10,6 +10,20 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
+// readBack reads the constraints of a job in the form in which the state machine keeps them.
+func readBack(t *testing.T, job *jobspec.Job) {
+	t.Helper()
+	for i := range job.Groups {
+		for _, list := range [][]jobspec.Constraint{job.Constraints, job.Groups[i].Constraints} {
+			for _, c := range list {
+				if again, err := jobspec.ParseConstraint(c.String()); err != nil || again.String() != c.String() {
+					t.Errorf("%v is read back as %v: %v", c, again, err)
+				}
+			}
+		}
+	}
+}
+
 // FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and defaults make no good job bad and no bad job
 // good.
 func FuzzValidate(f *testing.F) {
@@ -39,6 +53,11 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		before := rules.Validate(job)
+		if scheduling := rules.ValidateScheduling(job); before == nil && scheduling != nil {
+			t.Errorf("the state machine refuses what users may write: %v", scheduling)
+		} else if scheduling == nil {
+			readBack(t, job)
+		}
 		_ = rules.ValidateAt(job, 1<<30)
 		_ = rules.Warnings(job)
 		if job.Array != nil {

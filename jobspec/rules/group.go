@@ -106,7 +106,9 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 	c.elastic(where, g, j)
 	c.loose(where, g, j)
-	c.meta(where+".meta", g.Meta)
+	if !c.scheduling {
+		c.meta(where+".meta", g.Meta)
+	}
 	c.duration(where+".time_limit", g.TimeLimit)
 	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {
 		c.add(jobspec.CodeConflict, where+".time_limit", "make it shorter, or the job's longer", "the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
@@ -136,11 +138,15 @@ func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 	taken := map[string]bool{}
 	for i := range g.Tasks {
 		here := c.at(where, i)
+		if c.scheduling {
+			c.resources(c.part(here, ".resources"), &g.Tasks[i].Resources)
+			continue
+		}
 		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
 		c.references(here, &g.Tasks[i], g, j.Array)
 	}
-	if len(g.Tasks) > 1 {
+	if len(g.Tasks) > 1 && !c.scheduling {
 		c.leader(where, g)
 		c.meeting(where, g)
 		c.reporter(where, g)
@@ -225,7 +231,7 @@ func (c *checker) sum(where string, g *jobspec.Group) {
 	for i := range g.Tasks {
 		r := g.Tasks[i].Resources
 		r.Default()
-		if r.Cores < 0 || r.Cores > jobspec.MaxCores || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 || r.Memory > jobspec.MaxSize {
+		if r.Cores < 0 || r.Cores > c.maxCores() || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 || r.Memory > jobspec.MaxSize {
 			return // reported at the task
 		}
 		cores, gpus, memory = cores+r.Cores, gpus+r.GPUs, memory+r.Memory
@@ -233,7 +239,7 @@ func (c *checker) sum(where string, g *jobspec.Group) {
 	for _, s := range []struct {
 		what        string
 		total, most int64
-	}{{"cores", int64(cores), jobspec.MaxCores}, {"GPUs", int64(gpus), jobspec.MaxGPUs}, {"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
+	}{{"cores", int64(cores), int64(c.maxCores())}, {"GPUs", int64(gpus), jobspec.MaxGPUs}, {"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
 		if s.total > s.most {
 			c.add(jobspec.CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what, s.most)
 		}

@@ -16,21 +16,31 @@ import (
 // Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
 // alone: whether queue, account and room for it exist is the cluster's business. A job that breaks no rule breaks none
 // after [Job.Default] either, and the other way round.
-func Validate(j *jobspec.Job) []jobspec.Problem {
-	glance := &checker{unplaced: true}
-	if glance.job(j); len(glance.problems) == 0 {
+func Validate(j *jobspec.Job) []jobspec.Problem { return validate(j, false) }
+
+// ValidateScheduling is [Validate] for the fields that decide when and where a job runs. The state
+// machine applies it to every job that enters the log, a simulated one too: that has neither program
+// nor checked names, may share a GPU, and needs no more memory and no fewer cores than a node can
+// have. All replicas must decide alike, so a change of these rules is a change of the state machine.
+func ValidateScheduling(j *jobspec.Job) []jobspec.Problem { return validate(j, true) }
+
+func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
+	quick := &checker{unplaced: true, scheduling: scheduling}
+	if quick.job(j); len(quick.problems) == 0 {
 		return nil
 	}
-	c := &checker{}
+	c := &checker{scheduling: scheduling}
 	c.job(j)
 	return c.problems
 }
 
-// checker collects problems; path is the place it looks at.
+// checker collects problems.
 type checker struct {
 	problems []jobspec.Problem
-	// unplaced leaves groups, tasks and words out of places. Most jobs are right, and to spell the places of what is not wrong with them
-	// takes longer than to look.
+	// scheduling leaves out the rules about names, programs and files: see [ValidateScheduling].
+	scheduling bool
+	// unplaced leaves groups, tasks and words out of paths. Most jobs have no problem, and writing
+	// their paths takes longer than the checks.
 	unplaced bool
 }
 
@@ -60,9 +70,33 @@ func (c *checker) job(j *jobspec.Job) {
 	c.nameIfSet("queue", j.Queue)
 	c.nameIfSet("account", j.Account)
 	if j.Priority != nil {
-		c.between("priority", *j.Priority, 0, 100)
+		c.between("priority", *j.Priority, 0, jobspec.MaxPriority)
 	}
 	c.duration("time_limit", j.TimeLimit)
+	if !c.scheduling {
+		c.texts(j)
+	}
+	c.times(j)
+	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
+	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
+	c.dependencies(j)
+	c.array(j.Array)
+	if !c.scheduling {
+		c.logPolicies(j.LogPolicies)
+	}
+	c.constraints("constraints", j.Constraints)
+	c.affinities("affinities", j.Affinities)
+	c.nodes(j)
+	c.restart("restart", j.Restart)
+	c.checkpoint(j.Checkpoint)
+	c.preemption(j.Preemption)
+	c.groups(j)
+	c.stopFeeds(j)
+	c.atMost("", j.TextBytes(), jobspec.MaxTextBytes, "bytes of text")
+}
+
+// texts checks what a job says about itself and its origin.
+func (c *checker) texts(j *jobspec.Job) {
 	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
 	c.text("description", j.Description)
 	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
@@ -74,20 +108,6 @@ func (c *checker) job(j *jobspec.Job) {
 	c.env("export_env", j.ExportEnv)
 	c.absolute("workdir", j.Workdir)
 	c.absolute("submit_dir", j.SubmitDir)
-	c.times(j)
-	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
-	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
-	c.dependencies(j)
-	c.array(j.Array)
-	c.logPolicies(j.LogPolicies)
-	c.constraints("constraints", j.Constraints)
-	c.affinities("affinities", j.Affinities)
-	c.nodes(j)
-	c.restart("restart", j.Restart)
-	c.checkpoint(j.Checkpoint)
-	c.preemption(j.Preemption)
-	c.groups(j)
-	c.stopFeeds(j)
 }
 
 func (c *checker) restart(where string, r *jobspec.Restart) {
@@ -143,7 +163,7 @@ func (c *checker) preemption(p *jobspec.Preemption) {
 // The rules below each look at one kind of value.
 
 func (c *checker) name(path, name string) {
-	if !jobspec.ValidName(name) {
+	if !c.scheduling && !jobspec.ValidName(name) {
 		c.add(jobspec.CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
 	}
 }

@@ -232,6 +232,23 @@ var broken = map[string]rule{
 		policy(jobspec.LogPolicy{Name: "x", Pattern: "a", Action: "fail"})(j)
 		j.LogPolicies = append(j.LogPolicies, j.LogPolicies[0])
 	}, jobspec.CodeDuplicate, "log_policies[1].name"},
+	"aftercorr of any": {sweep, depend(jobspec.Dependency{Type: "aftercorr", Jobs: []string{"1"}, Match: "any"}),
+		jobspec.CodeDependencyUse, "dependencies[0].match"},
+	"aftercorr, held": {sweep, func(j *jobspec.Job) {
+		depend(jobspec.Dependency{Type: "aftercorr", Jobs: []string{"1"}})(j)
+		j.OnDependencyFailure = "hold"
+	}, jobspec.CodeDependencyUse, "dependencies[0].type"},
+	"two words in a label": {minimal, constrain(jobspec.Constraint{Attribute: "node.label.a b", Value: "8"}),
+		jobspec.CodeAttribute, "groups[0].constraints[0].attribute"},
+	"texts": {minimal, func(j *jobspec.Job) {
+		for range 3 {
+			j.Groups[0].Tasks = append(j.Groups[0].Tasks, j.Groups[0].Tasks[0])
+		}
+		for i := range j.Groups[0].Tasks {
+			t := &j.Groups[0].Tasks[i]
+			t.Name, t.Command, t.Script = strings.Repeat("t", i+1), nil, strings.Repeat("x", jobspec.MaxScriptBytes)
+		}
+	}, jobspec.CodeTooLarge, ""},
 	"attribute":            {minimal, constrain(jobspec.Constraint{Attribute: "node.core", Value: "8"}), jobspec.CodeAttribute, "groups[0].constraints[0].attribute"},
 	"operator":             {minimal, constrain(jobspec.Constraint{Attribute: "node.cores", Operator: "==", Value: "8"}), jobspec.CodeOperator, "groups[0].constraints[0].operator"},
 	"operator of a number": {minimal, constrain(jobspec.Constraint{Attribute: "node.cores", Operator: "glob", Value: "8*"}), jobspec.CodeOperator, "groups[0].constraints[0].operator"},

@@ -248,9 +248,13 @@ func (c *checker) torchrun(where string, t *jobspec.Task) {
 
 func (c *checker) resources(where string, r *jobspec.Resources) {
 	if r.Cores != 0 {
-		c.between(where+".cores", r.Cores, 1, jobspec.MaxCores)
+		c.between(where+".cores", r.Cores, 1, c.maxCores())
 	}
-	c.size(where+".memory", r.Memory, jobspec.MinMemory, jobspec.MaxSize)
+	least := jobspec.MinMemory
+	if c.scheduling {
+		least = 1
+	}
+	c.size(where+".memory", r.Memory, least, jobspec.MaxSize)
 	c.between(where+".gpus", r.GPUs, 0, jobspec.MaxGPUs)
 	c.gpu(where+".gpu", r)
 	if _, err := strconv.Atoi(r.RDMA); err == nil {
@@ -274,6 +278,14 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	}
 }
 
+// maxCores returns how many cores a worker may ask for.
+func (c *checker) maxCores() int {
+	if c.scheduling {
+		return jobspec.MaxNodeCores
+	}
+	return jobspec.MaxCores
+}
+
 func (c *checker) gpu(where string, r *jobspec.Resources) {
 	g := r.GPU
 	if g == nil {
@@ -286,7 +298,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
 	c.text(where+".model", g.Model)
 	c.size(where+".min_memory", g.MinMemory, 1, jobspec.MaxSize)
-	if g.Share != 0 {
+	if g.Share != 0 && !c.scheduling {
 		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs", "a share of a GPU is not supported yet: nodes do not confine it")
 	}
 }

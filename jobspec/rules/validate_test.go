@@ -51,6 +51,37 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestValidateScheduling applies the rules that simulated jobs keep too.
+func TestValidateScheduling(t *testing.T) {
+	simulated := func() *jobspec.Job {
+		return &jobspec.Job{Name: "job of a trace", Account: "a/b", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
+			Resources: jobspec.Resources{Cores: 5000, Memory: 1, GPUs: 1, GPU: &jobspec.GPU{Share: 500}},
+		}}}}}
+	}
+	if problems := rules.ValidateScheduling(simulated()); problems != nil {
+		t.Errorf("a simulated job is refused: %v", problems)
+	}
+	if problems := rules.Validate(simulated()); len(problems) != 7 {
+		t.Errorf("as a user's job it has %d problems: %v", len(problems), problems)
+	}
+	for path, edit := range map[string]func(*jobspec.Job){
+		"groups[0].tasks[0].resources.cores":  func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.Cores = 1<<20 + 1 },
+		"groups[0].tasks[0].resources.memory": func(j *jobspec.Job) { j.Groups[0].Tasks[0].Resources.Memory = -1 },
+		"groups[0].count":                     func(j *jobspec.Job) { j.Groups[0].Count = 5000 },
+		"groups[0].tasks":                     func(j *jobspec.Job) { j.Groups[0].Tasks = nil },
+		"priority":                            func(j *jobspec.Job) { n := 101; j.Priority = &n },
+		"dependencies[0].delay": depend(jobspec.Dependency{
+			Type: "after", Jobs: []string{"1"}, Delay: jobspec.MaxDuration + 1,
+		}),
+	} {
+		job := simulated()
+		edit(job)
+		if problems := rules.ValidateScheduling(job); len(problems) != 1 || problems[0].Path != path {
+			t.Errorf("%s: %v", path, problems)
+		}
+	}
+}
+
 func minimal() *jobspec.Job {
 	return &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 }

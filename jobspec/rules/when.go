@@ -56,13 +56,13 @@ func (c *checker) dependencies(j *jobspec.Job) {
 	c.atMost("dependencies", len(j.Dependencies), jobspec.MaxDependencies, "dependencies")
 	total := 0
 	for i := range j.Dependencies {
-		c.dependency(at("dependencies", i), &j.Dependencies[i], j.Array != nil)
+		c.dependency(at("dependencies", i), &j.Dependencies[i], j)
 		total += len(j.Dependencies[i].Jobs)
 	}
 	c.atMost("dependencies", total, jobspec.MaxDependencyJobs, "jobs to wait for")
 }
 
-func (c *checker) dependency(where string, d *jobspec.Dependency, isArray bool) {
+func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job) {
 	c.required(where+".type", d.Type, `write type = "afterok"`)
 	c.choice(where+".type", d.Type, "afterok", "afterany", "afternotok", "after", "aftercorr", "singleton")
 	c.choice(where+".match", d.Match, "all", "any")
@@ -72,9 +72,15 @@ func (c *checker) dependency(where string, d *jobspec.Dependency, isArray bool) 
 		c.add(jobspec.CodeDependencyUse, where+".jobs", "leave jobs out", "singleton waits for your jobs of the same name, and takes no list")
 	case d.Type != "singleton" && len(d.Jobs) == 0:
 		c.add(jobspec.CodeDependencyUse, where, "write jobs = [123] or the name of a job", "the dependency does not say for which jobs it waits")
-	case d.Type == "aftercorr" && !isArray:
+	case d.Type == "aftercorr" && j.Array == nil:
 		c.add(jobspec.CodeDependencyUse, where+".type", "use afterok, or make this job an array",
 			"with aftercorr each element waits for the element of the same index, and this job has no array")
+	case d.Type == "aftercorr" && d.Match == "any":
+		c.add(jobspec.CodeDependencyUse, where+".match", "leave match out",
+			"with aftercorr each element waits for all of its counterparts")
+	case d.Type == "aftercorr" && j.OnDependencyFailure == "hold":
+		c.add(jobspec.CodeDependencyUse, where+".type", "leave on_dependency_failure out",
+			"with aftercorr elements are cancelled one by one, and cannot be held one by one")
 	}
 	taken := map[string]bool{}
 	for i, target := range d.Jobs {
