@@ -8,9 +8,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
 // estimate bounds what an expression yields: all its elements and bytes together, how many elements, and the largest of them.

@@ -7,8 +7,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
 // TestEstimateIsABound computes expressions that multiply what they are given, and wants none to yield more than was estimated.
