@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/template"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // references checks that what a template refers to will have a value, and the one that is meant.
@@ -56,7 +57,7 @@ func (c *checker) reference(where, name string, a *jobspec.Array) {
 		c.add(jobspec.CodeNoParameter, where, "add array { indices = \"0-9\" }", "${%s} has no value: the job is no array", name)
 	case parameter != "index" && !slices.Contains(a.Names(), parameter):
 		known := append([]string{"index"}, a.Names()...)
-		hint := didYouMean(parameter, known)
+		hint := typo.Hint(parameter, known)
 		if hint == "" {
 			hint = fmt.Sprintf("the array has %s", strings.Join(known, ", "))
 		}

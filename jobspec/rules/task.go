@@ -291,7 +291,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	if g == nil {
 		return
 	}
-	if r.GPUs == 0 {
+	if r.GPUs == 0 && !c.scheduling {
 		c.add(jobspec.CodeNoGPUs, where, "write count = 1", "it is said what the GPUs must be, but none is asked for")
 	}
 	c.choice(where+".vendor", g.Vendor, "nvidia")

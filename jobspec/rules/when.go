@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // times checks when a job may begin and must have ended, as far as that can be known without a clock; [ValidateAt] does the rest.
@@ -85,7 +86,7 @@ func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job
 	taken := map[string]bool{}
 	for i, target := range d.Jobs {
 		c.target(at(where+".jobs", i), target, d.Type)
-		if taken[target] {
+		if taken[target] && !c.scheduling {
 			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is there twice", target)
 		}
 		taken[target] = true
@@ -159,7 +160,7 @@ func (c *checker) order(j *jobspec.Job) {
 			case name == names[i]:
 				c.add(jobspec.CodeGroupCycle, where, "leave it out", "the group %q waits for itself", name)
 			case !slices.Contains(names, name):
-				c.add(jobspec.CodeDependsOn, where, didYouMean(name, names), "the job has no group %q", name)
+				c.add(jobspec.CodeDependsOn, where, typo.Hint(name, names), "the job has no group %q", name)
 			case !slices.Contains([]string{"ok", "any", "failed", "started"}, condition):
 				c.add(jobspec.CodeDependsOn, where, fmt.Sprintf("write %s:ok, %s:any, %s:failed or %s:started", name, name, name, name), "%q is no condition of a group", condition)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 func (c *checker) constraints(where string, list []jobspec.Constraint) {
@@ -25,7 +26,7 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 	if bad := new(jobspec.ConditionError); errors.As(err, &bad) {
 		field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator", jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
 		hint := bad.Hint
-		if near := didYouMean(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
+		if near := typo.Hint(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
 			hint = near
 		}
 		c.add(bad.Code, where+field, hint, "%s", bad.Text)
@@ -45,7 +46,7 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 	for i := range list {
 		c.constraint(at(where, i), &list[i].Constraint)
 		c.between(at(where, i)+".weight", list[i].Weight, -100, 100)
-		if list[i].Weight == 0 {
+		if list[i].Weight == 0 && !c.scheduling {
 			c.add(jobspec.CodeRequired, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them", "weight is missing, or 0, which changes nothing")
 		}
 	}
