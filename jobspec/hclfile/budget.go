@@ -50,9 +50,6 @@ func (r *reader) factsOf(name string, value cty.Value) facts {
 		return f
 	}
 	f := facts{known: value.IsWhollyKnown(), secret: value.ContainsMarked()}
-	if r.facts == nil {
-		r.facts = map[string]facts{}
-	}
 	r.facts[name] = f
 	return f
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
@@ -32,7 +31,7 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
 			}
 			if seen[known.Excludes] {
-				r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, cmp.Or(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
 			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
@@ -41,7 +40,7 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 }
 
 // checkNames reports unknown, refused and missing names of a body whose values are looked at elsewhere.
-func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
+func (r *reader) checkNames(body *hclsyntax.Body, schema *Block) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		r.knownAttr(a, schema)
 	}
@@ -52,13 +51,6 @@ func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
 		}
 	}
 	r.missing(body, schema, seen)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func join(path, name string) string {
@@ -122,7 +114,7 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path string, seen map[string]bool) {
 	label, ok := r.label(b, known)
 	if seen[b.Type] && !known.Many {
-		r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "put everything into one"), "%s is written twice", b.Type)
+		r.add(b.DefRange(), diagnostic.CodeDuplicate, cmp.Or(known.Instead, "put everything into one"), "%s is written twice", b.Type)
 		return
 	}
 	seen[b.Type] = true
@@ -189,7 +181,7 @@ func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bo
 func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, path string) {
 	where := join(path, known.path())
 	r.place(where, a.Expr)
-	r.now = current{name: a.Name, path: where, deferred: known.Deferred && r.scope != nil}
+	r.now = current{name: a.Name, deferred: known.Deferred && r.scope != nil}
 	value, ok := r.attrValue(a.Expr, known.nameRoot)
 	if r.now.secret {
 		r.secret.paths[where] = true
@@ -258,7 +250,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 // freeAttr stores an attribute of a block that takes any name.
 func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, path string) {
 	r.places[path] = a.Expr.Range()
-	r.now = current{name: a.Name, path: path, deferred: schema.Deferred && r.scope != nil}
+	r.now = current{name: a.Name, deferred: schema.Deferred && r.scope != nil}
 	value, ok := r.attrValue(a.Expr, "")
 	if r.now.secret {
 		r.secret.paths[path] = true

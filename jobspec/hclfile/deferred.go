@@ -18,13 +18,6 @@ import (
 // computed, the reference is a text that no file can hold: a NUL byte and its name in braces. It may be put into text and lists, where
 // nothing looks at it. At the end everything around it is escaped, so that package template gives back exactly what was written.
 
-// Reference is a use of a value that is only known once the job runs.
-type Reference struct {
-	Name  string // array.index, array.lr, job.id
-	Path  string // where it is in the target's JSON
-	place hcl.Range
-}
-
 const deferredMark = "\x00"
 
 // deferredRoots are the first parts of references that only have a value later.
@@ -49,9 +42,9 @@ type templateScope struct {
 
 // current is the attribute being decoded.
 type current struct {
-	name, path string
-	deferred   bool // references are kept
-	secret     bool // something sensitive went into its value
+	name     string
+	deferred bool // references are kept
+	secret   bool // something sensitive went into its value
 }
 
 // deferredOutside reports a reference where it has no value.
@@ -285,7 +278,6 @@ func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool
 		r.add(x.SrcRange, diagnostic.CodeDeferredUse, "write "+full, "%s is a text that is only known once the job runs, so no part of it can be taken", full)
 		return cty.DynamicVal, false
 	}
-	r.references = append(r.references, Reference{Name: full, Path: r.now.path, place: x.SrcRange})
 	return cty.StringVal(deferredMark + "{" + full + "}"), true
 }
 

@@ -94,7 +94,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 // checkDynamic checks how a dynamic block is written and returns the name of its iterator.
 func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) {
 	before := r.mistakes
-	r.checkNames(b.Body, dynamicSchema, b.DefRange())
+	r.checkNames(b.Body, dynamicSchema)
 	contents := 0
 	for _, inner := range b.Body.Blocks {
 		if inner.Type == "content" {
@@ -138,8 +138,7 @@ func (r *reader) iteratorName(b *hclsyntax.Block) string {
 // elements evaluates for_each; each is an object with key and value.
 func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 	a := b.Body.Attributes["for_each"]
-	r.now = current{name: "for_each"}
-	all, ok := r.eval(a.Expr)
+	all, ok := r.evalAs("for_each", a.Expr)
 	if !ok {
 		return nil
 	}
@@ -169,8 +168,7 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 	if a == nil {
 		return nil, nil, true
 	}
-	r.now = current{name: "labels"}
-	value, ok := r.eval(a.Expr)
+	value, ok := r.evalAs("labels", a.Expr)
 	if !ok {
 		return nil, nil, false
 	}

@@ -19,12 +19,16 @@ type scope struct {
 	secret       bool                 // something in it is sensitive
 }
 
+// evalAs is [reader.eval] for the value of an attribute that messages name.
+func (r *reader) evalAs(name string, expr hclsyntax.Expression) (cty.Value, bool) {
+	r.now = current{name: name}
+	return r.eval(expr)
+}
+
 // eval computes an expression after checking every name in it; on failure the diagnostics say why. What is sensitive is marked.
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	names, ok := r.checkReferences(expr)
-	ok = r.checkFunctions(expr) && ok
-	ok = r.checkKeys(expr) && ok
-	if !ok || !r.affordable(expr) {
+	if ok = r.checkNodes(expr) && ok; !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
 	if lit, isLiteral := expr.(*hclsyntax.LiteralValueExpr); isLiteral {
@@ -211,36 +215,26 @@ func (r *reader) rootNames() []string {
 	return names
 }
 
-// checkKeys finds names that are written twice in one map, of which the evaluator would drop the first without a word.
-func (r *reader) checkKeys(expr hclsyntax.Expression) bool {
+// checkNodes finds calls of unknown functions, and names that are written twice in one map. The
+// evaluator would drop the first of these without a message.
+func (r *reader) checkNodes(expr hclsyntax.Expression) bool {
 	ok := true
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		object, isObject := n.(*hclsyntax.ObjectConsExpr)
-		if !isObject {
-			return nil
-		}
-		seen := map[string]bool{}
-		for i, name := range decode.SourceOrder(object) {
-			if seen[name] {
-				ok = false
-				r.add(object.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
+		switch x := n.(type) {
+		case *hclsyntax.ObjectConsExpr:
+			seen := map[string]bool{}
+			for i, name := range decode.SourceOrder(x) {
+				if seen[name] {
+					ok = false
+					r.add(x.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
+				}
+				seen[name] = true
 			}
-			seen[name] = true
-		}
-		return nil
-	})
-	return ok
-}
-
-// checkFunctions finds calls of what does not exist.
-func (r *reader) checkFunctions(expr hclsyntax.Expression) bool {
-	ok := true
-	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		call, isCall := n.(*hclsyntax.FunctionCallExpr)
-		if isCall {
-			if _, known := r.functions[call.Name]; !known {
+		case *hclsyntax.FunctionCallExpr:
+			if _, known := r.functions[x.Name]; !known {
 				ok = false
-				r.add(call.NameRange, diagnostic.CodeFunction, didYouMean(call.Name, slices.Collect(maps.Keys(r.functions)), ""), "there is no function %q", call.Name)
+				r.add(x.NameRange, diagnostic.CodeFunction, didYouMean(x.Name, slices.Collect(maps.Keys(r.functions)), ""),
+					"there is no function %q", x.Name)
 			}
 		}
 		return nil

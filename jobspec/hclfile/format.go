@@ -21,7 +21,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
 		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name, Text: "a file in JSON is not formatted", Hint: "use a formatter for JSON, such as jq ."}}
 	}
-	r := &reader{name: name, src: src, sources: map[string][]byte{}}
+	r := newReader(name, src)
 	if r.parse(name, src, &Block{}, false) == nil {
 		return nil, r.diags.InOrder()
 	}

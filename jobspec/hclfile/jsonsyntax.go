@@ -158,16 +158,28 @@ func (j *jsonReader) attribute(body *hclsyntax.Body, name string, pair hcl.KeyVa
 
 // keyword parses a text that is an expression and not a template: a type.
 func (j *jsonReader) keyword(at hcl.Range, text string) hclsyntax.Expression {
-	tokens, _ := hclsyntax.LexExpression([]byte(text), j.name, inside(at))
-	if !j.r.shallowTokens(tokens) {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+	return j.parsed(at, text, hclsyntax.LexExpression, hclsyntax.ParseExpression)
+}
+
+// parsed parses the text of a string.
+func (j *jsonReader) parsed(
+	at hcl.Range, text string,
+	lex func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics),
+	parse func(src []byte, name string, start hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics),
+) hclsyntax.Expression {
+	if tokens, _ := lex([]byte(text), j.name, inside(at)); !j.r.shallowTokens(tokens) {
+		return literal(at, cty.DynamicVal)
 	}
-	expr, found := hclsyntax.ParseExpression([]byte(text), j.name, inside(at))
+	expr, found := parse([]byte(text), j.name, inside(at))
 	if found.HasErrors() {
-		j.r.addHCL(diagnostic.CodeSyntax, "", found)
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+		j.r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
+		return literal(at, cty.DynamicVal)
 	}
 	return expr
+}
+
+func literal(at hcl.Range, value cty.Value) hclsyntax.Expression {
+	return &hclsyntax.LiteralValueExpr{Val: value, SrcRange: at}
 }
 
 // inside is the place behind the quotation mark that a JSON string begins with.
@@ -274,22 +286,14 @@ func (j *jsonReader) expression(value hcl.Expression) hclsyntax.Expression {
 	}
 	scalar, found := value.Value(nil)
 	if found.HasErrors() || scalar.Type() != cty.String || j.literal {
-		return &hclsyntax.LiteralValueExpr{Val: scalar, SrcRange: at}
+		return literal(at, scalar)
 	}
 	return j.template(at, scalar.AsString())
 }
 
 func (j *jsonReader) template(at hcl.Range, text string) hclsyntax.Expression {
 	if !strings.Contains(text, "${") && !strings.Contains(text, "%{") {
-		return &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at}
+		return literal(at, cty.StringVal(text))
 	}
-	if !j.r.shallowTemplate(at, text) {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
-	}
-	expr, found := hclsyntax.ParseTemplate([]byte(text), j.name, inside(at))
-	if found.HasErrors() {
-		j.r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
-	}
-	return expr
+	return j.parsed(at, text, hclsyntax.LexTemplate, hclsyntax.ParseTemplate)
 }

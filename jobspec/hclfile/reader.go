@@ -5,7 +5,6 @@ package hclfile
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -75,25 +74,20 @@ type reader struct {
 	facts     map[string]facts
 	read      map[string][]byte // by name
 
-	schema     *Block
-	sensitive  map[string]bool // names of variables
-	secret     secrets
-	iterators  []iterator // of the dynamic blocks around
-	made       int        // blocks made by dynamic ones
-	now        current
-	scope      *templateScope // nil: nothing around can hold references
-	references []Reference
+	schema    *Block
+	sensitive map[string]bool // names of variables
+	secret    secrets
+	iterators []iterator // of the dynamic blocks around
+	made      int        // blocks made by dynamic ones
+	now       current
+	scope     *templateScope // nil: nothing around can hold references
 }
 
 // Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
 // so that all are reported; target is only of use when the diagnostics are empty.
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
-	r := &reader{
-		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{}, schema: schema,
-		secret: secrets{paths: map[string]bool{}},
-		vars:   map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
-		pending: map[string]*hclsyntax.Attribute{},
-	}
+	r := newReader(name, src)
+	r.schema, r.opts = schema, opts
 	r.functions = functions.Table(functions.Environment{
 		ReadFile: r.ReadFile, Getenv: r.env, Now: opts.Now, NewUUID: opts.NewUUID, Quantities: opts.Quantities,
 	})
@@ -105,6 +99,15 @@ func Load(name string, src []byte, schema *Block, target any, opts Options) (*Re
 		r.decodeBody(rest, schema, target, "")
 	}
 	return &Result{places: r.places, whole: whole, reader: r}, r.diags.InOrder()
+}
+
+func newReader(name string, src []byte) *reader {
+	return &reader{
+		name: name, src: src, sources: map[string][]byte{name: src}, told: map[told]bool{}, places: map[string]hcl.Range{},
+		vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
+		pending: map[string]*hclsyntax.Attribute{}, facts: map[string]facts{}, read: map[string][]byte{},
+		sensitive: map[string]bool{}, secret: secrets{paths: map[string]bool{}},
+	}
 }
 
 // lastPlace is the end of the file's text, where what is missing altogether is reported.
@@ -201,12 +204,6 @@ func (r *reader) shallow(name string, src []byte) bool {
 	return r.shallowTokens(tokens)
 }
 
-// shallowTemplate is [reader.shallow] for the text of a JSON string.
-func (r *reader) shallowTemplate(at hcl.Range, text string) bool {
-	tokens, _ := hclsyntax.LexTemplate([]byte(text), at.Filename, inside(at))
-	return r.shallowTokens(tokens)
-}
-
 func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {
 		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
@@ -252,14 +249,6 @@ func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 
 // secretRefused is what is said about a sensitive value that breaks a rule.
 const secretRefused = "the value is refused; it is sensitive, so neither it nor the rule that it breaks is shown"
-
-// References lists the uses of values that are only known once the job runs, in the order of the file's attributes.
-func (f *Result) References() []Reference { return slices.Clone(f.reader.references) }
-
-// AtReference makes a diagnostic at the place of a reference.
-func (f *Result) AtReference(ref Reference, code, text, hint string) diagnostic.Diagnostic {
-	return f.reader.diagnostic(ref.place, code, hint, text)
-}
 
 func parentPath(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {

@@ -2,6 +2,7 @@ package hclfile
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -89,12 +90,7 @@ func (r *reader) isSecret(path string) bool {
 // Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in order. A
 // command that shows the target leaves them out.
 func (f *Result) Sensitive() []string {
-	paths := make([]string, 0, len(f.reader.secret.paths))
-	for path := range f.reader.secret.paths {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths
+	return slices.Sorted(maps.Keys(f.reader.secret.paths))
 }
 
 // findSensitive notes which variables are sensitive, before any of their values is looked at.
@@ -106,9 +102,6 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	lit, ok := a.Expr.(*hclsyntax.LiteralValueExpr)
 	if ok && lit.Val.Type() == cty.Bool && !lit.Val.IsNull() && lit.Val.False() {
 		return
-	}
-	if r.sensitive == nil {
-		r.sensitive = map[string]bool{}
 	}
 	r.sensitive[name] = true
 	if value := b.Body.Attributes["default"]; value != nil {

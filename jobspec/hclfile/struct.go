@@ -76,7 +76,7 @@ func FieldOf[T any](name string) Attr { return fieldAttr(name, fieldNamed[T](nam
 // with a field Name takes the label of its block.
 func BlockOf[T any](name, path, doc string, body *Block) Nested {
 	field := fieldNamed[T](path)
-	content, _ := contentOf(field.Type)
+	content := contentOf(field.Type)
 	var label []int
 	if known, ok := content.FieldByName("Name"); ok {
 		label = known.Index
@@ -118,21 +118,17 @@ func fieldAttr(name string, field reflect.StructField) Attr {
 	}}
 }
 
-// contentOf returns the struct of a block that is stored in a field of a type, and whether the field
-// or the elements of its list are pointers.
-func contentOf(typ reflect.Type) (content reflect.Type, pointer bool) {
-	if typ.Kind() == reflect.Slice {
-		typ = typ.Elem()
+// contentOf returns the struct of a block that is stored in a field of a type.
+func contentOf(typ reflect.Type) reflect.Type {
+	if typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
+		return typ.Elem()
 	}
-	if typ.Kind() == reflect.Pointer {
-		return typ.Elem(), true
-	}
-	return typ, false
+	return typ
 }
 
 // structBlock makes the block that the tag of a field describes.
 func structBlock(name string, field reflect.StructField) Nested {
-	content, _ := contentOf(field.Type)
+	content := contentOf(field.Type)
 	if content.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("hclfile: block %q cannot be stored in a %s", name, field.Type))
 	}
@@ -152,54 +148,43 @@ func structBlock(name string, field reflect.StructField) Nested {
 // fieldBlock returns a block that is stored in a field of a struct. label is the field of its
 // content that takes the label, nil for none.
 func fieldBlock(name, path string, field reflect.StructField, label []int) Nested {
-	many := field.Type.Kind() == reflect.Slice
-	content, pointer := contentOf(field.Type)
-	block := Nested{Name: name, Many: many}
+	kind, content := field.Type.Kind(), contentOf(field.Type)
+	block := Nested{Name: name, Many: kind == reflect.Slice}
 	if label != nil {
 		block.Label = "its name"
 	}
 	stored := func(parent any) reflect.Value { return reflect.ValueOf(parent).Elem().FieldByIndex(field.Index) }
 	block.Enter = func(parent any, text string) (any, string) {
-		into, made, where := stored(parent), reflect.New(content), path
-		switch {
-		case many && pointer:
-			into.Set(reflect.Append(into, made))
-		case many:
-			into.Set(reflect.Append(into, made.Elem()))
-			made = into.Index(into.Len() - 1).Addr()
-		case pointer:
-			into.Set(made)
-		default:
-			made = into.Addr()
-		}
-		if many {
-			where = fmt.Sprintf("%s[%d]", path, into.Len()-1)
+		into, where := stored(parent), path
+		switch kind {
+		case reflect.Slice:
+			where = fmt.Sprintf("%s[%d]", path, into.Len())
+			into.Set(reflect.Append(into, reflect.Zero(content)))
+			into = into.Index(into.Len() - 1)
+		case reflect.Pointer:
+			into.Set(reflect.New(content))
+			into = into.Elem()
 		}
 		if label != nil {
-			made.Elem().FieldByIndex(label).SetString(text)
+			into.FieldByIndex(label).SetString(text)
 		}
-		return made.Interface(), where
+		return into.Addr().Interface(), where
 	}
 	block.Written = func(parent any) []Written {
-		from := stored(parent)
-		if pointer && !many && from.IsNil() {
-			return nil
-		}
-		elements := []reflect.Value{from}
-		if many {
-			elements = make([]reflect.Value, from.Len())
-			for i := range elements {
-				elements[i] = from.Index(i)
+		var contents []reflect.Value
+		switch from := stored(parent); {
+		case kind == reflect.Slice:
+			for i := range from.Len() {
+				contents = append(contents, from.Index(i))
 			}
+		case kind != reflect.Pointer || !from.IsNil():
+			contents = append(contents, reflect.Indirect(from))
 		}
-		written := make([]Written, len(elements))
-		for i, element := range elements {
-			if !pointer {
-				element = element.Addr()
-			}
-			written[i].Target = element.Interface()
+		written := make([]Written, len(contents))
+		for i, one := range contents {
+			written[i].Target = one.Addr().Interface()
 			if label != nil {
-				written[i].Label = element.Elem().FieldByIndex(label).String()
+				written[i].Label = one.FieldByIndex(label).String()
 			}
 		}
 		return written

@@ -73,11 +73,7 @@ func inSourceOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
 
 func (r *reader) evaluateDeclarations() {
 	given := r.givenValues()
-	names := make([]string, 0, len(r.varBlocks))
-	for name := range r.varBlocks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(r.varBlocks))
 	values := make(map[string]cty.Value, len(names))
 	for _, name := range names {
 		values[name] = r.variable(name, r.varBlocks[name], given[name])
@@ -89,12 +85,7 @@ func (r *reader) evaluateDeclarations() {
 	for _, name := range names {
 		r.validateVariable(name, r.varBlocks[name])
 	}
-	locals := make([]string, 0, len(r.pending))
-	for name := range r.pending {
-		locals = append(locals, name)
-	}
-	slices.Sort(locals)
-	for _, name := range locals {
+	for _, name := range slices.Sorted(maps.Keys(r.pending)) {
 		r.local(name)
 	}
 }
@@ -110,7 +101,7 @@ var variableSchema = &Block{
 var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true}, {Name: "error_message", Required: true}}}
 
 func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) cty.Value {
-	r.checkNames(b.Body, variableSchema, b.DefRange())
+	r.checkNames(b.Body, variableSchema)
 	typ, ok := r.variableType(b)
 	if !ok {
 		return cty.DynamicVal
@@ -125,8 +116,7 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 			"variable %q has no value and no default", name)
 		return cty.DynamicVal
 	}
-	r.now = current{name: "default"}
-	value, ok := r.eval(a.Expr)
+	value, ok := r.evalAs("default", a.Expr)
 	if !ok {
 		return cty.DynamicVal
 	}
@@ -232,8 +222,7 @@ func (r *reader) describe(b *hclsyntax.Block) {
 	if a == nil {
 		return
 	}
-	r.now = current{name: "description"}
-	if value, ok := r.eval(a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
+	if value, ok := r.evalAs("description", a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
 		r.add(a.Expr.Range(), diagnostic.CodeType, "write it in quotes", "description must be a text")
 	}
 }
@@ -246,13 +235,12 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 		if v.Type != "validation" {
 			continue
 		}
-		r.checkNames(v.Body, validationSchema, v.DefRange())
+		r.checkNames(v.Body, validationSchema)
 		condition, message := v.Body.Attributes["condition"], v.Body.Attributes["error_message"]
 		if condition == nil || message == nil {
 			continue
 		}
-		r.now = current{name: "condition"}
-		ok, evaluated := r.eval(condition.Expr)
+		ok, evaluated := r.evalAs("condition", condition.Expr)
 		ok, _ = ok.UnmarkDeep()
 		if !evaluated {
 			continue
@@ -267,8 +255,7 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 
 // ruleMessage is the error_message of a validation.
 func (r *reader) ruleMessage(expr hclsyntax.Expression) string {
-	r.now = current{name: "error_message"}
-	value, ok := r.eval(expr)
+	value, ok := r.evalAs("error_message", expr)
 	plain := r.reveal(value)
 	switch {
 	case !ok:
@@ -294,8 +281,7 @@ func (r *reader) local(name string) cty.Value {
 	}
 	r.visiting = append(r.visiting, name)
 	outer := r.now
-	r.now = current{name: name}
-	v, ok := r.eval(a.Expr)
+	v, ok := r.evalAs(name, a.Expr)
 	r.now = outer
 	r.visiting = r.visiting[:len(r.visiting)-1]
 	if !ok {

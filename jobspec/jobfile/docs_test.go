@@ -3,6 +3,7 @@ package jobfile
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -96,9 +97,9 @@ func TestReference(t *testing.T) {
 	if !line.Match(written) {
 		t.Fatalf("%s has no line with the functions", reference)
 	}
-	names := functions.Names()
-	names = append(names, "duration", "size")
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(functions.Table(functions.Environment{
+		Quantities: map[string]func(string) (int64, error){"duration": nil, "size": nil},
+	})))
 	written = line.ReplaceAll(written, []byte("Functions: `"+strings.Join(names, "`, `")+"`."))
 	golden(t, reference, []byte(string(written)+generatedFrom+attributeTables()+refusals()))
 }

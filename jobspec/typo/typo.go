@@ -1,6 +1,8 @@
 // Package typo finds the known word that a mistyped one stands for.
 package typo
 
+import "fmt"
+
 // maxLength bounds the words that are compared, which takes time by the product of their lengths: a longer one is no typing error.
 const maxLength = 64
 
@@ -40,4 +42,13 @@ func Distance(a, b string) int {
 		before, row = row, next
 	}
 	return row[len(b)]
+}
+
+// Hint asks for the known word that is nearest to the one written, "" when none is near.
+func Hint(written string, known []string) string {
+	best := Nearest(written, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
 }

@@ -3,7 +3,7 @@ package functions
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -49,10 +49,7 @@ var pure = map[string]function.Function{
 
 // Table returns the functions of a file by name.
 func Table(in Environment) map[string]function.Function {
-	table := make(map[string]function.Function, len(pure)+6)
-	for name, f := range pure {
-		table[name] = f
-	}
+	table := maps.Clone(pure)
 	now := ""
 	table["file"] = textFunction("path", func(name string) (string, error) {
 		text, err := in.ReadFile(name)
@@ -163,14 +160,4 @@ func boundedIndent() function.Function {
 			return f.Call(args)
 		},
 	})
-}
-
-// Names lists the functions of every file, in order; those of [Environment.Quantities] come on top.
-func Names() []string {
-	names := []string{"env", "file", "timestamp", "uuid"}
-	for name := range pure {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
