@@ -1,6 +1,7 @@
 package jobspec
 
-// Limits of a job. They keep the record of one job small: every controller keeps it in memory and in the log.
+// Limits of a job. They keep the record of one job small: every controller keeps it in memory and
+// in the log.
 const (
 	MaxPriority     = 100
 	MaxTextBytes    = 2 << 20 // of all texts together: a script of 1 MiB and as much again
@@ -39,6 +40,7 @@ const (
 	MaxNodeLists   = 1000
 	MaxFeatures    = 32
 
-	// MaxNofile is what Linux allows as the number of open files of a process, unless its operator raised it.
+	// MaxNofile is what Linux allows as the number of open files of a process, unless its operator
+	// raised it.
 	MaxNofile = 1 << 20
 )

@@ -25,7 +25,8 @@ func (r *reader) evalAs(name string, expr hclsyntax.Expression) (cty.Value, bool
 	return r.eval(expr)
 }
 
-// eval computes an expression after checking every name in it; on failure the diagnostics say why. What is sensitive is marked.
+// eval computes an expression after checking every name in it; on failure the diagnostics say why.
+// What is sensitive is marked.
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	names, ok := r.checkReferences(expr)
 	if ok = r.checkNodes(expr) && ok; !ok || !r.affordable(expr) {
@@ -47,7 +48,8 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	return value, true
 }
 
-// failed reports why an expression could not be computed. The evaluator quotes values, so nothing of it is shown when one is sensitive.
+// failed reports why an expression could not be computed. The evaluator quotes values, so nothing
+// of it is shown when one is sensitive.
 func (r *reader) failed(expr hclsyntax.Expression, secret bool, found hcl.Diagnostics) {
 	if secret {
 		r.add(expr.Range(), diagnostic.CodeExpression, "try it with a value that is not sensitive",
@@ -115,7 +117,8 @@ func templateWords(expr hclsyntax.Expression) map[hcl.Range]bool {
 	return found
 }
 
-// bareWord reports whether ${ and } stand directly around a place. In JSON, where places within a string are not exact, they do.
+// bareWord reports whether ${ and } stand directly around a place. In JSON, where places within a
+// string are not exact, they do.
 func (r *reader) bareWord(at hcl.Range) bool {
 	src := r.sources[at.Filename]
 	if IsJSON(at.Filename, src) {
@@ -132,7 +135,8 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 		attr, isAttr = t[1].(hcl.TraverseAttr)
 	}
 	if !isAttr {
-		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}",
+			"%s needs a name behind it", root)
 		return false
 	}
 	var value cty.Value
@@ -153,17 +157,20 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 		return v, r.factsOf("var."+name, v).known // else reported at the variable
 	}
 	if r.varBlocks[name] != nil {
-		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local",
+			"variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
+	r.add(t.SourceRange(), diagnostic.CodeReference,
+		didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
 		"there is no variable %q", name)
 	return cty.DynamicVal, false
 }
 
 func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	if r.pending[name] == nil {
-		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
+		r.add(t.SourceRange(), diagnostic.CodeReference,
+			didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
 			"there is no local %q", name)
 		return cty.DynamicVal, false
 	}

@@ -13,10 +13,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser treats both alike. What is a block and
-// what an attribute, which JSON does not tell, is known from the schema.
+// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser
+// treats both alike. What is a block and what an attribute, which JSON does not tell, is known from
+// the schema.
 
-// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no file in HCL can.
+// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no
+// file in HCL can.
 func IsJSON(name string, src []byte) bool {
 	text := bytes.TrimLeft(bytes.TrimPrefix(src, []byte(byteOrderMark)), " \t\r\n")
 	return strings.HasSuffix(name, ".json") || bytes.HasPrefix(text, []byte("{"))
@@ -42,7 +44,8 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	}
 	j := &jsonReader{r: r, name: name, literal: literal}
 	if _, isObject := hcl.ExprMap(root); isObject.HasErrors() {
-		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`, "a file in JSON is one object")
+		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`,
+			"a file in JSON is one object")
 		return nil
 	}
 	return j.body(root, schema)
@@ -211,7 +214,8 @@ func (j *jsonReader) blocks(known *Nested, schema *Block, kind hcl.Range, value 
 	return made
 }
 
-// unlabelled reports whether pairs are the content of a block, not blocks by their labels: the first name is one of the block's.
+// unlabelled reports whether pairs are the content of a block, not blocks by their labels: the
+// first name is one of the block's.
 func (j *jsonReader) unlabelled(pairs []hcl.KeyValuePair, body *Block) bool {
 	return len(pairs) == 0 || slices.Contains(body.names(), j.text(pairs[0].Key))
 }
@@ -248,7 +252,8 @@ func (j *jsonReader) labelled(known *Nested, schema *Block, kind hcl.Range, pair
 	return made
 }
 
-func (j *jsonReader) block(name string, label hcl.Expression, kind hcl.Range, body hcl.Expression, schema *Block) *hclsyntax.Block {
+func (j *jsonReader) block(name string, label hcl.Expression, kind hcl.Range, body hcl.Expression,
+	schema *Block) *hclsyntax.Block {
 	b := &hclsyntax.Block{Type: name, TypeRange: kind, OpenBraceRange: body.StartRange(), CloseBraceRange: body.Range()}
 	if label != nil {
 		b.Labels, b.LabelRanges = []string{j.text(label)}, []hcl.Range{label.Range()}

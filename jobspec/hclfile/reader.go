@@ -1,5 +1,6 @@
-// Package hclfile loads files in HCL: variables, locals, functions, a schema of known names, and diagnostics that show the place.
-// It knows no job; jobspec/jobfile gives it the schema of one, and the daemons decode their configuration with [Decode].
+// Package hclfile loads files in HCL: variables, locals, functions, a schema of known names, and
+// diagnostics that show the place. It knows no job; jobspec/jobfile gives it the schema of one, and
+// the daemons decode their configuration with [Decode].
 package hclfile
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
-// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is bounded first.
+// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is
+// bounded first.
 const (
 	MaxFileBytes = 2 << 20 // a script of 1 MiB and its job fit
 	maxTokens    = 100_000
@@ -83,8 +85,9 @@ type reader struct {
 	scope     *templateScope // nil: nothing around can hold references
 }
 
-// Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
-// so that all are reported; target is only of use when the diagnostics are empty.
+// Load parses a file, evaluates its variables and locals, and stores the rest in target as schema
+// says. It goes on after an error, so that all are reported; target is only of use when the
+// diagnostics are empty.
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
 	r := newReader(name, src)
 	r.schema, r.opts = schema, opts
@@ -121,14 +124,14 @@ func (r *reader) lastPlace() hcl.Range {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none of what an editor under Windows puts in, which no
-// shell could read.
+// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none
+// of what an editor under Windows puts in, which no shell could read.
 func UnixText(src []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte(byteOrderMark)), []byte("\r\n"), []byte("\n"))
 }
 
-// parse returns the file's body, or nil when there is no point in looking further. schema and values are for JSON: what is a block in
-// the file, and whether its strings stand for themselves.
+// parse returns the file's body, or nil when there is no point in looking further. schema and
+// values are for JSON: what is a block in the file, and whether its strings stand for themselves.
 func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hclsyntax.Body {
 	r.sources[name] = src
 	if !r.readable(name, src) {
@@ -169,7 +172,8 @@ func syntaxHint(found hcl.Diagnostics) string {
 func (r *reader) readable(name string, src []byte) bool {
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if len(src) > MaxFileBytes {
-		r.add(start, diagnostic.CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read", len(src), MaxFileBytes)
+		r.add(start, diagnostic.CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read",
+			len(src), MaxFileBytes)
 		return false
 	}
 	valid := utf8.Valid(src)
@@ -206,13 +210,15 @@ func (r *reader) shallow(name string, src []byte) bool {
 
 func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
+		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own",
+			"the file has more than %d words", maxTokens)
 		return false
 	}
 	depth, signs := 0, 0
 	for _, t := range tokens {
 		switch t.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
+			hclsyntax.TokenTemplateControl:
 			depth++
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 			depth--
@@ -223,15 +229,16 @@ func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 			signs = 0
 		}
 		if depth > maxDepth || signs > maxSigns {
-			r.add(t.Range, diagnostic.CodeLimit, "put parts of it into locals", "brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
+			r.add(t.Range, diagnostic.CodeLimit, "put parts of it into locals",
+				"brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
 			return false
 		}
 	}
 	return true
 }
 
-// At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it. When the value
-// there is sensitive, neither text nor hint are shown.
+// At makes a diagnostic at the place where a path of the target's JSON was written, or at the
+// nearest thing around it. When the value there is sensitive, neither text nor hint are shown.
 func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 	at, whole := f.whole, path
 	for path != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// didYouMean returns a hint with the known name nearest to the one written, or fallback when none is
-// near.
+// didYouMean returns a hint with the known name nearest to the one written, or fallback when none
+// is near.
 func didYouMean(written string, known []string, fallback string) string {
 	return cmp.Or(typo.Hint(written, slices.Sorted(slices.Values(known))), fallback)
 }

@@ -10,18 +10,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must be written, `hcl:"name,optional"`
-// for one that may be, `hcl:"name,block"` for a block (a struct, a pointer to one, or a slice of them when it may be written several
-// times), and `hcl:"name,label"` on the string field of such a struct that takes its label, `hcl:"name,label,optional"` when the block may
-// have none. Fields have the types that [Field] takes, or time.Duration; what is not written keeps the value that target had. Fields
-// without a tag are left alone. A block whose struct is [Described] is read as that says. It panics when target's type cannot be decoded,
-// which is a mistake in the program.
+// Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must
+// be written, `hcl:"name,optional"` for one that may be, `hcl:"name,block"` for a block (a struct,
+// a pointer to one, or a slice of them when it may be written several times), and
+// `hcl:"name,label"` on the string field of such a struct that takes its label,
+// `hcl:"name,label,optional"` when the block may have none. Fields have the types that [Field]
+// takes, or time.Duration; what is not written keeps the value that target had. Fields without a
+// tag are left alone. A block whose struct is [Described] is read as that says. It panics when
+// target's type cannot be decoded, which is a mistake in the program.
 func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	_, diags := Load(name, src, SchemaOf(target), target, Options{})
 	return diags
 }
 
-// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its diagnostics.
+// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its
+// diagnostics.
 func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -37,7 +40,8 @@ const (
 	mayLabel = "label,optional"
 )
 
-// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of its tags only that of its label counts.
+// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of
+// its tags only that of its label counts.
 type Described interface {
 	// Block returns the schema, whose targets are pointers to the struct.
 	Block() *Block

@@ -90,7 +90,8 @@ func (r *reader) evaluateDeclarations() {
 	}
 }
 
-// variableSchema is what may stand in a variable block; its values are evaluated here and not stored in a target.
+// variableSchema is what may stand in a variable block; its values are evaluated here and not
+// stored in a target.
 var variableSchema = &Block{
 	Attrs: []Attr{
 		{Name: "type", keyword: true}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"},
@@ -98,7 +99,8 @@ var variableSchema = &Block{
 	Blocks: []Nested{{Name: "validation", Many: true, Body: validationSchema}},
 }
 
-var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true}, {Name: "error_message", Required: true}}}
+var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true},
+	{Name: "error_message", Required: true}}}
 
 func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) cty.Value {
 	r.checkNames(b.Body, variableSchema)
@@ -122,7 +124,8 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 	}
 	converted, err := typ.convert(value)
 	if err != nil {
-		r.add(a.Expr.Range(), diagnostic.CodeVariableValue, "", "the default of variable %q is not %s: %v", name, decode.Article(typ.FriendlyName()), r.reason(name, err))
+		r.add(a.Expr.Range(), diagnostic.CodeVariableValue, "", "the default of variable %q is not %s: %v", name,
+			decode.Article(typ.FriendlyName()), r.reason(name, err))
 		return cty.DynamicVal
 	}
 	return converted
@@ -136,7 +139,8 @@ func (r *reader) reason(name string, err error) string {
 	return err.Error()
 }
 
-// variableType is the type of a variable, with defaults for the attributes of objects that may be left out.
+// variableType is the type of a variable, with defaults for the attributes of objects that may be
+// left out.
 type variableType struct {
 	cty.Type
 	defaults *typeexpr.Defaults
@@ -152,8 +156,8 @@ func (t variableType) convert(value cty.Value) (cty.Value, error) {
 	return convert.Convert(value, t.Type)
 }
 
-// unknownAttribute finds an attribute of an object that its variable's type does not have, "" when there is none. The conversion of types would drop it
-// without a word.
+// unknownAttribute finds an attribute of an object that its variable's type does not have, "" when
+// there is none. The conversion of types would drop it without a word.
 func unknownAttribute(have, want cty.Type) string {
 	switch {
 	case want.IsObjectType() && have.IsObjectType():
@@ -276,7 +280,8 @@ func (r *reader) local(name string) cty.Value {
 	}
 	a := r.pending[name]
 	if start := slices.Index(r.visiting, name); start >= 0 {
-		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name, circle(r.visiting[start:]))
+		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name,
+			circle(r.visiting[start:]))
 		return cty.DynamicVal
 	}
 	r.visiting = append(r.visiting, name)

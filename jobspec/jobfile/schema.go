@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// The tables of this package are the language: what may stand where, where it goes, what its default is, and what is known but refused.
-// docs/jobfile.md and `rota explain` are made from them.
+// The tables of this package are the language: what may stand where, where it goes, what its
+// default is, and what is known but refused. docs/jobfile.md and `rota explain` are made from them.
 
 // file is what a whole job file is stored in.
 type file struct {
@@ -30,8 +30,10 @@ var fileSchema = &hclfile.Block{
 
 var jobSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"type": "leave it out: every job runs to its end", "datacenters": "leave it out, or name nodes with nodes or constraint",
-		"region": "leave it out", "namespace": "leave it out, or write account = ...", "partition": "write queue = ...", "qos": "write class = ...",
+		"type":        "leave it out: every job runs to its end",
+		"datacenters": "leave it out, or name nodes with nodes or constraint",
+		"region":      "leave it out", "namespace": "leave it out, or write account = ...", "partition": "write queue = ...",
+		"qos":  "write class = ...",
 		"time": "write time_limit = ...", "walltime": "write time_limit = ...",
 	},
 	Attrs: []hclfile.Attr{
@@ -45,7 +47,8 @@ var jobSchema = &hclfile.Block{
 		field[jobspec.Job]("begin").
 			With("at once", "not before this time: RFC 3339 as in `2026-03-01T08:00:00Z`, or `now+2h`"),
 		field[jobspec.Job]("deadline").
-			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and stopped when it comes"),
+			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and "+
+				"stopped when it comes"),
 		field[jobspec.Job]("hold").With("false", "do not start before `rota release`"),
 		field[jobspec.Job]("gang_scope").
 			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
@@ -65,12 +68,15 @@ var jobSchema = &hclfile.Block{
 	Blocks: []hclfile.Nested{
 		metaBlock[jobspec.Job](),
 		hclfile.BlockOf[jobspec.Job]("array", "array", "makes many jobs of one", arraySchema),
-		hclfile.BlockOf[jobspec.Job]("dependency", "dependencies", "other jobs to wait for; several are all waited for", dependencySchema),
+		hclfile.BlockOf[jobspec.Job]("dependency", "dependencies", "other jobs to wait for; several are all waited for",
+			dependencySchema),
 		constraintBlock[jobspec.Job](),
 		affinityBlock[jobspec.Job](),
-		hclfile.BlockOf[jobspec.Job]("log_policy", "log_policies", "what to do when a line of output says what went wrong", logPolicySchema),
+		hclfile.BlockOf[jobspec.Job]("log_policy", "log_policies", "what to do when a line of output says what went wrong",
+			logPolicySchema),
 		restartBlock[jobspec.Job](),
-		hclfile.BlockOf[jobspec.Job]("checkpoint", "checkpoint", "says that the program saves its progress", checkpointSchema),
+		hclfile.BlockOf[jobspec.Job]("checkpoint", "checkpoint", "says that the program saves its progress",
+			checkpointSchema),
 		preemptionBlock(),
 		groupBlock(),
 		jobTaskBlock(),
@@ -90,7 +96,8 @@ func metaBlock[T any]() hclfile.Nested {
 	}
 }
 
-// implied is a block without which a job has the part all the same, so that an empty one is not written.
+// implied is a block without which a job has the part all the same, so that an empty one is not
+// written.
 func implied(block hclfile.Nested) hclfile.Nested {
 	block.Implied = true
 	return block
@@ -150,9 +157,11 @@ func (s section) refused() []string {
 
 // refusedValues are what is refused by name although its attribute is known.
 var refusedValues = []struct{ where, what, instead string }{
-	{"job", "`array` with several groups that start on their own", "write gang_scope = \"job\", or submit one job for each group"},
+	{"job", "`array` with several groups that start on their own",
+		"write gang_scope = \"job\", or submit one job for each group"},
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
-	{"group", "`gang = false` with several workers in an array or beside other groups", "leave gang out, or submit a job of its own for the group"},
+	{"group", "`gang = false` with several workers in an array or beside other groups",
+		"leave gang out, or submit a job of its own for the group"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},
 	{"task", "`image` as a reference", "give a directory with a root file system"},

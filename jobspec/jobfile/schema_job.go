@@ -17,9 +17,11 @@ var arraySchema = &hclfile.Block{
 		field[jobspec.Array]("indices").
 			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
 		hclfile.WrittenAs(hclfile.Any("matrix", "map(list)", setMatrix), func(a *jobspec.Array) any { return a.Matrix }).
-			With("", "every combination of the values of some parameters, the last one changing fastest; each is `array.NAME` and `$ROTA_PARAM_NAME`"),
+			With("", "every combination of the values of some parameters, the last one changing fastest; each is "+
+				"`array.NAME` and `$ROTA_PARAM_NAME`"),
 		hclfile.WrittenAs(hclfile.Text("file", "path", readParameters), paramsFile).As("rows").
-			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each element; at most 1 MiB"),
+			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each "+
+				"element; at most 1 MiB"),
 		field[jobspec.Array]("max_parallel").With("0: no limit", "how many elements may run at once"),
 		field[jobspec.Array]("max_failures").
 			With("-1: any number", "when more elements than this have failed, no more are started"),
@@ -125,7 +127,9 @@ func affinityBlock[T any]() hclfile.Nested {
 	return hclfile.BlockOf[T]("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
 }
 
-var constraintSchema = &hclfile.Block{Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c })}
+var constraintSchema = &hclfile.Block{
+	Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c }),
+}
 
 var affinitySchema = &hclfile.Block{
 	Attrs: append(conditionAttrs(func(a *jobspec.Affinity) *jobspec.Constraint { return &a.Constraint }),
@@ -139,15 +143,18 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 		field[T]("attribute").OrName("node").Must().
 			With("", "what is asked of the node: "+nodeAttributes()),
 		field[T]("operator").
-			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
-		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list", func(t *T, value decode.Value, _ hclfile.Source) (err error) {
-			if value.IsList() {
-				of(t).Values, err = value.Texts()
-			} else {
-				of(t).Value, err = value.Text()
-			}
-			return err
-		}), func(t *T) any { return of(t).Value }).With("", "what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
+			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or "+
+				"`is_set`"),
+		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list",
+			func(t *T, value decode.Value, _ hclfile.Source) (err error) {
+				if value.IsList() {
+					of(t).Values, err = value.Texts()
+				} else {
+					of(t).Value, err = value.Text()
+				}
+				return err
+			}), func(t *T) any { return of(t).Value }).With("",
+			"what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
 		field[T]("values").With("", "another spelling of a list in `value`"),
 	}
 }
@@ -172,9 +179,11 @@ func restartBlock[T any]() hclfile.Nested {
 	return hclfile.BlockOf[T]("restart", "restart", "retries after the program failed", restartSchema)
 }
 
-// preemptionBlock is written with what differs from what the job has without it, which depends on its launchers.
+// preemptionBlock is written with what differs from what the job has without it, which depends on
+// its launchers.
 func preemptionBlock() hclfile.Nested {
-	block := hclfile.BlockOf[jobspec.Job]("preemption", "preemption", "how the program is stopped when its room is needed", preemptionSchema)
+	block := hclfile.BlockOf[jobspec.Job]("preemption", "preemption", "how the program is stopped when its room is needed",
+		preemptionSchema)
 	block.Written = func(parent any) []hclfile.Written {
 		j := parent.(*jobspec.Job)
 		differs, usual := *j.Preemption, j.UsualPreemption()
@@ -193,7 +202,8 @@ var restartSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field[jobspec.Restart]("attempts").With("0", "retries within `window`, at most 100"),
 		field[jobspec.Restart]("delay").AtLeastOne().With("30s", "wait before the first retry"),
-		field[jobspec.Restart]("backoff").With("exponential", "`exponential` doubles the wait each time, `constant` does not"),
+		field[jobspec.Restart]("backoff").With("exponential",
+			"`exponential` doubles the wait each time, `constant` does not"),
 		field[jobspec.Restart]("max_delay").AtLeastOne().With("10m", "longest wait"),
 		field[jobspec.Restart]("window").AtLeastOne().With("24h", "time within which attempts are counted"),
 		field[jobspec.Restart]("exclude_node").With("true", "retry on other nodes than the one that failed"),
@@ -219,7 +229,8 @@ var preemptionSchema = &hclfile.Block{
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
 		field[jobspec.Preemption]("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
-		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a checkpoint block says that it goes on where it was"),
+		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a "+
+			"checkpoint block says that it goes on where it was"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

@@ -13,14 +13,16 @@ import (
 
 var taskSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"driver": "leave it out: every task runs in a container", "config": "write command = [...] and image = ... in the task itself",
-		"user": "leave it out: a task runs as the user that submits it", "args": "write them into command",
+		"driver": "leave it out: every task runs in a container",
+		"config": "write command = [...] and image = ... in the task itself",
+		"user":   "leave it out: a task runs as the user that submits it", "args": "write them into command",
 	},
 	Attrs: []hclfile.Attr{
 		field[jobspec.Task]("image").
 			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
 		field[jobspec.Task]("command").MayDefer().With("", "program and arguments; no shell comes between"),
-		hclfile.WrittenAs(hclfile.Text("script", "string", setScript), func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
+		hclfile.WrittenAs(hclfile.Text("script", "string", setScript),
+			func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
 			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
 			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
@@ -32,7 +34,8 @@ var taskSchema = &hclfile.Block{
 		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
 	},
 	Blocks: []hclfile.Nested{
-		hclfile.BlockOf[jobspec.Task]("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks", lifecycleSchema),
+		hclfile.BlockOf[jobspec.Task]("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks",
+			lifecycleSchema),
 		implied(hclfile.BlockOf[jobspec.Task]("launch", "launch", "how many processes a worker starts", launchSchema)),
 		{
 			Name: "env", Body: envBody(), Doc: "variables for the program",
@@ -40,10 +43,12 @@ var taskSchema = &hclfile.Block{
 		},
 		implied(hclfile.BlockOf[jobspec.Task]("resources", "resources", "what each worker holds", resourcesSchema)),
 		hclfile.BlockOf[jobspec.Task]("mount", "mounts", "a directory made visible in the container", mountSchema),
-		hclfile.BlockOf[jobspec.Task]("secret", "secrets", "a text that is read on the node, as you, and is kept nowhere else", secretSchema),
+		hclfile.BlockOf[jobspec.Task]("secret", "secrets",
+			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
 		hclfile.BlockOf[jobspec.Task]("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
 		implied(hclfile.BlockOf[jobspec.Task]("log", "log", "where output goes", logSchema)),
-		hclfile.BlockOf[jobspec.Task]("progress", "progress", "how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
+		hclfile.BlockOf[jobspec.Task]("progress", "progress",
+			"how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
 		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
 	},
 }
@@ -79,8 +84,9 @@ func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
 
 var resourcesSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...", "memory_mb": "write memory = ... with a unit",
-		"device": "write gpus = ...", "gres": "write gpus = ...",
+		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...",
+		"memory_mb": "write memory = ... with a unit",
+		"device":    "write gpus = ...", "gres": "write gpus = ...",
 	},
 	Attrs: []hclfile.Attr{
 		field[jobspec.Resources]("cores").AtLeastOne().With("1", "whole cores"),
@@ -124,13 +130,16 @@ func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GP
 
 var gpuSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		hclfile.WrittenAs(hclfile.Field("count", func(r *jobspec.Resources) *int { return &r.GPUs }), func(r *jobspec.Resources) any {
-			return unless(r.GPUs, 1)
-		}).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
-		hclfile.Field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").With("nvidia", "only `nvidia`"),
+		hclfile.WrittenAs(hclfile.Field("count", func(r *jobspec.Resources) *int { return &r.GPUs }),
+			func(r *jobspec.Resources) any {
+				return unless(r.GPUs, 1)
+			}).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
+		hclfile.Field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").
+			With("nvidia", "only `nvidia`"),
 		hclfile.Field("model", func(r *jobspec.Resources) *string { return &gpuOf(r).Model }).As("gpu.model").
 			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; small and capital letters are the same"),
-		hclfile.Field("min_memory", func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
+		hclfile.Field("min_memory",
+			func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
 			With("any", "memory that each must have"),
 		hclfile.Later("min_compute", "name the model"),
 		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
@@ -147,7 +156,8 @@ var launchSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field[jobspec.Launch]("type").
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun) or `torchrun`"),
-		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1", "processes on each worker; `\"gpu\"`: one per GPU"),
+		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
+			"processes on each worker; `\"gpu\"`: one per GPU"),
 		field[jobspec.Launch]("max_restarts").With("0", "torchrun's own restarts"),
 		field[jobspec.Launch]("port").With("from the node's range", "MASTER_PORT, 1024 to 65535"),
 		field[jobspec.Launch]("rdzv").With("static", "torchrun's rendezvous, `static` or `c10d`"),
@@ -188,8 +198,11 @@ func unless(n, usual int) any {
 
 var mountSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Mount]("source").MayDefer().With("", "absolute path on the node that you can reach, below a shared path also when links are resolved"),
-		field[jobspec.Mount]("target").MayDefer().Must().With("", "absolute path in the container, not inside a shared path, another mount, or what the container needs for itself: `/usr`, `/etc`, `/run` and the like"),
+		field[jobspec.Mount]("source").MayDefer().With("",
+			"absolute path on the node that you can reach, below a shared path also when links are resolved"),
+		field[jobspec.Mount]("target").MayDefer().Must().With("",
+			"absolute path in the container, not inside a shared path, another mount, or what the container needs for "+
+				"itself: `/usr`, `/etc`, `/run` and the like"),
 		field[jobspec.Mount]("type").With("bind", "`bind` or `tmpfs`"),
 		field[jobspec.Mount]("read_only").With("false", "refuse writes"),
 		hclfile.Later("options", "only read_only is supported"),
@@ -199,7 +212,9 @@ var mountSchema = &hclfile.Block{
 var logSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field[jobspec.Log]("stdout").
-			MayDefer().With("kept by the node", "path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array and element)"),
+			MayDefer().With("kept by the node",
+			"path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array "+
+				"and element)"),
 		field[jobspec.Log]("stderr").MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
 		field[jobspec.Log]("join").With("true without stderr", "write both to one place"),
 		field[jobspec.Log]("mode").With("append", "`append` or `truncate`, at the start of an attempt"),
@@ -213,7 +228,8 @@ var progressSchema = &hclfile.Block{
 		field[jobspec.Progress]("file").MayDefer().
 			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
 		field[jobspec.Progress]("pattern").MayDefer().
-			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
+			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, "+
+				"and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
 		field[jobspec.Progress]("metric").With("", "name of the metric to watch"),
 		field[jobspec.Progress]("goal").With("", "`min` or `max`"),
 		field[jobspec.Progress]("total").AtLeastOne().With("", "number of steps in all"),
@@ -223,7 +239,8 @@ var progressSchema = &hclfile.Block{
 var lifecycleSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field[jobspec.Lifecycle]("hook").Must().
-			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or `poststop` (after they have ended)"),
+			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or "+
+				"`poststop` (after they have ended)"),
 		field[jobspec.Lifecycle]("sidecar").
 			With("false", "run as long as the main tasks do; stopped after them, and its exit code counts for nothing"),
 	},
@@ -240,7 +257,8 @@ var secretSchema = &hclfile.Block{
 
 var ulimitSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock }, "memory that may be locked, as RDMA needs"),
+		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock },
+			"memory that may be locked, as RDMA needs"),
 		field[jobspec.Ulimits]("nofile").AtLeastOne().With("the node's", "open files"),
 		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "stack of a thread"),
 		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "core file"),
@@ -251,18 +269,19 @@ var ulimitSchema = &hclfile.Block{
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {
-	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"", func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
-		if text == unlimited {
-			*into(u) = -1
-			return nil
-		}
-		size, err := jobspec.ParseSize(text)
-		if err == nil && size == 0 {
-			return fmt.Errorf("%q is nothing; write more, or leave it out", text)
-		}
-		*into(u) = size
-		return err
-	}), func(u *jobspec.Ulimits) any {
+	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"",
+		func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
+			if text == unlimited {
+				*into(u) = -1
+				return nil
+			}
+			size, err := jobspec.ParseSize(text)
+			if err == nil && size == 0 {
+				return fmt.Errorf("%q is nothing; write more, or leave it out", text)
+			}
+			*into(u) = size
+			return err
+		}), func(u *jobspec.Ulimits) any {
 		if size := *into(u); size != -1 {
 			return size
 		}

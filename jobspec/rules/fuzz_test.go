@@ -24,8 +24,8 @@ func readBack(t *testing.T, job *jobspec.Job) {
 	}
 }
 
-// FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and defaults make no good job bad and no bad job
-// good.
+// FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and
+// defaults make no good job bad and no bad job good.
 func FuzzValidate(f *testing.F) {
 	names, err := filepath.Glob("../jobfile/testdata/ok/*.json")
 	if err != nil || len(names) == 0 {
@@ -83,17 +83,21 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzTexts reads the small languages that stand in a job's texts. What is understood is written and read again as the same.
+// FuzzTexts reads the small languages that stand in a job's texts. What is understood is written
+// and read again as the same.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{
-		"2026-03-01T08:00:00Z", "2024-02-29t23:59:59.75+01:30", "top 25%", "top 4", "123_4", "train", "node.gpu.model glob \"h100*\"", "node.label.x in \"a\", \"b\"",
-		"node.cores >= \"8\"", "node.label.driver version \">= 550, < 600\"", "gpu[01-04,07],login", `step (?P<step>\d+) loss (?P<loss>\S+)`, "7-9,4", "0-99:2%8",
+		"2026-03-01T08:00:00Z", "2024-02-29t23:59:59.75+01:30", "top 25%", "top 4", "123_4", "train",
+		"node.gpu.model glob \"h100*\"", "node.label.x in \"a\", \"b\"",
+		"node.cores >= \"8\"", "node.label.driver version \">= 550, < 600\"", "gpu[01-04,07],login",
+		`step (?P<step>\d+) loss (?P<loss>\S+)`, "7-9,4", "0-99:2%8",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if at, err := jobspec.ParseTime(text); err == nil {
-			if again, err := jobspec.ParseTime(jobspec.FormatTime(at)); at >= 0 && at < 253402300800 && (err != nil || again != at) {
+			if again, err := jobspec.ParseTime(jobspec.FormatTime(at)); at >= 0 && at < 253402300800 &&
+				(err != nil || again != at) {
 				t.Errorf("%q is %d, which is written %s", text, at, jobspec.FormatTime(at))
 			}
 		}
@@ -109,7 +113,8 @@ func FuzzTexts(f *testing.F) {
 		}
 		if c, err := jobspec.ParseConstraint(text); err == nil {
 			if condition, err := c.Compile(); err == nil {
-				node := &jobspec.NodeFacts{Name: "gpu01", Cores: 8, GPUs: 2, Models: []string{"NVIDIA H100"}, GPUMemory: []jobspec.Bytes{80 * jobspec.GiB}, Labels: map[string]string{"x": text}}
+				node := &jobspec.NodeFacts{Name: "gpu01", Cores: 8, GPUs: 2, Models: []string{"NVIDIA H100"},
+					GPUMemory: []jobspec.Bytes{80 * jobspec.GiB}, Labels: map[string]string{"x": text}}
 				_ = condition.Holds(node)
 				if again, err := jobspec.ParseConstraint(condition.String()); err != nil || again.String() != condition.String() {
 					t.Errorf("%q is written %s, which is read as %s, %v", text, condition, again, err)
