@@ -91,7 +91,7 @@ var rules = map[string]rule{
 	"controld/fsm/groups":      {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "which pending jobs are alike follows from the jobs"},
 	"controld/fsm/grid":        {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
 	"controld/fsm/topology":    {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
-	"controld/fsm/admission":   {ours: []string{"jobspec", "controld/model", "controld/fsm/topology"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
+	"controld/fsm/admission":   {ours: []string{"jobspec", "jobspec/rules", "controld/model"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
 	"controld/fsm/lifecycle":   {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what the end of an attempt means follows from the job alone"},
 	"controld/fsm/texts":       {ours: []string{"jobspec", "controld/model"}, pure: true, why: "jobs that are alike share memory, whatever the state does"},
 	"controld/fsm/estimate":    {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},

@@ -15,8 +15,9 @@ type Param struct {
 // Span is the ordinals from First to Last, both included.
 type Span struct{ First, Last int }
 
-// Elements is an array made ready for looking up many elements. Elements are numbered by their ordinal, from 0 without gaps; an index
-// is what the user calls them, and differs from the ordinal where an array is made by [Array.Indices].
+// Elements is an array made ready for looking up many elements. Elements are numbered by their
+// ordinal, from 0 without gaps; an index is what the user calls them, and differs from the ordinal
+// where an array is made by [Array.Indices].
 type Elements struct {
 	array *Array
 	runs  Indices // nil: index and ordinal are the same
@@ -49,7 +50,8 @@ func (a *Array) Elements() Elements {
 	return e
 }
 
-// combinations is the product of the axes, or one more than [MaxElements] when it is more: nothing overflows.
+// combinations is the product of the axes, or one more than [MaxElements] when it is more: nothing
+// overflows.
 func (a *Array) combinations() int {
 	n := 1
 	for _, axis := range a.Matrix {
@@ -72,7 +74,8 @@ func (a *Array) Index(ordinal int) int { return a.Elements().Index(ordinal) }
 // Ordinal returns the ordinal of the element with an index, -1 if there is none.
 func (a *Array) Ordinal(index int) int { return a.Elements().Ordinal(index) }
 
-// Params returns the parameters of the element with an ordinal, in the order in which they were written; none in an array of indices.
+// Params returns the parameters of the element with an ordinal, in the order in which they were
+// written; none in an array of indices.
 func (a *Array) Params(ordinal int) []Param { return a.Elements().Params(ordinal) }
 
 // Names returns the names of the parameters that every element has.
@@ -127,7 +130,8 @@ func (e Elements) place(index int) (int, bool) {
 	return e.base[i] + n, found
 }
 
-// Params returns the parameters of the element with an ordinal, in the order in which they were written.
+// Params returns the parameters of the element with an ordinal, in the order in which they were
+// written.
 func (e Elements) Params(ordinal int) []Param {
 	if ordinal < 0 || ordinal >= e.len || e.runs != nil {
 		return nil
@@ -147,8 +151,8 @@ func (e Elements) Params(ordinal int) []Param {
 	return params
 }
 
-// Text writes the indices of some elements as short as they can be said: 0-98:2,200. The spans ascend and do not overlap. Its cost
-// depends on the spans and runs, not on the elements.
+// Text writes the indices of some elements as short as they can be said: 0-98:2,200. The spans
+// ascend and do not overlap. Its cost depends on the spans and runs, not on the elements.
 func (e Elements) Text(spans []Span) string {
 	var out Indices
 	for _, s := range spans {
@@ -170,8 +174,9 @@ func (e Elements) Text(spans []Span) string {
 	return out.compressed().String()
 }
 
-// Select finds the elements that a text of indices names, such as 4-9 of job 123_[4-9], in any order. It returns their ordinals as
-// ascending spans and how many of the named indices the array does not have. The error is an *[IndicesError].
+// Select finds the elements that a text of indices names, such as 4-9 of job 123_[4-9], in any
+// order. It returns their ordinals as ascending spans and how many of the named indices the array
+// does not have. The error is an *[IndicesError].
 func (e Elements) Select(indices string) (spans []Span, missing int, err error) {
 	runs, err := parseAnyOrder(unbracket(indices))
 	if err != nil {
@@ -208,8 +213,8 @@ func addSpan(spans []Span, s Span) []Span {
 	return append(spans, s)
 }
 
-// ParseSlurmArray reads what sbatch takes as --array: indices in any order, and %N for at most N elements at once, as in 0-99:2%8. The
-// error is an *[IndicesError].
+// ParseSlurmArray reads what sbatch takes as --array: indices in any order, and %N for at most N
+// elements at once, as in 0-99:2%8. The error is an *[IndicesError].
 func ParseSlurmArray(text string) (*Array, error) {
 	indices, limit, limited := strings.Cut(text, "%")
 	runs, err := parseAnyOrder(unbracket(indices))
@@ -221,7 +226,8 @@ func ParseSlurmArray(text string) (*Array, error) {
 		return a, nil
 	}
 	if a.MaxParallel = number(limit); !isDigits(limit) || a.MaxParallel > MaxElements {
-		return nil, &IndicesError{CodeIndices, "%" + limit, len(indices) + 1, "is no limit", fmt.Sprintf("write a number up to %d behind %%", MaxElements)}
+		return nil, &IndicesError{CodeIndices, "%" + limit, len(indices) + 1, "is no limit",
+			fmt.Sprintf("write a number up to %d behind %%", MaxElements)}
 	}
 	return a, nil
 }
@@ -242,7 +248,8 @@ func parseAnyOrder(text string) (Indices, error) {
 	if err == nil {
 		return runs, nil
 	}
-	if bad := err.(*IndicesError); bad.Code != CodeIndexOrder || bad.Why == "goes down" { //nolint:errorlint // ParseIndices returns no other
+	bad := err.(*IndicesError) //nolint:errorlint // ParseIndices returns no other
+	if bad.Code != CodeIndexOrder || bad.Why == "goes down" {
 		return nil, err
 	}
 	var numbers []int
@@ -253,7 +260,8 @@ func parseAnyOrder(text string) (Indices, error) {
 			return nil, err
 		}
 		if len(numbers)+run.Len() > MaxElements {
-			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements), "split it into several jobs"}
+			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements),
+				"split it into several jobs"}
 		}
 		for i := range run.Len() {
 			numbers = append(numbers, run.First+i*run.Step)

@@ -14,7 +14,8 @@ import (
 
 func TestParseIndices(t *testing.T) {
 	for text, want := range map[string]string{
-		"0": "0", "0-99": "0-99", "0-99:2,200": "0-98:2,200", "5-5": "5", "0-1:5": "0", "007": "7", "0-99999": "0-99999", "2147483646": "2147483646",
+		"0": "0", "0-99": "0-99", "0-99:2,200": "0-98:2,200", "5-5": "5", "0-1:5": "0", "007": "7", "0-99999": "0-99999",
+		"2147483646": "2147483646",
 	} {
 		x, err := jobspec.ParseIndices(text)
 		if err != nil || x.String() != want {
@@ -70,7 +71,8 @@ func TestParseSlurmArray(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %+v", text, a, err, want)
 		}
 	}
-	for _, text := range []string{"", "0-9%", "0-9%x", "0-9%-1", "0-9%999999", "[0-9", "5-1", "1,x", "5,0-2147483646", "%4"} {
+	for _, text := range []string{"", "0-9%", "0-9%x", "0-9%-1", "0-9%999999", "[0-9", "5-1", "1,x", "5,0-2147483646",
+		"%4"} {
 		if a, err := jobspec.ParseSlurmArray(text); err == nil {
 			t.Errorf("%q was read as %+v", text, a)
 		}
@@ -178,7 +180,8 @@ func TestTextIsCheap(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	matrix := &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2", "3"}}, {Name: "seed", Values: []string{"a", "b"}}}}
+	matrix := &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2", "3"}},
+		{Name: "seed", Values: []string{"a", "b"}}}}
 	rows := &jobspec.Array{Columns: []string{"x", "y"}, Rows: [][]string{{"1", "2"}, {"3", "4"}}}
 	if matrix.Len() != 6 || rows.Len() != 2 {
 		t.Fatalf("%d and %d elements", matrix.Len(), rows.Len())
@@ -194,7 +197,8 @@ func TestParams(t *testing.T) {
 	if len(seen) != 6 || matrix.Params(1)[1].Value != "b" || matrix.Params(2)[0].Value != "2" {
 		t.Errorf("the last axis is not the fastest: %v, %v", matrix.Params(1), matrix.Params(2))
 	}
-	if p := rows.Params(1); p[0] != (jobspec.Param{Name: "x", Value: "3"}) || p[1] != (jobspec.Param{Name: "y", Value: "4"}) {
+	if p := rows.Params(1); p[0] != (jobspec.Param{Name: "x", Value: "3"}) ||
+		p[1] != (jobspec.Param{Name: "y", Value: "4"}) {
 		t.Errorf("%v", p)
 	}
 	if matrix.Params(6) != nil || matrix.Params(-1) != nil || (&jobspec.Array{Indices: "0-3"}).Params(1) != nil {
@@ -234,8 +238,10 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "now", "2026-03-01", "2026-03-01T08:00:00", "2026-02-29T08:00:00Z", "2026-13-01T08:00:00Z", "2026-00-01T08:00:00Z", "2026-01-00T08:00:00Z",
-		"2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:60Z", "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00+0100",
+		"", "now", "2026-03-01", "2026-03-01T08:00:00", "2026-02-29T08:00:00Z", "2026-13-01T08:00:00Z",
+		"2026-00-01T08:00:00Z", "2026-01-00T08:00:00Z",
+		"2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:60Z", "2026-01-01T00:00:00.Z",
+		"2026-01-01T00:00:00+0100",
 		"1969-12-31T23:59:59Z", "2026/01/01T00:00:00Z", "2026-01-01T00:00:00Zz", "２026-01-01T00:00:00Z",
 	} {
 		if got, err := jobspec.ParseTime(text); err == nil {

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Canonical returns the job's JSON with its defaults filled in: jobs that ask for the same have the same. j stays as it is.
+// Canonical returns the job's JSON with its defaults filled in: jobs that ask for the same have the
+// same. j stays as it is.
 func (j *Job) Canonical() ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -17,7 +18,8 @@ func (j *Job) Canonical() ([]byte, error) {
 	return json.Marshal(full)
 }
 
-// Version names what the job asks for, in 64 hexadecimal digits. From where it was submitted does not count.
+// Version names what the job asks for, in 64 hexadecimal digits. From where it was submitted does
+// not count.
 func (j *Job) Version() (string, error) {
 	bare := *j
 	bare.SubmitDir, bare.SubmitHost = "", ""

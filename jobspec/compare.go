@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// test returns what decides whether a constraint, which is plain and has the operands that its operator takes, holds for a value.
+// test returns what decides whether a constraint, which is plain and has the operands that its
+// operator takes, holds for a value.
 func (c Constraint) test(kind string) (func(fact) bool, error) {
 	switch c.Operator {
 	case "is_set":
@@ -21,7 +22,8 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 		return c.ordered(kind)
 	}
 	if kind != "text" && kind != "label" {
-		return nil, &ConditionError{CodeOperator, fmt.Sprintf("%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind), "write = != < <= > or >="}
+		return nil, &ConditionError{CodeOperator,
+			fmt.Sprintf("%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind), "write = != < <= > or >="}
 	}
 	switch c.Operator {
 	case "regexp":
@@ -53,12 +55,14 @@ func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
 	return func(f fact) bool { return slices.Contains(list, f.number) == want }, nil
 }
 
-// ordered tests by size. A label is read as what the operand is: a number or a size. One that cannot be read so does not hold.
+// ordered tests by size. A label is read as what the operand is: a number or a size. One that
+// cannot be read so does not hold.
 func (c Constraint) ordered(kind string) (func(fact) bool, error) {
 	order := ordering(c.Operator)
 	switch kind {
 	case "text":
-		return nil, &ConditionError{CodeOperator, fmt.Sprintf("%s does not go with %s, which is text", c.Operator, c.Attribute), "write = != in not_in regexp or glob"}
+		return nil, &ConditionError{CodeOperator,
+			fmt.Sprintf("%s does not go with %s, which is text", c.Operator, c.Attribute), "write = != in not_in regexp or glob"}
 	case "label":
 		return c.orderedLabel(order)
 	}
@@ -119,8 +123,8 @@ func (c Constraint) number(kind, text string) (int64, error) {
 	return n, nil
 }
 
-// glob matches the whole value, regardless of case; the model of a GPU also by any one word of it, since what a driver calls
-// "NVIDIA H100 80GB HBM3" is known as an H100.
+// glob matches the whole value, regardless of case; the model of a GPU also by any one word of it,
+// since what a driver calls "NVIDIA H100 80GB HBM3" is known as an H100.
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {
@@ -131,13 +135,15 @@ func (c Constraint) glob() (func(fact) bool, error) {
 	}
 	return func(f fact) bool {
 		text := strings.ToLower(f.text)
-		return matchGlob(pattern, text) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(w string) bool { return matchGlob(pattern, w) })
+		return matchGlob(pattern, text) ||
+			slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(w string) bool { return matchGlob(pattern, w) })
 	}, nil
 }
 
 func betweenWords(r rune) bool { return r == ' ' || r == '-' || r == '_' }
 
-// matchGlob reports whether text is what a pattern of *, which is any text, and ?, which is any character, describes.
+// matchGlob reports whether text is what a pattern of *, which is any text, and ?, which is any
+// character, describes.
 func matchGlob(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	i, k, star, mark := 0, 0, -1, 0
@@ -161,8 +167,8 @@ func matchGlob(pattern, text string) bool {
 	return i == len(p)
 }
 
-// versions tests a value such as 550.54.15 against conditions such as ">= 550, < 600", all of which must hold. A value that is no
-// version does not hold.
+// versions tests a value such as 550.54.15 against conditions such as ">= 550, < 600", all of which
+// must hold. A value that is no version does not hold.
 func (c Constraint) versions() (func(fact) bool, error) {
 	type bound struct {
 		order func(int) bool
@@ -173,7 +179,8 @@ func (c Constraint) versions() (func(fact) bool, error) {
 		operator, text := cutOperator(strings.TrimSpace(part))
 		v, ok := parseVersion(text)
 		if !ok {
-			return nil, &ConditionError{CodeConstraint, fmt.Sprintf("%q is not a condition on a version", strings.TrimSpace(part)),
+			return nil, &ConditionError{CodeConstraint,
+				fmt.Sprintf("%q is not a condition on a version", strings.TrimSpace(part)),
 				`write value = ">= 550, < 600"`}
 		}
 		bounds = append(bounds, bound{ordering(operator), v})
@@ -221,7 +228,8 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
-// compare orders versions by their numbers, those that are not written being 0, and then by what follows them, nothing first.
+// compare orders versions by their numbers, those that are not written being 0, and then by what
+// follows them, nothing first.
 func (v version) compare(o version) int {
 	for i := range max(len(v.numbers), len(o.numbers)) {
 		if c := cmp.Compare(v.at(i), o.at(i)); c != 0 {

@@ -27,8 +27,9 @@ type NodeAttribute struct {
 	Doc  string
 }
 
-// NodeAttributes lists what constraints and affinities may be about, in the order in which documentation shows it. What is said of a GPU
-// is said of each GPU of the node, so a node with GPUs of several models is chosen only if all of them will do.
+// NodeAttributes lists what constraints and affinities may be about, in the order in which
+// documentation shows it. What is said of a GPU is said of each GPU of the node, so a node with
+// GPUs of several models is chosen only if all of them will do.
 func NodeAttributes() []NodeAttribute {
 	return []NodeAttribute{
 		{"node.name", "text", "the node's name"},
@@ -98,7 +99,8 @@ func (c Constraint) Compile() (*Condition, error) {
 	}, nil
 }
 
-// plain writes a constraint in one way: without ${ }, with its operator, with the values of lists in order.
+// plain writes a constraint in one way: without ${ }, with its operator, with the values of lists
+// in order.
 func (c Constraint) plain() Constraint {
 	if name, ok := strings.CutPrefix(c.Attribute, "${"); ok {
 		c.Attribute = strings.TrimSuffix(name, "}")
@@ -114,7 +116,8 @@ func (c Constraint) plain() Constraint {
 	return c
 }
 
-// String writes a constraint in one line. Constraints that say the same in the same words are written alike.
+// String writes a constraint in one line. Constraints that say the same in the same words are
+// written alike.
 func (c Constraint) String() string {
 	c = c.plain()
 	s := c.Attribute + " " + c.Operator
@@ -166,7 +169,8 @@ func (c Constraint) operands() []string {
 // checkOperands refuses an operator that there is not, and values where it takes none or others.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
-		return &ConditionError{CodeOperator, fmt.Sprintf("there is no operator %q", c.Operator), "write one of " + strings.Join(operators[:], " ")}
+		return &ConditionError{CodeOperator, fmt.Sprintf("there is no operator %q", c.Operator),
+			"write one of " + strings.Join(operators[:], " ")}
 	}
 	list := c.Operator == "in" || c.Operator == "not_in"
 	length := len(c.Value)
@@ -175,7 +179,8 @@ func (c Constraint) checkOperands() error {
 	}
 	switch {
 	case length > maxOperand:
-		return &ConditionError{CodeConstraint, fmt.Sprintf("its values have %d bytes, at most %d are allowed", length, maxOperand), ""}
+		return &ConditionError{CodeConstraint,
+			fmt.Sprintf("its values have %d bytes, at most %d are allowed", length, maxOperand), ""}
 	case list && (len(c.Values) == 0 || c.Value != ""):
 		return &ConditionError{CodeConstraint, c.Operator + " compares with a list", "write values = [...] and no value"}
 	case !list && len(c.Values) > 0:
@@ -189,7 +194,8 @@ func (c Constraint) checkOperands() error {
 // String is the constraint in one line, as [Constraint.String] writes it.
 func (c *Condition) String() string { return c.text }
 
-// Holds reports whether the condition holds on a node. Of an attribute that a node does not have, only != and not_in hold.
+// Holds reports whether the condition holds on a node. Of an attribute that a node does not have,
+// only != and not_in hold.
 func (c *Condition) Holds(n *NodeFacts) bool {
 	facts := c.gets(n)
 	if len(facts) == 0 {
@@ -210,7 +216,11 @@ func (c *Condition) Has(n *NodeFacts) []string {
 func lookUp(name string) (NodeAttribute, error) {
 	all := NodeAttributes()
 	for _, a := range all {
-		if a.Name == name && a.Kind != "label" || a.Kind == "label" && strings.HasPrefix(name, a.Name) && len(name) > len(a.Name) {
+		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
+			break
+		}
+		if a.Name == name && a.Kind != "label" ||
+			a.Kind == "label" && strings.HasPrefix(name, a.Name) && len(name) > len(a.Name) {
 			return a, nil
 		}
 	}
@@ -219,7 +229,8 @@ func lookUp(name string) (NodeAttribute, error) {
 		names = append(names, a.Name)
 	}
 	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, &ConditionError{CodeAttribute, fmt.Sprintf("nodes have no attribute %q", name), "write one of " + strings.Join(names, ", ")}
+	return NodeAttribute{}, &ConditionError{CodeAttribute, fmt.Sprintf("nodes have no attribute %q", name),
+		"write one of " + strings.Join(names, ", ")}
 }
 
 // getter returns what reads an attribute of a node, which is known to exist.
@@ -251,7 +262,8 @@ func getter(name string) func(*NodeFacts) []fact {
 	}
 }
 
-// distinct turns values into facts, neighbours that are alike into one: the GPUs of a node mostly are.
+// distinct turns values into facts, neighbours that are alike into one: the GPUs of a node mostly
+// are.
 func distinct[T comparable](values []T, make func(T) fact) []fact {
 	var facts []fact
 	for i, v := range values {

@@ -7,9 +7,11 @@ import (
 )
 
 var someNode = NodeFacts{
-	Name: "gpu07", BootID: "b1", Cores: 64, Memory: 512 * GiB, GPUs: 2, Models: []string{"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"},
+	Name: "gpu07", BootID: "b1", Cores: 64, Memory: 512 * GiB, GPUs: 2,
+	Models:    []string{"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"},
 	GPUMemory: []Bytes{80 * GiB, 80 * GiB},
-	Labels:    map[string]string{"rack": "a", "driver": "550.54.15", "weight": "9.5", "scratch": "2TiB", "empty": "", "kernel": "6.8.0-51-generic"},
+	Labels: map[string]string{"rack": "a", "driver": "550.54.15", "weight": "9.5", "scratch": "2TiB", "empty": "",
+		"kernel": "6.8.0-51-generic"},
 }
 
 func TestConditions(t *testing.T) {

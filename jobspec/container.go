@@ -13,7 +13,8 @@ func (s *Secret) SecretFile() string {
 // SecretsDir is the directory of a container in which its secrets lie. It is in memory.
 const SecretsDir = "/run/rota/secrets/"
 
-// ReservedTargets are the directories of a container in which nothing can be mounted, because the program or Rota itself needs what is there.
+// ReservedTargets are the directories of a container in which nothing can be mounted, because the
+// program or Rota itself needs what is there.
 func ReservedTargets() []string {
 	return []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
 }

@@ -15,9 +15,9 @@ const (
 	DefaultMemoryPerCore      = 4 * GiB
 )
 
-// Default fills in what was not written and does not depend on the cluster. Queue, account, class and time limit stay as they are:
-// the queue decides them. A word that says what is so without it is taken out, which keeps records small. Doing it twice changes
-// nothing.
+// Default fills in what was not written and does not depend on the cluster. Queue, account, class
+// and time limit stay as they are: the queue decides them. A word that says what is so without it
+// is taken out, which keeps records small. Doing it twice changes nothing.
 func (j *Job) Default() {
 	fill(&j.Priority, DefaultPriority)
 	j.Restart = defaulted(j.Restart)
@@ -64,7 +64,8 @@ func (g *Group) Default() {
 	}
 }
 
-// leaderIndex is the place of the task that leads: the main task that says so, else the first main task that does not say otherwise.
+// leaderIndex is the place of the task that leads: the main task that says so, else the first main
+// task that does not say otherwise.
 func (g *Group) leaderIndex() int {
 	first := -1
 	for i := range g.Tasks {
@@ -88,7 +89,8 @@ func defaultConditions(constraints []Constraint, affinities []Affinity) {
 	}
 }
 
-// defaultArray fills in what the array does not say. What a rule to stop is to compare by is taken from the task that reports it.
+// defaultArray fills in what the array does not say. What a rule to stop is to compare by is taken
+// from the task that reports it.
 func (j *Job) defaultArray() {
 	if j.Array == nil {
 		return
@@ -107,7 +109,8 @@ func (j *Job) defaultArray() {
 	j.Array = a
 }
 
-// Default fills in what a task does not say, except Leader, which depends on its place in the group.
+// Default fills in what a task does not say, except Leader, which depends on its place in the
+// group.
 func (t *Task) Default() {
 	orElse(&t.KillSignal, "SIGTERM")
 	orElse(&t.KillTimeout, DefaultKillTimeout)
@@ -122,7 +125,8 @@ func (t *Task) Default() {
 	}
 }
 
-// Default fills in what was not asked for: one core, 4 GiB a core, and half of the memory for /dev/shm and /tmp each.
+// Default fills in what was not asked for: one core, 4 GiB a core, and half of the memory for
+// /dev/shm and /tmp each.
 func (r *Resources) Default() {
 	orElse(&r.Cores, 1)
 	orElse(&r.Memory, Bytes(max(r.Cores, 1))*DefaultMemoryPerCore)
@@ -148,7 +152,8 @@ func (p *LogPolicy) Default() { orElse(&p.Stream, "both") }
 // Default writes the constraint in one way: with its operator, and with lists in order.
 func (c *Constraint) Default() { *c = c.plain() }
 
-// Default fills in what an array does not say, except the goal of its stop rule, which depends on the tasks.
+// Default fills in what an array does not say, except the goal of its stop rule, which depends on
+// the tasks.
 func (a *Array) Default() {
 	orElse(&a.Order, "index")
 	fill(&a.MaxFailures, -1)
@@ -208,8 +213,9 @@ func (j *Job) preemptionWithDefaults() *Preemption {
 	return &d
 }
 
-// UsualPreemption is how the job is stopped when it does not say otherwise. The signal is the one that its launcher listens to:
-// frameworks that follow Slurm take SIGUSR1 as the request to save and requeue.
+// UsualPreemption is how the job is stopped when it does not say otherwise. The signal is the one
+// that its launcher listens to: frameworks that follow Slurm take SIGUSR1 as the request to save
+// and requeue.
 func (j *Job) UsualPreemption() *Preemption {
 	signal := "SIGTERM"
 	for _, g := range j.Groups {
@@ -228,8 +234,8 @@ type part[T any] interface {
 	Default()
 }
 
-// defaulted returns a copy of a part with its defaults filled in, nil of nil. Copies of a job share their parts, so a part is never
-// changed in place.
+// defaulted returns a copy of a part with its defaults filled in, nil of nil. Copies of a job share
+// their parts, so a part is never changed in place.
 func defaulted[T any, P part[T]](p P) P {
 	if p == nil {
 		return nil

@@ -1,15 +1,18 @@
 package jobspec
 
-// Elastic lets a group run with any number of workers in a range: the fewest are enough to start it, more join while there is room for them,
-// and leave when others need theirs.
+// Elastic lets a group run with any number of workers in a range: the fewest are enough to start
+// it, more join while there is room for them, and leave when others need theirs.
 type Elastic struct {
-	Min        int     `json:"min"`
-	Max        int     `json:"max"`
-	MultipleOf int     `json:"multiple_of,omitempty"` // default 1: the number of workers is always a multiple of it
-	Step       int     `json:"step,omitempty"`        // default MultipleOf: how many workers join at once, or a multiple of it
-	Resize     string  `json:"resize,omitempty"`      // restart (default): all workers are stopped, and started again as many as they are then
-	Cooldown   Seconds `json:"cooldown,omitempty"`    // default 300: how long after a start it is left alone, unless its room is needed
-	GrowAfter  Seconds `json:"grow_after,omitempty"`  // default 60: how long room was free before the group grows into it
+	Min        int `json:"min"`
+	Max        int `json:"max"`
+	MultipleOf int `json:"multiple_of,omitempty"` // default 1: the number of workers is always a multiple of it
+	// default MultipleOf: how many workers join at once, or a multiple of it
+	Step int `json:"step,omitempty"`
+	// restart (default): all workers are stopped, and started again as many as they are then
+	Resize string `json:"resize,omitempty"`
+	// default 300: how long after a start it is left alone, unless its room is needed
+	Cooldown  Seconds `json:"cooldown,omitempty"`
+	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: how long room was free before the group grows into it
 }
 
 // ResizeRestart is the value of [Elastic.Resize] that is honoured.

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Limits of an array. An element costs nothing until it starts, but its record, its history and its listing are bounded by these.
+// Limits of an array. An element costs nothing until it starts, but its record, its history and its
+// listing are bounded by these.
 const (
 	MaxElements    = 100_000
 	MaxIndex       = 1<<31 - 2 // what every program's int holds, with one to spare
@@ -42,7 +43,8 @@ func (r Run) String() string {
 	return fmt.Sprintf("%d-%d:%d", r.First, r.Last, r.Step)
 }
 
-// Indices are the numbers of an array's elements as runs: ascending and distinct, so no run begins before the one ahead of it ends.
+// Indices are the numbers of an array's elements as runs: ascending and distinct, so no run begins
+// before the one ahead of it ends.
 type Indices []Run
 
 // IndicesError says what is wrong with a text that should be indices.
@@ -59,13 +61,14 @@ func (e *IndicesError) Error() string {
 	return fmt.Sprintf("column %d: %q %s", e.Column, e.Text, e.Why)
 }
 
-// ParseIndices reads indices as in 0-99:2,200. They must ascend and be distinct, and there are at most [MaxElements]. The error is an
-// *[IndicesError].
+// ParseIndices reads indices as in 0-99:2,200. They must ascend and be distinct, and there are at
+// most [MaxElements]. The error is an *[IndicesError].
 func ParseIndices(text string) (Indices, error) {
 	var out Indices
 	total, column := 0, 1
 	if len(text) > maxIndicesText {
-		return nil, &IndicesError{CodeElements, text[:16] + "...", 1, fmt.Sprintf("goes on for %d characters; at most %d are read", len(text), maxIndicesText), "use ranges, or a file"}
+		return nil, &IndicesError{CodeElements, text[:16] + "...", 1,
+			fmt.Sprintf("goes on for %d characters; at most %d are read", len(text), maxIndicesText), "use ranges, or a file"}
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		run, err := parseRun(part, column)
@@ -76,7 +79,8 @@ func ParseIndices(text string) (Indices, error) {
 			return nil, disorder(out, run, part, column)
 		}
 		if total += run.Len(); total > MaxElements {
-			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements), "split it into several jobs"}
+			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements),
+				"split it into several jobs"}
 		}
 		out = append(out, run)
 		column += len(part) + 1
@@ -93,7 +97,8 @@ func disorder(before Indices, run Run, part string, column int) error {
 			}
 		}
 	}
-	return &IndicesError{CodeIndexOrder, part, column, fmt.Sprintf("comes behind %d", before[len(before)-1].Last), "write indices in ascending order"}
+	return &IndicesError{CodeIndexOrder, part, column, fmt.Sprintf("comes behind %d", before[len(before)-1].Last),
+		"write indices in ascending order"}
 }
 
 const indicesHint = `write numbers and ranges such as "0-99", "0-98:2" or "1,4,7-9"`

@@ -1,14 +1,16 @@
-// Package jobspec says what a user asks for: the types of a job, their defaults, and the rules they must meet.
+// Package jobspec says what a user asks for: the types of a job, their defaults, and the rules they
+// must meet.
 //
-// It is pure: no files, clocks or network. HCL is read by jobspec/jobfile; what happens to a job afterwards is the business of
-// controld/fsm. The JSON form of [Job] is canonical: it is what the API accepts, what the log keeps, and what `rota validate
-// -o json` prints.
+// It is pure: no files, clocks or network. HCL is read by jobspec/jobfile; what happens to a job
+// afterwards is the business of controld/fsm. The JSON form of [Job] is canonical: it is what the
+// API accepts, what the log keeps, and what `rota validate -o json` prints.
 package jobspec
 
 // Seconds is a duration in whole seconds, the unit of every duration in Rota's JSON.
 type Seconds int64
 
-// Bytes is a size in bytes. In job files sizes carry a unit and every unit is binary (docs/jobfile.md).
+// Bytes is a size in bytes. In job files sizes carry a unit and every unit is binary
+// (docs/jobfile.md).
 type Bytes int64
 
 // Binary sizes.
@@ -19,7 +21,8 @@ const (
 	TiB Bytes = 1 << 40
 )
 
-// Class says how a job is scheduled: trial-and-error jobs go first and may preempt best-effort ones.
+// Class says how a job is scheduled: trial-and-error jobs go first and may preempt best-effort
+// ones.
 type Class string
 
 // The two classes (FitGpp, section 2).
@@ -28,8 +31,8 @@ const (
 	BE Class = "be" // best effort: long, may be preempted
 )
 
-// Job is one job as its author wrote it, with every expression evaluated. Zero values mean "not written" until [Job.Default]
-// has filled them in.
+// Job is one job as its author wrote it, with every expression evaluated. Zero values mean "not
+// written" until [Job.Default] has filled them in.
 type Job struct {
 	Name        string            `json:"name"`
 	Class       Class             `json:"class,omitempty"`
@@ -51,9 +54,11 @@ type Job struct {
 	Preemption  *Preemption       `json:"preemption,omitempty"`
 	Groups      []Group           `json:"groups"`
 
-	Begin               string       `json:"begin,omitempty"`                 // RFC 3339: not started before
-	Deadline            string       `json:"deadline,omitempty"`              // RFC 3339: given up when it cannot have ended by then
-	GangScope           string       `json:"gang_scope,omitempty"`            // group (default) or job: all groups start together
+	Begin string `json:"begin,omitempty"` // RFC 3339: not started before
+	// RFC 3339: given up when it cannot have ended by then
+	Deadline string `json:"deadline,omitempty"`
+	// group (default) or job: all groups start together
+	GangScope           string       `json:"gang_scope,omitempty"`
 	OnDependencyFailure string       `json:"on_dependency_failure,omitempty"` // cancel (default) or hold
 	Dependencies        []Dependency `json:"dependencies,omitempty"`          // all must be met
 	Array               *Array       `json:"array,omitempty"`
@@ -71,8 +76,8 @@ const (
 	ScopeJob   = "job"
 )
 
-// Dependency makes a job wait for others. Jobs are named by id (123, or 123_4 for an array's element) or by name, which means the
-// owner's newest job of that name.
+// Dependency makes a job wait for others. Jobs are named by id (123, or 123_4 for an array's
+// element) or by name, which means the owner's newest job of that name.
 type Dependency struct {
 	Type  string   `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
 	Jobs  []string `json:"jobs,omitempty"`
@@ -80,15 +85,18 @@ type Dependency struct {
 	Match string   `json:"match,omitempty"` // all (default) or any
 }
 
-// Array makes one job into many that differ in an index or in parameters. Exactly one of Indices, Matrix and Rows is set.
+// Array makes one job into many that differ in an index or in parameters. Exactly one of Indices,
+// Matrix and Rows is set.
 type Array struct {
-	Indices     string     `json:"indices,omitempty"` // 0-99:2,200: ascending and distinct once expanded
-	Matrix      []Axis     `json:"matrix,omitempty"`  // every combination, the last axis fastest; the index counts them from 0
+	Indices string `json:"indices,omitempty"` // 0-99:2,200: ascending and distinct once expanded
+	// every combination, the last axis fastest; the index counts them from 0
+	Matrix      []Axis     `json:"matrix,omitempty"`
 	Columns     []string   `json:"columns,omitempty"` // of Rows, from the file's first line
 	Rows        [][]string `json:"rows,omitempty"`    // one element each; the index counts them from 0
 	MaxParallel int        `json:"max_parallel,omitempty"`
-	MaxFailures *int       `json:"max_failures,omitempty"` // more failed elements than this cancel what has not started; nil or -1: never
-	Order       string     `json:"order,omitempty"`        // index (default) or random
+	// more failed elements than this cancel what has not started; nil or -1: never
+	MaxFailures *int       `json:"max_failures,omitempty"`
+	Order       string     `json:"order,omitempty"` // index (default) or random
 	Stop        *ArrayStop `json:"stop,omitempty"`
 }
 
@@ -98,8 +106,8 @@ type Axis struct {
 	Values []string `json:"values"`
 }
 
-// ArrayStop keeps the best elements and cancels the rest once all have reported the metric at a step (Gandiva's early feedback for
-// multi-jobs).
+// ArrayStop keeps the best elements and cancels the rest once all have reported the metric at a
+// step (Gandiva's early feedback for multi-jobs).
 type ArrayStop struct {
 	Metric string `json:"metric"`
 	Goal   string `json:"goal,omitempty"` // min (default) or max
@@ -115,8 +123,8 @@ type LogPolicy struct {
 	Stream  string `json:"stream,omitempty"` // both (default), stdout or stderr
 }
 
-// Constraint is a condition on a node. Attribute is one of node.name, node.cores, node.memory, node.gpus, node.gpu.model, node.gpu.memory,
-// node.boot_id and node.label.KEY.
+// Constraint is a condition on a node. Attribute is one of node.name, node.cores, node.memory,
+// node.gpus, node.gpu.model, node.gpu.memory, node.boot_id and node.label.KEY.
 type Constraint struct {
 	Attribute string   `json:"attribute"`
 	Operator  string   `json:"operator,omitempty"` // = (default) != < <= > >= regexp version in not_in glob is_set
@@ -130,7 +138,8 @@ type Affinity struct {
 	Weight int `json:"weight"` // -100 to 100
 }
 
-// Restart limits retries after the user's own code failed. Preemption, launch failure and node loss are counted apart.
+// Restart limits retries after the user's own code failed. Preemption, launch failure and node loss
+// are counted apart.
 type Restart struct {
 	Attempts      int     `json:"attempts"`
 	Delay         Seconds `json:"delay,omitempty"`     // default 30
@@ -142,7 +151,8 @@ type Restart struct {
 	NoRetryOnExit []int   `json:"no_retry_on_exit,omitempty"`
 }
 
-// Checkpoint says that the job saves its own progress. A job with one that exits with ExitCode is requeued.
+// Checkpoint says that the job saves its own progress. A job with one that exits with ExitCode is
+// requeued.
 type Checkpoint struct {
 	Path     string  `json:"path,omitempty"`
 	Interval Seconds `json:"interval,omitempty"`
@@ -164,10 +174,12 @@ type Group struct {
 	Meta              map[string]string `json:"meta,omitempty"`
 	Tasks             []Task            `json:"tasks"`
 
-	DependsOn       []string     `json:"depends_on,omitempty"` // other groups: name, or name:ok (default), :any, :failed, :started
-	TimeLimit       Seconds      `json:"time_limit,omitempty"` // default the job's
-	Exclusive       bool         `json:"exclusive,omitempty"`  // whole nodes
-	Success         string       `json:"success,omitempty"`    // all (default), leader or any: whose success is the group's
+	// other groups: name, or name:ok (default), :any, :failed, :started
+	DependsOn []string `json:"depends_on,omitempty"`
+	TimeLimit Seconds  `json:"time_limit,omitempty"` // default the job's
+	Exclusive bool     `json:"exclusive,omitempty"`  // whole nodes
+	// all (default), leader or any: whose success is the group's
+	Success         string       `json:"success,omitempty"`
 	OnWorkerFailure string       `json:"on_worker_failure,omitempty"`
 	Restart         *Restart     `json:"restart,omitempty"` // default the job's
 	Constraints     []Constraint `json:"constraints,omitempty"`
@@ -177,8 +189,9 @@ type Group struct {
 
 // Task is a program that every worker of its group runs.
 type Task struct {
-	Name        string            `json:"name"`
-	Image       string            `json:"image,omitempty"` // "" runs on the host's root, read-only; else a directory with a rootfs
+	Name string `json:"name"`
+	// "" runs on the host's root, read-only; else a directory with a rootfs
+	Image       string            `json:"image,omitempty"`
 	Command     []string          `json:"command,omitempty"`
 	Script      string            `json:"script,omitempty"` // text, from script or script_file
 	User        string            `json:"user,omitempty"`
@@ -192,22 +205,24 @@ type Task struct {
 	Launch      *Launch           `json:"launch,omitempty"`
 	Resources   Resources         `json:"resources"`
 
-	// Template says that the task's texts hold references such as ${array.index}, which are filled in when it is launched. A text that
-	// only looks like one is written $${array.index} then. Without Template every text is literal.
+	// Template says that the task's texts hold references such as ${array.index}, which are filled in
+	// when it is launched. A text that only looks like one is written $${array.index} then. Without
+	// Template every text is literal.
 	Template  bool       `json:"template,omitempty"`
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"` // nil: a main task
 	Secrets   []Secret   `json:"secrets,omitempty"`
 	Ulimits   *Ulimits   `json:"ulimits,omitempty"`
 }
 
-// Lifecycle says when a task runs that is not a main one. A sidecar runs as long as the main tasks do and is stopped after them; any other
-// must end well: a prestart before the main tasks begin.
+// Lifecycle says when a task runs that is not a main one. A sidecar runs as long as the main tasks
+// do and is stopped after them; any other must end well: a prestart before the main tasks begin.
 type Lifecycle struct {
 	Hook    string `json:"hook"` // prestart, poststart or poststop
 	Sidecar bool   `json:"sidecar,omitempty"`
 }
 
-// Secret is a text that never enters the log: the node reads it, as the job's user, when the task is launched.
+// Secret is a text that never enters the log: the node reads it, as the job's user, when the task
+// is launched.
 type Secret struct {
 	Name   string `json:"name"`
 	Source string `json:"source"`         // absolute path on the node, readable by the user
@@ -279,7 +294,7 @@ type GPU struct {
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive
 	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
 
-	// Share is how many thousandths of one GPU are enough, 0 for whole ones. Only simulated jobs have it: nodes do not confine a share yet,
-	// so Validate refuses it.
+	// Share is how many thousandths of one GPU are enough, 0 for whole ones. Only simulated jobs have
+	// it: nodes do not confine a share yet, so Validate refuses it.
 	Share int `json:"share,omitempty"`
 }

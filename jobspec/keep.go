@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Keep says how many of an array's elements go on when the others are cancelled: a share of them, or a number. One of the two is set.
+// Keep says how many of an array's elements go on when the others are cancelled: a share of them,
+// or a number. One of the two is set.
 type Keep struct {
 	Percent int // 1 to 99
 	Count   int // 1 or more

@@ -1,7 +1,10 @@
 package jobspec
 
-// Limits of a job. They keep the record of one job small: every controller keeps it in memory and in the log.
+// Limits of a job. They keep the record of one job small: every controller keeps it in memory and
+// in the log.
 const (
+	MaxPriority     = 100
+	MaxTextBytes    = 2 << 20 // of all texts together: a script of 1 MiB and as much again
 	MaxWorkers      = 4096
 	MaxGroups       = 64
 	MaxTasks        = 16 // of one group
@@ -17,7 +20,8 @@ const (
 	MaxMounts       = 64
 	MaxAttempts     = 100
 	MaxCores        = 4096
-	MaxGPUs         = 64 // of one worker
+	MaxNodeCores    = 1 << 20 // of a node, and of a simulated worker
+	MaxGPUs         = 64      // of one worker
 	MaxProcesses    = 1024
 	MinMemory       = 4 * MiB // below it no container starts
 
@@ -36,6 +40,7 @@ const (
 	MaxNodeLists   = 1000
 	MaxFeatures    = 32
 
-	// MaxNofile is what Linux allows as the number of open files of a process, unless its operator raised it.
+	// MaxNofile is what Linux allows as the number of open files of a process, unless its operator
+	// raised it.
 	MaxNofile = 1 << 20
 )

@@ -2,16 +2,18 @@ package jobspec
 
 import "strconv"
 
-// Loose reports whether the job's workers start one by one: it has one group of several workers that says gang = false.
+// Loose reports whether the job's workers start one by one: it has one group of several workers
+// that says gang = false.
 func (j *Job) Loose() bool {
 	return len(j.Groups) == 1 && j.Groups[0].Loose()
 }
 
-// Loose reports whether the workers of the group start one by one: there are several, and gang is false.
+// Loose reports whether the workers of the group start one by one: there are several, and gang is
+// false.
 func (g *Group) Loose() bool { return g.Gang != nil && !*g.Gang && g.Count > 1 }
 
-// Loosen makes of a loose job what it means: an array with an element for each worker, whose index is the worker's number. Any other job is
-// returned as it is.
+// Loosen makes of a loose job what it means: an array with an element for each worker, whose index
+// is the worker's number. Any other job is returned as it is.
 func (j *Job) Loosen() *Job {
 	if !j.Loose() {
 		return j

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Times in a job are texts in RFC 3339, such as 2026-03-01T08:00:00Z or 2026-03-01T09:00:00+01:00. The package has no clock: it
-// only turns them into seconds since 1970 and back.
+// Times in a job are texts in RFC 3339, such as 2026-03-01T08:00:00Z or 2026-03-01T09:00:00+01:00.
+// The package has no clock: it only turns them into seconds since 1970 and back.
 
-// ParseTime reads a time in RFC 3339 and returns the seconds since 1970-01-01T00:00:00Z. Fractions of a second are cut off, years go
-// from 1970 to 9999.
+// ParseTime reads a time in RFC 3339 and returns the seconds since 1970-01-01T00:00:00Z. Fractions
+// of a second are cut off, years go from 1970 to 9999.
 func ParseTime(text string) (int64, error) {
 	bad := fmt.Errorf("%q is not a time as in 2026-03-01T08:00:00Z", text)
 	if len(text) < len("2026-03-01T08:00:00Z") {
@@ -23,11 +23,13 @@ func ParseTime(text string) (int64, error) {
 		}
 		n[i] = number(digits)
 	}
-	if marks := string([]byte{text[4], text[7], text[10], text[13], text[16]}); marks != "--T::" && marks != "--t::" && marks != "-- ::" {
+	if marks := string([]byte{text[4], text[7], text[10], text[13], text[16]}); marks != "--T::" && marks != "--t::" &&
+		marks != "-- ::" {
 		return 0, bad
 	}
 	zone, ok := parseZone(skipFraction(text[19:]))
-	if !ok || n[0] < 1970 || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > daysIn(n[0], n[1]) || n[3] > 23 || n[4] > 59 || n[5] > 59 {
+	if !ok || n[0] < 1970 || n[1] < 1 || n[1] > 12 || n[2] < 1 || n[2] > daysIn(n[0], n[1]) || n[3] > 23 || n[4] > 59 ||
+		n[5] > 59 {
 		return 0, bad
 	}
 	return daysBefore(n[0], n[1], n[2])*86400 + int64(n[3]*3600+n[4]*60+n[5]-zone), nil
@@ -47,7 +49,8 @@ func parseZone(text string) (int, bool) {
 	if text == "Z" || text == "z" {
 		return 0, true
 	}
-	if len(text) != 6 || text[0] != '+' && text[0] != '-' || !isDigits(text[1:3]) || text[3] != ':' || !isDigits(text[4:]) {
+	if len(text) != 6 || text[0] != '+' && text[0] != '-' || !isDigits(text[1:3]) || text[3] != ':' ||
+		!isDigits(text[4:]) {
 		return 0, false
 	}
 	hours, minutes := number(text[1:3]), number(text[4:])

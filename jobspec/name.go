@@ -2,8 +2,8 @@ package jobspec
 
 import "strings"
 
-// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters, digits, dots, underscores and
-// hyphens with a letter or digit at both ends.
+// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,
+// digits, dots, underscores and hyphens with a letter or digit at both ends.
 func ValidName(name string) bool {
 	if len(name) == 0 || len(name) > 63 {
 		return false
@@ -24,7 +24,8 @@ var toVariable = strings.NewReplacer("-", "_", ".", "_")
 // Variable is a name as a part of a variable's: RUN_ID for run-id.
 func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
 
-// ValidVariable reports whether name can name an environment variable: letters, digits and underscores, with no digit in front.
+// ValidVariable reports whether name can name an environment variable: letters, digits and
+// underscores, with no digit in front.
 func ValidVariable(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !isLetter(c) && c != '_' && !(isDigit(c) && i > 0) {
@@ -34,8 +35,8 @@ func ValidVariable(name string) bool {
 	return name != ""
 }
 
-// ValidParameter reports whether name can name a parameter of an array: at most 63 small letters, digits and underscores, with a
-// letter in front.
+// ValidParameter reports whether name can name a parameter of an array: at most 63 small letters,
+// digits and underscores, with a letter in front.
 func ValidParameter(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !(c >= 'a' && c <= 'z') && !(i > 0 && (isDigit(c) || c == '_')) {

@@ -16,8 +16,9 @@ type ProgressPattern struct {
 	names []string
 }
 
-// CompileProgress makes a [Progress.Pattern] ready. A group named step is the step, every other named group is a metric:
-// `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem] without a path.
+// CompileProgress makes a [Progress.Pattern] ready. A group named step is the step, every other
+// named group is a metric: `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem]
+// without a path.
 func CompileProgress(pattern string) (*ProgressPattern, error) {
 	re, bad := CompilePattern(pattern)
 	if bad != nil {
@@ -61,7 +62,8 @@ func (p *ProgressPattern) Read(line string) (step int64, metrics map[string]floa
 // CompilePattern compiles a regular expression; the problem says where it goes wrong.
 func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > MaxPattern {
-		return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("the regular expression has %d bytes, at most %d are allowed", len(pattern), MaxPattern)}
+		return nil, Problem{Code: CodePattern,
+			Text: fmt.Sprintf("the regular expression has %d bytes, at most %d are allowed", len(pattern), MaxPattern)}
 	}
 	re, err := regexp.Compile(pattern)
 	if err == nil {
@@ -75,6 +77,8 @@ func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	if i := strings.Index(pattern, bad.Expr); i >= 0 && bad.Expr != "" && bad.Expr != pattern {
 		where = fmt.Sprintf(" at character %d: %s", utf8.RuneCountInString(pattern[:i])+1, bad.Expr)
 	}
-	return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %s%s", pattern, bad.Code, where),
-		Hint: "write it in RE2's syntax, which has no look-around and no back-references; \\ before a sign takes it literally"}
+	return nil, Problem{Code: CodePattern,
+		Text: fmt.Sprintf("%q is not a regular expression: %s%s", pattern, bad.Code, where),
+		Hint: "write it in RE2's syntax, which has no look-around and no back-references; \\ before a sign takes it " +
+			"literally"}
 }

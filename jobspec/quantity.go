@@ -26,9 +26,10 @@ func (e *QuantityError) Error() string { return fmt.Sprintf("%q %s: %s", e.Text,
 
 const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" or "2d12h", or D-HH:MM:SS`
 
-// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has them) one after the other, or
-// Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because Slurm would read minutes; so is what is not a whole
-// number of seconds. The error is a *[QuantityError].
+// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has
+// them) one after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because
+// Slurm would read minutes; so is what is not a whole number of seconds. The error is a
+// *[QuantityError].
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, "m")
@@ -129,8 +130,9 @@ func secondsOf(unit string) float64 {
 
 const sizeHint = `write a number with a unit (B, K, M, G, T, or KiB, MiB, GiB, TiB) such as "64GiB"`
 
-// ParseSize reads a size: a number and one of B, K, M, G, T, each also with iB or B behind it. All units are binary, as in Slurm
-// and Docker. A bare number is refused, because Slurm would read MiB. The error is a *[QuantityError].
+// ParseSize reads a size: a number and one of B, K, M, G, T, each also with iB or B behind it. All
+// units are binary, as in Slurm and Docker. A bare number is refused, because Slurm would read MiB.
+// The error is a *[QuantityError].
 func ParseSize(text string) (Bytes, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, "GiB")
@@ -194,7 +196,8 @@ func noUnit(text, unit string) error {
 	return &QuantityError{Text: text, Problem: "has no unit", Hint: fmt.Sprintf("write %q", text+unit), NoUnit: true}
 }
 
-// leadingNumber returns the digits at the start of text, with at most one decimal point between digits, at most 18 characters.
+// leadingNumber returns the digits at the start of text, with at most one decimal point between
+// digits, at most 18 characters.
 func leadingNumber(text string) string {
 	end, dot := 0, false
 	for end < len(text) && end < 18 && (isDigit(text[end]) || text[end] == '.' && !dot && end > 0) {

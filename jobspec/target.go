@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Target is what a dependency waits for: a job by id, an element of an array, or the owner's newest job of a name.
+// Target is what a dependency waits for: a job by id, an element of an array, or the owner's newest
+// job of a name.
 type Target struct {
 	ID      int64
 	Element bool // only the element with Index
@@ -13,7 +14,8 @@ type Target struct {
 	Name    string // set: by name, and the rest is not
 }
 
-// ParseTarget reads 123, 123_4 or a name. What has only digits, or digits around one underscore, is an id.
+// ParseTarget reads 123, 123_4 or a name. What has only digits, or digits around one underscore, is
+// an id.
 func ParseTarget(text string) (Target, error) {
 	job, index, isElement := strings.Cut(text, "_")
 	digits := isDigits(job) && (!isElement || isDigits(index))

@@ -7,11 +7,12 @@ import (
 	"strconv"
 )
 
-// Texts yields every text of the task that may hold references when [Task.Template] is set, with its place in the task's JSON. What is
-// written to the text changes the task.
+// Texts yields every text of the task that may hold references when [Task.Template] is set, with
+// its place in the task's JSON. What is written to the text changes the task.
 func (t *Task) Texts() iter.Seq2[string, *string] {
 	return func(yield func(string, *string) bool) {
-		_ = yield("image", &t.Image) && yield("script", &t.Script) && each("command", t.Command, yield) && t.envTexts(yield) &&
+		_ = yield("image", &t.Image) && yield("script", &t.Script) && each("command", t.Command, yield) &&
+			t.envTexts(yield) &&
 			t.fileTexts(yield) && t.reportTexts(yield)
 	}
 }
@@ -41,12 +42,14 @@ func (t *Task) envTexts(yield func(string, *string) bool) bool {
 
 func (t *Task) fileTexts(yield func(string, *string) bool) bool {
 	for i := range t.Mounts {
-		if where := at("mounts", i); !yield(where+".source", &t.Mounts[i].Source) || !yield(where+".target", &t.Mounts[i].Target) {
+		if where := at("mounts", i); !yield(where+".source", &t.Mounts[i].Source) ||
+			!yield(where+".target", &t.Mounts[i].Target) {
 			return false
 		}
 	}
 	for i := range t.Secrets {
-		if where := at("secrets", i); !yield(where+".source", &t.Secrets[i].Source) || !yield(where+".file", &t.Secrets[i].File) {
+		if where := at("secrets", i); !yield(where+".source", &t.Secrets[i].Source) ||
+			!yield(where+".file", &t.Secrets[i].File) {
 			return false
 		}
 	}

@@ -74,17 +74,9 @@ func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, members model.R
 	return members
 }
 
-// checkCounterparts refuses a dependency element by element where there are none, or where an element has no counterpart.
+// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that lack
+// the counterpart of an element.
 func (r *resolver) checkCounterparts(j *model.Job, n *model.OpenDependency) error {
-	if n.Any {
-		return &model.SpecError{Text: "match is all: elements wait for all their counterparts"}
-	}
-	if j.Children == nil || j.Spec.Array == nil {
-		return &model.SpecError{Text: "only an array follows other arrays element by element: use afterok"}
-	}
-	if j.Spec.OnDependencyFailure == "hold" {
-		return &model.SpecError{Text: "elements cannot be held one by one: on_dependency_failure is cancel"}
-	}
 	for _, id := range n.Jobs {
 		target := r.job(id)
 		if target == nil || target.Children == nil || target.Spec.Array == nil {

@@ -8,22 +8,15 @@ import (
 )
 
 // instant turns a time in a job, RFC 3339, into one on the log's clock: as far from now as it is from the wall clock of this entry.
-func (m *Machine) instant(what, text string) (model.Instant, error) {
-	seconds, err := jobspec.ParseTime(text)
-	if err != nil {
-		return 0, &model.SpecError{Text: fmt.Sprintf("%s: %v", what, err)}
-	}
-	return m.v.At() + model.Instant(seconds*1000-int64(m.v.Wall())), nil
+func (m *Machine) instant(text string) model.Instant {
+	seconds, _ := jobspec.ParseTime(text)
+	return m.v.At() + model.Instant(seconds*1000-int64(m.v.Wall()))
 }
 
 // setTimes fills in from when a drafted job may start and when it is given up.
 func (m *Machine) setTimes(j *model.Job) error {
 	if text := j.Spec.Begin; text != "" {
-		at, err := m.instant("begin", text)
-		if err != nil {
-			return err
-		}
-		if at > j.Eligible {
+		if at := m.instant(text); at > j.Eligible {
 			j.Eligible = at
 			if j.Hold == model.NotHeld {
 				j.Reason = model.Reason{Code: model.ReasonBegin, Until: at}
@@ -33,13 +26,9 @@ func (m *Machine) setTimes(j *model.Job) error {
 	if j.Spec.Deadline == "" {
 		return nil
 	}
-	at, err := m.instant("deadline", j.Spec.Deadline)
-	if err != nil {
-		return err
-	}
-	j.Deadline = at
+	j.Deadline = m.instant(j.Spec.Deadline)
 	switch {
-	case at <= m.v.At():
+	case j.Deadline <= m.v.At():
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s has passed", j.Spec.Deadline)}
 	case j.PastDue(m.v.At()):
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}

@@ -450,16 +450,16 @@ func TestResizeSurvivesRestore(t *testing.T) {
 func TestElasticSpecs(t *testing.T) {
 	w := elasticWorld(t)
 	for want, edit := range map[string]func(*jobspec.Job){
-		"in order":                elastic(3, 2),
-		"from 1 to":               elastic(0, 2),
-		"from 1 to 4096":          elastic(1, 5000),
-		"multiples of":            elastic(1, 4, func(e *jobspec.Elastic) { e.MultipleOf = 2 }),
-		"multiple of multiple_of": elastic(2, 4, func(e *jobspec.Elastic) { e.MultipleOf, e.Step = 2, 3 }),
-		"it is restart":           elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "signal" }),
-		"no count":                func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
-		"a te job":                func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
-		"start together":          func(j *jobspec.Job) { elastic(2, 4)(j); loose := false; j.Groups[0].Gang = &loose },
-		"at most one": func(j *jobspec.Job) {
+		"less than min":                   elastic(3, 2),
+		"0 is out of range: 1 to":         elastic(0, 2),
+		"5000 is out of range: 1 to 4096": elastic(1, 5000),
+		"min (1) is no multiple":          elastic(1, 4, func(e *jobspec.Elastic) { e.MultipleOf = 2 }),
+		"step (3) is no multiple":         elastic(2, 4, func(e *jobspec.Elastic) { e.MultipleOf, e.Step = 2, 3 }),
+		"is not supported yet":            elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "signal" }),
+		"count (2) fixes it":              func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
+		"a te job":                        func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
+		"start together":                  func(j *jobspec.Job) { elastic(2, 4)(j); loose := false; j.Groups[0].Gang = &loose },
+		"are both elastic": func(j *jobspec.Job) {
 			elastic(2, 4)(j)
 			taskGroups("a", "b")(j)
 			j.GangScope = model.GangScopeJob

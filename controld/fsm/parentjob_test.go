@@ -278,13 +278,13 @@ func TestPipeline(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.record(1, 1, taskGroups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
-		j.Groups[1].Count, j.Groups[1].TimeLimit = 2, 77
+		j.Groups[1].Count, j.Groups[1].TimeLimit = 2, 47
 		j.Groups[1].MaxWorkersPerNode = 2
 		j.Groups[2].Restart = &jobspec.Restart{Attempts: 1, Delay: 1}
 		j.TimeLimit = 50
 	})
 	train := w.job(id + 2)
-	if train.Workers != 2 || train.Limit != 77 || train.GroupIndex() != 1 || w.job(id+1).Limit != 50 {
+	if train.Workers != 2 || train.Limit != 47 || train.GroupIndex() != 1 || w.job(id+1).Limit != 50 {
 		t.Fatalf("group train is %+v", train)
 	}
 	w.refused(w.start(id+2, "n1", "n1"), model.ErrNotEligible)
@@ -412,20 +412,20 @@ func TestRefusedSpecs(t *testing.T) {
 		want string
 	}{
 		{func(j *jobspec.Job) { j.Groups[0].Gang, j.Groups[0].Count = &no, 2 }, "gang = false"},
-		{func(j *jobspec.Job) { j.Groups[0].OnWorkerFailure = "restart_worker" }, "restart_worker"},
+		{func(j *jobspec.Job) { j.Groups[0].OnWorkerFailure = "restart_worker" }, "groups[0].on_worker_failure"},
 		{func(j *jobspec.Job) { j.Groups[0].OnWorkerFailure = "x" }, "restart_group or ignore"},
 		{func(j *jobspec.Job) { j.Groups[0].Success = "x" }, "all, leader or any"},
-		{array(""), "exactly one"},
-		{array("0-100000"), "no elements, or more"},
-		{array("3-1"), "no elements"},
-		{func(j *jobspec.Job) { array("0-1")(j); taskGroups("a", "b")(j) }, "array of several groups"},
-		{taskGroups("a", "b<c"), "which there is not"},
-		{taskGroups("a", "b<a:well"), "ok, any, failed or started"},
+		{array(""), "does not say which elements"},
+		{array("0-100000"), "more than 100000 elements"},
+		{array("3-1"), "goes down"},
+		{func(j *jobspec.Job) { array("0-1")(j); taskGroups("a", "b")(j) }, "an array of jobs with several groups"},
+		{taskGroups("a", "b<c"), `no group "c"`},
+		{taskGroups("a", "b<a:well"), "a:ok, a:any, a:failed or a:started"},
 		{taskGroups("a<b", "b<a"), "wait for each other"},
-		{taskGroups("a", "a"), "two groups"},
+		{taskGroups("a", "a"), `the group "a" is there twice`},
 		{func(j *jobspec.Job) { taskGroups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
 		{func(j *jobspec.Job) { array("0-1", func(a *jobspec.Array) { a.Order = "x" })(j) }, "index or random"},
-		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 columns"},
+		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 parameters"},
 	} {
 		w := newWorld(t)
 		spec := testSpec(1, 1)

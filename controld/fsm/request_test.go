@@ -83,7 +83,7 @@ func TestSubmitDefaultsAndLimits(t *testing.T) {
 		"te gpus":    {edited(func(j *jobspec.Job) { j.Class, j.Groups[0].Count = jobspec.TE, 17 }), new(model.LimitError)},
 		"two groups": {two, new(model.SpecError)},
 		"class":      {edited(func(j *jobspec.Job) { j.Class = "x" }), new(model.SpecError)},
-		"script":     {edited(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = string(make([]byte, model.MaxSpecBytes+1)) }), new(model.LimitError)},
+		"script":     {edited(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = string(make([]byte, jobspec.MaxTextBytes+1)) }), new(model.SpecError)},
 		"none":       {nil, new(model.SpecError)},
 	} {
 		_, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1), c.spec}})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -42,18 +41,17 @@ func (m *Machine) newResolver(owner model.Identity, admin bool, facts []PastJob)
 
 // resolve fills in what a drafted job, which has its id, depends on.
 func (r *resolver) resolve(j *model.Job) error {
-	total := 0
 	for i := range j.Spec.Dependencies {
 		d := &j.Spec.Dependencies[i]
 		n, err := r.need(j, d)
 		if err != nil {
 			return fmt.Errorf("dependency %d (%s): %w", i+1, d.Type, err)
 		}
-		if total += len(n.Jobs); len(n.Jobs) > 0 {
+		if len(n.Jobs) > 0 {
 			j.Dependencies = append(j.Dependencies, n)
 		}
 	}
-	return model.Limit("the number of jobs that one job depends on", int64(total), model.MaxDependencies, "")
+	return nil
 }
 
 // note remembers a job of this submission for those after it.
@@ -67,9 +65,6 @@ func (r *resolver) note(j *model.Job) {
 // need makes one dependency. One without jobs is met.
 func (r *resolver) need(j *model.Job, d *jobspec.Dependency) (model.OpenDependency, error) {
 	n := model.OpenDependency{Type: d.Type, Any: d.Match == "any", Delay: d.Delay}
-	if err := admission.CheckDependency(d); err != nil {
-		return n, err
-	}
 	if d.Type == model.NeedSingleton {
 		if id := r.openBefore(j); id != 0 {
 			n.Jobs = []model.JobID{id}
@@ -101,14 +96,18 @@ func (r *resolver) openBefore(j *model.Job) model.JobID {
 
 // target finds the job that a text names: 123, 123_4, or the name of the owner's newest job.
 func (r *resolver) target(text string) (model.JobID, error) {
-	id, element, isID := admission.ParseTarget(text)
-	if !isID {
-		if id = r.byName(text); id == 0 {
+	t, err := jobspec.ParseTarget(text)
+	if err != nil {
+		return 0, err
+	}
+	id := model.JobID(t.ID)
+	switch {
+	case t.Name != "":
+		if id = r.byName(t.Name); id == 0 {
 			return 0, fmt.Errorf("job %q of %s: %w", text, r.owner.User, model.ErrNoJob)
 		}
 		return id, nil
-	}
-	if element < 0 {
+	case !t.Element:
 		return id, r.mayDependOn(id, text)
 	}
 	record := r.job(id)
@@ -117,7 +116,7 @@ func (r *resolver) target(text string) (model.JobID, error) {
 	}
 	k := -1
 	if record.Spec.Array != nil && record.Children != nil {
-		k = record.Spec.Array.Ordinal(element)
+		k = record.Spec.Array.Ordinal(t.Index)
 	}
 	if k < 0 {
 		return 0, fmt.Errorf("element %s: %w", text, model.ErrNoJob)

@@ -49,12 +49,12 @@ func checkUpdate(c *UpdateJobs) error {
 		return &model.SpecError{Text: "an update changes something"}
 	case c.TimeLimit != nil && c.AddTime != nil:
 		return &model.SpecError{Text: "an update either sets the time limit or adds to it"}
-	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > model.MaxDelay), c.AddTime != nil && (*c.AddTime < -model.MaxDelay || *c.AddTime > model.MaxDelay):
+	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil && (*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
 		return &model.SpecError{Text: "a time limit is at least one second and at most ten years"}
-	case c.Priority != nil && (*c.Priority < 0 || *c.Priority > 100):
-		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to 100, not %d", *c.Priority)}
-	case c.Name != nil && (*c.Name == "" || len(*c.Name) > model.MaxName):
-		return &model.SpecError{Text: fmt.Sprintf("a name has 1 to %d bytes", model.MaxName)}
+	case c.Priority != nil && (*c.Priority < 0 || *c.Priority > jobspec.MaxPriority):
+		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to %d, not %d", jobspec.MaxPriority, *c.Priority)}
+	case c.Name != nil && !jobspec.ValidName(*c.Name):
+		return &model.SpecError{Text: fmt.Sprintf("%q is not a name", *c.Name)}
 	}
 	return model.Limit("the number of jobs in one request", int64(len(c.IDs)), model.MaxJobsPerCall, "")
 }
@@ -118,7 +118,7 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 	default:
 		j.Limit += *c.AddTime
 	}
-	if j.Limit <= 0 || j.Limit > model.MaxDelay {
+	if j.Limit <= 0 || j.Limit > jobspec.MaxDuration {
 		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s", j.Limit)}
 	}
 	if q, ok := m.v.Config().Queues[j.Queue]; ok && !c.Admin {

@@ -9,7 +9,7 @@ import (
 // RequestOf returns what a task's resources mean for its node. A suspended job keeps its memory and its GPUs' memory, not its cores.
 func RequestOf(r jobspec.Resources) Request {
 	cores := max(1, int64(r.Cores))
-	memory := cmp.Or(r.Memory, memoryPerCore*jobspec.Bytes(cores))
+	memory := cmp.Or(r.Memory, jobspec.DefaultMemoryPerCore*jobspec.Bytes(cores))
 	gpus := int64(r.GPUs) * WholeGPU
 	if r.GPU != nil && r.GPU.Share > 0 {
 		gpus = int64(r.GPU.Share)
@@ -33,13 +33,4 @@ const (
 	DefaultGrace    = 30 // seconds
 	LeaseGrace      = 10 // seconds
 	DefaultCkptCode = 85
-	memoryPerCore   = 4 * jobspec.GiB
-)
-
-// Bounds of one job. They keep arithmetic on requests from overflowing and a gang from filling the log.
-const (
-	MaxWorkers  = 4096
-	MaxCores    = 1 << 20
-	MaxMemory   = 1 << 10 * jobspec.TiB
-	MaxAttempts = 1000 // of restart
 )

@@ -14,12 +14,6 @@ type OpenDependency struct {
 	Delay jobspec.Seconds `json:"delay,omitempty"`
 }
 
-// MaxDependencies bounds the jobs that one job may depend on: beyond it a last job that depends on all of them says the same.
-const MaxDependencies = 1024
-
-// MaxDelay bounds the delay of a dependency: ten years.
-const MaxDelay = 10 * 366 * 24 * 3600
-
 // Types of dependencies.
 const (
 	NeedAfter      = "after"      // all have started, or have ended without

@@ -8,9 +8,5 @@ const (
 	MaxKeys         = 1_000_000 // idempotency keys
 	MaxReservations = 1_024     // more would keep the cluster from being used
 	MaxQueues       = 1_024
-	MaxSpecBytes    = 2 << 20 // texts of one job: a script of 1 MiB and as much again
-	MaxExclude      = 16      // nodes that one job avoids; the oldest is forgiven
+	MaxExclude      = 16 // nodes that one job avoids; the oldest is forgiven
 )
-
-// MaxName bounds a job's name, in bytes.
-const MaxName = 256

@@ -23,14 +23,14 @@ func OneGang(spec *jobspec.Job) bool { return len(spec.Groups) > 1 && spec.GangS
 // LayOut fills in what a job's group, or the parts of its gang, ask for.
 func (j *Job) LayOut() {
 	g := j.GroupSpec()
-	j.Workers, j.Request, j.Parts = least(g), GroupRequest(g), nil
+	j.Workers, j.Request, j.Parts = g.Fewest(), GroupRequest(g), nil
 	if !OneGang(j.Spec) {
 		return
 	}
 	j.Workers = 0
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]
-		part := Part{Group: i, Workers: least(g), PerNode: max(1, g.MaxWorkersPerNode), Request: GroupRequest(g)}
+		part := Part{Group: i, Workers: g.Fewest(), PerNode: max(1, g.MaxWorkersPerNode), Request: GroupRequest(g)}
 		j.Parts = append(j.Parts, part)
 		j.Workers += part.Workers
 	}
@@ -222,7 +222,7 @@ func ShapesOf(spec *jobspec.Job) []Shape {
 	var all []Shape
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
-		all = append(all, shapeIn(spec, g, least(g), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
+		all = append(all, shapeIn(spec, g, g.Fewest(), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
 	}
 	return all
 }

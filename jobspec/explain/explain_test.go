@@ -36,12 +36,15 @@ func declared(t *testing.T, pattern, expression string) []string {
 // TestEverythingIsExplained wants an entry for each code, state and reason that there is, and no
 // others.
 func TestEverythingIsExplained(t *testing.T) {
-	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/diagnostic/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
+	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`),
+		declared(t, "../hclfile/diagnostic/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
 	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)
 	states := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
-	states = append(states, declared(t, "../../controld/server/present/*.go", `(?m)^\t+return "(\w+)"$`)...) // what nodes are shown as
+	// what nodes are shown as
+	states = append(states, declared(t, "../../controld/server/present/*.go", `(?m)^\t+return "(\w+)"$`)...)
 	reasons := declared(t, "../../controld/model/*.go", `(?m)^\t\w+ +ReasonCode += "(\w+)"`)
-	for kind, want := range map[explain.Kind][]string{explain.Code: codes, explain.State: states, explain.Reason: reasons} {
+	for kind, want := range map[explain.Kind][]string{explain.Code: codes, explain.State: states,
+		explain.Reason: reasons} {
 		slices.Sort(want)
 		want = slices.Compact(want)
 		if len(want) < 10 {
@@ -99,10 +102,12 @@ func TestPage(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	for word, want := range map[string]string{
-		"JS-112": "JS-112", "js-112": "JS-112", "js112": "JS-112", "pd": "PD", "oom": "OOM", "priority": "Priority", "jobhelduser": "JobHeldUser",
+		"JS-112": "JS-112", "js-112": "JS-112", "js112": "JS-112", "pd": "PD", "oom": "OOM", "priority": "Priority",
+		"jobhelduser":      "JobHeldUser",
 		"group.time_limit": "time_limit", "elastic": "elastic", "log_policy": "log_policy",
 	} {
-		if found := explain.Find(word); len(found) == 0 || !slices.ContainsFunc(found, func(e explain.Entry) bool { return e.Name == want }) {
+		if found := explain.Find(word); len(found) == 0 ||
+			!slices.ContainsFunc(found, func(e explain.Entry) bool { return e.Name == want }) {
 			t.Errorf("%s: %v", word, found)
 		}
 	}

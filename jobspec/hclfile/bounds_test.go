@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// Refusing or computing a hostile file may take this much, on a slow machine with the race detector.
+// Refusing or computing a hostile file may take this much, on a slow machine with the race
+// detector.
 const (
 	maxTime   = 20 * time.Second
 	maxMemory = 640 << 20 // bytes allocated in all, freed ones included
@@ -43,20 +44,29 @@ func tenTimes(text, between string) string {
 // job is a file with a job.
 func job(text string) string { return "job \"a\" {\n" + text + "\n}\n" }
 
-// hostile are files that ask for too much, and what is said about them, "" when any message will do.
+// hostile are files that ask for too much, and what is said about them, "" when any message will
+// do.
 var hostile = []struct{ name, src, says string }{
-	{"a huge heredoc", "locals { a = <<EOT\n" + strings.Repeat("0123456789abcde\n", 200_000) + "EOT\n}\n" + job(""), "2097152"},
+	{"a huge heredoc", "locals { a = <<EOT\n" + strings.Repeat("0123456789abcde\n", 200_000) + "EOT\n}\n" + job(""),
+		"2097152"},
 	{"a million elements", job("axes = { a = [" + strings.Repeat("1, ", 500_000) + "] }"), "100000 words"},
-	{"a million elements in JSON", `{ "job": { "a": { "axes": { "a": [` + strings.Repeat("1,", 500_000) + `1] } } } }`, "100000 words"},
+	{"a million elements in JSON", `{ "job": { "a": { "axes": { "a": [` + strings.Repeat("1,", 500_000) + `1] } } } }`,
+		"100000 words"},
 	{"a million combinations", job("axes = { a = setproduct(range(1000), range(1000)) }"), "8 MiB"},
 	{"billion laughs in text", laughs(`"` + tenTimes("${local.l%[2]d}", "") + `"`), "8 MiB"},
 	{"billion laughs in lists", laughs("[" + tenTimes("local.l%[2]d", ", ") + "]"), "8 MiB"},
-	{"billion laughs in maps", laughs("{ a = local.l%[2]d, b = local.l%[2]d, c = [local.l%[2]d, local.l%[2]d, local.l%[2]d] }"), "8 MiB"},
-	{"billion laughs in concat", strings.Replace(laughs("concat("+tenTimes("local.l%[2]d", ", ")+")"), `"ha"`, `["ha"]`, 1), "8 MiB"},
-	{"loops in loops", job("codes = [for a in range(1000) : [for b in range(1000) : [for c in range(1000) : a]]]"), "8 MiB"},
-	{"loops in templates", job(`path = "%{for a in range(1000)}%{for b in range(1000)}%{for c in range(1000)}x%{endfor}%{endfor}%{endfor}"`), "8 MiB"},
-	{"repeated replacement", job(`path = replace(replace(replace(join("", [for i in range(1000) : "a"]), "a", join("", [for i in range(1000) : "b"])), "b", "cccccccc"), "c", "dddddddd")`), "8 MiB"},
-	{"join with a long separator", job(`path = join(join("", [for i in range(1000) : "0123456789"]), [for i in range(1000) : "x"])`), "8 MiB"},
+	{"billion laughs in maps",
+		laughs("{ a = local.l%[2]d, b = local.l%[2]d, c = [local.l%[2]d, local.l%[2]d, local.l%[2]d] }"), "8 MiB"},
+	{"billion laughs in concat",
+		strings.Replace(laughs("concat("+tenTimes("local.l%[2]d", ", ")+")"), `"ha"`, `["ha"]`, 1), "8 MiB"},
+	{"loops in loops", job("codes = [for a in range(1000) : [for b in range(1000) : [for c in range(1000) : a]]]"),
+		"8 MiB"},
+	{"loops in templates", job("path = \"" + strings.Repeat("%{for a in range(1000)}", 3) + "x" +
+		strings.Repeat("%{endfor}", 3) + "\""), "8 MiB"},
+	{"repeated replacement", job(`path = replace(replace(replace(join("", [for i in range(1000) : "a"]), "a", ` +
+		`join("", [for i in range(1000) : "b"])), "b", "cccccccc"), "c", "dddddddd")`), "8 MiB"},
+	{"join with a long separator",
+		job(`path = join(join("", [for i in range(1000) : "0123456789"]), [for i in range(1000) : "x"])`), "8 MiB"},
 	{"a long format", job(`path = join("", [for i in range(1000) : format("%999d", i)])`), ""},
 	{"a wide format", job(`path = format("%1000000000d", 1)`), "3 digits"},
 	{"a huge indent", job(`path = indent(1000000000, "a\nb")`), "100 spaces"},
@@ -71,7 +81,8 @@ var hostile = []struct{ name, src, says string }{
 	{"many negations", job("count = " + strings.Repeat("!", 90_000) + "true"), "16"},
 	{"deep JSON", `{ "job": ` + strings.Repeat("[", 1_000_000), "64"},
 	{"deep templates in JSON", `{ "job": { "a": { "path": "` + strings.Repeat("${[", 1000) + `" } } }`, "64"},
-	{"deep types in JSON", `{ "variable": { "a": { "type": "` + strings.Repeat("list(", 10000) + `" } }, "job": { "a": {} } }`, "64"},
+	{"deep types in JSON", `{ "variable": { "a": { "type": "` + strings.Repeat("list(", 10000) +
+		`" } }, "job": { "a": {} } }`, "64"},
 	{"dynamic blocks in dynamic blocks", job(`dynamic "task" {
 			for_each = range(1000)
 			labels   = [task.value]
@@ -82,8 +93,9 @@ var hostile = []struct{ name, src, says string }{
 				}
 			}
 		}`), "10000 blocks"},
-	{"a dynamic block with much in it", job("dynamic \"task\" {\nfor_each = range(1000)\nlabels = [task.value]\ncontent {\nenv {\n" +
-		repeat(8000, "e%d = 1\n") + "}\n}\n}"), "8 MiB"},
+	{"a dynamic block with much in it",
+		job("dynamic \"task\" {\nfor_each = range(1000)\nlabels = [task.value]\ncontent {\nenv {\n" +
+			repeat(8000, "e%d = 1\n") + "}\n}\n}"), "8 MiB"},
 	{"many locals", "locals {\n" + repeat(2000, "l%d = 1\n") + "}\n" + job(""), "1000 locals"},
 	{"many variables", repeat(500, "variable \"v%d\" { default = 1 }\n") + job(""), "256 variables"},
 	{"many mistakes", job(repeat(5000, "wrong%d = 1\n")), ""},
@@ -93,16 +105,25 @@ var hostile = []struct{ name, src, says string }{
 	{"a long chain of splats", "locals { a = [[1]] }\n" + job("codes = local.a"+strings.Repeat("[*]", 30_000)), ""},
 	{"a bad expression many times", job("codes = [" + strings.Repeat("nothing, ", 30_000) + "]"), ""},
 	{"a long chain of locals", chain(), ""},
-	{"a table with a long header", job(`path = jsonencode(csvdecode(join("\n", concat([join("", [for i in range(1000) : "0123456789"])], [for i in range(1000) : "1"]))))`), "8 MiB"},
-	{"many types to unify", job(`count = length(tolist([for i in range(150) : [for j in range(150) : { a = j }]])) + 0.5`), ""},
+	{"a table with a long header",
+		job(`path = jsonencode(csvdecode(join("\n", concat([join("", [for i in range(1000) : "0123456789"])], ` +
+			`[for i in range(1000) : "1"]))))`), "8 MiB"},
+	{"many types to unify", job(`count = length(tolist([for i in range(150) : [for j in range(150) : { a = j }]])) + 0.5`),
+		""},
 	{"many objects to unify", job(`count = length(tolist([for j in range(1000) : { a = { b = [j] } }])) + 0.5`), ""},
-	{"many different objects to unify", job(`count = length(toset([for i in range(200) : { for j in range(50) : "k${j}" => i == j ? [i] : [] }])) + 0.5`), ""},
-	{"choices between huge types", job(`count = length(true ? [for i in range(1000) : { "a${i}" = 1 }] : [for i in range(1000) : { "b${i}" = 1 }]) + 0.5`), ""},
+	{"many different objects to unify",
+		job(`count = length(toset([for i in range(200) : { for j in range(50) : "k${j}" => i == j ? [i] : [] }])) + 0.5`),
+		""},
+	{"choices between huge types",
+		job(`count = length(true ? [for i in range(1000) : { "a${i}" = 1 }] : ` +
+			`[for i in range(1000) : { "b${i}" = 1 }]) + 0.5`), ""},
 	{"merged maps", job(`count = length(merge([for i in range(1000) : { "a${i}" = i }]...)) + 0.5`), ""},
-	{"a regular expression that explodes", job(`tags = regexall("(a+)+$", join("", [for i in range(1000) : "a"]))` + "\ncount = 1.5"), ""},
+	{"a regular expression that explodes",
+		job(`tags = regexall("(a+)+$", join("", [for i in range(1000) : "a"]))` + "\ncount = 1.5"), ""},
 }
 
-// TestBounds gives the engine hostile files. Each is refused with the limit in the message, soon and without much memory.
+// TestBounds gives the engine hostile files. Each is refused with the limit in the message, soon
+// and without much memory.
 func TestBounds(t *testing.T) {
 	for _, test := range hostile {
 		t.Run(test.name, func(t *testing.T) {
@@ -142,7 +163,8 @@ func bounded(t *testing.T, src, says string) {
 	if !diags.HasErrors() || says != "" && !strings.Contains(text.String(), says) {
 		t.Errorf("no message names the limit %q:\n%.2000s", says, text.String())
 	}
-	if says != "" && diags[0].Code != diagnostic.CodeLimit && !strings.Contains(says, "digits") && !strings.Contains(says, "spaces") {
+	if says != "" && diags[0].Code != diagnostic.CodeLimit && !strings.Contains(says, "digits") &&
+		!strings.Contains(says, "spaces") {
 		t.Errorf("the code is %s", diags[0].Code)
 	}
 	if text.Len() > 100_000 {

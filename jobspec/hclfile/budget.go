@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// dynamicCost is what an expression in a dynamic block costs besides what it yields: it is decoded again for each element.
+// dynamicCost is what an expression in a dynamic block costs besides what it yields: it is decoded
+// again for each element.
 const dynamicCost = 256
 
 // affordable charges an expression to the file's budget.
@@ -41,7 +42,8 @@ func (r *reader) scopeOfCost() *cost.Scope {
 	return r.costs
 }
 
-// facts are what is known of the value of a variable or local, found out once however often it is used.
+// facts are what is known of the value of a variable or local, found out once however often it is
+// used.
 type facts struct{ known, secret bool }
 
 // factsOf returns the facts of a variable or local, whose value does not change any more.
@@ -50,9 +52,6 @@ func (r *reader) factsOf(name string, value cty.Value) facts {
 		return f
 	}
 	f := facts{known: value.IsWhollyKnown(), secret: value.ContainsMarked()}
-	if r.facts == nil {
-		r.facts = map[string]facts{}
-	}
 	r.facts[name] = f
 	return f
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
@@ -29,10 +28,12 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.eachBlock(body, schema, func(b *hclsyntax.Block) {
 		if known := r.knownBlock(b, schema); known != nil {
 			if body.Attributes[known.Excludes] != nil {
-				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes,
+					b.Type)
 			}
 			if seen[known.Excludes] {
-				r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
+				r.add(b.DefRange(), diagnostic.CodeDuplicate, cmp.Or(known.Instead, "keep one of them"),
+					"%s and %s cannot stand beside each other", known.Excludes, b.Type)
 			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
@@ -40,8 +41,9 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.missing(body, schema, seen)
 }
 
-// checkNames reports unknown, refused and missing names of a body whose values are looked at elsewhere.
-func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
+// checkNames reports unknown, refused and missing names of a body whose values are looked at
+// elsewhere.
+func (r *reader) checkNames(body *hclsyntax.Body, schema *Block) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		r.knownAttr(a, schema)
 	}
@@ -52,13 +54,6 @@ func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
 		}
 	}
 	r.missing(body, schema, seen)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func join(path, name string) string {
@@ -82,7 +77,8 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 			r.add(a.NameRange, diagnostic.CodeUnsupported, block.Refused, "%s is not supported yet", a.Name)
 			return nil
 		}
-		r.add(a.NameRange, diagnostic.CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
+		r.add(a.NameRange, diagnostic.CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute",
+			a.Name)
 		return nil
 	}
 	r.add(a.NameRange, diagnostic.CodeUnknownName, schema.hint(a.Name), "there is no attribute %q here", a.Name)
@@ -92,7 +88,8 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 // knownBlock returns what the schema says of a block, or reports it.
 func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 	if schema.Free != nil {
-		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } cannot stand here: only attributes can", b.Type)
+		r.add(b.DefRange(), diagnostic.CodeForm, "write name = value", "%s { } cannot stand here: only attributes can",
+			b.Type)
 		return nil
 	}
 	if known := schema.block(b.Type); known != nil {
@@ -122,7 +119,8 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path string, seen map[string]bool) {
 	label, ok := r.label(b, known)
 	if seen[b.Type] && !known.Many {
-		r.add(b.DefRange(), diagnostic.CodeDuplicate, orElse(known.Instead, "put everything into one"), "%s is written twice", b.Type)
+		r.add(b.DefRange(), diagnostic.CodeDuplicate, cmp.Or(known.Instead, "put everything into one"), "%s is written twice",
+			b.Type)
 		return
 	}
 	seen[b.Type] = true
@@ -157,7 +155,8 @@ func (r *reader) label(b *hclsyntax.Block, known *Nested) (string, bool) {
 	case known.MayLabel && len(b.Labels) == 0:
 		return "", true
 	case known.Label != "" && len(b.Labels) == 0:
-		r.add(b.DefRange(), diagnostic.CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type, known.Label)
+		r.add(b.DefRange(), diagnostic.CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type,
+			known.Label)
 		return "", false
 	case known.Label != "" && len(b.Labels) > 1:
 		r.add(b.LabelRanges[1], diagnostic.CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s has one label", b.Type)
@@ -189,7 +188,7 @@ func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bo
 func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, path string) {
 	where := join(path, known.path())
 	r.place(where, a.Expr)
-	r.now = current{name: a.Name, path: where, deferred: known.Deferred && r.scope != nil}
+	r.now = current{name: a.Name, deferred: known.Deferred && r.scope != nil}
 	value, ok := r.attrValue(a.Expr, known.nameRoot)
 	if r.now.secret {
 		r.secret.paths[where] = true
@@ -212,7 +211,8 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	r.refuse(a, known, err)
 }
 
-// place remembers where a value and, if it is written out, each of its elements stands; of a map the names.
+// place remembers where a value and, if it is written out, each of its elements stands; of a map
+// the names.
 func (r *reader) place(path string, expr hclsyntax.Expression) {
 	r.places[path] = expr.Range()
 	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {
@@ -249,7 +249,8 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 		}
 	}
 	if r.now.secret {
-		r.add(place, bad.Code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name, known.Type)
+		r.add(place, bad.Code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name,
+			known.Type)
 		return
 	}
 	r.add(place, bad.Code, bad.Hint, "%s: %s", a.Name, bad.Text)
@@ -258,7 +259,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 // freeAttr stores an attribute of a block that takes any name.
 func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, path string) {
 	r.places[path] = a.Expr.Range()
-	r.now = current{name: a.Name, path: path, deferred: schema.Deferred && r.scope != nil}
+	r.now = current{name: a.Name, deferred: schema.Deferred && r.scope != nil}
 	value, ok := r.attrValue(a.Expr, "")
 	if r.now.secret {
 		r.secret.paths[path] = true

@@ -14,16 +14,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// References that only have a value once the job runs are kept as they are, in attributes that allow it. While an expression with one is
-// computed, the reference is a text that no file can hold: a NUL byte and its name in braces. It may be put into text and lists, where
-// nothing looks at it. At the end everything around it is escaped, so that package template gives back exactly what was written.
-
-// Reference is a use of a value that is only known once the job runs.
-type Reference struct {
-	Name  string // array.index, array.lr, job.id
-	Path  string // where it is in the target's JSON
-	place hcl.Range
-}
+// References that only have a value once the job runs are kept as they are, in attributes that
+// allow it. While an expression with one is computed, the reference is a text that no file can
+// hold: a NUL byte and its name in braces. It may be put into text and lists, where nothing looks
+// at it. At the end everything around it is escaped, so that package template gives back exactly
+// what was written.
 
 const deferredMark = "\x00"
 
@@ -49,9 +44,9 @@ type templateScope struct {
 
 // current is the attribute being decoded.
 type current struct {
-	name, path string
-	deferred   bool // references are kept
-	secret     bool // something sensitive went into its value
+	name     string
+	deferred bool // references are kept
+	secret   bool // something sensitive went into its value
 }
 
 // deferredOutside reports a reference where it has no value.
@@ -64,7 +59,8 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	switch {
 	case !template.Known(full):
 		hint = "there are " + strings.Join(template.Names(), ", ") + " and array.PARAMETER"
-		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here", full)
+		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here",
+			full)
 	case len(allowed) == 0 && old:
 		r.add(t.SourceRange(), diagnostic.CodeDeferred, hint, "%s is not supported yet", full)
 	case r.now.deferred:
@@ -76,7 +72,8 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	}
 }
 
-// deferredNames lists the attributes that may hold references; inScope says that a block around b notes when they do.
+// deferredNames lists the attributes that may hold references; inScope says that a block around b
+// notes when they do.
 func deferredNames(b *Block, inScope bool, seen map[*Block]bool) []string {
 	if seen[b] {
 		return nil
@@ -110,7 +107,8 @@ func hasDeferred(expr hclsyntax.Expression) bool {
 	})
 }
 
-// defers reports whether any Deferred attribute of a block, or of a block in it that has no flag of its own, holds a reference.
+// defers reports whether any Deferred attribute of a block, or of a block in it that has no flag of
+// its own, holds a reference.
 func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	for _, a := range body.Attributes {
 		known := schema.attr(a.Name)
@@ -187,7 +185,8 @@ func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
 		return true
 	}
-	r.add(expr.Range(), diagnostic.CodeExpression, "", "%s: the number is infinite: too large, or divided by zero", r.now.name)
+	r.add(expr.Range(), diagnostic.CodeExpression, "", "%s: the number is infinite: too large, or divided by zero",
+		r.now.name)
 	return false
 }
 
@@ -251,7 +250,11 @@ func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) 
 // textList is a list of the texts of values.
 func textList(v cty.Value) (cty.Value, error) {
 	var texts []string
-	if err := decode.StoreList(&texts, v, func(text *string, v cty.Value) (err error) { *text, err = decode.PrimitiveText(v); return err }); err != nil || len(texts) == 0 {
+	err := decode.StoreList(&texts, v, func(text *string, v cty.Value) (err error) {
+		*text, err = decode.PrimitiveText(v)
+		return err
+	})
+	if err != nil || len(texts) == 0 {
 		return v, err
 	}
 	values := make([]cty.Value, len(texts))
@@ -282,10 +285,10 @@ func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
 func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool) {
 	full := fullName(x.Traversal)
 	if len(x.Traversal) > 2 {
-		r.add(x.SrcRange, diagnostic.CodeDeferredUse, "write "+full, "%s is a text that is only known once the job runs, so no part of it can be taken", full)
+		r.add(x.SrcRange, diagnostic.CodeDeferredUse, "write "+full,
+			"%s is a text that is only known once the job runs, so no part of it can be taken", full)
 		return cty.DynamicVal, false
 	}
-	r.references = append(r.references, Reference{Name: full, Path: r.now.path, place: x.SrcRange})
 	return cty.StringVal(deferredMark + "{" + full + "}"), true
 }
 

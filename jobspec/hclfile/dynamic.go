@@ -11,8 +11,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// dynamic "KIND" { for_each = ... content { ... } } stands for one block of its kind for each element. The syntax is that of HCL's
-// dynblock extension; the blocks are made here, so that their cost is bounded and diagnostics show where they come from.
+// dynamic "KIND" { for_each = ... content { ... } } stands for one block of its kind for each
+// element. The syntax is that of HCL's dynblock extension; the blocks are made here, so that their
+// cost is bounded and diagnostics show where they come from.
 
 const dynamicBlock = "dynamic"
 
@@ -58,10 +59,12 @@ func dynamicContent(b *hclsyntax.Block) *hclsyntax.Body {
 
 func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Block)) {
 	if len(b.Labels) != 1 {
-		r.add(b.DefRange(), diagnostic.CodeLabels, `write dynamic "KIND" { ... }`, "dynamic has one label, the kind of block to make")
+		r.add(b.DefRange(), diagnostic.CodeLabels, `write dynamic "KIND" { ... }`,
+			"dynamic has one label, the kind of block to make")
 		return
 	}
-	kind := &hclsyntax.Block{Type: b.Labels[0], TypeRange: b.LabelRanges[0], Body: b.Body, OpenBraceRange: b.OpenBraceRange}
+	kind := &hclsyntax.Block{Type: b.Labels[0], TypeRange: b.LabelRanges[0], Body: b.Body,
+		OpenBraceRange: b.OpenBraceRange}
 	known := r.knownBlock(kind, schema)
 	if known == nil {
 		return
@@ -94,7 +97,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 // checkDynamic checks how a dynamic block is written and returns the name of its iterator.
 func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) {
 	before := r.mistakes
-	r.checkNames(b.Body, dynamicSchema, b.DefRange())
+	r.checkNames(b.Body, dynamicSchema)
 	contents := 0
 	for _, inner := range b.Body.Blocks {
 		if inner.Type == "content" {
@@ -130,7 +133,8 @@ func (r *reader) iteratorName(b *hclsyntax.Block) string {
 		}
 	}
 	if name == "var" || name == "local" || isDeferredRoot(name) {
-		r.add(place, diagnostic.CodeDynamic, "write iterator = each, and each.value in the content", "the iterator cannot be called %s, which has a meaning already", name)
+		r.add(place, diagnostic.CodeDynamic, "write iterator = each, and each.value in the content",
+			"the iterator cannot be called %s, which has a meaning already", name)
 	}
 	return name
 }
@@ -138,8 +142,7 @@ func (r *reader) iteratorName(b *hclsyntax.Block) string {
 // elements evaluates for_each; each is an object with key and value.
 func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 	a := b.Body.Attributes["for_each"]
-	r.now = current{name: "for_each"}
-	all, ok := r.eval(a.Expr)
+	all, ok := r.evalAs("for_each", a.Expr)
 	if !ok {
 		return nil
 	}
@@ -149,7 +152,8 @@ func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 		if !plain.IsNull() {
 			found = decode.Article(plain.Type().FriendlyName())
 		}
-		r.add(a.Expr.Range(), diagnostic.CodeDynamic, "write a list, set or map", "for_each: nothing can be made for each of %s", found)
+		r.add(a.Expr.Range(), diagnostic.CodeDynamic, "write a list, set or map",
+			"for_each: nothing can be made for each of %s", found)
 		return nil
 	}
 	var list []cty.Value
@@ -169,15 +173,15 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 	if a == nil {
 		return nil, nil, true
 	}
-	r.now = current{name: "labels"}
-	value, ok := r.eval(a.Expr)
+	value, ok := r.evalAs("labels", a.Expr)
 	if !ok {
 		return nil, nil, false
 	}
 	var labels []string
 	err := decode.Into(&labels, r.reveal(value), false)
 	if r.now.secret {
-		r.add(a.Expr.Range(), diagnostic.CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
+		r.add(a.Expr.Range(), diagnostic.CodeValue, "name it by a key that is not sensitive",
+			"labels: a sensitive value cannot be a label, which is shown everywhere")
 		return nil, nil, false
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +18,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// TestPrecedence removes the strongest source of a value one after the other and wants the next to win.
+// TestPrecedence removes the strongest source of a value one after the other and wants the next to
+// win.
 func TestPrecedence(t *testing.T) {
 	files := map[string]string{
 		"first": `x = "first file"`, "second": `{ "x": "second file" }`,
@@ -52,7 +54,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestNothingOffered wants what the caller does not offer to be refused, not to be taken from the process.
+// TestNothingOffered wants what the caller does not offer to be refused, not to be taken from the
+// process.
 func TestNothingOffered(t *testing.T) {
 	for _, call := range []string{"uuid()", "timestamp()", `env("HOME")`, `file("bounds_test.go")`} {
 		_, _, diags := load("f.hcl", []byte("job \"a\" { path = "+call+" }\n"), hclfile.Options{})
@@ -72,28 +75,42 @@ func TestNothingOffered(t *testing.T) {
 // TestEveryFunction calls each function that is advertised.
 func TestEveryFunction(t *testing.T) {
 	calls := map[string]string{
-		"abs": "abs(-1)", "ceil": "ceil(1.5)", "chomp": `chomp("a\n")`, "chunklist": "chunklist([1, 2, 3], 2)", "coalesce": `coalesce(null, "a")`,
-		"coalescelist": "coalescelist([], [1])", "compact": `compact(["", "a"])`, "concat": "concat([1], [2])", "contains": "contains([1], 1)",
-		"csvdecode": `csvdecode("a,b\n1,2\n")`, "distinct": "distinct([1, 1])", "duration": `duration("1m")`, "element": "element([1], 0)",
-		"env": `env("ALLOWED")`, "file": `file("text.txt")`, "flatten": "flatten([[1], [2]])", "floor": "floor(1.5)", "format": `format("%s-%03d", "a", 7)`,
-		"formatdate": `formatdate("YYYY", timestamp())`, "formatlist": `formatlist("%s!", ["a"])`, "hasindex": `hasindex(tomap({ a = 1 }), "a")`,
-		"indent": `indent(2, "a\nb")`, "index": `index(["a"], 0)`, "int": "int(1.5)", "join": `join("-", ["a", "b"])`, "jsondecode": `jsondecode("[1]")`,
-		"jsonencode": "jsonencode({ a = 1 })", "keys": "keys({ a = 1 })", "length": "length([1])", "log": "log(8, 2)", "lookup": `lookup({ a = 1 }, "b", 2)`,
-		"lower": `lower("A")`, "max": "max(1, 2)", "merge": "merge({ a = 1 }, { b = 2 })", "min": "min(1, 2)", "parseint": `parseint("ff", 16)`,
-		"pow": "pow(2, 3)", "range": "range(3)", "regex": `regex("a+", "baa")`, "regexall": `regexall("a", "aa")`,
+		"abs": "abs(-1)", "ceil": "ceil(1.5)", "chomp": `chomp("a\n")`, "chunklist": "chunklist([1, 2, 3], 2)",
+		"coalesce":     `coalesce(null, "a")`,
+		"coalescelist": "coalescelist([], [1])", "compact": `compact(["", "a"])`, "concat": "concat([1], [2])",
+		"contains":  "contains([1], 1)",
+		"csvdecode": `csvdecode("a,b\n1,2\n")`, "distinct": "distinct([1, 1])", "duration": `duration("1m")`,
+		"element": "element([1], 0)",
+		"env":     `env("ALLOWED")`, "file": `file("text.txt")`, "flatten": "flatten([[1], [2]])", "floor": "floor(1.5)",
+		"format":     `format("%s-%03d", "a", 7)`,
+		"formatdate": `formatdate("YYYY", timestamp())`, "formatlist": `formatlist("%s!", ["a"])`,
+		"hasindex": `hasindex(tomap({ a = 1 }), "a")`,
+		"indent":   `indent(2, "a\nb")`, "index": `index(["a"], 0)`, "int": "int(1.5)", "join": `join("-", ["a", "b"])`,
+		"jsondecode": `jsondecode("[1]")`,
+		"jsonencode": "jsonencode({ a = 1 })", "keys": "keys({ a = 1 })", "length": "length([1])", "log": "log(8, 2)",
+		"lookup": `lookup({ a = 1 }, "b", 2)`,
+		"lower":  `lower("A")`, "max": "max(1, 2)", "merge": "merge({ a = 1 }, { b = 2 })", "min": "min(1, 2)",
+		"parseint": `parseint("ff", 16)`,
+		"pow":      "pow(2, 3)", "range": "range(3)", "regex": `regex("a+", "baa")`, "regexall": `regexall("a", "aa")`,
 		"regexreplace": `regexreplace("aa", "a", "b")`, "replace": `replace("aa", "a", "b")`, "reverse": "reverse([1, 2])",
-		"setintersection": `setintersection(["a"], ["a", "b"])`, "setproduct": `setproduct(["a"], ["b"])`, "setsubtract": `setsubtract(["a"], ["b"])`,
-		"setsymmetricdifference": `setsymmetricdifference(["a"], ["b"])`, "setunion": `setunion(["a"], ["b"])`, "signum": "signum(-2)", "size": `size("1K")`,
-		"slice": "slice([1, 2], 0, 1)", "sort": `sort(["b", "a"])`, "split": `split(",", "a,b")`, "strlen": `strlen("é")`, "strrev": `strrev("ab")`,
-		"substr": `substr("abc", 1, 1)`, "timeadd": `timeadd(timestamp(), "1h")`, "timestamp": "timestamp()", "title": `title("a b")`,
-		"tobool": `tobool("true")`, "tolist": `tolist(["a"])`, "tomap": `tomap({ a = 1 })`, "tonumber": `tonumber("1")`, "toset": `toset(["a"])`,
-		"tostring": "tostring(1)", "trim": `trim("xax", "x")`, "trimprefix": `trimprefix("xa", "x")`, "trimspace": `trimspace(" a ")`,
-		"trimsuffix": `trimsuffix("ax", "x")`, "upper": `upper("a")`, "uuid": "uuid()", "values": "values({ a = 1 })", "zipmap": `zipmap(["a"], [1])`,
+		"setintersection": `setintersection(["a"], ["a", "b"])`, "setproduct": `setproduct(["a"], ["b"])`,
+		"setsubtract":            `setsubtract(["a"], ["b"])`,
+		"setsymmetricdifference": `setsymmetricdifference(["a"], ["b"])`, "setunion": `setunion(["a"], ["b"])`,
+		"signum": "signum(-2)", "size": `size("1K")`,
+		"slice": "slice([1, 2], 0, 1)", "sort": `sort(["b", "a"])`, "split": `split(",", "a,b")`, "strlen": `strlen("é")`,
+		"strrev": `strrev("ab")`,
+		"substr": `substr("abc", 1, 1)`, "timeadd": `timeadd(timestamp(), "1h")`, "timestamp": "timestamp()",
+		"title":  `title("a b")`,
+		"tobool": `tobool("true")`, "tolist": `tolist(["a"])`, "tomap": `tomap({ a = 1 })`, "tonumber": `tonumber("1")`,
+		"toset":    `toset(["a"])`,
+		"tostring": "tostring(1)", "trim": `trim("xax", "x")`, "trimprefix": `trimprefix("xa", "x")`,
+		"trimspace":  `trimspace(" a ")`,
+		"trimsuffix": `trimsuffix("ax", "x")`, "upper": `upper("a")`, "uuid": "uuid()", "values": "values({ a = 1 })",
+		"zipmap": `zipmap(["a"], [1])`,
 	}
 	var b strings.Builder
 	b.WriteString("job \"a\" {\n  lists = {\n")
-	names := append(functions.Names(), "duration", "size")
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(functions.Table(functions.Environment{Quantities: options().Quantities})))
 	for _, name := range names {
 		if calls[name] == "" {
 			t.Errorf("no call of %s", name)
@@ -105,32 +122,30 @@ func TestEveryFunction(t *testing.T) {
 	golden(t, "testdata/functions.out", []byte(mustLoad(t, "f.hcl", b.String(), options())))
 }
 
-func TestReferences(t *testing.T) {
-	src := "job \"a\" {\n  task \"t\" {\n    command = [\"x\", array.lr, \"${job.id}-${array.lr}\"]\n    env {\n      A = array.size\n    }\n  }\n}\n"
-	_, result, diags := load("f.hcl", []byte(src), options())
+// TestReferencesStay puts references into texts and lists, which keep them for the launch.
+func TestReferencesStay(t *testing.T) {
+	src := "job \"a\" {\n  task \"t\" {\n    command = [\"x\", array.lr, \"${job.id}-${array.lr}\"]\n    env {\n      " +
+		"A = array.size\n    }\n  }\n}\n"
+	w, _, diags := load("f.hcl", []byte(src), options())
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	var got []string
-	for _, ref := range result.References() {
-		d := result.AtReference(ref, "JS-999", "text", "hint")
-		got = append(got, fmt.Sprintf("%s %s %d:%d", ref.Name, ref.Path, d.Start.Line, d.Start.Column))
-	}
-	want := []string{
-		"array.lr tasks[0].command 3:21", "job.id tasks[0].command 3:34", "array.lr tasks[0].command 3:44", "array.size tasks[0].env.A 5:11",
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	task := w.Tasks[0]
+	want := []string{"x", "${array.lr}", "${job.id}-${array.lr}"}
+	if !reflect.DeepEqual(task.Command, want) || task.Env["A"] != "${array.size}" || !task.Template {
+		t.Errorf("got %+v", task)
 	}
 }
 
 // TestNames writes a name as text and as a reference.
 func TestNames(t *testing.T) {
 	for text, want := range map[string]string{
-		`"node.gpu.model"`: "node.gpu.model", `"${node.gpu.model}"`: "node.gpu.model", "node.gpu.model": "node.gpu.model", "node.name": "node.name",
+		`"node.gpu.model"`: "node.gpu.model", `"${node.gpu.model}"`: "node.gpu.model", "node.gpu.model": "node.gpu.model",
+		"node.name":           "node.name",
 		`node.label["a.b/c"]`: "node.label.a.b/c", `"node.${"cores"}"`: "node.cores",
 	} {
-		if w, _, diags := load("f.hcl", []byte("job \"a\" { where = "+text+" }\n"), options()); diags.HasErrors() || w.Where != want {
+		if w, _, diags := load("f.hcl", []byte("job \"a\" { where = "+text+" }\n"), options()); diags.HasErrors() ||
+			w.Where != want {
 			t.Errorf("%s: got %q (%v), want %q", text, w.Where, diags, want)
 		}
 	}
@@ -145,13 +160,15 @@ func TestNames(t *testing.T) {
 func TestOldSchema(t *testing.T) {
 	for _, name := range append(template.Names(), "array.lr") {
 		diags := hclfile.Decode("d.hcl", []byte("name = "+name+"\n"), &daemon{})
-		if len(diags) != 1 || diags[0].Code != diagnostic.CodeDeferred || !strings.Contains(diags[0].Text, name+" is not supported yet") || diags[0].Hint == "" {
+		if len(diags) != 1 || diags[0].Code != diagnostic.CodeDeferred ||
+			!strings.Contains(diags[0].Text, name+" is not supported yet") || diags[0].Hint == "" {
 			t.Errorf("%s: %v", name, diags)
 		}
 	}
 }
 
-// TestSensitive wants the places of sensitive values to be known, and rules about them to say nothing of them.
+// TestSensitive wants the places of sensitive values to be known, and rules about them to say
+// nothing of them.
 func TestSensitive(t *testing.T) {
 	const src = `variable "password" {
   sensitive = true
@@ -178,7 +195,8 @@ job "a" {
 	if got := w.Tasks[0].Command[2]; got != "--password=hunter2" {
 		t.Errorf("the job itself has %q", got)
 	}
-	if got, want := result.Sensitive(), []string{"tags", "tasks[0].command", "tasks[0].env.PASSWORD"}; !reflect.DeepEqual(got, want) {
+	if got, want := result.Sensitive(),
+		[]string{"tags", "tasks[0].command", "tasks[0].env.PASSWORD"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("sensitive are %q, want %q", got, want)
 	}
 	for _, path := range []string{"tags[1]", "tasks[0].command", "tasks[0].command[2]", "tasks[0].env.PASSWORD"} {
@@ -187,7 +205,8 @@ job "a" {
 			t.Errorf("%s: %+v", path, d)
 		}
 	}
-	if d := result.At("tasks[0].image", "JS-999", `"plain" and "hunter2" are wrong`, ""); d.Text != `"plain" and "(sensitive)" are wrong` {
+	if d := result.At("tasks[0].image", "JS-999", `"plain" and "hunter2" are wrong`,
+		""); d.Text != `"plain" and "(sensitive)" are wrong` {
 		t.Errorf("got %q", d.Text)
 	}
 }
@@ -203,13 +222,15 @@ func TestNoSecretInGoldens(t *testing.T) {
 	}
 }
 
-// TestTemplateIsWhatWasWritten fills templates in and wants what a plain evaluation gives with variables in the place of references. The
-// texts have I, L, J and W for them.
+// TestTemplateIsWhatWasWritten fills templates in and wants what a plain evaluation gives with
+// variables in the place of references. The texts have I, L, J and W for them.
 func TestTemplateIsWhatWasWritten(t *testing.T) {
 	names := map[string]string{"I": "array.index", "L": "array.lr", "J": "job.id", "W": "worker.count"}
-	values := map[string]string{"array.index": "7", "array.lr": "$${job.id}${array.index}", "job.id": "$", "worker.count": ""}
+	values := map[string]string{"array.index": "7", "array.lr": "$${job.id}${array.index}", "job.id": "$",
+		"worker.count": ""}
 	texts := []string{
-		`"<I>"`, `"$${array.index}<I>"`, `"${"$"}<I>"`, `"${"$$$"}<L>$${array.lr}"`, `"a${"$"}${"{"}array.index}<J>"`, `"${HOME}<L>${HOME}"`,
+		`"<I>"`, `"$${array.index}<I>"`, `"${"$"}<I>"`, `"${"$$$"}<L>$${array.lr}"`, `"a${"$"}${"{"}array.index}<J>"`,
+		`"${HOME}<L>${HOME}"`,
 		`join("$", [@L, @J, @I])`, `"<W>${"{array.index}"}"`, `"${"$"}<W>{array.index}"`, `"${"$"}<W>{array.index}<J><J><I>"`,
 	}
 	opts := options()
@@ -230,9 +251,11 @@ func TestTemplateIsWhatWasWritten(t *testing.T) {
 			t.Errorf("%s: %v", file, diags)
 			continue
 		}
-		got, err := template.Expand(w.Tasks[0].Script, func(name string) (string, bool) { v, ok := values[name]; return v, ok })
+		got, err := template.Expand(w.Tasks[0].Script,
+			func(name string) (string, bool) { v, ok := values[name]; return v, ok })
 		if err != nil || !w.Tasks[0].Template || got != w.Path {
-			t.Errorf("%s: template %q (%v) gives %q (%v), want %q", deferred, w.Tasks[0].Script, w.Tasks[0].Template, got, err, w.Path)
+			t.Errorf("%s: template %q (%v) gives %q (%v), want %q", deferred, w.Tasks[0].Script, w.Tasks[0].Template, got, err,
+				w.Path)
 		}
 	}
 }
@@ -256,9 +279,11 @@ func TestRepeatedMistake(t *testing.T) {
 	}
 }
 
-// TestManyMistakes wants a dynamic block that cannot be expanded to be left alone also when no more mistakes are told.
+// TestManyMistakes wants a dynamic block that cannot be expanded to be left alone also when no more
+// mistakes are told.
 func TestManyMistakes(t *testing.T) {
-	src := "job \"a\" {\n" + repeat(100, "wrong%d = 1\n") + "dynamic \"task\" {\n labels = [1]\n content {}\n}\ndynamic \"task\" {\n for_each = [1]\n}\n}\n"
+	src := "job \"a\" {\n" + repeat(100, "wrong%d = 1\n") +
+		"dynamic \"task\" {\n labels = [1]\n content {}\n}\ndynamic \"task\" {\n for_each = [1]\n}\n}\n"
 	if w, _, diags := load("f.hcl", []byte(src), options()); len(diags) == 0 || len(w.Tasks) != 0 {
 		t.Errorf("%d tasks and %d diagnostics", len(w.Tasks), len(diags))
 	}
@@ -269,9 +294,11 @@ func TestReport(t *testing.T) {
 	if text := toJSON(t, diagnostic.Diagnostics(nil).Report()); text != "{\n  \"files\": []\n}\n" {
 		t.Errorf("without diagnostics: %s", text)
 	}
-	made := diagnostic.Diagnostics{{Code: "JS-1", File: "b", Text: "x", Start: diagnostic.Pos{Line: 2, Column: 3}}, {Code: "JS-2", File: "a", Text: "y", Hint: "z"}}
+	made := diagnostic.Diagnostics{{Code: "JS-1", File: "b", Text: "x", Start: diagnostic.Pos{Line: 2, Column: 3}},
+		{Code: "JS-2", File: "a", Text: "y", Hint: "z"}}
 	report := made.Report()
-	if len(report.Files) != 2 || report.Files[0].File != "a" || report.Files[1].Diagnostics[0].Range.Start != (diagnostic.EditorPosition{Line: 1, Character: 2}) {
+	if len(report.Files) != 2 || report.Files[0].File != "a" ||
+		report.Files[1].Diagnostics[0].Range.Start != (diagnostic.EditorPosition{Line: 1, Character: 2}) {
 		t.Errorf("got %+v", report)
 	}
 	report.Warn(diagnostic.Diagnostics{{Code: "JS-3", File: "a", Text: "w"}})
@@ -292,12 +319,15 @@ func TestValue(t *testing.T) {
 		list, errList := v.List()
 		texts, errTexts := v.Texts()
 		entries, errEntries := v.Entries()
-		a.got = append(a.got, strings.TrimSpace(fmt.Sprintln(text, errText == nil, n, errInt == nil, len(list), errList == nil, texts, errTexts == nil, len(entries), errEntries == nil, v.IsList(), v.IsMap())))
+		a.got = append(a.got, strings.TrimSpace(fmt.Sprintln(text, errText == nil, n, errInt == nil, len(list),
+			errList == nil, texts, errTexts == nil, len(entries), errEntries == nil, v.IsList(), v.IsMap())))
 		return nil
 	}
-	schema := &hclfile.Block{Attrs: []hclfile.Attr{hclfile.Any("a", "any", show), hclfile.Any("b", "any", show), hclfile.Any("c", "any", show), hclfile.Any("d", "any", show)}}
+	schema := &hclfile.Block{Attrs: []hclfile.Attr{hclfile.Any("a", "any", show), hclfile.Any("b", "any", show),
+		hclfile.Any("c", "any", show), hclfile.Any("d", "any", show)}}
 	got := &all{}
-	_, diags := hclfile.Load("f.hcl", []byte("a = 5\nb = [\"x\", 1]\nc = { y = 1, x = [2] }\nd = \"text\"\n"), schema, got, hclfile.Options{})
+	_, diags := hclfile.Load("f.hcl", []byte("a = 5\nb = [\"x\", 1]\nc = { y = 1, x = [2] }\nd = \"text\"\n"), schema, got,
+		hclfile.Options{})
 	want := []string{
 		"5 true 5 true 0 false [] false 0 false false false", "false 0 false 2 true [x 1] true 0 false true false",
 		"false 0 false 0 false [] false 2 true false true", "text true 0 false 0 false [] false 0 false false false",

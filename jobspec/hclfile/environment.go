@@ -32,9 +32,6 @@ func (r *reader) ReadFile(name string) ([]byte, error) {
 	case !utf8.Valid(text):
 		return nil, fmt.Errorf("%q is not UTF-8 text", name)
 	}
-	if r.read == nil {
-		r.read = map[string][]byte{}
-	}
 	r.read[clean] = text
 	return text, nil
 }

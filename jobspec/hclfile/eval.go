@@ -19,12 +19,17 @@ type scope struct {
 	secret       bool                 // something in it is sensitive
 }
 
-// eval computes an expression after checking every name in it; on failure the diagnostics say why. What is sensitive is marked.
+// evalAs is [reader.eval] for the value of an attribute that messages name.
+func (r *reader) evalAs(name string, expr hclsyntax.Expression) (cty.Value, bool) {
+	r.now = current{name: name}
+	return r.eval(expr)
+}
+
+// eval computes an expression after checking every name in it; on failure the diagnostics say why.
+// What is sensitive is marked.
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	names, ok := r.checkReferences(expr)
-	ok = r.checkFunctions(expr) && ok
-	ok = r.checkKeys(expr) && ok
-	if !ok || !r.affordable(expr) {
+	if ok = r.checkNodes(expr) && ok; !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
 	if lit, isLiteral := expr.(*hclsyntax.LiteralValueExpr); isLiteral {
@@ -43,7 +48,8 @@ func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	return value, true
 }
 
-// failed reports why an expression could not be computed. The evaluator quotes values, so nothing of it is shown when one is sensitive.
+// failed reports why an expression could not be computed. The evaluator quotes values, so nothing
+// of it is shown when one is sensitive.
 func (r *reader) failed(expr hclsyntax.Expression, secret bool, found hcl.Diagnostics) {
 	if secret {
 		r.add(expr.Range(), diagnostic.CodeExpression, "try it with a value that is not sensitive",
@@ -111,7 +117,8 @@ func templateWords(expr hclsyntax.Expression) map[hcl.Range]bool {
 	return found
 }
 
-// bareWord reports whether ${ and } stand directly around a place. In JSON, where places within a string are not exact, they do.
+// bareWord reports whether ${ and } stand directly around a place. In JSON, where places within a
+// string are not exact, they do.
 func (r *reader) bareWord(at hcl.Range) bool {
 	src := r.sources[at.Filename]
 	if IsJSON(at.Filename, src) {
@@ -128,7 +135,8 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 		attr, isAttr = t[1].(hcl.TraverseAttr)
 	}
 	if !isAttr {
-		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}",
+			"%s needs a name behind it", root)
 		return false
 	}
 	var value cty.Value
@@ -149,17 +157,20 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 		return v, r.factsOf("var."+name, v).known // else reported at the variable
 	}
 	if r.varBlocks[name] != nil {
-		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
+		r.add(t.SourceRange(), diagnostic.CodeReference, "put what both need into a local",
+			"variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
+	r.add(t.SourceRange(), diagnostic.CodeReference,
+		didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
 		"there is no variable %q", name)
 	return cty.DynamicVal, false
 }
 
 func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	if r.pending[name] == nil {
-		r.add(t.SourceRange(), diagnostic.CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
+		r.add(t.SourceRange(), diagnostic.CodeReference,
+			didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
 			"there is no local %q", name)
 		return cty.DynamicVal, false
 	}
@@ -211,36 +222,26 @@ func (r *reader) rootNames() []string {
 	return names
 }
 
-// checkKeys finds names that are written twice in one map, of which the evaluator would drop the first without a word.
-func (r *reader) checkKeys(expr hclsyntax.Expression) bool {
+// checkNodes finds calls of unknown functions, and names that are written twice in one map. The
+// evaluator would drop the first of these without a message.
+func (r *reader) checkNodes(expr hclsyntax.Expression) bool {
 	ok := true
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		object, isObject := n.(*hclsyntax.ObjectConsExpr)
-		if !isObject {
-			return nil
-		}
-		seen := map[string]bool{}
-		for i, name := range decode.SourceOrder(object) {
-			if seen[name] {
-				ok = false
-				r.add(object.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
+		switch x := n.(type) {
+		case *hclsyntax.ObjectConsExpr:
+			seen := map[string]bool{}
+			for i, name := range decode.SourceOrder(x) {
+				if seen[name] {
+					ok = false
+					r.add(x.Items[i].KeyExpr.Range(), diagnostic.CodeDuplicate, "keep one of them", "%q is there twice", name)
+				}
+				seen[name] = true
 			}
-			seen[name] = true
-		}
-		return nil
-	})
-	return ok
-}
-
-// checkFunctions finds calls of what does not exist.
-func (r *reader) checkFunctions(expr hclsyntax.Expression) bool {
-	ok := true
-	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		call, isCall := n.(*hclsyntax.FunctionCallExpr)
-		if isCall {
-			if _, known := r.functions[call.Name]; !known {
+		case *hclsyntax.FunctionCallExpr:
+			if _, known := r.functions[x.Name]; !known {
 				ok = false
-				r.add(call.NameRange, diagnostic.CodeFunction, didYouMean(call.Name, slices.Collect(maps.Keys(r.functions)), ""), "there is no function %q", call.Name)
+				r.add(x.NameRange, diagnostic.CodeFunction, didYouMean(x.Name, slices.Collect(maps.Keys(r.functions)), ""),
+					"there is no function %q", x.Name)
 			}
 		}
 		return nil

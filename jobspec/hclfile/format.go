@@ -11,17 +11,20 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// ErrFormat is returned by [Format] when the formatted text would not say the same as before, which is a mistake in it.
+// ErrFormat is returned by [Format] when the formatted text would not say the same as before, which
+// is a mistake in it.
 var ErrFormat = errors.New("the file cannot be formatted without changing its meaning")
 
-// Format returns a file in HCL with the usual spaces and indentation. Only white space between words changes, and line ends become those
-// of Unix: comments, heredocs and the order stay, and what is formatted already stays as it is. A file that does not parse is refused with [diagnostic.Diagnostics], one in JSON as
-// well.
+// Format returns a file in HCL with the usual spaces and indentation. Only white space between
+// words changes, and line ends become those of Unix: comments, heredocs and the order stay, and
+// what is formatted already stays as it is. A file that does not parse is refused with
+// [diagnostic.Diagnostics], one in JSON as well.
 func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
-		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name, Text: "a file in JSON is not formatted", Hint: "use a formatter for JSON, such as jq ."}}
+		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name,
+			Text: "a file in JSON is not formatted", Hint: "use a formatter for JSON, such as jq ."}}
 	}
-	r := &reader{name: name, src: src, sources: map[string][]byte{}}
+	r := newReader(name, src)
 	if r.parse(name, src, &Block{}, false) == nil {
 		return nil, r.diags.InOrder()
 	}

@@ -72,7 +72,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestFormatKeeps formats every file of the tests that parses: nothing but white space changes, and the second time nothing at all.
+// TestFormatKeeps formats every file of the tests that parses: nothing but white space changes, and
+// the second time nothing at all.
 func TestFormatKeeps(t *testing.T) {
 	formatted := 0
 	for _, name := range append(files(t, "testdata/*/*.hcl"), files(t, "../jobfile/testdata/*/*.hcl")...) {
@@ -86,7 +87,8 @@ func TestFormatKeeps(t *testing.T) {
 		if err != nil || !bytes.Equal(again, text) {
 			t.Errorf("%s: formatted twice it is (%v)\n%s", name, err, again)
 		}
-		if a, b := strings.Join(strings.Fields(string(src)), ""), strings.Join(strings.Fields(string(text)), ""); strings.TrimPrefix(a, "\ufeff") != b {
+		if a, b := strings.Join(strings.Fields(string(src)), ""),
+			strings.Join(strings.Fields(string(text)), ""); strings.TrimPrefix(a, "\ufeff") != b {
 			t.Errorf("%s: more than white space changed:\n%s", name, text)
 		}
 	}
@@ -97,8 +99,9 @@ func TestFormatKeeps(t *testing.T) {
 
 func TestFormatRefuses(t *testing.T) {
 	for src, code := range map[string]string{
-		"job \"a\" {": diagnostic.CodeSyntax, "a = \"\xff\"": diagnostic.CodeEncoding, "a = " + strings.Repeat("[", 100): diagnostic.CodeLimit,
-		"{ \"a\": 1 }": diagnostic.CodeUnsupported,
+		"job \"a\" {": diagnostic.CodeSyntax, "a = \"\xff\"": diagnostic.CodeEncoding,
+		"a = " + strings.Repeat("[", 100): diagnostic.CodeLimit,
+		"{ \"a\": 1 }":                    diagnostic.CodeUnsupported,
 	} {
 		text, err := hclfile.Format("f.hcl", []byte(src))
 		var diags diagnostic.Diagnostics

@@ -59,10 +59,12 @@ func (r *reader) given(name, text string) {
 
 func (r *reader) noVariable(name string, place hcl.Range) {
 	known := slices.Collect(maps.Keys(r.varBlocks))
-	r.add(place, diagnostic.CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"), "the file has no variable %q", name)
+	r.add(place, diagnostic.CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"),
+		"the file has no variable %q", name)
 }
 
-// variableFile reads a file of values. A shared one serves every job file of its directory, so it may have values for others.
+// variableFile reads a file of values. A shared one serves every job file of its directory, so it
+// may have values for others.
 func (r *reader) variableFile(name string, given map[string]*givenValue, shared bool) {
 	place := hcl.Range{Filename: name}
 	if r.opts.ReadVars == nil {
@@ -95,8 +97,8 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 	}
 }
 
-// givenVariable converts a value from outside to the variable's type. Text stands for itself where a string is wanted, else it is
-// read as HCL.
+// givenVariable converts a value from outside to the variable's type. Text stands for itself where
+// a string is wanted, else it is read as HCL.
 func (r *reader) givenVariable(name string, typ variableType, given *givenValue) cty.Value {
 	r.now = current{name: name}
 	value := cty.StringVal(given.text)
@@ -119,14 +121,18 @@ func (r *reader) givenVariable(name string, typ variableType, given *givenValue)
 	case err == nil && !converted.IsNull():
 		return converted
 	case r.sensitive[name]:
-		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
+		r.add(given.place, diagnostic.CodeVariableValue, "",
+			"variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
 			name, decode.Article(typ.FriendlyName()))
 	case given.expr == nil && typ.IsPrimitiveType():
-		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which %q is not", name, decode.Article(typ.FriendlyName()), decode.Shorten(given.text))
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s, which %q is not", name,
+			decode.Article(typ.FriendlyName()), decode.Shorten(given.text))
 	case err != nil:
-		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s: %v", name, decode.Article(typ.FriendlyName()), err)
+		r.add(given.place, diagnostic.CodeVariableValue, "", "variable %q is %s: %v", name,
+			decode.Article(typ.FriendlyName()), err)
 	default:
-		r.add(given.place, diagnostic.CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name, decode.Article(typ.FriendlyName()))
+		r.add(given.place, diagnostic.CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name,
+			decode.Article(typ.FriendlyName()))
 	}
 	return cty.DynamicVal
 }
@@ -139,7 +145,8 @@ func (r *reader) evalText(given *givenValue) (cty.Value, bool) {
 	expr, found := hclsyntax.ParseExpression([]byte(given.text), given.place.Filename, hcl.InitialPos)
 	if found.HasErrors() {
 		if r.sensitive[r.now.name] {
-			r.add(given.place, diagnostic.CodeVariableValue, "", "the value of variable %q cannot be read; it is sensitive, so it is not shown", r.now.name)
+			r.add(given.place, diagnostic.CodeVariableValue, "",
+				"the value of variable %q cannot be read; it is sensitive, so it is not shown", r.now.name)
 			return cty.DynamicVal, false
 		}
 		r.addHCL(diagnostic.CodeVariableValue, `write a list as ["a", "b"] and a map as {a = 1}`, found)

@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// optionsOf adds what a file's comments ask for: "# -var a=1" and "# -var-file x"; in JSON, the values of "//" are the comments.
+// optionsOf adds what a file's comments ask for: "# -var a=1" and "# -var-file x"; in JSON, the
+// values of "//" are the comments.
 func optionsOf(src []byte) hclfile.Options {
 	opts := options()
 	for line := range strings.Lines(string(src)) {
@@ -83,10 +84,14 @@ func TestEveryCodeHasAGolden(t *testing.T) {
 		all.Write(read(t, name))
 	}
 	for _, code := range []string{
-		diagnostic.CodeSyntax, diagnostic.CodeEncoding, diagnostic.CodeLimit, diagnostic.CodeUnknownName, diagnostic.CodeDuplicate, diagnostic.CodeMissing,
-		diagnostic.CodeLabels, diagnostic.CodeForm, diagnostic.CodeType, diagnostic.CodeNoUnit, diagnostic.CodeQuantity, diagnostic.CodeRange, diagnostic.CodeValue,
-		diagnostic.CodeReference, diagnostic.CodeFunction, diagnostic.CodeExpression, diagnostic.CodeDeferred, diagnostic.CodeCycle, diagnostic.CodeDeferredUse,
-		diagnostic.CodeDynamic, diagnostic.CodeVariable, diagnostic.CodeVariableValue, diagnostic.CodeVariableRule, diagnostic.CodeNoVariable,
+		diagnostic.CodeSyntax, diagnostic.CodeEncoding, diagnostic.CodeLimit, diagnostic.CodeUnknownName,
+		diagnostic.CodeDuplicate, diagnostic.CodeMissing,
+		diagnostic.CodeLabels, diagnostic.CodeForm, diagnostic.CodeType, diagnostic.CodeNoUnit, diagnostic.CodeQuantity,
+		diagnostic.CodeRange, diagnostic.CodeValue,
+		diagnostic.CodeReference, diagnostic.CodeFunction, diagnostic.CodeExpression, diagnostic.CodeDeferred,
+		diagnostic.CodeCycle, diagnostic.CodeDeferredUse,
+		diagnostic.CodeDynamic, diagnostic.CodeVariable, diagnostic.CodeVariableValue, diagnostic.CodeVariableRule,
+		diagnostic.CodeNoVariable,
 		diagnostic.CodeVariableFile, diagnostic.CodeUnsupported,
 	} {
 		if !strings.Contains(all.String(), "("+code+")") {

@@ -57,7 +57,8 @@ policy { max_bypass = 3 }
 		t.Fatal(diags)
 	}
 	want := daemon{
-		Name: "c1", Dir: "/var/lib/rota", Join: []string{"a:1", "b:2"}, Labels: map[string]string{"rack": "r1", "row": "2"}, Cores: 4,
+		Name: "c1", Dir: "/var/lib/rota", Join: []string{"a:1", "b:2"}, Labels: map[string]string{"rack": "r1", "row": "2"},
+		Cores:  4,
 		Memory: 64 * jobspec.GiB, Timeout: 300 * time.Millisecond, Debug: true,
 		Queues: []queue{{"default", 172800}, {Name: "te"}}, Policy: &policy{3}, Lease: lease{time.Minute},
 	}
@@ -69,13 +70,16 @@ policy { max_bypass = 3 }
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	diags := hclfile.Decode("d.hcl", []byte("nam = \"x\"\ntimeout = 5\nlease {\n  lengt = \"1s\"\n}\nlease {}\nqueue {}\n"), &daemon{})
+	diags := hclfile.Decode("d.hcl",
+		[]byte("nam = \"x\"\ntimeout = 5\nlease {\n  lengt = \"1s\"\n}\nlease {}\nqueue {}\n"), &daemon{})
 	want := []struct {
 		line       int
 		code, hint string
 	}{
-		{1, diagnostic.CodeMissing, "name"}, {1, diagnostic.CodeUnknownName, `did you mean "name"?`}, {2, diagnostic.CodeNoUnit, `"5s"`},
-		{4, diagnostic.CodeUnknownName, `did you mean "length"?`}, {6, diagnostic.CodeDuplicate, ""}, {7, diagnostic.CodeLabels, "queue"},
+		{1, diagnostic.CodeMissing, "name"}, {1, diagnostic.CodeUnknownName, `did you mean "name"?`},
+		{2, diagnostic.CodeNoUnit, `"5s"`},
+		{4, diagnostic.CodeUnknownName, `did you mean "length"?`}, {6, diagnostic.CodeDuplicate, ""},
+		{7, diagnostic.CodeLabels, "queue"},
 	}
 	if len(diags) != len(want) {
 		t.Fatalf("%d diagnostics, want %d:\n%v", len(diags), len(want), diags)
@@ -83,7 +87,8 @@ func TestDecodeRefuses(t *testing.T) {
 	for i, w := range want {
 		found := false
 		for _, d := range diags {
-			found = found || d.Code == w.code && strings.Contains(d.Hint, w.hint) && (d.Start.Line == w.line || w.code == diagnostic.CodeMissing)
+			found = found || d.Code == w.code && strings.Contains(d.Hint, w.hint) &&
+				(d.Start.Line == w.line || w.code == diagnostic.CodeMissing)
 		}
 		if !found {
 			t.Errorf("%d: %+v is not in\n%v", i, w, diags)

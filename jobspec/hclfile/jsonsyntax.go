@@ -13,10 +13,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser treats both alike. What is a block and
-// what an attribute, which JSON does not tell, is known from the schema.
+// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser
+// treats both alike. What is a block and what an attribute, which JSON does not tell, is known from
+// the schema.
 
-// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no file in HCL can.
+// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no
+// file in HCL can.
 func IsJSON(name string, src []byte) bool {
 	text := bytes.TrimLeft(bytes.TrimPrefix(src, []byte(byteOrderMark)), " \t\r\n")
 	return strings.HasSuffix(name, ".json") || bytes.HasPrefix(text, []byte("{"))
@@ -42,7 +44,8 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	}
 	j := &jsonReader{r: r, name: name, literal: literal}
 	if _, isObject := hcl.ExprMap(root); isObject.HasErrors() {
-		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`, "a file in JSON is one object")
+		r.add(root.StartRange(), diagnostic.CodeSyntax, `write { "job": { "NAME": { ... } } }`,
+			"a file in JSON is one object")
 		return nil
 	}
 	return j.body(root, schema)
@@ -158,16 +161,28 @@ func (j *jsonReader) attribute(body *hclsyntax.Body, name string, pair hcl.KeyVa
 
 // keyword parses a text that is an expression and not a template: a type.
 func (j *jsonReader) keyword(at hcl.Range, text string) hclsyntax.Expression {
-	tokens, _ := hclsyntax.LexExpression([]byte(text), j.name, inside(at))
-	if !j.r.shallowTokens(tokens) {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+	return j.parsed(at, text, hclsyntax.LexExpression, hclsyntax.ParseExpression)
+}
+
+// parsed parses the text of a string.
+func (j *jsonReader) parsed(
+	at hcl.Range, text string,
+	lex func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics),
+	parse func(src []byte, name string, start hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics),
+) hclsyntax.Expression {
+	if tokens, _ := lex([]byte(text), j.name, inside(at)); !j.r.shallowTokens(tokens) {
+		return literal(at, cty.DynamicVal)
 	}
-	expr, found := hclsyntax.ParseExpression([]byte(text), j.name, inside(at))
+	expr, found := parse([]byte(text), j.name, inside(at))
 	if found.HasErrors() {
-		j.r.addHCL(diagnostic.CodeSyntax, "", found)
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+		j.r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
+		return literal(at, cty.DynamicVal)
 	}
 	return expr
+}
+
+func literal(at hcl.Range, value cty.Value) hclsyntax.Expression {
+	return &hclsyntax.LiteralValueExpr{Val: value, SrcRange: at}
 }
 
 // inside is the place behind the quotation mark that a JSON string begins with.
@@ -199,7 +214,8 @@ func (j *jsonReader) blocks(known *Nested, schema *Block, kind hcl.Range, value 
 	return made
 }
 
-// unlabelled reports whether pairs are the content of a block, not blocks by their labels: the first name is one of the block's.
+// unlabelled reports whether pairs are the content of a block, not blocks by their labels: the
+// first name is one of the block's.
 func (j *jsonReader) unlabelled(pairs []hcl.KeyValuePair, body *Block) bool {
 	return len(pairs) == 0 || slices.Contains(body.names(), j.text(pairs[0].Key))
 }
@@ -236,7 +252,8 @@ func (j *jsonReader) labelled(known *Nested, schema *Block, kind hcl.Range, pair
 	return made
 }
 
-func (j *jsonReader) block(name string, label hcl.Expression, kind hcl.Range, body hcl.Expression, schema *Block) *hclsyntax.Block {
+func (j *jsonReader) block(name string, label hcl.Expression, kind hcl.Range, body hcl.Expression,
+	schema *Block) *hclsyntax.Block {
 	b := &hclsyntax.Block{Type: name, TypeRange: kind, OpenBraceRange: body.StartRange(), CloseBraceRange: body.Range()}
 	if label != nil {
 		b.Labels, b.LabelRanges = []string{j.text(label)}, []hcl.Range{label.Range()}
@@ -274,22 +291,14 @@ func (j *jsonReader) expression(value hcl.Expression) hclsyntax.Expression {
 	}
 	scalar, found := value.Value(nil)
 	if found.HasErrors() || scalar.Type() != cty.String || j.literal {
-		return &hclsyntax.LiteralValueExpr{Val: scalar, SrcRange: at}
+		return literal(at, scalar)
 	}
 	return j.template(at, scalar.AsString())
 }
 
 func (j *jsonReader) template(at hcl.Range, text string) hclsyntax.Expression {
 	if !strings.Contains(text, "${") && !strings.Contains(text, "%{") {
-		return &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at}
+		return literal(at, cty.StringVal(text))
 	}
-	if !j.r.shallowTemplate(at, text) {
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
-	}
-	expr, found := hclsyntax.ParseTemplate([]byte(text), j.name, inside(at))
-	if found.HasErrors() {
-		j.r.addHCL(diagnostic.CodeSyntax, syntaxHint(found), found)
-		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
-	}
-	return expr
+	return j.parsed(at, text, hclsyntax.LexTemplate, hclsyntax.ParseTemplate)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// The tests of this file and its neighbours load a small language of their own that has every kind of attribute and block.
+// The tests of this file and its neighbours load a small language of their own that has every kind
+// of attribute and block.
 
 var update = flag.Bool("update", false, "write the golden files anew; read the difference before committing it")
 
@@ -85,7 +86,8 @@ var workloadSchema = &hclfile.Block{
 	},
 	Blocks: []hclfile.Nested{
 		{
-			Name: "task", Label: "its name", Many: true, Body: workSchema, Template: func(target any) *bool { return &target.(*work).Template },
+			Name: "task", Label: "its name", Many: true, Body: workSchema,
+			Template: func(target any) *bool { return &target.(*work).Template },
 			Enter: func(parent any, label string) (any, string) {
 				w := parent.(*workload)
 				w.Tasks = append(w.Tasks, work{Name: label})
@@ -115,7 +117,8 @@ func setAxes(w *workload, value decode.Value, _ hclfile.Source) error {
 var workSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Field("command", func(t *work) *[]string { return &t.Command }).MayDefer(),
-		hclfile.Text("script", "string", func(t *work, text string, _ hclfile.Source) error { t.Script = text; return nil }).MayDefer(),
+		hclfile.Text("script", "string",
+			func(t *work, text string, _ hclfile.Source) error { t.Script = text; return nil }).MayDefer(),
 		hclfile.Text("script_file", "path", func(t *work, name string, from hclfile.Source) error {
 			text, err := from.ReadFile(name)
 			t.Script = from.Literal(string(text))
@@ -128,7 +131,8 @@ var workSchema = &hclfile.Block{
 	},
 	Blocks: []hclfile.Nested{
 		{
-			Name: "env", Body: &hclfile.Block{Deferred: true, Free: func(target any) *map[string]string { return &target.(*work).Env }},
+			Name: "env", Body: &hclfile.Block{Deferred: true,
+				Free: func(target any) *map[string]string { return &target.(*work).Env }},
 			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
 		},
 		{

@@ -1,11 +1,11 @@
-// Package hclfile loads files in HCL: variables, locals, functions, a schema of known names, and diagnostics that show the place.
-// It knows no job; jobspec/jobfile gives it the schema of one, and the daemons decode their configuration with [Decode].
+// Package hclfile loads files in HCL: variables, locals, functions, a schema of known names, and
+// diagnostics that show the place. It knows no job; jobspec/jobfile gives it the schema of one, and
+// the daemons decode their configuration with [Decode].
 package hclfile
 
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -19,7 +19,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
-// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is bounded first.
+// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is
+// bounded first.
 const (
 	MaxFileBytes = 2 << 20 // a script of 1 MiB and its job fit
 	maxTokens    = 100_000
@@ -75,25 +76,21 @@ type reader struct {
 	facts     map[string]facts
 	read      map[string][]byte // by name
 
-	schema     *Block
-	sensitive  map[string]bool // names of variables
-	secret     secrets
-	iterators  []iterator // of the dynamic blocks around
-	made       int        // blocks made by dynamic ones
-	now        current
-	scope      *templateScope // nil: nothing around can hold references
-	references []Reference
+	schema    *Block
+	sensitive map[string]bool // names of variables
+	secret    secrets
+	iterators []iterator // of the dynamic blocks around
+	made      int        // blocks made by dynamic ones
+	now       current
+	scope     *templateScope // nil: nothing around can hold references
 }
 
-// Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
-// so that all are reported; target is only of use when the diagnostics are empty.
+// Load parses a file, evaluates its variables and locals, and stores the rest in target as schema
+// says. It goes on after an error, so that all are reported; target is only of use when the
+// diagnostics are empty.
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
-	r := &reader{
-		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{}, schema: schema,
-		secret: secrets{paths: map[string]bool{}},
-		vars:   map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
-		pending: map[string]*hclsyntax.Attribute{},
-	}
+	r := newReader(name, src)
+	r.schema, r.opts = schema, opts
 	r.functions = functions.Table(functions.Environment{
 		ReadFile: r.ReadFile, Getenv: r.env, Now: opts.Now, NewUUID: opts.NewUUID, Quantities: opts.Quantities,
 	})
@@ -107,6 +104,15 @@ func Load(name string, src []byte, schema *Block, target any, opts Options) (*Re
 	return &Result{places: r.places, whole: whole, reader: r}, r.diags.InOrder()
 }
 
+func newReader(name string, src []byte) *reader {
+	return &reader{
+		name: name, src: src, sources: map[string][]byte{name: src}, told: map[told]bool{}, places: map[string]hcl.Range{},
+		vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
+		pending: map[string]*hclsyntax.Attribute{}, facts: map[string]facts{}, read: map[string][]byte{},
+		sensitive: map[string]bool{}, secret: secrets{paths: map[string]bool{}},
+	}
+}
+
 // lastPlace is the end of the file's text, where what is missing altogether is reported.
 func (r *reader) lastPlace() hcl.Range {
 	text := bytes.TrimRight(r.src, " \t\r\n")
@@ -118,14 +124,14 @@ func (r *reader) lastPlace() hcl.Range {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none of what an editor under Windows puts in, which no
-// shell could read.
+// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none
+// of what an editor under Windows puts in, which no shell could read.
 func UnixText(src []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte(byteOrderMark)), []byte("\r\n"), []byte("\n"))
 }
 
-// parse returns the file's body, or nil when there is no point in looking further. schema and values are for JSON: what is a block in
-// the file, and whether its strings stand for themselves.
+// parse returns the file's body, or nil when there is no point in looking further. schema and
+// values are for JSON: what is a block in the file, and whether its strings stand for themselves.
 func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hclsyntax.Body {
 	r.sources[name] = src
 	if !r.readable(name, src) {
@@ -166,7 +172,8 @@ func syntaxHint(found hcl.Diagnostics) string {
 func (r *reader) readable(name string, src []byte) bool {
 	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if len(src) > MaxFileBytes {
-		r.add(start, diagnostic.CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read", len(src), MaxFileBytes)
+		r.add(start, diagnostic.CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read",
+			len(src), MaxFileBytes)
 		return false
 	}
 	valid := utf8.Valid(src)
@@ -201,21 +208,17 @@ func (r *reader) shallow(name string, src []byte) bool {
 	return r.shallowTokens(tokens)
 }
 
-// shallowTemplate is [reader.shallow] for the text of a JSON string.
-func (r *reader) shallowTemplate(at hcl.Range, text string) bool {
-	tokens, _ := hclsyntax.LexTemplate([]byte(text), at.Filename, inside(at))
-	return r.shallowTokens(tokens)
-}
-
 func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {
-		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
+		r.add(tokens[maxTokens].Range, diagnostic.CodeLimit, "move data into files of their own",
+			"the file has more than %d words", maxTokens)
 		return false
 	}
 	depth, signs := 0, 0
 	for _, t := range tokens {
 		switch t.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
+			hclsyntax.TokenTemplateControl:
 			depth++
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 			depth--
@@ -226,15 +229,16 @@ func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 			signs = 0
 		}
 		if depth > maxDepth || signs > maxSigns {
-			r.add(t.Range, diagnostic.CodeLimit, "put parts of it into locals", "brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
+			r.add(t.Range, diagnostic.CodeLimit, "put parts of it into locals",
+				"brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
 			return false
 		}
 	}
 	return true
 }
 
-// At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it. When the value
-// there is sensitive, neither text nor hint are shown.
+// At makes a diagnostic at the place where a path of the target's JSON was written, or at the
+// nearest thing around it. When the value there is sensitive, neither text nor hint are shown.
 func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 	at, whole := f.whole, path
 	for path != "" {
@@ -252,14 +256,6 @@ func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 
 // secretRefused is what is said about a sensitive value that breaks a rule.
 const secretRefused = "the value is refused; it is sensitive, so neither it nor the rule that it breaks is shown"
-
-// References lists the uses of values that are only known once the job runs, in the order of the file's attributes.
-func (f *Result) References() []Reference { return slices.Clone(f.reader.references) }
-
-// AtReference makes a diagnostic at the place of a reference.
-func (f *Result) AtReference(ref Reference, code, text, hint string) diagnostic.Diagnostic {
-	return f.reader.diagnostic(ref.place, code, hint, text)
-}
 
 func parentPath(path string) string {
 	for i := len(path) - 1; i >= 0; i-- {

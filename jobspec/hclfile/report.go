@@ -1,14 +1,23 @@
 package hclfile
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
+
+// didYouMean returns a hint with the known name nearest to the one written, or fallback when none
+// is near.
+func didYouMean(written string, known []string, fallback string) string {
+	return cmp.Or(typo.Hint(written, slices.Sorted(slices.Values(known))), fallback)
+}
 
 // maxDiagnostics bounds how many diagnostics are kept for one file: more are not read.
 const maxDiagnostics = 50
@@ -22,9 +31,6 @@ func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
 	one := told{at: at, text: fmt.Sprintf(format, args...)}
 	if r.told[one] {
 		return
-	}
-	if r.told == nil {
-		r.told = map[told]bool{}
 	}
 	r.told[one] = true
 	r.diags = append(r.diags, r.diagnostic(at, code, hint, one.text))

@@ -6,8 +6,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
-// Block says what may stand in a block. Every name of the language is in it, those that are not honoured yet as well, so that a
-// mistyped name finds its neighbour and an unsupported one is refused by name.
+// Block says what may stand in a block. Every name of the language is in it, those that are not
+// honoured yet as well, so that a mistyped name finds its neighbour and an unsupported one is
+// refused by name.
 type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
@@ -16,7 +17,8 @@ type Block struct {
 	Tells bool
 	// Elsewhere are names that other systems have here, with what to write instead.
 	Elsewhere map[string]string
-	// Deferred lets the values of a Free block hold references that only have a value once the job runs, as [Attr.Deferred] does.
+	// Deferred lets the values of a Free block hold references that only have a value once the job
+	// runs, as [Attr.Deferred] does.
 	Deferred bool
 }
 
@@ -30,9 +32,10 @@ type Attr struct {
 	Positive bool   // zero means "not written" in the target, so it cannot be asked for
 	Path     string // name in the target's JSON, when it is another
 	Refused  string // what to do instead; set: not honoured yet
-	// Deferred lets the texts of the attribute hold references that only have a value once the job runs, such as ${array.index}. They
-	// are stored as package template has them, and the block around that has [Nested.Template] is told. Without such a block around it
-	// the attribute takes no references.
+	// Deferred lets the texts of the attribute hold references that only have a value once the job
+	// runs, such as ${array.index}. They are stored as package template has them, and the block around
+	// that has [Nested.Template] is told. Without such a block around it the attribute takes no
+	// references.
 	Deferred bool
 	nameRoot string // a reference that begins with it stands for its own name
 	keyword  bool   // the text of a file in JSON is an expression, not a template
@@ -56,12 +59,15 @@ type Nested struct {
 	Body     *Block
 	// Enter returns the target for the block's content and the path of it within its parent's JSON.
 	Enter func(parent any, label string) (target any, path string)
-	// Template, when set, returns where to note that the texts of the block's Deferred attributes, those of blocks within it included,
-	// are templates (package template) because at least one of them holds a reference. Otherwise they are literal. target is Enter's.
+	// Template, when set, returns where to note that the texts of the block's Deferred attributes,
+	// those of blocks within it included, are templates (package template) because at least one of
+	// them holds a reference. Otherwise they are literal. target is Enter's.
 	Template func(target any) *bool
-	// Written returns the blocks of this kind that a parent has, for writing it as a file; nil for a kind that is never written.
+	// Written returns the blocks of this kind that a parent has, for writing it as a file; nil for a
+	// kind that is never written.
 	Written func(parent any) []Written
-	// Implied says that the target is the same without an empty block of this kind, so that only one with content is written.
+	// Implied says that the target is the same without an empty block of this kind, so that only one
+	// with content is written.
 	Implied bool
 }
 
@@ -75,28 +81,34 @@ type Written struct {
 type Source interface {
 	// ReadFile reads a file that lies below the directory of the file being decoded.
 	ReadFile(name string) ([]byte, error)
-	// Literal returns text as it must be stored to stand for itself where texts may be templates: text that the setter of a
-	// [Attr.Deferred] attribute was given is in that form already, text that it read from a file is not.
+	// Literal returns text as it must be stored to stand for itself where texts may be templates: text
+	// that the setter of a [Attr.Deferred] attribute was given is in that form already, text that it
+	// read from a file is not.
 	Literal(text string) string
 }
 
-// Field is an attribute that is stored in a field of T: a string, bool, number, [decode.Quantity], list, map, or a pointer to a string, bool
-// or int where "not written" must be told from zero. What else there is can be read by [Text] and [Any].
+// Field is an attribute that is stored in a field of T: a string, bool, number, [decode.Quantity],
+// list, map, or a pointer to a string, bool or int where "not written" must be told from zero. What
+// else there is can be read by [Text] and [Any].
 func Field[T, F any](name string, field func(*T) *F) Attr {
 	return Attr{Name: name, Type: decode.TypeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
 }
 
 // Text is an attribute whose value, a string or a number, is read by set.
 func Text[T any](name, typ string, set func(target *T, text string, from Source) error) Attr {
-	return Attr{Name: name, Type: typ, set: func(target any, text string, from Source) error { return set(target.(*T), text, from) }}
+	return Attr{Name: name, Type: typ,
+		set: func(target any, text string, from Source) error { return set(target.(*T), text, from) }}
 }
 
-// Any is an attribute whose value, of whatever type, is read by set. An error that its [decode.Value] returned is reported as such.
+// Any is an attribute whose value, of whatever type, is read by set. An error that its
+// [decode.Value] returned is reported as such.
 func Any[T any](name, typ string, set func(target *T, value decode.Value, from Source) error) Attr {
-	return Attr{Name: name, Type: typ, setValue: func(target any, value decode.Value, from Source) error { return set(target.(*T), value, from) }}
+	return Attr{Name: name, Type: typ,
+		setValue: func(target any, value decode.Value, from Source) error { return set(target.(*T), value, from) }}
 }
 
-// WrittenAs returns a with what is written for it, where that is not the content of a field: a value, nil for none.
+// WrittenAs returns a with what is written for it, where that is not the content of a field: a
+// value, nil for none.
 func WrittenAs[T any](a Attr, value func(target *T) any) Attr {
 	a.written = func(target any) any { return value(target.(*T)) }
 	return a
@@ -133,14 +145,15 @@ func (a Attr) Must() Attr {
 	return a
 }
 
-// MayDefer returns a such that its texts may hold references that only have a value once the job runs.
+// MayDefer returns a such that its texts may hold references that only have a value once the job
+// runs.
 func (a Attr) MayDefer() Attr {
 	a.Deferred = true
 	return a
 }
 
-// OrName returns a such that its text may be written as a reference that begins with root and stands for its own name:
-// "${node.gpu.model}" or node.gpu.model for "node.gpu.model".
+// OrName returns a such that its text may be written as a reference that begins with root and
+// stands for its own name: "${node.gpu.model}" or node.gpu.model for "node.gpu.model".
 func (a Attr) OrName(root string) Attr {
 	a.nameRoot = root
 	return a
@@ -152,7 +165,8 @@ func (a Attr) As(path string) Attr {
 	return a
 }
 
-// Written returns what a target is written with: a pointer to the attribute's field, or the value of [WrittenAs]; nil for nothing.
+// Written returns what a target is written with: a pointer to the attribute's field, or the value
+// of [WrittenAs]; nil for nothing.
 func (a Attr) Written(target any) any {
 	switch {
 	case a.written != nil:

@@ -2,6 +2,7 @@ package hclfile
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,15 +13,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A sensitive variable's value is marked, and the mark follows everything computed from it. What is said about a marked value does not
-// show it. Since a rule of the target may quote any text, the value itself is struck out of every message as well, and no source line
-// is shown that it is written in.
+// A sensitive variable's value is marked, and the mark follows everything computed from it. What is
+// said about a marked value does not show it. Since a rule of the target may quote any text, the
+// value itself is struck out of every message as well, and no source line is shown that it is
+// written in.
 
 type mark string
 
 const sensitive = mark("sensitive")
 
-// minSecret is the length from which a secret text is struck out of messages; shorter ones would tear them.
+// minSecret is the length from which a secret text is struck out of messages; shorter ones would
+// tear them.
 const minSecret = 4
 
 const struckOut = "(sensitive)"
@@ -68,7 +71,8 @@ func (r *reader) withoutSecrets(text string) string {
 	return text
 }
 
-// isHidden reports whether the line of a place is not shown because something sensitive is written in it.
+// isHidden reports whether the line of a place is not shown because something sensitive is written
+// in it.
 func (r *reader) isHidden(at hcl.Range) bool {
 	line := diagnostic.LineAt(r.sources[at.Filename], at.Start.Byte)
 	return r.withoutSecrets(line) != line || slices.ContainsFunc(r.secret.places, func(p hcl.Range) bool {
@@ -76,7 +80,8 @@ func (r *reader) isHidden(at hcl.Range) bool {
 	})
 }
 
-// isSecret reports whether something sensitive is in the value at a path of the target, or in what it is part of.
+// isSecret reports whether something sensitive is in the value at a path of the target, or in what
+// it is part of.
 func (r *reader) isSecret(path string) bool {
 	for ; path != ""; path = parentPath(path) {
 		if r.secret.paths[path] {
@@ -86,15 +91,10 @@ func (r *reader) isSecret(path string) bool {
 	return false
 }
 
-// Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in order. A
-// command that shows the target leaves them out.
+// Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in
+// order. A command that shows the target leaves them out.
 func (f *Result) Sensitive() []string {
-	paths := make([]string, 0, len(f.reader.secret.paths))
-	for path := range f.reader.secret.paths {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	return paths
+	return slices.Sorted(maps.Keys(f.reader.secret.paths))
 }
 
 // findSensitive notes which variables are sensitive, before any of their values is looked at.
@@ -107,9 +107,6 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	if ok && lit.Val.Type() == cty.Bool && !lit.Val.IsNull() && lit.Val.False() {
 		return
 	}
-	if r.sensitive == nil {
-		r.sensitive = map[string]bool{}
-	}
 	r.sensitive[name] = true
 	if value := b.Body.Attributes["default"]; value != nil {
 		r.hide(value.Expr.Range())
@@ -119,8 +116,9 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	}
 }
 
-// hideUnread keeps what may be sensitive in a file that does not parse out of diagnostics: the lines of its variables if any of them is
-// sensitive, and all lines of a file of values for such variables.
+// hideUnread keeps what may be sensitive in a file that does not parse out of diagnostics: the
+// lines of its variables if any of them is sensitive, and all lines of a file of values for such
+// variables.
 func (r *reader) hideUnread(name string, src []byte) {
 	if name != r.name && len(r.sensitive) > 0 {
 		delete(r.sources, name)

@@ -10,18 +10,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must be written, `hcl:"name,optional"`
-// for one that may be, `hcl:"name,block"` for a block (a struct, a pointer to one, or a slice of them when it may be written several
-// times), and `hcl:"name,label"` on the string field of such a struct that takes its label, `hcl:"name,label,optional"` when the block may
-// have none. Fields have the types that [Field] takes, or time.Duration; what is not written keeps the value that target had. Fields
-// without a tag are left alone. A block whose struct is [Described] is read as that says. It panics when target's type cannot be decoded,
-// which is a mistake in the program.
+// Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must
+// be written, `hcl:"name,optional"` for one that may be, `hcl:"name,block"` for a block (a struct,
+// a pointer to one, or a slice of them when it may be written several times), and
+// `hcl:"name,label"` on the string field of such a struct that takes its label,
+// `hcl:"name,label,optional"` when the block may have none. Fields have the types that [Field]
+// takes, or time.Duration; what is not written keeps the value that target had. Fields without a
+// tag are left alone. A block whose struct is [Described] is read as that says. It panics when
+// target's type cannot be decoded, which is a mistake in the program.
 func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	_, diags := Load(name, src, SchemaOf(target), target, Options{})
 	return diags
 }
 
-// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its diagnostics.
+// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its
+// diagnostics.
 func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -37,91 +40,158 @@ const (
 	mayLabel = "label,optional"
 )
 
-// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of its tags only that of its label counts.
+// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of
+// its tags only that of its label counts.
 type Described interface {
 	// Block returns the schema, whose targets are pointers to the struct.
 	Block() *Block
 }
 
-// structSchema makes the schema that a struct's tags describe; label is the index of the field that takes the label, or -1.
-func structSchema(typ reflect.Type) (schema *Block, label int) {
-	schema, label = &Block{}, -1
+// structSchema makes the schema that a struct's tags describe. label is the field that takes the
+// label, nil for none.
+func structSchema(typ reflect.Type) (schema *Block, label []int) {
+	schema = &Block{}
 	for i := range typ.NumField() {
-		name, kind, _ := strings.Cut(typ.Field(i).Tag.Get("hcl"), ",")
+		field := typ.Field(i)
+		name, kind, _ := strings.Cut(field.Tag.Get("hcl"), ",")
 		switch {
 		case name == "":
 			continue
 		case kind == labelled || kind == mayLabel:
-			label = i
+			label = field.Index
 		case kind == "block":
-			schema.Blocks = append(schema.Blocks, structBlock(name, typ.Field(i).Type, i))
+			schema.Blocks = append(schema.Blocks, structBlock(name, field))
 		case kind == "" || kind == "optional":
-			schema.Attrs = append(schema.Attrs, structAttr(name, typ.Field(i).Type, i, kind == ""))
+			attr := fieldAttr(name, field)
+			attr.Required = kind == ""
+			schema.Attrs = append(schema.Attrs, attr)
 		default:
-			panic(fmt.Sprintf("hclfile: field %s.%s: unknown tag %q", typ, typ.Field(i).Name, kind))
+			panic(fmt.Sprintf("hclfile: field %s.%s: unknown tag %q", typ, field.Name, kind))
 		}
 	}
 	return schema, label
 }
 
-func structAttr(name string, typ reflect.Type, index int, required bool) Attr {
-	into := func(target any) any {
-		switch field := reflect.ValueOf(target).Elem().Field(index).Addr().Interface().(type) {
-		case *time.Duration:
-			return (*decode.Duration)(field)
-		default:
+// FieldOf is [Field] for the field of T with the same name in JSON.
+func FieldOf[T any](name string) Attr { return fieldAttr(name, fieldNamed[T](name)) }
+
+// BlockOf is a block that is stored in the field of T whose name in JSON is path: a pointer to its
+// content, nil unless the block is written, the content itself, or a list of contents. A content
+// with a field Name takes the label of its block.
+func BlockOf[T any](name, path, doc string, body *Block) Nested {
+	field := fieldNamed[T](path)
+	content := contentOf(field.Type)
+	var label []int
+	if known, ok := content.FieldByName("Name"); ok {
+		label = known.Index
+	}
+	n := fieldBlock(name, path, field, label)
+	n.Doc, n.Body = doc, body
+	return n
+}
+
+// FreeBlock is the content of a block whose attributes have any name. They go into the field of T
+// whose name in JSON is path.
+func FreeBlock[T any](path string) *Block {
+	into := FieldOf[T](path).into
+	return &Block{Free: func(target any) *map[string]string { return into(target).(*map[string]string) }}
+}
+
+// fieldNamed returns the field of T with a name in JSON.
+func fieldNamed[T any](name string) reflect.StructField {
+	typ := reflect.TypeFor[T]()
+	for _, field := range reflect.VisibleFields(typ) {
+		if known, _, _ := strings.Cut(field.Tag.Get("json"), ","); known == name {
 			return field
 		}
 	}
-	zero := reflect.New(typ).Interface()
-	if d, ok := zero.(*time.Duration); ok {
-		zero = (*decode.Duration)(d)
-	}
-	return Attr{Name: name, Type: decode.TypeName(zero), Required: required, into: into}
+	panic(fmt.Sprintf("hclfile: %s has no field %q", typ, name))
 }
 
-func structBlock(name string, typ reflect.Type, index int) Nested {
-	many, inner := typ.Kind() == reflect.Slice, typ
-	if many {
-		inner = typ.Elem()
+// fieldAttr returns an attribute that is stored in a field of a struct.
+func fieldAttr(name string, field reflect.StructField) Attr {
+	stored := reflect.PointerTo(field.Type)
+	switch {
+	case field.Type == reflect.TypeFor[time.Duration]():
+		stored = reflect.TypeFor[*decode.Duration]()
+	case field.Type.Kind() == reflect.String:
+		stored = reflect.TypeFor[*string]()
 	}
-	pointer := inner.Kind() == reflect.Pointer
-	if pointer {
-		inner = inner.Elem()
+	return Attr{Name: name, Type: decode.TypeName(reflect.New(stored.Elem()).Interface()), into: func(target any) any {
+		return reflect.ValueOf(target).Elem().FieldByIndex(field.Index).Addr().Convert(stored).Interface()
+	}}
+}
+
+// contentOf returns the struct of a block that is stored in a field of a type.
+func contentOf(typ reflect.Type) reflect.Type {
+	if typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
+		return typ.Elem()
 	}
-	if inner.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("hclfile: block %q cannot be stored in a %s", name, typ))
+	return typ
+}
+
+// structBlock makes the block that the tag of a field describes.
+func structBlock(name string, field reflect.StructField) Nested {
+	content := contentOf(field.Type)
+	if content.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("hclfile: block %q cannot be stored in a %s", name, field.Type))
 	}
-	body, label := structSchema(inner)
-	if own, ok := reflect.New(inner).Interface().(Described); ok {
+	body, label := structSchema(content)
+	if own, ok := reflect.New(content).Interface().(Described); ok {
 		body = own.Block()
 	}
-	block := Nested{Name: name, Many: many, Body: body}
-	if label >= 0 {
-		_, kind, _ := strings.Cut(inner.Field(label).Tag.Get("hcl"), ",")
-		block.Label, block.MayLabel = "its name", kind == mayLabel
+	block := fieldBlock(name, name, field, label)
+	block.Body = body
+	if label != nil {
+		_, kind, _ := strings.Cut(content.FieldByIndex(label).Tag.Get("hcl"), ",")
+		block.MayLabel = kind == mayLabel
 	}
+	return block
+}
+
+// fieldBlock returns a block that is stored in a field of a struct. label is the field of its
+// content that takes the label, nil for none.
+func fieldBlock(name, path string, field reflect.StructField, label []int) Nested {
+	kind, content := field.Type.Kind(), contentOf(field.Type)
+	block := Nested{Name: name, Many: kind == reflect.Slice}
+	if label != nil {
+		block.Label = "its name"
+	}
+	stored := func(parent any) reflect.Value { return reflect.ValueOf(parent).Elem().FieldByIndex(field.Index) }
 	block.Enter = func(parent any, text string) (any, string) {
-		field, made := reflect.ValueOf(parent).Elem().Field(index), reflect.New(inner)
-		path := name
-		switch {
-		case many && pointer:
-			field.Set(reflect.Append(field, made))
-		case many:
-			field.Set(reflect.Append(field, made.Elem()))
-			made = field.Index(field.Len() - 1).Addr()
-		case pointer:
-			field.Set(made)
-		default:
-			made = field.Addr()
+		into, where := stored(parent), path
+		switch kind {
+		case reflect.Slice:
+			where = fmt.Sprintf("%s[%d]", path, into.Len())
+			into.Set(reflect.Append(into, reflect.Zero(content)))
+			into = into.Index(into.Len() - 1)
+		case reflect.Pointer:
+			into.Set(reflect.New(content))
+			into = into.Elem()
 		}
-		if many {
-			path = fmt.Sprintf("%s[%d]", name, field.Len()-1)
+		if label != nil {
+			into.FieldByIndex(label).SetString(text)
 		}
-		if label >= 0 {
-			made.Elem().Field(label).SetString(text)
+		return into.Addr().Interface(), where
+	}
+	block.Written = func(parent any) []Written {
+		var contents []reflect.Value
+		switch from := stored(parent); {
+		case kind == reflect.Slice:
+			for i := range from.Len() {
+				contents = append(contents, from.Index(i))
+			}
+		case kind != reflect.Pointer || !from.IsNil():
+			contents = append(contents, reflect.Indirect(from))
 		}
-		return made.Interface(), path
+		written := make([]Written, len(contents))
+		for i, one := range contents {
+			written[i].Target = one.Addr().Interface()
+			if label != nil {
+				written[i].Label = one.FieldByIndex(label).String()
+			}
+		}
+		return written
 	}
 	return block
 }

@@ -22,7 +22,8 @@ func (w *writer) pick(list ...string) string { return list[w.random.IntN(len(lis
 func (w *writer) text() string {
 	text := ""
 	for range w.random.IntN(6) {
-		piece := w.pick("a", " ", "é", "😀", "\n", "\t", "\"", "\\", "$", "%", "{", "}", "$${", "%%{", "${local.x}", "${HOME}", "${var.n + 1}",
+		piece := w.pick("a", " ", "é", "😀", "\n", "\t", "\"", "\\", "$", "%", "{", "}", "$${", "%%{", "${local.x}", "${HOME}",
+			"${var.n + 1}",
 			"${max(1, 2)}", "%{if var.n > 1}y%{else}n%{endif}", "$${array.index}", "#", "//", "<<EOT")
 		if strings.HasSuffix(text, "$") || strings.HasSuffix(text, "%") {
 			text += "-" // or both would make another word
@@ -110,7 +111,8 @@ func (w *writer) task() twin {
 	parts = append(parts, twin{strings.Join(a, "\n"), `"mount": [` + strings.Join(b, ", ") + "]"})
 	if w.random.IntN(3) == 0 {
 		content := body([]twin{attr("source", quoted("${log.value}"))})
-		dynamic := body([]twin{attr("for_each", twin{`["x"]`, `["x"]`}), {"content " + content.hcl, `"content": ` + content.json}})
+		dynamic := body([]twin{attr("for_each", twin{`["x"]`, `["x"]`}),
+			{"content " + content.hcl, `"content": ` + content.json}})
 		parts = append(parts, twin{`dynamic "log" ` + dynamic.hcl, `"dynamic": { "log": ` + dynamic.json + "}"})
 	}
 	return body(parts)
@@ -118,7 +120,8 @@ func (w *writer) task() twin {
 
 func (w *writer) file() twin {
 	job := []twin{
-		attr("tags", w.list(w.scalar)), attr("axes", w.object(func() twin { return w.list(w.scalar) })), attr("count", twin{"var.n", `"${var.n}"`}),
+		attr("tags", w.list(w.scalar)), attr("axes", w.object(func() twin { return w.list(w.scalar) })),
+		attr("count", twin{"var.n", `"${var.n}"`}),
 	}
 	var a, b []string
 	for i := range w.random.IntN(3) {
@@ -130,12 +133,15 @@ func (w *writer) file() twin {
 	x := quoted(w.pick("", "x", "$${array.index}", "${max(1, 2)}", "$"))
 	n := w.pick("1", "2")
 	return twin{
-		"locals {\n x = " + x.hcl + "\n}\nvariable \"n\" {\n type = number\n default = " + n + "\n}\njob \"a\" " + inner.hcl + "\n",
-		`{ "locals": { "x": ` + x.json + ` }, "variable": { "n": { "type": "number", "default": ` + n + ` } }, "job": { "a": ` + inner.json + ` } }`,
+		"locals {\n x = " + x.hcl + "\n}\nvariable \"n\" {\n type = number\n default = " + n + "\n}\njob \"a\" " + inner.hcl +
+			"\n",
+		`{ "locals": { "x": ` + x.json + ` }, "variable": { "n": { "type": "number", "default": ` + n +
+			` } }, "job": { "a": ` + inner.json + ` } }`,
 	}
 }
 
-// TestTwins draws files in both syntaxes and wants both to say the same, and formatting to change nothing.
+// TestTwins draws files in both syntaxes and wants both to say the same, and formatting to change
+// nothing.
 func TestTwins(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -73,11 +73,7 @@ func inSourceOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
 
 func (r *reader) evaluateDeclarations() {
 	given := r.givenValues()
-	names := make([]string, 0, len(r.varBlocks))
-	for name := range r.varBlocks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(r.varBlocks))
 	values := make(map[string]cty.Value, len(names))
 	for _, name := range names {
 		values[name] = r.variable(name, r.varBlocks[name], given[name])
@@ -89,17 +85,13 @@ func (r *reader) evaluateDeclarations() {
 	for _, name := range names {
 		r.validateVariable(name, r.varBlocks[name])
 	}
-	locals := make([]string, 0, len(r.pending))
-	for name := range r.pending {
-		locals = append(locals, name)
-	}
-	slices.Sort(locals)
-	for _, name := range locals {
+	for _, name := range slices.Sorted(maps.Keys(r.pending)) {
 		r.local(name)
 	}
 }
 
-// variableSchema is what may stand in a variable block; its values are evaluated here and not stored in a target.
+// variableSchema is what may stand in a variable block; its values are evaluated here and not
+// stored in a target.
 var variableSchema = &Block{
 	Attrs: []Attr{
 		{Name: "type", keyword: true}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"},
@@ -107,10 +99,11 @@ var variableSchema = &Block{
 	Blocks: []Nested{{Name: "validation", Many: true, Body: validationSchema}},
 }
 
-var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true}, {Name: "error_message", Required: true}}}
+var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true},
+	{Name: "error_message", Required: true}}}
 
 func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) cty.Value {
-	r.checkNames(b.Body, variableSchema, b.DefRange())
+	r.checkNames(b.Body, variableSchema)
 	typ, ok := r.variableType(b)
 	if !ok {
 		return cty.DynamicVal
@@ -125,14 +118,14 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 			"variable %q has no value and no default", name)
 		return cty.DynamicVal
 	}
-	r.now = current{name: "default"}
-	value, ok := r.eval(a.Expr)
+	value, ok := r.evalAs("default", a.Expr)
 	if !ok {
 		return cty.DynamicVal
 	}
 	converted, err := typ.convert(value)
 	if err != nil {
-		r.add(a.Expr.Range(), diagnostic.CodeVariableValue, "", "the default of variable %q is not %s: %v", name, decode.Article(typ.FriendlyName()), r.reason(name, err))
+		r.add(a.Expr.Range(), diagnostic.CodeVariableValue, "", "the default of variable %q is not %s: %v", name,
+			decode.Article(typ.FriendlyName()), r.reason(name, err))
 		return cty.DynamicVal
 	}
 	return converted
@@ -146,7 +139,8 @@ func (r *reader) reason(name string, err error) string {
 	return err.Error()
 }
 
-// variableType is the type of a variable, with defaults for the attributes of objects that may be left out.
+// variableType is the type of a variable, with defaults for the attributes of objects that may be
+// left out.
 type variableType struct {
 	cty.Type
 	defaults *typeexpr.Defaults
@@ -162,8 +156,8 @@ func (t variableType) convert(value cty.Value) (cty.Value, error) {
 	return convert.Convert(value, t.Type)
 }
 
-// unknownAttribute finds an attribute of an object that its variable's type does not have, "" when there is none. The conversion of types would drop it
-// without a word.
+// unknownAttribute finds an attribute of an object that its variable's type does not have, "" when
+// there is none. The conversion of types would drop it without a word.
 func unknownAttribute(have, want cty.Type) string {
 	switch {
 	case want.IsObjectType() && have.IsObjectType():
@@ -232,8 +226,7 @@ func (r *reader) describe(b *hclsyntax.Block) {
 	if a == nil {
 		return
 	}
-	r.now = current{name: "description"}
-	if value, ok := r.eval(a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
+	if value, ok := r.evalAs("description", a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
 		r.add(a.Expr.Range(), diagnostic.CodeType, "write it in quotes", "description must be a text")
 	}
 }
@@ -246,13 +239,12 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 		if v.Type != "validation" {
 			continue
 		}
-		r.checkNames(v.Body, validationSchema, v.DefRange())
+		r.checkNames(v.Body, validationSchema)
 		condition, message := v.Body.Attributes["condition"], v.Body.Attributes["error_message"]
 		if condition == nil || message == nil {
 			continue
 		}
-		r.now = current{name: "condition"}
-		ok, evaluated := r.eval(condition.Expr)
+		ok, evaluated := r.evalAs("condition", condition.Expr)
 		ok, _ = ok.UnmarkDeep()
 		if !evaluated {
 			continue
@@ -267,8 +259,7 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 
 // ruleMessage is the error_message of a validation.
 func (r *reader) ruleMessage(expr hclsyntax.Expression) string {
-	r.now = current{name: "error_message"}
-	value, ok := r.eval(expr)
+	value, ok := r.evalAs("error_message", expr)
 	plain := r.reveal(value)
 	switch {
 	case !ok:
@@ -289,13 +280,13 @@ func (r *reader) local(name string) cty.Value {
 	}
 	a := r.pending[name]
 	if start := slices.Index(r.visiting, name); start >= 0 {
-		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name, circle(r.visiting[start:]))
+		r.add(a.NameRange, diagnostic.CodeCycle, "break the circle", "local %q needs itself%s", name,
+			circle(r.visiting[start:]))
 		return cty.DynamicVal
 	}
 	r.visiting = append(r.visiting, name)
 	outer := r.now
-	r.now = current{name: name}
-	v, ok := r.eval(a.Expr)
+	v, ok := r.evalAs(name, a.Expr)
 	r.now = outer
 	r.visiting = r.visiting[:len(r.visiting)-1]
 	if !ok {

@@ -1,4 +1,5 @@
-// Package hostlist writes and reads lists of host names in the short form that Slurm's users know: gpu[01-04,07],login.
+// Package hostlist writes and reads lists of host names in the short form that Slurm's users know:
+// gpu[01-04,07],login.
 package hostlist
 
 import (
@@ -12,7 +13,8 @@ import (
 // MaxHosts bounds what Expand makes of a few characters.
 const MaxHosts = 65536
 
-// Compress writes names in the short form, in their order: neighbours that differ only in a number at the end share brackets.
+// Compress writes names in the short form, in their order: neighbours that differ only in a number
+// at the end share brackets.
 func Compress(names []string) string {
 	var parts []string
 	for i := 0; i < len(names); {
@@ -37,7 +39,8 @@ func Compress(names []string) string {
 	return strings.Join(parts, ",")
 }
 
-// split cuts off the digits at the end, at most as many as an int holds. Numbers of different widths are never grouped.
+// split cuts off the digits at the end, at most as many as an int holds. Numbers of different
+// widths are never grouped.
 func split(name string) (prefix, digits string) {
 	i := len(name)
 	for i > 0 && len(name)-i < 9 && name[i-1] >= '0' && name[i-1] <= '9' {

@@ -32,7 +32,8 @@ func TestForms(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for _, bad := range []string{"n[", "n]", "n[1-", "n[2-1]", "n[a]", ",n", "n,", "n,,m", "n[1][2]", "n[0-999999999]", "n[1-2"} {
+	for _, bad := range []string{"n[", "n]", "n[1-", "n[2-1]", "n[a]", ",n", "n,", "n,,m", "n[1][2]", "n[0-999999999]",
+		"n[1-2"} {
 		if got, err := Expand(bad); err == nil {
 			t.Errorf("Expand(%q) = %q, want an error", bad, got)
 		}

@@ -26,11 +26,13 @@ func Attributes() []Attribute {
 	for _, s := range sections() {
 		for _, a := range s.block.Attrs {
 			list = append(list, Attribute{
-				Block: s.name, Name: a.Name, Type: a.Type, Default: a.Default, Doc: a.Doc, Required: a.Required, Deferred: a.Deferred, Refused: a.Refused,
+				Block: s.name, Name: a.Name, Type: a.Type, Default: a.Default, Doc: a.Doc, Required: a.Required,
+				Deferred: a.Deferred, Refused: a.Refused,
 			})
 		}
 		for _, b := range s.block.Blocks {
-			list = append(list, Attribute{Block: s.name, Name: b.Name, IsBlock: true, Doc: b.Doc, Refused: b.Refused, Deferred: holdsReferences(b), Content: content(b)})
+			list = append(list, Attribute{Block: s.name, Name: b.Name, IsBlock: true, Doc: b.Doc, Refused: b.Refused,
+				Deferred: holdsReferences(b), Content: content(b)})
 		}
 	}
 	return list

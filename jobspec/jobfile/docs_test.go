@@ -3,6 +3,7 @@ package jobfile
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -65,7 +66,8 @@ func bracket(text string) string {
 
 func refusals() string {
 	var b strings.Builder
-	b.WriteString("\n## Not supported yet\n\nThese are known and refused by name (JS-050), so that nothing is silently ignored.\n\n")
+	b.WriteString("\n## Not supported yet\n\nThese are known and refused by name (JS-050), so that nothing is silently " +
+		"ignored.\n\n")
 	b.WriteString("| where | what | instead |\n|---|---|---|\n")
 	for _, s := range sections() {
 		for _, a := range s.block.Attrs {
@@ -96,14 +98,15 @@ func TestReference(t *testing.T) {
 	if !line.Match(written) {
 		t.Fatalf("%s has no line with the functions", reference)
 	}
-	names := functions.Names()
-	names = append(names, "duration", "size")
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(functions.Table(functions.Environment{
+		Quantities: map[string]func(string) (int64, error){"duration": nil, "size": nil},
+	})))
 	written = line.ReplaceAll(written, []byte("Functions: `"+strings.Join(names, "`, `")+"`."))
 	golden(t, reference, []byte(string(written)+generatedFrom+attributeTables()+refusals()))
 }
 
-// TestReferenceExamples parses every example of every page. Those that stand in HCL but are no whole job files say so: ```hcl part.
+// TestReferenceExamples parses every example of every page. Those that stand in HCL but are no
+// whole job files say so: ```hcl part.
 func TestReferenceExamples(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^```hcl\n(.*?)^```")
 	total := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// FuzzParse wants every file either refused with a place and a code, or turned into a job that meets its own rules.
+// FuzzParse wants every file either refused with a place and a code, or turned into a job that
+// meets its own rules.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/ok/*.hcl", "testdata/bad/*.hcl"} {
 		names, err := filepath.Glob(pattern)

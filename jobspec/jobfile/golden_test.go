@@ -119,7 +119,8 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// TestWarnings compares everything that is said about files that are accepted with a shake of the head.
+// TestWarnings compares everything that is said about files that are accepted with a shake of the
+// head.
 func TestWarnings(t *testing.T) {
 	for _, name := range files(t, "testdata/warn/*.hcl") {
 		src, err := os.ReadFile(name)

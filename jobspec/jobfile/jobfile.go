@@ -1,4 +1,5 @@
-// Package jobfile turns a job file in HCL into a jobspec.Job. docs/jobfile.md describes the language.
+// Package jobfile turns a job file in HCL into a jobspec.Job. docs/jobfile.md describes the
+// language.
 package jobfile
 
 import (
@@ -18,13 +19,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// Options say where a job file's values come from. The zero value offers nothing but the file itself.
+// Options say where a job file's values come from. The zero value offers nothing but the file
+// itself.
 type Options struct {
-	Vars     map[string]string                 // -var name=value
-	VarFiles []string                          // -var-file, a later one wins
-	Getenv   func(name string) (string, bool)  // ROTA_VAR_name, and env(); os.LookupEnv in a command
-	AllowEnv []string                          // names that env() may read
-	Dir      string                            // the job file's directory: file(), script_file and *.auto.rotavars; "": none of them
+	Vars     map[string]string                // -var name=value
+	VarFiles []string                         // -var-file, a later one wins
+	Getenv   func(name string) (string, bool) // ROTA_VAR_name, and env(); os.LookupEnv in a command
+	AllowEnv []string                         // names that env() may read
+	// the job file's directory: file(), script_file and *.auto.rotavars; "": none of them
+	Dir      string
 	ReadFile func(name string) ([]byte, error) // instead of reading below Dir
 	Now      func() time.Time                  // for timestamp(); asked once
 	NewUUID  func() string                     // for uuid(); asked each time
@@ -32,13 +35,16 @@ type Options struct {
 
 // Read is what a job file says.
 type Read struct {
-	Job       *jobspec.Job           // with its defaults filled in; it breaks no rule
-	Warnings  diagnostic.Diagnostics // what is allowed and probably not meant
-	Sensitive []string               // paths of the job's JSON that hold something of a sensitive variable: leave them out of what is shown
+	Job      *jobspec.Job           // with its defaults filled in; it breaks no rule
+	Warnings diagnostic.Diagnostics // what is allowed and probably not meant
+	// paths of the job's JSON that hold something of a sensitive variable: leave them out of what is
+	// shown
+	Sensitive []string
 }
 
-// Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
-// filename is for the messages, and tells HCL from its JSON syntax.
+// Parse reads a job file. The job has its defaults filled in and breaks no rule when the
+// diagnostics are empty; it is nil otherwise. filename is for the messages, and tells HCL from its
+// JSON syntax.
 func Parse(filename string, src []byte, opts Options) (*jobspec.Job, diagnostic.Diagnostics) {
 	read, diags := Load(filename, src, opts)
 	return read.Job, diags
@@ -101,7 +107,8 @@ func (f *file) resolveTimes(now func() time.Time) []jobspec.Problem {
 		resolved, err := fromNow(ahead, now)
 		if err != nil {
 			problems = append(problems, jobspec.Problem{
-				Code: jobspec.CodeTime, Path: t.path, Text: fmt.Sprintf("%q is not a time: %v", *t.text, err), Hint: `write "now+2h", or a time such as "2026-03-01T08:00:00Z"`,
+				Code: jobspec.CodeTime, Path: t.path, Text: fmt.Sprintf("%q is not a time: %v", *t.text, err),
+				Hint: `write "now+2h", or a time such as "2026-03-01T08:00:00Z"`,
 			})
 		}
 		*t.text = resolved
@@ -136,7 +143,8 @@ func inFile(path string) string {
 	return path
 }
 
-// noBody reports whether the file was not understood at all, so that rules about its content would only confuse.
+// noBody reports whether the file was not understood at all, so that rules about its content would
+// only confuse.
 func noBody(diags diagnostic.Diagnostics) bool {
 	return slices.ContainsFunc(diags, func(d diagnostic.Diagnostic) bool {
 		switch d.Code {
@@ -147,23 +155,26 @@ func noBody(diags diagnostic.Diagnostics) bool {
 	})
 }
 
-// mayFollow reports whether a rule can be broken only because something before it could not be read: what is missing is then no news,
-// nor is what is said of the very same place.
+// mayFollow reports whether a rule can be broken only because something before it could not be
+// read: what is missing is then no news, nor is what is said of the very same place.
 func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false
 	}
 	switch one.Code {
-	case jobspec.CodeRequired, jobspec.CodeProgram, jobspec.CodeConflict, jobspec.CodeNoGPUs, jobspec.CodeArray, jobspec.CodeDependencyUse,
+	case jobspec.CodeRequired, jobspec.CodeProgram, jobspec.CodeConflict, jobspec.CodeNoGPUs, jobspec.CodeArray,
+		jobspec.CodeDependencyUse,
 		jobspec.CodeNoParameter, jobspec.CodeDependsOn, jobspec.CodeLifecycle:
 		return true
 	}
-	return slices.ContainsFunc(unread, func(d diagnostic.Diagnostic) bool { return d.File == one.File && d.Start == one.Start })
+	return slices.ContainsFunc(unread,
+		func(d diagnostic.Diagnostic) bool { return d.File == one.File && d.Start == one.Start })
 }
 
 func (o Options) forHCL() hclfile.Options {
 	h := hclfile.Options{
-		Vars: o.Vars, VarFiles: o.VarFiles, Getenv: o.Getenv, AllowEnv: o.AllowEnv, Now: o.Now, NewUUID: o.NewUUID, ReadFile: o.ReadFile, ReadVars: readVars,
+		Vars: o.Vars, VarFiles: o.VarFiles, Getenv: o.Getenv, AllowEnv: o.AllowEnv, Now: o.Now, NewUUID: o.NewUUID,
+		ReadFile: o.ReadFile, ReadVars: readVars,
 		Quantities: map[string]func(string) (int64, error){"duration": readDuration, "size": readSize},
 	}
 	if o.Dir != "" {
@@ -211,7 +222,8 @@ func readBelow(dir, name string) ([]byte, error) {
 	return readBounded(f)
 }
 
-// readBounded reads a regular file, up to one byte more than a job file may have: a device or pipe would never end.
+// readBounded reads a regular file, up to one byte more than a job file may have: a device or pipe
+// would never end.
 func readBounded(f fs.File) ([]byte, error) {
 	defer func() { _ = f.Close() }() // it was only read from
 	info, err := f.Stat()
@@ -227,7 +239,8 @@ func readBounded(f fs.File) ([]byte, error) {
 // ErrNotAJobFile is returned by [ReadFile] for something that cannot be a job file.
 var ErrNotAJobFile = errors.New("not a job file")
 
-// ReadFile reads a job file, "-" for stdin, and returns its text, the name for messages and the directory for [Options].
+// ReadFile reads a job file, "-" for stdin, and returns its text, the name for messages and the
+// directory for [Options].
 func ReadFile(name string, stdin io.Reader) (src []byte, shown, dir string, err error) {
 	if name == "-" {
 		src, err = io.ReadAll(io.LimitReader(stdin, hclfile.MaxFileBytes+1))

@@ -59,7 +59,8 @@ func wholeFile(t *testing.T, section, text string) string {
 	return ""
 }
 
-// TestEveryRefusalIsByName writes every part that is not supported yet where it would stand, and wants it refused there by its name.
+// TestEveryRefusalIsByName writes every part that is not supported yet where it would stand, and
+// wants it refused there by its name.
 func TestEveryRefusalIsByName(t *testing.T) {
 	total := 0
 	for _, s := range sections() {
@@ -68,7 +69,8 @@ func TestEveryRefusalIsByName(t *testing.T) {
 				total++
 				_, diags := Parse("f.hcl", []byte(wholeFile(t, s.name, form)), Options{})
 				refused := slices.ContainsFunc(diags, func(d diagnostic.Diagnostic) bool {
-					return d.Code == diagnostic.CodeUnsupported && strings.Contains(d.Text, name+" is not supported yet") && d.Hint != "" ||
+					return d.Code == diagnostic.CodeUnsupported && strings.Contains(d.Text, name+" is not supported yet") &&
+						d.Hint != "" ||
 						d.Code == diagnostic.CodeForm && strings.Contains(d.Text, name)
 				})
 				if !refused {
@@ -86,7 +88,8 @@ func TestEveryRefusalIsByName(t *testing.T) {
 func TestRefusedValues(t *testing.T) {
 	for _, c := range []struct{ section, text, want string }{
 		{"network", `mode = "bridge"`, `mode: "bridge" is not supported yet`},
-		{"group", "gang = false\ncount = 2\nmax_workers_per_node = 1", "workers that start one by one and keep to different nodes are not supported yet"},
+		{"group", "gang = false\ncount = 2\nmax_workers_per_node = 1",
+			"workers that start one by one and keep to different nodes are not supported yet"},
 		{"group", `on_worker_failure = "restart_worker"`, "starting one worker of a group again is not supported yet"},
 		{"launch", `type = "mpi"`, "launch type mpi is not supported yet"},
 		{"mount", `type = "volume"`, "volumes are not supported yet"},
@@ -113,11 +116,13 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
-// language is every name of the language, block by block, also those that are for later. It is written out here so that no name can be
-// lost from the tables.
+// language is every name of the language, block by block, also those that are for later. It is
+// written out here so that no name can be lost from the tables.
 var language = map[string]string{
-	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description tags meta export workdir " +
-		"on_dependency_failure nodes exclude_nodes features constraint affinity dependency array preemption checkpoint restart hang idle " +
+	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description tags meta " +
+		"export workdir " +
+		"on_dependency_failure nodes exclude_nodes features constraint affinity dependency array preemption checkpoint " +
+		"restart hang idle " +
 		"log_policy notify group task",
 	"array":      "indices matrix file max_parallel max_failures order stop",
 	"stop":       "metric goal at_step keep",
@@ -128,11 +133,13 @@ var language = map[string]string{
 	"restart":    "attempts delay backoff max_delay window exclude_node retry_on_exit no_retry_on_exit",
 	"checkpoint": "path interval signal exit_code criu",
 	"preemption": "mode signal grace_period max min_runtime resume",
-	"group": "count gang depends_on time_limit max_workers_per_node exclusive success on_worker_failure class priority queue elastic topology " +
+	"group": "count gang depends_on time_limit max_workers_per_node exclusive success on_worker_failure class priority " +
+		"queue elastic topology " +
 		"constraint affinity network restart meta task",
 	"elastic": "min max multiple_of step resize signal cooldown grow_after",
 	"network": "mode port",
-	"task": "image command script script_file entrypoint user leader kill_signal kill_timeout writable resources launch env mount log progress " +
+	"task": "image command script script_file entrypoint user leader kill_signal kill_timeout writable resources " +
+		"launch env mount log progress " +
 		"lifecycle secret constraint ulimit",
 	"resources": "cores memory swap shm tmp gpus rdma licenses gpu",
 	"gpu":       "count vendor model min_memory min_compute driver nvlink share max_memory mig mps compute_mode",
@@ -145,7 +152,8 @@ var language = map[string]string{
 	"ulimit":    "memlock nofile stack core",
 }
 
-// TestWholeLanguage wants every name of the language to be honoured or refused by name, never unknown.
+// TestWholeLanguage wants every name of the language to be honoured or refused by name, never
+// unknown.
 func TestWholeLanguage(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sections() {

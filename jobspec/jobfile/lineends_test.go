@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLineEndsOfWindows reads files as editors under Windows save them. A shell would take the carriage returns of a script for a part of its words, so
-// the job has none.
+// TestLineEndsOfWindows reads files as editors under Windows save them. A shell would take the
+// carriage returns of a script for a part of its words, so the job has none.
 func TestLineEndsOfWindows(t *testing.T) {
 	windows := func(text string) []byte {
 		return append([]byte("\ufeff"), bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r\n"))...)

@@ -5,9 +5,11 @@ import (
 	"testing"
 )
 
-// FuzzParams reads the parameters of an array from a file: they are refused, or written and read again as the same.
+// FuzzParams reads the parameters of an array from a file: they are refused, or written and read
+// again as the same.
 func FuzzParams(f *testing.F) {
-	for _, text := range []string{"lr,seed\n1,2\n3,\"4\"\n", "\ufefflr\r\n1\r\n\r\n\"\"\r\n", "a\n\"x\"\"y\nz\"\n", " a, b\n 1, 2\n", "a,a\n", "", "\"\n"} {
+	for _, text := range []string{"lr,seed\n1,2\n3,\"4\"\n", "\ufefflr\r\n1\r\n\r\n\"\"\r\n", "a\n\"x\"\"y\nz\"\n",
+		" a, b\n 1, 2\n", "a,a\n", "", "\"\n"} {
 		f.Add([]byte(text))
 	}
 	const file = "job \"a\" {\n  array {\n    file = \"params.csv\"\n  }\n  task \"t\" {\n    command = [\"x\"]\n  }\n}\n"
@@ -27,7 +29,8 @@ func FuzzParams(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, diags := Parse("job.hcl", []byte(file), Options{ReadFile: func(string) ([]byte, error) { return written, nil }})
+		again, diags := Parse("job.hcl", []byte(file),
+			Options{ReadFile: func(string) ([]byte, error) { return written, nil }})
 		if diags.HasErrors() || !reflect.DeepEqual(again.Array, a) {
 			t.Errorf("%q is written %q: %v", text, written, diags)
 		}

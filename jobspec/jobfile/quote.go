@@ -9,18 +9,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// A reference in a text that is being written stands between these two characters, which no text of a job holds.
+// A reference in a text that is being written stands between these two characters, which no text of
+// a job holds.
 const (
 	refOpen  = '\x00'
 	refClose = '\x01'
 )
 
-// opened returns a task's text with its references between marks. A text that is no template stands for itself.
+// opened returns a task's text with its references between marks. A text that is no template stands
+// for itself.
 func opened(text string, isTemplate bool) string {
 	if !isTemplate {
 		return text
 	}
-	marked, err := template.Expand(text, func(name string) (string, bool) { return string(refOpen) + name + string(refClose), true })
+	marked, err := template.Expand(text,
+		func(name string) (string, bool) { return string(refOpen) + name + string(refClose), true })
 	if err != nil {
 		panic("jobfile: every reference has a value here: " + err.Error())
 	}
@@ -35,7 +38,8 @@ func quoted(text string) string {
 	return `"` + escaped(text, inQuotes) + `"`
 }
 
-// heredoc writes a text of several whole lines as such. It reports false for one that is better quoted.
+// heredoc writes a text of several whole lines as such. It reports false for one that is better
+// quoted.
 func heredoc(text string, isTemplate bool) (string, bool) {
 	if !strings.HasSuffix(text, "\n") || strings.Count(text, "\n") < 2 || strings.ContainsFunc(text, unprintable) {
 		return "", false
@@ -78,8 +82,9 @@ func inQuotes(r rune) string {
 	return string(r)
 }
 
-// escaped writes a text such that HCL reads it as it is, and its references as references. ${ becomes $${, and %{ becomes %%{; where
-// further signs stand in front of that, or of a reference, they are put in one by one.
+// escaped writes a text such that HCL reads it as it is, and its references as references. ${
+// becomes $${, and %{ becomes %%{; where further signs stand in front of that, or of a reference,
+// they are put in one by one.
 func escaped(text string, plain func(rune) string) string {
 	var b strings.Builder
 	runes := []rune(text)

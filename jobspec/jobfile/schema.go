@@ -1,14 +1,12 @@
 package jobfile
 
 import (
-	"fmt"
-
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// The tables of this package are the language: what may stand where, where it goes, what its default is, and what is known but refused.
-// docs/jobfile.md and `rota explain` are made from them.
+// The tables of this package are the language: what may stand where, where it goes, what its
+// default is, and what is known but refused. docs/jobfile.md and `rota explain` are made from them.
 
 // file is what a whole job file is stored in.
 type file struct {
@@ -32,50 +30,53 @@ var fileSchema = &hclfile.Block{
 
 var jobSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"type": "leave it out: every job runs to its end", "datacenters": "leave it out, or name nodes with nodes or constraint",
-		"region": "leave it out", "namespace": "leave it out, or write account = ...", "partition": "write queue = ...", "qos": "write class = ...",
+		"type":        "leave it out: every job runs to its end",
+		"datacenters": "leave it out, or name nodes with nodes or constraint",
+		"region":      "leave it out", "namespace": "leave it out, or write account = ...", "partition": "write queue = ...",
+		"qos":  "write class = ...",
 		"time": "write time_limit = ...", "walltime": "write time_limit = ...",
 	},
 	Attrs: []hclfile.Attr{
-		field("class", func(j *jobspec.Job) *string { return (*string)(&j.Class) }).
+		field[jobspec.Job]("class").
 			With("the queue's", "`te` (trial and error: short, goes first) or `be` (best effort)"),
-		field("queue", func(j *jobspec.Job) *string { return &j.Queue }).With("the cluster's", "queue to submit to"),
-		field("account", func(j *jobspec.Job) *string { return &j.Account }).With("the user's", "account that is charged"),
-		field("priority", func(j *jobspec.Job) **int { return &j.Priority }).With("50", "0 to 100, within one class"),
-		field("time_limit", func(j *jobspec.Job) *jobspec.Seconds { return &j.TimeLimit }).AtLeastOne().
+		field[jobspec.Job]("queue").With("the cluster's", "queue to submit to"),
+		field[jobspec.Job]("account").With("the user's", "account that is charged"),
+		field[jobspec.Job]("priority").With("50", "0 to 100, within one class"),
+		field[jobspec.Job]("time_limit").AtLeastOne().
 			With("the queue's", "how long one attempt may run"),
-		field("begin", func(j *jobspec.Job) *string { return &j.Begin }).
+		field[jobspec.Job]("begin").
 			With("at once", "not before this time: RFC 3339 as in `2026-03-01T08:00:00Z`, or `now+2h`"),
-		field("deadline", func(j *jobspec.Job) *string { return &j.Deadline }).
-			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and stopped when it comes"),
-		field("hold", func(j *jobspec.Job) *bool { return &j.Hold }).With("false", "do not start before `rota release`"),
-		field("gang_scope", func(j *jobspec.Job) *string { return &j.GangScope }).
+		field[jobspec.Job]("deadline").
+			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and "+
+				"stopped when it comes"),
+		field[jobspec.Job]("hold").With("false", "do not start before `rota release`"),
+		field[jobspec.Job]("gang_scope").
 			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
-		field("on_dependency_failure", func(j *jobspec.Job) *string { return &j.OnDependencyFailure }).
+		field[jobspec.Job]("on_dependency_failure").
 			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
-		field("nodes", func(j *jobspec.Job) *[]string { return &j.Nodes }).With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
-		field("exclude_nodes", func(j *jobspec.Job) *[]string { return &j.ExcludeNodes }).With("none", "not these nodes"),
-		field("features", func(j *jobspec.Job) *[]string { return &j.Features }).With("none", "keys of labels that a node must have"),
-		field("workdir", func(j *jobspec.Job) *string { return &j.Workdir }).With("the submit directory", "absolute path where the tasks start"),
-		field("export", func(j *jobspec.Job) *[]string { return &j.Export }).
+		field[jobspec.Job]("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
+		field[jobspec.Job]("exclude_nodes").With("none", "not these nodes"),
+		field[jobspec.Job]("features").With("none", "keys of labels that a node must have"),
+		field[jobspec.Job]("workdir").With("the submit directory", "absolute path where the tasks start"),
+		field[jobspec.Job]("export").
 			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name"),
-		field("description", func(j *jobspec.Job) *string { return &j.Description }).With("", "free text, at most 4 KiB"),
-		field("tags", func(j *jobspec.Job) *[]string { return &j.Tags }).With("none", "at most 32 names"),
+		field[jobspec.Job]("description").With("", "free text, at most 4 KiB"),
+		field[jobspec.Job]("tags").With("none", "at most 32 names"),
 		hclfile.Later("time_min", "leave it out: a job runs up to its time_limit"),
 		hclfile.Later("count", "write group \"main\" { count = ... } around the task"),
 	},
 	Blocks: []hclfile.Nested{
-		metaBlock(func(j *jobspec.Job) *map[string]string { return &j.Meta }),
-		single("array", "array", "makes many jobs of one", arraySchema, func(j *jobspec.Job) **jobspec.Array { return &j.Array }),
-		several("dependency", "dependencies", "other jobs to wait for; several are all waited for", dependencySchema,
-			func(j *jobspec.Job) *[]jobspec.Dependency { return &j.Dependencies }, nil),
-		constraintBlock(func(j *jobspec.Job) *[]jobspec.Constraint { return &j.Constraints }),
-		affinityBlock(func(j *jobspec.Job) *[]jobspec.Affinity { return &j.Affinities }),
-		several("log_policy", "log_policies", "what to do when a line of output says what went wrong", logPolicySchema,
-			func(j *jobspec.Job) *[]jobspec.LogPolicy { return &j.LogPolicies }, func(p *jobspec.LogPolicy) *string { return &p.Name }),
-		restartBlock(func(j *jobspec.Job) **jobspec.Restart { return &j.Restart }),
-		single("checkpoint", "checkpoint", "says that the program saves its progress", checkpointSchema,
-			func(j *jobspec.Job) **jobspec.Checkpoint { return &j.Checkpoint }),
+		metaBlock[jobspec.Job](),
+		hclfile.BlockOf[jobspec.Job]("array", "array", "makes many jobs of one", arraySchema),
+		hclfile.BlockOf[jobspec.Job]("dependency", "dependencies", "other jobs to wait for; several are all waited for",
+			dependencySchema),
+		constraintBlock[jobspec.Job](),
+		affinityBlock[jobspec.Job](),
+		hclfile.BlockOf[jobspec.Job]("log_policy", "log_policies", "what to do when a line of output says what went wrong",
+			logPolicySchema),
+		restartBlock[jobspec.Job](),
+		hclfile.BlockOf[jobspec.Job]("checkpoint", "checkpoint", "says that the program saves its progress",
+			checkpointSchema),
 		preemptionBlock(),
 		groupBlock(),
 		jobTaskBlock(),
@@ -85,72 +86,18 @@ var jobSchema = &hclfile.Block{
 	},
 }
 
-// field is an attribute that is stored in a field.
-func field[T, F any](name string, into func(*T) *F) hclfile.Attr { return hclfile.Field(name, into) }
+// field is an attribute that is stored in the field of T with the same name in JSON.
+func field[T any](name string) hclfile.Attr { return hclfile.FieldOf[T](name) }
 
-// freeBlock is the content of a block whose attributes have any name.
-func freeBlock[T any](into func(*T) *map[string]string) *hclfile.Block {
-	return &hclfile.Block{Free: func(target any) *map[string]string { return into(target.(*T)) }}
-}
-
-func metaBlock[T any](into func(*T) *map[string]string) hclfile.Nested {
+func metaBlock[T any]() hclfile.Nested {
 	return hclfile.Nested{
-		Name: "meta", Body: freeBlock(into), Doc: "names and values of your own, at most 4 KiB",
+		Name: "meta", Body: hclfile.FreeBlock[T]("meta"), Doc: "names and values of your own, at most 4 KiB",
 		Enter: func(parent any, _ string) (any, string) { return parent, "meta" },
 	}
 }
 
-// single is a block for a part that is nil unless the block is written. path is its name in JSON.
-func single[T, E any](name, path, doc string, body *hclfile.Block, into func(*T) **E) hclfile.Nested {
-	return hclfile.Nested{
-		Name: name, Doc: doc, Body: body,
-		Enter: func(parent any, _ string) (any, string) {
-			part := new(E)
-			*into(parent.(*T)) = part
-			return part, path
-		},
-		Written: func(parent any) []hclfile.Written {
-			if part := *into(parent.(*T)); part != nil {
-				return []hclfile.Written{{Target: part}}
-			}
-			return nil
-		},
-	}
-}
-
-// several is a block that may be written several times: each adds to a list, whose name in JSON is path. named is where the label goes, nil
-// for a block without one.
-func several[T, E any](name, path, doc string, body *hclfile.Block, into func(*T) *[]E, named func(*E) *string) hclfile.Nested {
-	block := hclfile.Nested{
-		Name: name, Many: true, Doc: doc, Body: body,
-		Enter: func(parent any, label string) (any, string) {
-			list := into(parent.(*T))
-			*list = append(*list, *new(E))
-			last := len(*list) - 1
-			if named != nil {
-				*named(&(*list)[last]) = label
-			}
-			return &(*list)[last], fmt.Sprintf("%s[%d]", path, last)
-		},
-		Written: func(parent any) []hclfile.Written {
-			list := *into(parent.(*T))
-			written := make([]hclfile.Written, len(list))
-			for i := range list {
-				written[i].Target = &list[i]
-				if named != nil {
-					written[i].Label = *named(&list[i])
-				}
-			}
-			return written
-		},
-	}
-	if named != nil {
-		block.Label = "its name"
-	}
-	return block
-}
-
-// implied is a block without which a job has the part all the same, so that an empty one is not written.
+// implied is a block without which a job has the part all the same, so that an empty one is not
+// written.
 func implied(block hclfile.Nested) hclfile.Nested {
 	block.Implied = true
 	return block
@@ -210,9 +157,11 @@ func (s section) refused() []string {
 
 // refusedValues are what is refused by name although its attribute is known.
 var refusedValues = []struct{ where, what, instead string }{
-	{"job", "`array` with several groups that start on their own", "write gang_scope = \"job\", or submit one job for each group"},
+	{"job", "`array` with several groups that start on their own",
+		"write gang_scope = \"job\", or submit one job for each group"},
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
-	{"group", "`gang = false` with several workers in an array or beside other groups", "leave gang out, or submit a job of its own for the group"},
+	{"group", "`gang = false` with several workers in an array or beside other groups",
+		"leave gang out, or submit a job of its own for the group"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},
 	{"task", "`image` as a reference", "give a directory with a root file system"},

@@ -8,10 +8,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// groupBlock is a group of a job. The group that a task directly in the job stands for is not written.
+// groupBlock is a group of a job. The group that a task directly in the job stands for is not
+// written.
 func groupBlock() hclfile.Nested {
-	block := several("group", "groups", "workers that start together", groupSchema,
-		func(j *jobspec.Job) *[]jobspec.Group { return &j.Groups }, func(g *jobspec.Group) *string { return &g.Name })
+	block := hclfile.BlockOf[jobspec.Job]("group", "groups", "workers that start together", groupSchema)
 	block.Excludes, block.Instead = "task", "put the task into a group"
 	all := block.Written
 	block.Written = func(parent any) []hclfile.Written {
@@ -26,7 +26,8 @@ func groupBlock() hclfile.Nested {
 // jobTaskBlock is a task directly in the job, which stands for a group with nothing else.
 func jobTaskBlock() hclfile.Nested {
 	return hclfile.Nested{
-		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough", Template: taskTemplate,
+		Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough",
+		Template: taskTemplate,
 		Excludes: "group", Instead: "put tasks into a group; those of one group run on the same node",
 		Enter: func(parent any, label string) (any, string) {
 			j := parent.(*jobspec.Job)
@@ -56,8 +57,7 @@ func standsForTask(j *jobspec.Job) bool {
 
 // taskBlock is a task of a group.
 func taskBlock() hclfile.Nested {
-	block := several("task", "tasks", "a program that every worker runs", taskSchema,
-		func(g *jobspec.Group) *[]jobspec.Task { return &g.Tasks }, func(t *jobspec.Task) *string { return &t.Name })
+	block := hclfile.BlockOf[jobspec.Group]("task", "tasks", "a program that every worker runs", taskSchema)
 	block.Template = taskTemplate
 	block.Written = func(parent any) []hclfile.Written { return writtenTasks(parent.(*jobspec.Group)) }
 	return block
@@ -81,29 +81,33 @@ func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
 
 var groupSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("count", func(g *jobspec.Group) *int { return &g.Count }).AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
-		field("gang", func(g *jobspec.Group) **bool { return &g.Gang }).With("true", "start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose index, `array.index`, is its number"),
-		field("depends_on", func(g *jobspec.Group) *[]string { return &g.DependsOn }).
-			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), `prep:started`"),
-		field("time_limit", func(g *jobspec.Group) *jobspec.Seconds { return &g.TimeLimit }).AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
-		field("max_workers_per_node", func(g *jobspec.Group) *int { return &g.MaxWorkersPerNode }).AtLeastOne().
+		field[jobspec.Group]("count").AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
+		field[jobspec.Group]("gang").With("true",
+			"start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose "+
+				"index, `array.index`, is its number"),
+		field[jobspec.Group]("depends_on").
+			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), "+
+				"`prep:started`"),
+		field[jobspec.Group]("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
+		field[jobspec.Group]("max_workers_per_node").AtLeastOne().
 			With("1", "how many workers may share a node"),
-		field("exclusive", func(g *jobspec.Group) *bool { return &g.Exclusive }).With("false", "share the nodes with no other job"),
-		field("success", func(g *jobspec.Group) *string { return &g.Success }).
+		field[jobspec.Group]("exclusive").With("false", "share the nodes with no other job"),
+		field[jobspec.Group]("success").
 			With("all", "whose success is the group's: `all` workers', the `leader`'s (the first worker's), or `any` one's"),
-		field("on_worker_failure", func(g *jobspec.Group) *string { return &g.OnWorkerFailure }).
-			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again) or `ignore`"),
+		field[jobspec.Group]("on_worker_failure").
+			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again) or "+
+				"`ignore`"),
 		hclfile.Later("class", "set class in the job"),
 		hclfile.Later("priority", "set priority in the job"),
 		hclfile.Later("queue", "set queue in the job"),
 	},
 	Blocks: []hclfile.Nested{
-		metaBlock(func(g *jobspec.Group) *map[string]string { return &g.Meta }),
-		single("elastic", "elastic", "lets the number of workers change while the job lives", elasticSchema,
-			func(g *jobspec.Group) **jobspec.Elastic { return &g.Elastic }),
-		constraintBlock(func(g *jobspec.Group) *[]jobspec.Constraint { return &g.Constraints }),
-		affinityBlock(func(g *jobspec.Group) *[]jobspec.Affinity { return &g.Affinities }),
-		restartBlock(func(g *jobspec.Group) **jobspec.Restart { return &g.Restart }),
+		metaBlock[jobspec.Group](),
+		hclfile.BlockOf[jobspec.Group]("elastic", "elastic", "lets the number of workers change while the job lives",
+			elasticSchema),
+		constraintBlock[jobspec.Group](),
+		affinityBlock[jobspec.Group](),
+		restartBlock[jobspec.Group](),
 		{
 			Name: "network", Body: networkSchema, Doc: "says which network the tasks use",
 			Enter: func(parent any, _ string) (any, string) { return parent, "network" },
@@ -115,15 +119,19 @@ var groupSchema = &hclfile.Block{
 
 var elasticSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("min", func(e *jobspec.Elastic) *int { return &e.Min }).AtLeastOne().Must().With("", "fewest workers: as many start together, and none of these is taken away alone"),
-		field("max", func(e *jobspec.Elastic) *int { return &e.Max }).AtLeastOne().Must().With("", "most workers, at most 4096"),
-		field("multiple_of", func(e *jobspec.Elastic) *int { return &e.MultipleOf }).AtLeastOne().With("1", "the number of workers is always a multiple of it, and so are min and max"),
-		field("step", func(e *jobspec.Elastic) *int { return &e.Step }).AtLeastOne().With("`multiple_of`", "how many workers join at once"),
-		field("resize", func(e *jobspec.Elastic) *string { return &e.Resize }).
+		field[jobspec.Elastic]("min").AtLeastOne().Must().With("",
+			"fewest workers: as many start together, and none of these is taken away alone"),
+		field[jobspec.Elastic]("max").AtLeastOne().Must().With("", "most workers, at most 4096"),
+		field[jobspec.Elastic]("multiple_of").AtLeastOne().With("1",
+			"the number of workers is always a multiple of it, and so are min and max"),
+		field[jobspec.Elastic]("step").AtLeastOne().With("`multiple_of`", "how many workers join at once"),
+		field[jobspec.Elastic]("resize").
 			With("restart", "only `restart`: all workers are asked to save, and are started again as many as they are then"),
 		hclfile.Later("signal", "leave it out: with resize = \"restart\" the signal is that of preemption"),
-		field("cooldown", func(e *jobspec.Elastic) *jobspec.Seconds { return &e.Cooldown }).AtLeastOne().With("5m", "how long after a start the group is left alone, unless its room is needed"),
-		field("grow_after", func(e *jobspec.Elastic) *jobspec.Seconds { return &e.GrowAfter }).AtLeastOne().With("60s", "how long room was free before the group grows into it"),
+		field[jobspec.Elastic]("cooldown").AtLeastOne().With("5m",
+			"how long after a start the group is left alone, unless its room is needed"),
+		field[jobspec.Elastic]("grow_after").AtLeastOne().With("60s",
+			"how long room was free before the group grows into it"),
 	},
 }
 

@@ -14,30 +14,31 @@ import (
 
 var arraySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("indices", func(a *jobspec.Array) *string { return &a.Indices }).
+		field[jobspec.Array]("indices").
 			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
 		hclfile.WrittenAs(hclfile.Any("matrix", "map(list)", setMatrix), func(a *jobspec.Array) any { return a.Matrix }).
-			With("", "every combination of the values of some parameters, the last one changing fastest; each is `array.NAME` and `$ROTA_PARAM_NAME`"),
+			With("", "every combination of the values of some parameters, the last one changing fastest; each is "+
+				"`array.NAME` and `$ROTA_PARAM_NAME`"),
 		hclfile.WrittenAs(hclfile.Text("file", "path", readParameters), paramsFile).As("rows").
-			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each element; at most 1 MiB"),
-		field("max_parallel", func(a *jobspec.Array) *int { return &a.MaxParallel }).With("0: no limit", "how many elements may run at once"),
-		field("max_failures", func(a *jobspec.Array) **int { return &a.MaxFailures }).
+			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each "+
+				"element; at most 1 MiB"),
+		field[jobspec.Array]("max_parallel").With("0: no limit", "how many elements may run at once"),
+		field[jobspec.Array]("max_failures").
 			With("-1: any number", "when more elements than this have failed, no more are started"),
-		field("order", func(a *jobspec.Array) *string { return &a.Order }).With("index", "`index` or `random`: which elements start first"),
+		field[jobspec.Array]("order").With("index", "`index` or `random`: which elements start first"),
 	},
 	Blocks: []hclfile.Nested{
-		single("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema,
-			func(a *jobspec.Array) **jobspec.ArrayStop { return &a.Stop }),
+		hclfile.BlockOf[jobspec.Array]("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema),
 	},
 }
 
 var stopSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("metric", func(s *jobspec.ArrayStop) *string { return &s.Metric }).Must().With("", "metric that the elements report as progress"),
-		field("goal", func(s *jobspec.ArrayStop) *string { return &s.Goal }).With("progress's, else min", "`min` or `max`: what is better"),
-		field("at_step", func(s *jobspec.ArrayStop) *int64 { return &s.AtStep }).AtLeastOne().Must().
+		field[jobspec.ArrayStop]("metric").Must().With("", "metric that the elements report as progress"),
+		field[jobspec.ArrayStop]("goal").With("progress's, else min", "`min` or `max`: what is better"),
+		field[jobspec.ArrayStop]("at_step").AtLeastOne().Must().
 			With("", "step at which the elements are compared, once all have reported it"),
-		field("keep", func(s *jobspec.ArrayStop) *string { return &s.Keep }).Must().With("", "`top 25%` or `top 4`: how many go on"),
+		field[jobspec.ArrayStop]("keep").Must().With("", "`top 25%` or `top 4`: how many go on"),
 	},
 }
 
@@ -97,59 +98,64 @@ func readParameters(a *jobspec.Array, name string, from hclfile.Source) error {
 
 var dependencySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("type", func(d *jobspec.Dependency) *string { return &d.Type }).Must().
+		field[jobspec.Dependency]("type").Must().
 			With("", "`afterok` (they succeeded), `afternotok` (they failed), `afterany` (they ended), `after` (they started), "+
 				"`aftercorr` (element by element, between arrays) or `singleton` (your jobs of the same name ended)"),
-		field("jobs", func(d *jobspec.Dependency) *[]string { return &d.Jobs }).
+		field[jobspec.Dependency]("jobs").
 			With("", "ids (`123`), elements of arrays (`\"123_4\"`), or names, which mean your newest job of that name"),
-		field("delay", func(d *jobspec.Dependency) *jobspec.Seconds { return &d.Delay }).AtLeastOne().With("none", "how long to wait once it is met"),
-		field("match", func(d *jobspec.Dependency) *string { return &d.Match }).With("all", "`all` of the jobs, or `any` of them"),
+		field[jobspec.Dependency]("delay").AtLeastOne().With("none", "how long to wait once it is met"),
+		field[jobspec.Dependency]("match").With("all", "`all` of the jobs, or `any` of them"),
 	},
 }
 
 var logPolicySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("pattern", func(p *jobspec.LogPolicy) *string { return &p.Pattern }).Must().With("", "regular expression in RE2's syntax that finds the line"),
-		field("action", func(p *jobspec.LogPolicy) *string { return &p.Action }).Must().
+		field[jobspec.LogPolicy]("pattern").Must().With("", "regular expression in RE2's syntax that finds the line"),
+		field[jobspec.LogPolicy]("action").Must().
 			With("", "`exclude_node` (restart elsewhere), `restart`, `fail` (do not restart), or `event` (only tell)"),
-		field("stream", func(p *jobspec.LogPolicy) *string { return &p.Stream }).With("both", "`both`, `stdout` or `stderr`"),
+		field[jobspec.LogPolicy]("stream").With("both", "`both`, `stdout` or `stderr`"),
 	},
 }
 
 // constraintBlock is the block of conditions on nodes, in what has a list of them.
-func constraintBlock[T any](into func(*T) *[]jobspec.Constraint) hclfile.Nested {
-	return several("constraint", "constraints", "a condition that every node must meet", constraintSchema, into, nil)
+func constraintBlock[T any]() hclfile.Nested {
+	return hclfile.BlockOf[T]("constraint", "constraints", "a condition that every node must meet", constraintSchema)
 }
 
 // affinityBlock is the block of wishes for nodes, in what has a list of them.
-func affinityBlock[T any](into func(*T) *[]jobspec.Affinity) hclfile.Nested {
-	return several("affinity", "affinities", "nodes that are taken first, or last", affinitySchema, into, nil)
+func affinityBlock[T any]() hclfile.Nested {
+	return hclfile.BlockOf[T]("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
 }
 
-var constraintSchema = &hclfile.Block{Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c })}
+var constraintSchema = &hclfile.Block{
+	Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c }),
+}
 
 var affinitySchema = &hclfile.Block{
 	Attrs: append(conditionAttrs(func(a *jobspec.Affinity) *jobspec.Constraint { return &a.Constraint }),
-		field("weight", func(a *jobspec.Affinity) *int { return &a.Weight }).Must().
+		field[jobspec.Affinity]("weight").Must().
 			With("", "1 to 100: how much such nodes are preferred; -1 to -100: how much they are avoided")),
 }
 
 // conditionAttrs are what constraint and affinity have in common.
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
-		field("attribute", func(t *T) *string { return &of(t).Attribute }).OrName("node").Must().
+		field[T]("attribute").OrName("node").Must().
 			With("", "what is asked of the node: "+nodeAttributes()),
-		field("operator", func(t *T) *string { return &of(t).Operator }).
-			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
-		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list", func(t *T, value decode.Value, _ hclfile.Source) (err error) {
-			if value.IsList() {
-				of(t).Values, err = value.Texts()
-			} else {
-				of(t).Value, err = value.Text()
-			}
-			return err
-		}), func(t *T) any { return of(t).Value }).With("", "what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
-		field("values", func(t *T) *[]string { return &of(t).Values }).With("", "another spelling of a list in `value`"),
+		field[T]("operator").
+			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or "+
+				"`is_set`"),
+		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list",
+			func(t *T, value decode.Value, _ hclfile.Source) (err error) {
+				if value.IsList() {
+					of(t).Values, err = value.Texts()
+				} else {
+					of(t).Value, err = value.Text()
+				}
+				return err
+			}), func(t *T) any { return of(t).Value }).With("",
+			"what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
+		field[T]("values").With("", "another spelling of a list in `value`"),
 	}
 }
 
@@ -169,14 +175,15 @@ func nodeAttributes() string {
 }
 
 // restartBlock is the block of retries, in what has them.
-func restartBlock[T any](into func(*T) **jobspec.Restart) hclfile.Nested {
-	return single("restart", "restart", "retries after the program failed", restartSchema, into)
+func restartBlock[T any]() hclfile.Nested {
+	return hclfile.BlockOf[T]("restart", "restart", "retries after the program failed", restartSchema)
 }
 
-// preemptionBlock is written with what differs from what the job has without it, which depends on its launchers.
+// preemptionBlock is written with what differs from what the job has without it, which depends on
+// its launchers.
 func preemptionBlock() hclfile.Nested {
-	block := single("preemption", "preemption", "how the program is stopped when its room is needed", preemptionSchema,
-		func(j *jobspec.Job) **jobspec.Preemption { return &j.Preemption })
+	block := hclfile.BlockOf[jobspec.Job]("preemption", "preemption", "how the program is stopped when its room is needed",
+		preemptionSchema)
 	block.Written = func(parent any) []hclfile.Written {
 		j := parent.(*jobspec.Job)
 		differs, usual := *j.Preemption, j.UsualPreemption()
@@ -193,22 +200,23 @@ func preemptionBlock() hclfile.Nested {
 
 var restartSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("attempts", func(r *jobspec.Restart) *int { return &r.Attempts }).With("0", "retries within `window`, at most 100"),
-		field("delay", func(r *jobspec.Restart) *jobspec.Seconds { return &r.Delay }).AtLeastOne().With("30s", "wait before the first retry"),
-		field("backoff", func(r *jobspec.Restart) *string { return &r.Backoff }).With("exponential", "`exponential` doubles the wait each time, `constant` does not"),
-		field("max_delay", func(r *jobspec.Restart) *jobspec.Seconds { return &r.MaxDelay }).AtLeastOne().With("10m", "longest wait"),
-		field("window", func(r *jobspec.Restart) *jobspec.Seconds { return &r.Window }).AtLeastOne().With("24h", "time within which attempts are counted"),
-		field("exclude_node", func(r *jobspec.Restart) **bool { return &r.ExcludeNode }).With("true", "retry on other nodes than the one that failed"),
-		field("retry_on_exit", func(r *jobspec.Restart) *[]int { return &r.RetryOnExit }).With("all", "exit codes that are retried"),
-		field("no_retry_on_exit", func(r *jobspec.Restart) *[]int { return &r.NoRetryOnExit }).With("none", "exit codes that are not"),
+		field[jobspec.Restart]("attempts").With("0", "retries within `window`, at most 100"),
+		field[jobspec.Restart]("delay").AtLeastOne().With("30s", "wait before the first retry"),
+		field[jobspec.Restart]("backoff").With("exponential",
+			"`exponential` doubles the wait each time, `constant` does not"),
+		field[jobspec.Restart]("max_delay").AtLeastOne().With("10m", "longest wait"),
+		field[jobspec.Restart]("window").AtLeastOne().With("24h", "time within which attempts are counted"),
+		field[jobspec.Restart]("exclude_node").With("true", "retry on other nodes than the one that failed"),
+		field[jobspec.Restart]("retry_on_exit").With("all", "exit codes that are retried"),
+		field[jobspec.Restart]("no_retry_on_exit").With("none", "exit codes that are not"),
 	},
 }
 
 var checkpointSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("path", func(c *jobspec.Checkpoint) *string { return &c.Path }).With("", "where the program saves; for people"),
-		field("interval", func(c *jobspec.Checkpoint) *jobspec.Seconds { return &c.Interval }).AtLeastOne().With("", "how often it saves"),
-		field("exit_code", func(c *jobspec.Checkpoint) *int { return &c.ExitCode }).AtLeastOne().
+		field[jobspec.Checkpoint]("path").With("", "where the program saves; for people"),
+		field[jobspec.Checkpoint]("interval").AtLeastOne().With("", "how often it saves"),
+		field[jobspec.Checkpoint]("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
 		hclfile.Later("criu", "let the program save its own state"),
@@ -217,11 +225,12 @@ var checkpointSchema = &hclfile.Block{
 
 var preemptionSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("signal", func(p *jobspec.Preemption) *string { return &p.Signal }).
+		field[jobspec.Preemption]("signal").
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
-		field("grace_period", func(p *jobspec.Preemption) *jobspec.Seconds { return &p.GracePeriod }).AtLeastOne().
+		field[jobspec.Preemption]("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
-		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a checkpoint block says that it goes on where it was"),
+		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a "+
+			"checkpoint block says that it goes on where it was"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

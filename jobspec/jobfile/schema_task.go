@@ -13,56 +13,49 @@ import (
 
 var taskSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"driver": "leave it out: every task runs in a container", "config": "write command = [...] and image = ... in the task itself",
-		"user": "leave it out: a task runs as the user that submits it", "args": "write them into command",
+		"driver": "leave it out: every task runs in a container",
+		"config": "write command = [...] and image = ... in the task itself",
+		"user":   "leave it out: a task runs as the user that submits it", "args": "write them into command",
 	},
 	Attrs: []hclfile.Attr{
-		field("image", func(t *jobspec.Task) *string { return &t.Image }).
+		field[jobspec.Task]("image").
 			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
-		field("command", func(t *jobspec.Task) *[]string { return &t.Command }).MayDefer().With("", "program and arguments; no shell comes between"),
-		hclfile.WrittenAs(hclfile.Text("script", "string", setScript), func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
+		field[jobspec.Task]("command").MayDefer().With("", "program and arguments; no shell comes between"),
+		hclfile.WrittenAs(hclfile.Text("script", "string", setScript),
+			func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
 			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
 			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
-		field("user", func(t *jobspec.Task) *string { return &t.User }).With("the submitter", "must be the submitter in this version"),
-		field("leader", func(t *jobspec.Task) **bool { return &t.Leader }).With("true for the first main task", "the worker ends when this task ends"),
-		field("kill_signal", func(t *jobspec.Task) *string { return &t.KillSignal }).With("SIGTERM", "sent at the time limit and at `rota cancel`"),
-		field("kill_timeout", func(t *jobspec.Task) *jobspec.Seconds { return &t.KillTimeout }).AtLeastOne().With("30s", "time between that signal and the kill"),
+		field[jobspec.Task]("user").With("the submitter", "must be the submitter in this version"),
+		field[jobspec.Task]("leader").With("true for the first main task", "the worker ends when this task ends"),
+		field[jobspec.Task]("kill_signal").With("SIGTERM", "sent at the time limit and at `rota cancel`"),
+		field[jobspec.Task]("kill_timeout").AtLeastOne().With("30s", "time between that signal and the kill"),
 		hclfile.Later("entrypoint", "write the whole command"),
 		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
 	},
 	Blocks: []hclfile.Nested{
-		single("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks", lifecycleSchema,
-			func(t *jobspec.Task) **jobspec.Lifecycle { return &t.Lifecycle }),
-		implied(single("launch", "launch", "how many processes a worker starts", launchSchema,
-			func(t *jobspec.Task) **jobspec.Launch { return &t.Launch })),
+		hclfile.BlockOf[jobspec.Task]("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks",
+			lifecycleSchema),
+		implied(hclfile.BlockOf[jobspec.Task]("launch", "launch", "how many processes a worker starts", launchSchema)),
 		{
 			Name: "env", Body: envBody(), Doc: "variables for the program",
 			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
 		},
-		implied(hclfile.Nested{
-			Name: "resources", Body: resourcesSchema, Doc: "what each worker holds",
-			Enter: func(parent any, _ string) (any, string) { return &parent.(*jobspec.Task).Resources, "resources" },
-			Written: func(parent any) []hclfile.Written {
-				return []hclfile.Written{{Target: &parent.(*jobspec.Task).Resources}}
-			},
-		}),
-		several("mount", "mounts", "a directory made visible in the container", mountSchema,
-			func(t *jobspec.Task) *[]jobspec.Mount { return &t.Mounts }, nil),
-		several("secret", "secrets", "a text that is read on the node, as you, and is kept nowhere else", secretSchema,
-			func(t *jobspec.Task) *[]jobspec.Secret { return &t.Secrets }, func(s *jobspec.Secret) *string { return &s.Name }),
-		single("ulimit", "ulimits", "limits of the program's processes", ulimitSchema,
-			func(t *jobspec.Task) **jobspec.Ulimits { return &t.Ulimits }),
-		implied(single("log", "log", "where output goes", logSchema, func(t *jobspec.Task) **jobspec.Log { return &t.Log })),
-		single("progress", "progress", "how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema,
-			func(t *jobspec.Task) **jobspec.Progress { return &t.Progress }),
+		implied(hclfile.BlockOf[jobspec.Task]("resources", "resources", "what each worker holds", resourcesSchema)),
+		hclfile.BlockOf[jobspec.Task]("mount", "mounts", "a directory made visible in the container", mountSchema),
+		hclfile.BlockOf[jobspec.Task]("secret", "secrets",
+			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
+		hclfile.BlockOf[jobspec.Task]("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
+		implied(hclfile.BlockOf[jobspec.Task]("log", "log", "where output goes", logSchema)),
+		hclfile.BlockOf[jobspec.Task]("progress", "progress",
+			"how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
 		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
 	},
 }
 
 // envBody is the content of env, whose values may hold references.
 func envBody() *hclfile.Block {
-	body := freeBlock(func(t *jobspec.Task) *map[string]string { return &t.Env })
+	body := hclfile.FreeBlock[jobspec.Task]("env")
 	body.Deferred = true
 	return body
 }
@@ -91,21 +84,22 @@ func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
 
 var resourcesSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
-		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...", "memory_mb": "write memory = ... with a unit",
-		"device": "write gpus = ...", "gres": "write gpus = ...",
+		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...",
+		"memory_mb": "write memory = ... with a unit",
+		"device":    "write gpus = ...", "gres": "write gpus = ...",
 	},
 	Attrs: []hclfile.Attr{
-		field("cores", func(r *jobspec.Resources) *int { return &r.Cores }).AtLeastOne().With("1", "whole cores"),
-		field("memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Memory }).AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
-		field("shm", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Shm }).AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
-		field("tmp", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Tmp }).AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
+		field[jobspec.Resources]("cores").AtLeastOne().With("1", "whole cores"),
+		field[jobspec.Resources]("memory").AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
+		field[jobspec.Resources]("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
+		field[jobspec.Resources]("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
 		hclfile.Later("swap", "leave it out: jobs do not swap"),
 		hclfile.WrittenAs(hclfile.Text("rdma", "string", func(r *jobspec.Resources, text string, _ hclfile.Source) error {
 			r.RDMA = text
 			return nil
 		}), func(r *jobspec.Resources) any { return r.RDMA }).
 			With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
-		hclfile.WrittenAs(field("gpus", func(r *jobspec.Resources) *int { return &r.GPUs }), func(r *jobspec.Resources) any {
+		hclfile.WrittenAs(field[jobspec.Resources]("gpus"), func(r *jobspec.Resources) any {
 			if r.GPU != nil {
 				return nil // its block has the count
 			}
@@ -136,13 +130,16 @@ func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GP
 
 var gpuSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		hclfile.WrittenAs(field("count", func(r *jobspec.Resources) *int { return &r.GPUs }), func(r *jobspec.Resources) any {
-			return unless(r.GPUs, 1)
-		}).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
-		field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").With("nvidia", "only `nvidia`"),
-		field("model", func(r *jobspec.Resources) *string { return &gpuOf(r).Model }).As("gpu.model").
+		hclfile.WrittenAs(hclfile.Field("count", func(r *jobspec.Resources) *int { return &r.GPUs }),
+			func(r *jobspec.Resources) any {
+				return unless(r.GPUs, 1)
+			}).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
+		hclfile.Field("vendor", func(r *jobspec.Resources) *string { return &gpuOf(r).Vendor }).As("gpu.vendor").
+			With("nvidia", "only `nvidia`"),
+		hclfile.Field("model", func(r *jobspec.Resources) *string { return &gpuOf(r).Model }).As("gpu.model").
 			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; small and capital letters are the same"),
-		field("min_memory", func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
+		hclfile.Field("min_memory",
+			func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MinMemory }).As("gpu.min_memory").AtLeastOne().
 			With("any", "memory that each must have"),
 		hclfile.Later("min_compute", "name the model"),
 		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
@@ -157,12 +154,13 @@ var gpuSchema = &hclfile.Block{
 
 var launchSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("type", func(l *jobspec.Launch) *string { return &l.Type }).
+		field[jobspec.Launch]("type").
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun) or `torchrun`"),
-		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1", "processes on each worker; `\"gpu\"`: one per GPU"),
-		field("max_restarts", func(l *jobspec.Launch) *int { return &l.MaxRestarts }).With("0", "torchrun's own restarts"),
-		field("port", func(l *jobspec.Launch) *int { return &l.Port }).With("from the node's range", "MASTER_PORT, 1024 to 65535"),
-		field("rdzv", func(l *jobspec.Launch) *string { return &l.Rdzv }).With("static", "torchrun's rendezvous, `static` or `c10d`"),
+		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
+			"processes on each worker; `\"gpu\"`: one per GPU"),
+		field[jobspec.Launch]("max_restarts").With("0", "torchrun's own restarts"),
+		field[jobspec.Launch]("port").With("from the node's range", "MASTER_PORT, 1024 to 65535"),
+		field[jobspec.Launch]("rdzv").With("static", "torchrun's rendezvous, `static` or `c10d`"),
 	},
 }
 
@@ -200,60 +198,68 @@ func unless(n, usual int) any {
 
 var mountSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("source", func(m *jobspec.Mount) *string { return &m.Source }).MayDefer().With("", "absolute path on the node that you can reach, below a shared path also when links are resolved"),
-		field("target", func(m *jobspec.Mount) *string { return &m.Target }).MayDefer().Must().With("", "absolute path in the container, not inside a shared path, another mount, or what the container needs for itself: `/usr`, `/etc`, `/run` and the like"),
-		field("type", func(m *jobspec.Mount) *string { return &m.Type }).With("bind", "`bind` or `tmpfs`"),
-		field("read_only", func(m *jobspec.Mount) *bool { return &m.ReadOnly }).With("false", "refuse writes"),
+		field[jobspec.Mount]("source").MayDefer().With("",
+			"absolute path on the node that you can reach, below a shared path also when links are resolved"),
+		field[jobspec.Mount]("target").MayDefer().Must().With("",
+			"absolute path in the container, not inside a shared path, another mount, or what the container needs for "+
+				"itself: `/usr`, `/etc`, `/run` and the like"),
+		field[jobspec.Mount]("type").With("bind", "`bind` or `tmpfs`"),
+		field[jobspec.Mount]("read_only").With("false", "refuse writes"),
 		hclfile.Later("options", "only read_only is supported"),
 	},
 }
 
 var logSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("stdout", func(l *jobspec.Log) *string { return &l.Stdout }).
-			MayDefer().With("kept by the node", "path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array and element)"),
-		field("stderr", func(l *jobspec.Log) *string { return &l.Stderr }).MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
-		field("join", func(l *jobspec.Log) **bool { return &l.Join }).With("true without stderr", "write both to one place"),
-		field("mode", func(l *jobspec.Log) *string { return &l.Mode }).With("append", "`append` or `truncate`, at the start of an attempt"),
-		field("max_size", func(l *jobspec.Log) *jobspec.Bytes { return &l.MaxSize }).AtLeastOne().With("1GiB", "size at which the log is rotated"),
-		field("keep", func(l *jobspec.Log) **int { return &l.Keep }).With("3", "rotated logs that are kept"),
+		field[jobspec.Log]("stdout").
+			MayDefer().With("kept by the node",
+			"path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array "+
+				"and element)"),
+		field[jobspec.Log]("stderr").MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
+		field[jobspec.Log]("join").With("true without stderr", "write both to one place"),
+		field[jobspec.Log]("mode").With("append", "`append` or `truncate`, at the start of an attempt"),
+		field[jobspec.Log]("max_size").AtLeastOne().With("1GiB", "size at which the log is rotated"),
+		field[jobspec.Log]("keep").With("3", "rotated logs that are kept"),
 	},
 }
 
 var progressSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("file", func(p *jobspec.Progress) *string { return &p.File }).MayDefer().
+		field[jobspec.Progress]("file").MayDefer().
 			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
-		field("pattern", func(p *jobspec.Progress) *string { return &p.Pattern }).MayDefer().
-			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
-		field("metric", func(p *jobspec.Progress) *string { return &p.Metric }).With("", "name of the metric to watch"),
-		field("goal", func(p *jobspec.Progress) *string { return &p.Goal }).With("", "`min` or `max`"),
-		field("total", func(p *jobspec.Progress) *int64 { return &p.Total }).AtLeastOne().With("", "number of steps in all"),
+		field[jobspec.Progress]("pattern").MayDefer().
+			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, "+
+				"and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
+		field[jobspec.Progress]("metric").With("", "name of the metric to watch"),
+		field[jobspec.Progress]("goal").With("", "`min` or `max`"),
+		field[jobspec.Progress]("total").AtLeastOne().With("", "number of steps in all"),
 	},
 }
 
 var lifecycleSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("hook", func(l *jobspec.Lifecycle) *string { return &l.Hook }).Must().
-			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or `poststop` (after they have ended)"),
-		field("sidecar", func(l *jobspec.Lifecycle) *bool { return &l.Sidecar }).
+		field[jobspec.Lifecycle]("hook").Must().
+			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or "+
+				"`poststop` (after they have ended)"),
+		field[jobspec.Lifecycle]("sidecar").
 			With("false", "run as long as the main tasks do; stopped after them, and its exit code counts for nothing"),
 	},
 }
 
 var secretSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("source", func(s *jobspec.Secret) *string { return &s.Source }).MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
-		field("env", func(s *jobspec.Secret) *string { return &s.Env }).With("", "variable that holds it; instead of `file`"),
-		field("file", func(s *jobspec.Secret) *string { return &s.File }).MayDefer().
+		field[jobspec.Secret]("source").MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
+		field[jobspec.Secret]("env").With("", "variable that holds it; instead of `file`"),
+		field[jobspec.Secret]("file").MayDefer().
 			With("/run/rota/secrets/NAME", "path in the container, directly below /run/rota/secrets, which is in memory"),
 	},
 }
 
 var ulimitSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock }, "memory that may be locked, as RDMA needs"),
-		field("nofile", func(u *jobspec.Ulimits) *int64 { return &u.Nofile }).AtLeastOne().With("the node's", "open files"),
+		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock },
+			"memory that may be locked, as RDMA needs"),
+		field[jobspec.Ulimits]("nofile").AtLeastOne().With("the node's", "open files"),
 		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "stack of a thread"),
 		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "core file"),
 	},
@@ -263,18 +269,19 @@ var ulimitSchema = &hclfile.Block{
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {
-	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"", func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
-		if text == unlimited {
-			*into(u) = -1
-			return nil
-		}
-		size, err := jobspec.ParseSize(text)
-		if err == nil && size == 0 {
-			return fmt.Errorf("%q is nothing; write more, or leave it out", text)
-		}
-		*into(u) = size
-		return err
-	}), func(u *jobspec.Ulimits) any {
+	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"",
+		func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
+			if text == unlimited {
+				*into(u) = -1
+				return nil
+			}
+			size, err := jobspec.ParseSize(text)
+			if err == nil && size == 0 {
+				return fmt.Errorf("%q is nothing; write more, or leave it out", text)
+			}
+			*into(u) = size
+			return err
+		}), func(u *jobspec.Ulimits) any {
 		if size := *into(u); size != -1 {
 			return size
 		}

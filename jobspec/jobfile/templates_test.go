@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// TestTemplates wants every template to be a job file as it is, formatted, without warnings, and to say what it is for.
+// TestTemplates wants every template to be a job file as it is, formatted, without warnings, and to
+// say what it is for.
 func TestTemplates(t *testing.T) {
 	entries, err := templateFiles.ReadDir("templates")
 	if err != nil || len(entries) != len(Templates()) {

@@ -18,15 +18,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// ParamsFile is the file that [Write] refers to for an array whose parameters came from a file. [WriteParams] writes its text.
+// ParamsFile is the file that [Write] refers to for an array whose parameters came from a file.
+// [WriteParams] writes its text.
 const ParamsFile = "params.csv"
 
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
 var ErrNotWritable = errors.New("no job file can say this")
 
-// Write writes a job as a job file: what [Parse] makes of it is the same job, with its defaults filled in. Defaults are left out. What
-// belongs to one submission is left out as well: the variables that were exported, the directory and host. Texts are read again in
-// Unicode's normal form C.
+// Write writes a job as a job file: what [Parse] makes of it is the same job, with its defaults
+// filled in. Defaults are left out. What belongs to one submission is left out as well: the
+// variables that were exported, the directory and host. Texts are read again in Unicode's normal
+// form C.
 func Write(j *jobspec.Job) ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -63,7 +65,8 @@ func WriteParams(a *jobspec.Array) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// writer collects a file: one walk over the schema, in its order. Spaces and indentation are left to the formatter.
+// writer collects a file: one walk over the schema, in its order. Spaces and indentation are left
+// to the formatter.
 type writer struct {
 	text       strings.Builder
 	isTemplate bool // the texts of the task that is being written hold references
@@ -140,7 +143,8 @@ func writtenValue(a *hclfile.Attr, target any) any {
 	return reflect.Indirect(field.Elem()).Interface()
 }
 
-// isDefault reports whether a field has the value that the target's Default method gives it when nothing is written.
+// isDefault reports whether a field has the value that the target's Default method gives it when
+// nothing is written.
 func isDefault(a *hclfile.Attr, target any, field reflect.Value) bool {
 	value := reflect.New(field.Type()).Elem()
 	value.Set(field)

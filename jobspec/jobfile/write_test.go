@@ -72,7 +72,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteTexts puts texts of random pieces in every place where a text may stand, with and without references around.
+// TestWriteTexts puts texts of random pieces in every place where a text may stand, with and
+// without references around.
 func TestWriteTexts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -91,8 +92,10 @@ func TestWriteTexts(t *testing.T) {
 
 func randomTexts(random *rand.Rand) *jobspec.Job {
 	pieces := []string{
-		"$", "$$", "%", "%%", "{", "}", "${", "%{", "${HOME}", "$${", "%%{", "${job.id}", "$${array.index}", `"`, `\`, "\\n", "\n", "\r\n", "\t", " ", "a", "é",
-		"世界", "EOT", "\nEOT\n", "\n  EOT\n", "#", "//", "/*", "'", "<<EOT", "\u200b", "\x01", "\x7f", "${local.x}", "~}", "${~ var.x ~}", "\U0001f600",
+		"$", "$$", "%", "%%", "{", "}", "${", "%{", "${HOME}", "$${", "%%{", "${job.id}", "$${array.index}", `"`, `\`, "\\n",
+		"\n", "\r\n", "\t", " ", "a", "é",
+		"世界", "EOT", "\nEOT\n", "\n  EOT\n", "#", "//", "/*", "'", "<<EOT", "\u200b", "\x01", "\x7f", "${local.x}", "~}",
+		"${~ var.x ~}", "\U0001f600",
 	}
 	isTemplate := random.IntN(2) == 0
 	text := func(mayDefer bool) string {
@@ -113,8 +116,10 @@ func randomTexts(random *rand.Rand) *jobspec.Job {
 		return plain
 	}
 	task := jobspec.Task{
-		Name: "t", Command: []string{"run", text(true), text(true)}, Env: map[string]string{"A": text(true), "_B": text(true)}, Template: isTemplate,
-		Mounts: []jobspec.Mount{{Source: path.Clean("/a/" + text(true)), Target: path.Clean("/b/" + strings.ReplaceAll(text(false), "{", ""))}},
+		Name: "t", Command: []string{"run", text(true), text(true)},
+		Env: map[string]string{"A": text(true), "_B": text(true)}, Template: isTemplate,
+		Mounts: []jobspec.Mount{{Source: path.Clean("/a/" + text(true)),
+			Target: path.Clean("/b/" + strings.ReplaceAll(text(false), "{", ""))}},
 	}
 	if random.IntN(2) == 0 {
 		task.Command, task.Script = nil, text(true)+text(true)+"\n"
@@ -136,7 +141,8 @@ func TestWriteParams(t *testing.T) {
 		{Columns: []string{"a"}, Rows: [][]string{{""}, {"x"}, {" y "}, {"\"q\""}, {"a,b\nc"}}},
 		{Columns: []string{"a", "b"}, Rows: [][]string{{"", ""}, {"1", " "}}},
 	} {
-		job := &jobspec.Job{Name: "a", Array: a, Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
+		job := &jobspec.Job{Name: "a", Array: a,
+			Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 		want, err := job.Canonical()
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +155,8 @@ func TestWriteParams(t *testing.T) {
 
 // TestNotWritable wants an error for what only a program can ask for.
 func TestNotWritable(t *testing.T) {
-	job := &jobspec.Job{Name: "a", Meta: map[string]string{"7.a": "x"}, Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
+	job := &jobspec.Job{Name: "a", Meta: map[string]string{"7.a": "x"},
+		Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 	if _, err := Write(job); !errors.Is(err, ErrNotWritable) || !strings.Contains(fmt.Sprint(err), "7.a") {
 		t.Errorf("%v", err)
 	}
@@ -157,7 +164,8 @@ func TestNotWritable(t *testing.T) {
 
 // TestWriteLeavesTheJob wants a job to be the same after it was written.
 func TestWriteLeavesTheJob(t *testing.T) {
-	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
+	job := &jobspec.Job{Name: "a",
+		Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 	before, _ := json.Marshal(job)
 	src, err := Write(job)
 	if err != nil {

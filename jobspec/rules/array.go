@@ -67,7 +67,8 @@ func (c *checker) matrix(a *jobspec.Array) {
 		c.parameter(where, axis.Name, known)
 		if len(axis.Values) == 0 {
 			empty = true
-			c.add(jobspec.CodeParameter, where, "give it at least one value, or leave it out", "the parameter %q has no values, so the array would have no elements", axis.Name)
+			c.add(jobspec.CodeParameter, where, "give it at least one value, or leave it out",
+				"the parameter %q has no values, so the array would have no elements", axis.Name)
 		}
 		for _, v := range axis.Values {
 			c.text(where, v)
@@ -76,7 +77,8 @@ func (c *checker) matrix(a *jobspec.Array) {
 		sizes[i] = fmt.Sprint(len(axis.Values))
 	}
 	if !empty && a.Len() == 0 { // [jobspec.Array.Len] counts no further
-		c.add(jobspec.CodeElements, "array.matrix", "split it into several jobs", "%s combinations are more than %d elements", strings.Join(sizes, " x "), jobspec.MaxElements)
+		c.add(jobspec.CodeElements, "array.matrix", "split it into several jobs", "%s combinations are more than %d elements",
+			strings.Join(sizes, " x "), jobspec.MaxElements)
 	}
 	c.atMost("array.matrix", bytes, jobspec.MaxParamBytes, "bytes of parameters")
 }
@@ -89,16 +91,20 @@ func (c *checker) rows(a *jobspec.Array) {
 	}
 	switch {
 	case len(a.Columns) == 0:
-		c.add(jobspec.CodeParameter, "array.rows", "name the columns in the first line of the file", "the array's parameters have no names")
+		c.add(jobspec.CodeParameter, "array.rows", "name the columns in the first line of the file",
+			"the array's parameters have no names")
 	case len(a.Rows) == 0:
-		c.add(jobspec.CodeElements, "array.rows", "add a line for each element behind the first, which names the columns", "the array has no elements")
+		c.add(jobspec.CodeElements, "array.rows", "add a line for each element behind the first, which names the columns",
+			"the array has no elements")
 	case len(a.Rows) > jobspec.MaxElements:
-		c.add(jobspec.CodeElements, "array.rows", "split it into several jobs", "%d lines are more than %d elements", len(a.Rows), jobspec.MaxElements)
+		c.add(jobspec.CodeElements, "array.rows", "split it into several jobs", "%d lines are more than %d elements",
+			len(a.Rows), jobspec.MaxElements)
 	}
 	bytes := 0
 	for i, row := range a.Rows {
 		if len(row) != len(a.Columns) && len(a.Columns) > 0 {
-			c.add(jobspec.CodeParameter, at("array.rows", i), "", "element %d has %d values for %d parameters", i, len(row), len(a.Columns))
+			c.add(jobspec.CodeParameter, at("array.rows", i), "", "element %d has %d values for %d parameters", i, len(row),
+				len(a.Columns))
 			return
 		}
 		for _, v := range row {
@@ -113,9 +119,11 @@ func (c *checker) rows(a *jobspec.Array) {
 func (c *checker) parameter(where, name string, known map[string]bool) {
 	switch {
 	case name == "index":
-		c.add(jobspec.CodeParameter, where, "choose another name", "array.index is the index of the element, so no parameter can be named index")
+		c.add(jobspec.CodeParameter, where, "choose another name",
+			"array.index is the index of the element, so no parameter can be named index")
 	case !jobspec.ValidParameter(name):
-		c.add(jobspec.CodeParameter, where, "use small letters, digits and underscores, beginning with a letter", "%q cannot name a parameter", name)
+		c.add(jobspec.CodeParameter, where, "use small letters, digits and underscores, beginning with a letter",
+			"%q cannot name a parameter", name)
 	case known[name]:
 		c.add(jobspec.CodeDuplicate, where, "name it differently", "the parameter %q is there twice", name)
 	}
@@ -152,9 +160,11 @@ func (c *checker) stopFeeds(j *jobspec.Job) {
 		switch {
 		case p == nil:
 		case p.Total > 0 && s.AtStep > p.Total:
-			c.add(jobspec.CodeStop, "array.stop.at_step", "stop earlier", "step %d never comes: task %q has %d steps", s.AtStep, t.Name, p.Total)
+			c.add(jobspec.CodeStop, "array.stop.at_step", "stop earlier", "step %d never comes: task %q has %d steps", s.AtStep,
+				t.Name, p.Total)
 		case p.Metric != "" && p.Metric == s.Metric && s.Goal != "" && p.Goal != "" && s.Goal != p.Goal:
-			c.add(jobspec.CodeStop, "array.stop.goal", "make both the same", "the goal of %q is %s here and %s in task %q", s.Metric, s.Goal, p.Goal, t.Name)
+			c.add(jobspec.CodeStop, "array.stop.goal", "make both the same", "the goal of %q is %s here and %s in task %q",
+				s.Metric, s.Goal, p.Goal, t.Name)
 		}
 	}
 }

@@ -2,7 +2,8 @@ package rules
 
 import "github.com/rota-hpc/rota/jobspec"
 
-// elastic checks the range of a group's workers, and that nothing else in the job wants a fixed number.
+// elastic checks the range of a group's workers, and that nothing else in the job wants a fixed
+// number.
 func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	e := g.Elastic
 	if e == nil {
@@ -18,7 +19,8 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.duration(where+".cooldown", e.Cooldown)
 	c.duration(where+".grow_after", e.GrowAfter)
 	if e.Resize == "signal" {
-		c.add(jobspec.CodeUnsupported, where+".resize", `write resize = "restart", or leave it out: the workers are asked to save and are started again`,
+		c.add(jobspec.CodeUnsupported, where+".resize",
+			`write resize = "restart", or leave it out: the workers are asked to save and are started again`,
 			"telling a running program that it has another number of workers is not supported yet")
 	} else {
 		c.choice(where+".resize", e.Resize, jobspec.ResizeRestart)
@@ -30,11 +32,14 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
 	switch {
 	case j.Class == jobspec.TE:
-		c.add(jobspec.CodeConflict, where, "leave elastic out, or class", "a te job is short and starts at once with what it asks for, so it is not elastic")
+		c.add(jobspec.CodeConflict, where, "leave elastic out, or class",
+			"a te job is short and starts at once with what it asks for, so it is not elastic")
 	case g.Count != 0:
-		c.add(jobspec.CodeConflict, where, "leave count out", "the number of workers is between min and max, and count (%d) fixes it", g.Count)
+		c.add(jobspec.CodeConflict, where, "leave count out",
+			"the number of workers is between min and max, and count (%d) fixes it", g.Count)
 	case g.Gang != nil && !*g.Gang:
-		c.add(jobspec.CodeConflict, where, "leave gang out", "the workers of an elastic group start together, and gang = false starts each by itself")
+		c.add(jobspec.CodeConflict, where, "leave gang out",
+			"the workers of an elastic group start together, and gang = false starts each by itself")
 	}
 }
 
@@ -47,7 +52,8 @@ func (c *checker) oneElastic(j *jobspec.Job) {
 		case first < 0:
 			first = i
 		default:
-			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "give it a count", "groups %q and %q start together and are both elastic, which is not supported yet",
+			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "give it a count",
+				"groups %q and %q start together and are both elastic, which is not supported yet",
 				groupName(&j.Groups[first]), groupName(&j.Groups[i]))
 		}
 	}
@@ -77,7 +83,8 @@ func (c *checker) steps(where string, e *jobspec.Elastic) {
 		value int
 	}{{"min", e.Min}, {"max", e.Max}, {"step", e.Step}} {
 		if n.value > 0 && n.value%unit != 0 {
-			c.add(jobspec.CodeConflict, where+"."+n.name, "", "%s (%d) is no multiple of multiple_of (%d)", n.name, n.value, unit)
+			c.add(jobspec.CodeConflict, where+"."+n.name, "", "%s (%d) is no multiple of multiple_of (%d)", n.name, n.value,
+				unit)
 		}
 	}
 }

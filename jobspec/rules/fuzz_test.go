@@ -10,8 +10,22 @@ import (
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
-// FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and defaults make no good job bad and no bad job
-// good.
+// readBack reads the constraints of a job in the form in which the state machine keeps them.
+func readBack(t *testing.T, job *jobspec.Job) {
+	t.Helper()
+	for i := range job.Groups {
+		for _, list := range [][]jobspec.Constraint{job.Constraints, job.Groups[i].Constraints} {
+			for _, c := range list {
+				if again, err := jobspec.ParseConstraint(c.String()); err != nil || again.String() != c.String() {
+					t.Errorf("%v is read back as %v: %v", c, again, err)
+				}
+			}
+		}
+	}
+}
+
+// FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and
+// defaults make no good job bad and no bad job good.
 func FuzzValidate(f *testing.F) {
 	names, err := filepath.Glob("../jobfile/testdata/ok/*.json")
 	if err != nil || len(names) == 0 {
@@ -39,6 +53,11 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		before := rules.Validate(job)
+		if scheduling := rules.ValidateScheduling(job); before == nil && scheduling != nil {
+			t.Errorf("the state machine refuses what users may write: %v", scheduling)
+		} else if scheduling == nil {
+			readBack(t, job)
+		}
 		_ = rules.ValidateAt(job, 1<<30)
 		_ = rules.Warnings(job)
 		if job.Array != nil {
@@ -64,17 +83,21 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzTexts reads the small languages that stand in a job's texts. What is understood is written and read again as the same.
+// FuzzTexts reads the small languages that stand in a job's texts. What is understood is written
+// and read again as the same.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{
-		"2026-03-01T08:00:00Z", "2024-02-29t23:59:59.75+01:30", "top 25%", "top 4", "123_4", "train", "node.gpu.model glob \"h100*\"", "node.label.x in \"a\", \"b\"",
-		"node.cores >= \"8\"", "node.label.driver version \">= 550, < 600\"", "gpu[01-04,07],login", `step (?P<step>\d+) loss (?P<loss>\S+)`, "7-9,4", "0-99:2%8",
+		"2026-03-01T08:00:00Z", "2024-02-29t23:59:59.75+01:30", "top 25%", "top 4", "123_4", "train",
+		"node.gpu.model glob \"h100*\"", "node.label.x in \"a\", \"b\"",
+		"node.cores >= \"8\"", "node.label.driver version \">= 550, < 600\"", "gpu[01-04,07],login",
+		`step (?P<step>\d+) loss (?P<loss>\S+)`, "7-9,4", "0-99:2%8",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if at, err := jobspec.ParseTime(text); err == nil {
-			if again, err := jobspec.ParseTime(jobspec.FormatTime(at)); at >= 0 && at < 253402300800 && (err != nil || again != at) {
+			if again, err := jobspec.ParseTime(jobspec.FormatTime(at)); at >= 0 && at < 253402300800 &&
+				(err != nil || again != at) {
 				t.Errorf("%q is %d, which is written %s", text, at, jobspec.FormatTime(at))
 			}
 		}
@@ -90,7 +113,8 @@ func FuzzTexts(f *testing.F) {
 		}
 		if c, err := jobspec.ParseConstraint(text); err == nil {
 			if condition, err := c.Compile(); err == nil {
-				node := &jobspec.NodeFacts{Name: "gpu01", Cores: 8, GPUs: 2, Models: []string{"NVIDIA H100"}, GPUMemory: []jobspec.Bytes{80 * jobspec.GiB}, Labels: map[string]string{"x": text}}
+				node := &jobspec.NodeFacts{Name: "gpu01", Cores: 8, GPUs: 2, Models: []string{"NVIDIA H100"},
+					GPUMemory: []jobspec.Bytes{80 * jobspec.GiB}, Labels: map[string]string{"x": text}}
 				_ = condition.Holds(node)
 				if again, err := jobspec.ParseConstraint(condition.String()); err != nil || again.String() != condition.String() {
 					t.Errorf("%q is written %s, which is read as %s, %v", text, condition, again, err)

@@ -38,7 +38,8 @@ func groupName(g *jobspec.Group) string {
 func (c *checker) several(j *jobspec.Job) {
 	if j.GangScope != jobspec.ScopeJob {
 		if j.Array != nil {
-			c.add(jobspec.CodeUnsupported, "array", `write gang_scope = "job" if the groups of an element start together, or submit one job for each group`,
+			c.add(jobspec.CodeUnsupported, "array",
+				`write gang_scope = "job" if the groups of an element start together, or submit one job for each group`,
 				"an array of jobs with several groups that start on their own is not supported yet")
 		}
 		return
@@ -48,7 +49,8 @@ func (c *checker) several(j *jobspec.Job) {
 		g, where := &j.Groups[i], c.at("groups", i)
 		workers += g.Most()
 		if other, taken := variables[jobspec.Variable(groupName(g))]; taken && other != groupName(g) {
-			c.add(jobspec.CodeDuplicate, where+".name", "name one of them differently", "the groups %q and %q are both $ROTA_HOSTS_%s", other, groupName(g), jobspec.Variable(groupName(g)))
+			c.add(jobspec.CodeDuplicate, where+".name", "name one of them differently",
+				"the groups %q and %q are both $ROTA_HOSTS_%s", other, groupName(g), jobspec.Variable(groupName(g)))
 		}
 		variables[jobspec.Variable(groupName(g))] = groupName(g)
 		if len(g.DependsOn) > 0 {
@@ -59,26 +61,31 @@ func (c *checker) several(j *jobspec.Job) {
 	}
 	c.oneElastic(j)
 	if workers > jobspec.MaxWorkers {
-		c.add(jobspec.CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers, jobspec.MaxWorkers)
+		c.add(jobspec.CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers,
+			jobspec.MaxWorkers)
 	}
 }
 
-// together refuses what a group cannot have for itself when all groups of the job start and end as one.
+// together refuses what a group cannot have for itself when all groups of the job start and end as
+// one.
 func (c *checker) together(where string, g *jobspec.Group) {
 	for _, own := range []struct {
 		name string
 		set  bool
 	}{{"time_limit", g.TimeLimit != 0}, {"restart", g.Restart != nil}} {
 		if own.set {
-			c.add(jobspec.CodeScope, where+"."+own.name, "write it in the job", "groups that start together have no %s of their own", own.name)
+			c.add(jobspec.CodeScope, where+"."+own.name, "write it in the job",
+				"groups that start together have no %s of their own", own.name)
 		}
 	}
 	if g.Gang != nil && !*g.Gang {
-		c.add(jobspec.CodeScope, where+".gang", `leave gang out, or gang_scope = "job"`, "all groups start together, so the workers of one cannot start one by one")
+		c.add(jobspec.CodeScope, where+".gang", `leave gang out, or gang_scope = "job"`,
+			"all groups start together, so the workers of one cannot start one by one")
 	}
 }
 
-// loose checks a group whose workers start one by one: they become the elements of an array, of which a job has one.
+// loose checks a group whose workers start one by one: they become the elements of an array, of
+// which a job has one.
 func (c *checker) loose(where string, g *jobspec.Group, j *jobspec.Job) {
 	if !g.Loose() {
 		return
@@ -91,7 +98,8 @@ func (c *checker) loose(where string, g *jobspec.Group, j *jobspec.Job) {
 		c.add(jobspec.CodeUnsupported, where+".gang", "leave gang out, or submit a job of its own for the group",
 			"several workers without gang beside other groups are not supported yet")
 	case g.MaxWorkersPerNode != 0 && g.MaxWorkersPerNode < g.Count:
-		c.add(jobspec.CodeUnsupported, where+".max_workers_per_node", "leave it out, or write exclusive = true for a node each",
+		c.add(jobspec.CodeUnsupported, where+".max_workers_per_node",
+			"leave it out, or write exclusive = true for a node each",
 			"workers that start one by one and keep to different nodes are not supported yet")
 	}
 }
@@ -106,14 +114,18 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 	c.elastic(where, g, j)
 	c.loose(where, g, j)
-	c.meta(where+".meta", g.Meta)
+	if !c.scheduling {
+		c.meta(where+".meta", g.Meta)
+	}
 	c.duration(where+".time_limit", g.TimeLimit)
 	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {
-		c.add(jobspec.CodeConflict, where+".time_limit", "make it shorter, or the job's longer", "the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
+		c.add(jobspec.CodeConflict, where+".time_limit", "make it shorter, or the job's longer",
+			"the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
 	}
 	c.choice(where+".success", g.Success, "all", "leader", "any")
 	if g.OnWorkerFailure == "restart_worker" {
-		c.add(jobspec.CodeUnsupported, where+".on_worker_failure", "leave it out: all workers are stopped and started again, as restart says",
+		c.add(jobspec.CodeUnsupported, where+".on_worker_failure",
+			"leave it out: all workers are stopped and started again, as restart says",
 			"starting one worker of a group again is not supported yet")
 	} else {
 		c.choice(where+".on_worker_failure", g.OnWorkerFailure, "restart_group", "ignore")
@@ -136,11 +148,15 @@ func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 	taken := map[string]bool{}
 	for i := range g.Tasks {
 		here := c.at(where, i)
+		if c.scheduling {
+			c.resources(c.part(here, ".resources"), &g.Tasks[i].Resources)
+			continue
+		}
 		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
 		c.references(here, &g.Tasks[i], g, j.Array)
 	}
-	if len(g.Tasks) > 1 {
+	if len(g.Tasks) > 1 && !c.scheduling {
 		c.leader(where, g)
 		c.meeting(where, g)
 		c.reporter(where, g)
@@ -156,7 +172,8 @@ func (c *checker) mains(where string, g *jobspec.Group) {
 			return
 		}
 	}
-	c.add(jobspec.CodeLifecycle, where, "add a task without lifecycle", "the group has only tasks that run before, beside or after others")
+	c.add(jobspec.CodeLifecycle, where, "add a task without lifecycle",
+		"the group has only tasks that run before, beside or after others")
 }
 
 // leader wants one main task to lead, if any is said to.
@@ -167,7 +184,8 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 		lead := t.Leader != nil && *t.Leader
 		switch {
 		case t.Lifecycle != nil && lead:
-			c.add(jobspec.CodeLeader, at(where, i)+".leader", "let a main task lead", "task %q is no main task, so it cannot lead", t.Name)
+			c.add(jobspec.CodeLeader, at(where, i)+".leader", "let a main task lead",
+				"task %q is no main task, so it cannot lead", t.Name)
 		case t.Lifecycle == nil:
 			mains++
 			if t.Leader != nil && !lead {
@@ -176,7 +194,8 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 		}
 		if lead && t.Lifecycle == nil {
 			if leaders++; leaders == 2 {
-				c.add(jobspec.CodeLeader, at(where, i)+".leader", "let one task lead", "task %q is a second leader of the group", t.Name)
+				c.add(jobspec.CodeLeader, at(where, i)+".leader", "let one task lead", "task %q is a second leader of the group",
+					t.Name)
 			}
 		}
 	}
@@ -195,9 +214,11 @@ func (c *checker) meeting(where string, g *jobspec.Group) {
 		}
 		switch {
 		case t.Lifecycle != nil:
-			c.add(jobspec.CodeLifecycle, at(where, i)+".launch", "leave launch out", "task %q is no main task, so it starts one process", t.Name)
+			c.add(jobspec.CodeLifecycle, at(where, i)+".launch", "leave launch out",
+				"task %q is no main task, so it starts one process", t.Name)
 		case first != "":
-			c.add(jobspec.CodeConflict, at(where, i)+".launch", "put one of them into a group of its own", "tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
+			c.add(jobspec.CodeConflict, at(where, i)+".launch", "put one of them into a group of its own",
+				"tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
 		default:
 			first = t.Name
 		}
@@ -214,7 +235,8 @@ func (c *checker) reporter(where string, g *jobspec.Group) {
 		case first == "":
 			first = t.Name
 		default:
-			c.add(jobspec.CodeProgress, at(where, i)+".progress", "keep one of them", "tasks %q and %q both say how the progress of their worker is read", first, t.Name)
+			c.add(jobspec.CodeProgress, at(where, i)+".progress", "keep one of them",
+				"tasks %q and %q both say how the progress of their worker is read", first, t.Name)
 		}
 	}
 }
@@ -225,7 +247,8 @@ func (c *checker) sum(where string, g *jobspec.Group) {
 	for i := range g.Tasks {
 		r := g.Tasks[i].Resources
 		r.Default()
-		if r.Cores < 0 || r.Cores > jobspec.MaxCores || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 || r.Memory > jobspec.MaxSize {
+		if r.Cores < 0 || r.Cores > c.maxCores() || r.GPUs < 0 || r.GPUs > jobspec.MaxGPUs || r.Memory < 0 ||
+			r.Memory > jobspec.MaxSize {
 			return // reported at the task
 		}
 		cores, gpus, memory = cores+r.Cores, gpus+r.GPUs, memory+r.Memory
@@ -233,9 +256,11 @@ func (c *checker) sum(where string, g *jobspec.Group) {
 	for _, s := range []struct {
 		what        string
 		total, most int64
-	}{{"cores", int64(cores), jobspec.MaxCores}, {"GPUs", int64(gpus), jobspec.MaxGPUs}, {"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
+	}{{"cores", int64(cores), int64(c.maxCores())}, {"GPUs", int64(gpus), jobspec.MaxGPUs},
+		{"bytes of memory", int64(memory), int64(jobspec.MaxSize)}} {
 		if s.total > s.most {
-			c.add(jobspec.CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what, s.most)
+			c.add(jobspec.CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what,
+				s.most)
 		}
 	}
 }
@@ -247,7 +272,8 @@ func (c *checker) lifecycle(where string, l *jobspec.Lifecycle) {
 	c.required(where+".hook", l.Hook, `write hook = "prestart", "poststart" or "poststop"`)
 	c.choice(where+".hook", l.Hook, "prestart", "poststart", "poststop")
 	if l.Hook == "poststop" && l.Sidecar {
-		c.add(jobspec.CodeLifecycle, where+".sidecar", "use hook = \"poststart\", or leave sidecar out", "a sidecar runs beside the main tasks, so it cannot begin after them")
+		c.add(jobspec.CodeLifecycle, where+".sidecar", "use hook = \"poststart\", or leave sidecar out",
+			"a sidecar runs beside the main tasks, so it cannot begin after them")
 	}
 }
 
@@ -260,7 +286,8 @@ func (c *checker) ulimits(where string, u *jobspec.Ulimits) {
 		bytes jobspec.Bytes
 	}{{"memlock", u.Memlock}, {"stack", u.Stack}, {"core", u.Core}} {
 		if l.bytes < -1 || l.bytes > jobspec.MaxSize {
-			c.add(jobspec.CodeRange, where+"."+l.name, `write a size such as "64GiB", or "unlimited"`, "%d bytes are out of range", int64(l.bytes))
+			c.add(jobspec.CodeRange, where+"."+l.name, `write a size such as "64GiB", or "unlimited"`,
+				"%d bytes are out of range", int64(l.bytes))
 		}
 	}
 	if u.Nofile < 0 || u.Nofile > jobspec.MaxNofile {
@@ -281,11 +308,13 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 		c.absolute(here+".file", s.File)
 		switch {
 		case s.Env != "" && s.File != "":
-			c.add(jobspec.CodeSecret, here+".file", "keep one of them", "the secret %q goes into a variable and into a file", s.Name)
+			c.add(jobspec.CodeSecret, here+".file", "keep one of them", "the secret %q goes into a variable and into a file",
+				s.Name)
 		case s.Env != "":
 			c.secretVariable(here+".env", t, s.Env, variables)
 		case s.File != "" && reservedSecret(s.File):
-			c.add(jobspec.CodePath, here+".file", "write a name in "+jobspec.SecretsDir+", or leave file out", "no secret can be put at %q", s.File)
+			c.add(jobspec.CodePath, here+".file", "write a name in "+jobspec.SecretsDir+", or leave file out",
+				"no secret can be put at %q", s.File)
 		case !twice:
 			c.unique(here+".file", "file", s.SecretFile(), files)
 		}
@@ -295,7 +324,8 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 func (c *checker) secretVariable(where string, t *jobspec.Task, name string, taken map[string]bool) {
 	switch {
 	case !jobspec.ValidVariable(name):
-		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", name)
+		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
+			"%q cannot name a variable", name)
 	case strings.HasPrefix(name, "ROTA_"):
 		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
 	}

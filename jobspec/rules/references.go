@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/template"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // references checks that what a template refers to will have a value, and the one that is meant.
@@ -24,24 +25,30 @@ func (c *checker) references(where string, t *jobspec.Task, g *jobspec.Group, a 
 			}
 		}
 		if inContainer(place) && len(template.References(*text)) > 0 {
-			c.add(jobspec.CodePath, where+"."+place, "write the path out", "a path in the container cannot depend on a value that is only known once the job runs")
+			c.add(jobspec.CodePath, where+"."+place, "write the path out",
+				"a path in the container cannot depend on a value that is only known once the job runs")
 		}
 	}
 }
 
-// inContainer reports whether a text is a path that was checked against what the container needs, which a value could undo.
+// inContainer reports whether a text is a path that was checked against what the container needs,
+// which a value could undo.
 func inContainer(place string) bool {
 	field := path.Ext(place)
-	return strings.HasPrefix(place, "mounts[") && field == ".target" || strings.HasPrefix(place, "secrets[") && field == ".file"
+	return strings.HasPrefix(place, "mounts[") && field == ".target" ||
+		strings.HasPrefix(place, "secrets[") && field == ".file"
 }
 
-// looseReference checks a reference of a worker that starts by itself. It is an element of an array, and its number is the element's index.
+// looseReference checks a reference of a worker that starts by itself. It is an element of an
+// array, and its number is the element's index.
 func (c *checker) looseReference(where, name string) {
 	switch name {
 	case "worker.index":
-		c.add(jobspec.CodeConflict, where, "write array.index", "${worker.index} is 0 for all of them: without gang every worker is an element of an array, with a group of its own")
+		c.add(jobspec.CodeConflict, where, "write array.index",
+			"${worker.index} is 0 for all of them: without gang every worker is an element of an array, with a group of its own")
 	case "worker.count":
-		c.add(jobspec.CodeConflict, where, "write the number", "${worker.count} is 1 for all of them: without gang every worker is an element of an array, with a group of its own")
+		c.add(jobspec.CodeConflict, where, "write the number",
+			"${worker.count} is 1 for all of them: without gang every worker is an element of an array, with a group of its own")
 	default:
 		c.reference(where, name, &jobspec.Array{})
 	}
@@ -53,10 +60,11 @@ func (c *checker) reference(where, name string, a *jobspec.Array) {
 	case !isArray:
 		return
 	case a == nil:
-		c.add(jobspec.CodeNoParameter, where, "add array { indices = \"0-9\" }", "${%s} has no value: the job is no array", name)
+		c.add(jobspec.CodeNoParameter, where, "add array { indices = \"0-9\" }", "${%s} has no value: the job is no array",
+			name)
 	case parameter != "index" && !slices.Contains(a.Names(), parameter):
 		known := append([]string{"index"}, a.Names()...)
-		hint := didYouMean(parameter, known)
+		hint := typo.Hint(parameter, known)
 		if hint == "" {
 			hint = fmt.Sprintf("the array has %s", strings.Join(known, ", "))
 		}

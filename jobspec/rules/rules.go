@@ -1,6 +1,7 @@
-// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for those of the job alone, [ValidateAt]
-// for its times at submission, and [Warnings] for what is allowed and probably not meant. Whether the cluster has room, queue and
-// account for the job is decided by controld.
+// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for
+// those of the job alone, [ValidateAt] for its times at submission, and [Warnings] for what is
+// allowed and probably not meant. Whether the cluster has room, queue and account for the job is
+// decided by controld.
 package rules
 
 import (
@@ -13,24 +14,36 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
-// alone: whether queue, account and room for it exist is the cluster's business. A job that breaks no rule breaks none
-// after [Job.Default] either, and the other way round.
-func Validate(j *jobspec.Job) []jobspec.Problem {
-	glance := &checker{unplaced: true}
-	if glance.job(j); len(glance.problems) == 0 {
+// Validate returns everything that is wrong with the job, in the order of its fields; nil when
+// nothing is. It looks at the job alone: whether queue, account and room for it exist is the
+// cluster's business. A job that breaks no rule breaks none after [Job.Default] either, and the
+// other way round.
+func Validate(j *jobspec.Job) []jobspec.Problem { return validate(j, false) }
+
+// ValidateScheduling is [Validate] for the fields that decide when and where a job runs. The state
+// machine applies it to every job that enters the log, a simulated one too: that has neither
+// program nor checked names, may share a GPU, and needs no more memory and no fewer cores than a
+// node can have. All replicas must decide alike, so a change of these rules is a change of the
+// state machine.
+func ValidateScheduling(j *jobspec.Job) []jobspec.Problem { return validate(j, true) }
+
+func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
+	quick := &checker{unplaced: true, scheduling: scheduling}
+	if quick.job(j); len(quick.problems) == 0 {
 		return nil
 	}
-	c := &checker{}
+	c := &checker{scheduling: scheduling}
 	c.job(j)
 	return c.problems
 }
 
-// checker collects problems; path is the place it looks at.
+// checker collects problems.
 type checker struct {
 	problems []jobspec.Problem
-	// unplaced leaves groups, tasks and words out of places. Most jobs are right, and to spell the places of what is not wrong with them
-	// takes longer than to look.
+	// scheduling leaves out the rules about names, programs and files: see [ValidateScheduling].
+	scheduling bool
+	// unplaced leaves groups, tasks and words out of paths. Most jobs have no problem, and writing
+	// their paths takes longer than the checks.
 	unplaced bool
 }
 
@@ -51,7 +64,8 @@ func (c *checker) at(path string, i int) string {
 }
 
 func (c *checker) add(code, path, hint, format string, args ...any) {
-	c.problems = append(c.problems, jobspec.Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
+	c.problems = append(c.problems,
+		jobspec.Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 func (c *checker) job(j *jobspec.Job) {
@@ -60,9 +74,33 @@ func (c *checker) job(j *jobspec.Job) {
 	c.nameIfSet("queue", j.Queue)
 	c.nameIfSet("account", j.Account)
 	if j.Priority != nil {
-		c.between("priority", *j.Priority, 0, 100)
+		c.between("priority", *j.Priority, 0, jobspec.MaxPriority)
 	}
 	c.duration("time_limit", j.TimeLimit)
+	if !c.scheduling {
+		c.texts(j)
+	}
+	c.times(j)
+	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
+	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
+	c.dependencies(j)
+	c.array(j.Array)
+	if !c.scheduling {
+		c.logPolicies(j.LogPolicies)
+	}
+	c.constraints("constraints", j.Constraints)
+	c.affinities("affinities", j.Affinities)
+	c.nodes(j)
+	c.restart("restart", j.Restart)
+	c.checkpoint(j.Checkpoint)
+	c.preemption(j.Preemption)
+	c.groups(j)
+	c.stopFeeds(j)
+	c.atMost("", j.TextBytes(), jobspec.MaxTextBytes, "bytes of text")
+}
+
+// texts checks what a job says about itself and its origin.
+func (c *checker) texts(j *jobspec.Job) {
 	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
 	c.text("description", j.Description)
 	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
@@ -74,20 +112,6 @@ func (c *checker) job(j *jobspec.Job) {
 	c.env("export_env", j.ExportEnv)
 	c.absolute("workdir", j.Workdir)
 	c.absolute("submit_dir", j.SubmitDir)
-	c.times(j)
-	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
-	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
-	c.dependencies(j)
-	c.array(j.Array)
-	c.logPolicies(j.LogPolicies)
-	c.constraints("constraints", j.Constraints)
-	c.affinities("affinities", j.Affinities)
-	c.nodes(j)
-	c.restart("restart", j.Restart)
-	c.checkpoint(j.Checkpoint)
-	c.preemption(j.Preemption)
-	c.groups(j)
-	c.stopFeeds(j)
 }
 
 func (c *checker) restart(where string, r *jobspec.Restart) {
@@ -100,7 +124,8 @@ func (c *checker) restart(where string, r *jobspec.Restart) {
 	c.duration(where+".max_delay", r.MaxDelay)
 	c.duration(where+".window", r.Window)
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		c.add(jobspec.CodeConflict, where+".max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
+		c.add(jobspec.CodeConflict, where+".max_delay", "make max_delay at least delay",
+			"max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
 	}
 	c.exitCodes(where+".retry_on_exit", r.RetryOnExit)
 	c.exitCodes(where+".no_retry_on_exit", r.NoRetryOnExit)
@@ -143,8 +168,9 @@ func (c *checker) preemption(p *jobspec.Preemption) {
 // The rules below each look at one kind of value.
 
 func (c *checker) name(path, name string) {
-	if !jobspec.ValidName(name) {
-		c.add(jobspec.CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
+	if !c.scheduling && !jobspec.ValidName(name) {
+		c.add(jobspec.CodeName, path,
+			"use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
 	}
 }
 
@@ -199,13 +225,15 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 	}
 }
 
-// text refuses what no program can be given, and what would be another text once it was passed on as JSON.
+// text refuses what no program can be given, and what would be another text once it was passed on
+// as JSON.
 func (c *checker) text(path, text string) {
 	if strings.IndexByte(text, 0) >= 0 {
 		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
 	}
 	if !utf8.ValidString(text) {
-		c.add(jobspec.CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q", text[:min(len(text), 60)])
+		c.add(jobspec.CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q",
+			text[:min(len(text), 60)])
 	}
 }
 
@@ -231,7 +259,8 @@ func (c *checker) signal(path, name string) {
 }
 
 // signals are those that can ask a program to stop or save.
-var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
+	"SIGWINCH", "SIGKILL"}
 
 func knownSignal(name string) bool {
 	for _, s := range signals {
@@ -250,7 +279,8 @@ func (c *checker) meta(path string, meta map[string]string) {
 	total, variables := 0, map[string]string{}
 	for _, key := range sortedKeys(meta) {
 		if other, taken := variables[jobspec.Variable(key)]; taken {
-			c.add(jobspec.CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other, key, jobspec.Variable(key))
+			c.add(jobspec.CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other,
+				key, jobspec.Variable(key))
 		}
 		variables[jobspec.Variable(key)] = key
 		total += len(key) + len(meta[key])
@@ -267,7 +297,8 @@ func (c *checker) export(globs []string) {
 	for i, glob := range globs {
 		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
 		if !jobspec.ValidVariable(plain) {
-			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it", "%q is not a pattern of variable names", glob)
+			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it",
+				"%q is not a pattern of variable names", glob)
 		}
 	}
 }
@@ -279,7 +310,8 @@ func (c *checker) env(path string, env map[string]string) {
 		where := path + "." + key
 		switch {
 		case !jobspec.ValidVariable(key):
-			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", key)
+			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
+				"%q cannot name a variable", key)
 		case strings.HasPrefix(key, "ROTA_"):
 			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
 		}

@@ -39,7 +39,8 @@ func (c *checker) image(where, image string) {
 	}
 	c.text(where, image)
 	if !path.IsAbs(image) {
-		c.add(jobspec.CodeUnsupported, where, "give the absolute path of a directory with a root file system, or leave image out to run on the host's",
+		c.add(jobspec.CodeUnsupported, where,
+			"give the absolute path of a directory with a root file system, or leave image out to run on the host's",
 			"%q: image references are not supported yet", image)
 	}
 }
@@ -47,11 +48,13 @@ func (c *checker) image(where, image string) {
 func (c *checker) program(where string, t *jobspec.Task) {
 	switch {
 	case len(t.Command) == 0 && t.Script == "":
-		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run", t.Name)
+		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run",
+			t.Name)
 	case len(t.Command) > 0 && t.Script != "":
 		c.add(jobspec.CodeProgram, where+".script", "keep one of them", "task %q has a command and a script", t.Name)
 	case len(t.Command) > 0 && t.Command[0] == "":
-		c.add(jobspec.CodeProgram, where+".command", "name the program first", "the command of task %q starts with an empty word", t.Name)
+		c.add(jobspec.CodeProgram, where+".command", "name the program first",
+			"the command of task %q starts with an empty word", t.Name)
 	}
 	c.atMost(where+".command", len(t.Command), jobspec.MaxArguments, "words")
 	for i, word := range t.Command {
@@ -74,8 +77,10 @@ func (c *checker) mounts(where string, mounts []jobspec.Mount) {
 		}
 		taken[target] = true
 		for k := range mounts {
-			if outer := path.Clean(mounts[k].Target); mounts[k].Type != "tmpfs" && target != outer && outer != "/" && within(target, outer) {
-				c.add(jobspec.CodePath, here+".target", "choose a directory outside of it", "%q would have to be made in %q, which another mount shows", target, outer)
+			if outer := path.Clean(mounts[k].Target); mounts[k].Type != "tmpfs" && target != outer && outer != "/" &&
+				within(target, outer) {
+				c.add(jobspec.CodePath, here+".target", "choose a directory outside of it",
+					"%q would have to be made in %q, which another mount shows", target, outer)
 				break
 			}
 		}
@@ -95,7 +100,8 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 		c.add(jobspec.CodeRequired, where, "add source", "the mount has no source")
 	}
 	if m.Type == "tmpfs" && m.ReadOnly {
-		c.add(jobspec.CodeConflict, where+".read_only", "leave read_only out", "a tmpfs is empty, so there is nothing to be read in it")
+		c.add(jobspec.CodeConflict, where+".read_only", "leave read_only out",
+			"a tmpfs is empty, so there is nothing to be read in it")
 	}
 	c.straight(where+".source", m.Source)
 	switch {
@@ -111,7 +117,8 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 	}
 }
 
-// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no harm.
+// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no
+// harm.
 func (c *checker) straight(where, p string) {
 	c.absolute(where, p)
 	if clean := path.Clean(p); path.IsAbs(p) && p != clean && strings.TrimRight(p, "/") != clean {
@@ -123,8 +130,8 @@ func reservedTarget(target string) bool {
 	return target == "/" || within(target, jobspec.ReservedTargets()...)
 }
 
-// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own directory, which is in memory, it might come
-// to lie on a disk.
+// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own
+// directory, which is in memory, it might come to lie on a disk.
 func reservedSecret(file string) bool {
 	return file != path.Clean(file) || path.Dir(file)+"/" != jobspec.SecretsDir
 }
@@ -145,7 +152,8 @@ func (c *checker) log(where string, l *jobspec.Log) {
 	c.pathPattern(where+".stdout", l.Stdout)
 	c.pathPattern(where+".stderr", l.Stderr)
 	if l.Join != nil && *l.Join && l.Stderr != "" {
-		c.add(jobspec.CodeConflict, where+".stderr", "leave stderr out, or set join = false", "stderr has a path of its own but is joined to stdout")
+		c.add(jobspec.CodeConflict, where+".stderr", "leave stderr out, or set join = false",
+			"stderr has a path of its own but is joined to stdout")
 	}
 	c.choice(where+".mode", l.Mode, "append", "truncate")
 	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB, jobspec.MaxSize)
@@ -154,7 +162,8 @@ func (c *checker) log(where string, l *jobspec.Log) {
 	}
 }
 
-// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the letter pads with zeros.
+// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the
+// letter pads with zeros.
 func (c *checker) pathPattern(where, pattern string) {
 	c.text(where, pattern)
 	for rest := pattern; ; {
@@ -165,7 +174,8 @@ func (c *checker) pathPattern(where, pattern string) {
 		letter := strings.TrimLeft(after, "0123456789")
 		digits := len(after) - len(letter)
 		if letter == "" || digits > 2 || !strings.Contains("%jxunNrtAas", letter[:1]) {
-			c.add(jobspec.CodeText, where, "use %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task) or %%",
+			c.add(jobspec.CodeText, where,
+				"use %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task) or %%",
 				"%q has an unknown %% letter", pattern)
 			return
 		}
@@ -179,7 +189,8 @@ func (c *checker) progress(where string, p *jobspec.Progress) {
 	}
 	c.text(where+".file", p.File)
 	if p.File != "" && p.Pattern != "" {
-		c.add(jobspec.CodeProgress, where+".pattern", "keep one of them", "progress is read from a file and from the output at once")
+		c.add(jobspec.CodeProgress, where+".pattern", "keep one of them",
+			"progress is read from a file and from the output at once")
 	}
 	c.progressPattern(where+".pattern", p)
 	c.choice(where+".goal", p.Goal, "min", "max")
@@ -196,7 +207,8 @@ func (c *checker) progressPattern(where string, p *jobspec.Progress) {
 	pattern, err := jobspec.CompileProgress(p.Pattern)
 	c.report(where, err)
 	if err == nil && p.Metric != "" && !pattern.Has(p.Metric) {
-		c.add(jobspec.CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric), "the pattern has no group that is named %s, as the metric is", p.Metric)
+		c.add(jobspec.CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric),
+			"the pattern has no group that is named %s, as the metric is", p.Metric)
 	}
 }
 
@@ -206,7 +218,8 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		return
 	}
 	if l.Type == "mpi" {
-		c.add(jobspec.CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`, "launch type mpi is not supported yet")
+		c.add(jobspec.CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`,
+			"launch type mpi is not supported yet")
 	} else {
 		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
 	}
@@ -220,7 +233,8 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 	if l.Type == "torchrun" {
 		c.torchrun(where, t)
 	} else if l.MaxRestarts != 0 || l.Rdzv != "" {
-		c.add(jobspec.CodeConflict, where, `set type = "torchrun", or leave them out`, "max_restarts and rdzv belong to launch type torchrun")
+		c.add(jobspec.CodeConflict, where, `set type = "torchrun", or leave them out`,
+			"max_restarts and rdzv belong to launch type torchrun")
 	}
 }
 
@@ -231,26 +245,34 @@ func (c *checker) processes(where string, t *jobspec.Task) {
 	case l.Nproc != 0 && l.NprocGPU:
 		c.add(jobspec.CodeConflict, where+".nproc", "keep one of them", "nproc is both %d and one process per GPU", l.Nproc)
 	case l.Type == "per_gpu" && l.Nproc != 0:
-		c.add(jobspec.CodeConflict, where+".nproc", `leave nproc out, or use type = "slurm"`, "launch type per_gpu starts one process per GPU")
+		c.add(jobspec.CodeConflict, where+".nproc", `leave nproc out, or use type = "slurm"`,
+			"launch type per_gpu starts one process per GPU")
 	case (l.Type == "single" || l.Type == "") && (l.Nproc > 1 || l.NprocGPU):
-		c.add(jobspec.CodeConflict, where+".nproc", `use type = "slurm", "per_gpu" or "torchrun"`, "launch type single starts one process")
+		c.add(jobspec.CodeConflict, where+".nproc", `use type = "slurm", "per_gpu" or "torchrun"`,
+			"launch type single starts one process")
 	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
-		c.add(jobspec.CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1", "one process per GPU was asked for, but no GPUs")
+		c.add(jobspec.CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1",
+			"one process per GPU was asked for, but no GPUs")
 	}
 }
 
 func (c *checker) torchrun(where string, t *jobspec.Task) {
 	if t.Script != "" {
-		c.add(jobspec.CodeConflict, where+".type", `use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
+		c.add(jobspec.CodeConflict, where+".type",
+			`use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
 			"launch type torchrun starts a command, not a script")
 	}
 }
 
 func (c *checker) resources(where string, r *jobspec.Resources) {
 	if r.Cores != 0 {
-		c.between(where+".cores", r.Cores, 1, jobspec.MaxCores)
+		c.between(where+".cores", r.Cores, 1, c.maxCores())
 	}
-	c.size(where+".memory", r.Memory, jobspec.MinMemory, jobspec.MaxSize)
+	least := jobspec.MinMemory
+	if c.scheduling {
+		least = 1
+	}
+	c.size(where+".memory", r.Memory, least, jobspec.MaxSize)
 	c.between(where+".gpus", r.GPUs, 0, jobspec.MaxGPUs)
 	c.gpu(where+".gpu", r)
 	if _, err := strconv.Atoi(r.RDMA); err == nil {
@@ -274,20 +296,29 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	}
 }
 
+// maxCores returns how many cores a worker may ask for.
+func (c *checker) maxCores() int {
+	if c.scheduling {
+		return jobspec.MaxNodeCores
+	}
+	return jobspec.MaxCores
+}
+
 func (c *checker) gpu(where string, r *jobspec.Resources) {
 	g := r.GPU
 	if g == nil {
 		return
 	}
-	if r.GPUs == 0 {
+	if r.GPUs == 0 && !c.scheduling {
 		c.add(jobspec.CodeNoGPUs, where, "write count = 1", "it is said what the GPUs must be, but none is asked for")
 	}
 	c.choice(where+".vendor", g.Vendor, "nvidia")
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
 	c.text(where+".model", g.Model)
 	c.size(where+".min_memory", g.MinMemory, 1, jobspec.MaxSize)
-	if g.Share != 0 {
-		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs", "a share of a GPU is not supported yet: nodes do not confine it")
+	if g.Share != 0 && !c.scheduling {
+		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs",
+			"a share of a GPU is not supported yet: nodes do not confine it")
 	}
 }
 

@@ -8,13 +8,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// Built-in limits of a queue for trial-and-error jobs, which its operator may change (docs/operating.md).
+// Built-in limits of a queue for trial-and-error jobs, which its operator may change
+// (docs/operating.md).
 const (
 	usualTETime = jobspec.Seconds(2 * 3600)
 	usualTEGPUs = 16
 )
 
-// Warnings returns what is allowed in the job and probably not meant, in the order of its fields. Nothing is refused because of one.
+// Warnings returns what is allowed in the job and probably not meant, in the order of its fields.
+// Nothing is refused because of one.
 func Warnings(j *jobspec.Job) []jobspec.Problem {
 	c := &checker{}
 	if j.Class == jobspec.TE {
@@ -25,12 +27,16 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 			"the checkpoint has no path, so users and cost estimates cannot see where the program saves or how large that grows")
 	}
 	if i := elasticGroup(j); i >= 0 && j.Checkpoint == nil {
-		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",
-			"the group is started anew each time that its number of workers changes, and the job does not say that it saves its progress")
+		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic",
+			"let the program save when it gets the signal, and add checkpoint { }",
+			"the group is started anew each time that its number of workers changes, and the job does not say that it saves "+
+				"its progress")
 	}
 	if p := j.Preemption; p != nil && p.GracePeriod > jobspec.DefaultGracePeriod && j.Checkpoint == nil {
-		c.add(jobspec.CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
-			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it does", p.GracePeriod)
+		c.add(jobspec.CodeNoTrap, "preemption.grace_period",
+			"let the program save its state and add checkpoint { }, or leave grace_period out",
+			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it "+
+				"does", p.GracePeriod)
 	}
 	for i := range j.Groups {
 		for k := range j.Groups[i].Tasks {
@@ -52,12 +58,14 @@ func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobsp
 		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
 			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
 		case !g.Loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
-			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q", f.pattern)
+			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q",
+				f.pattern)
 		}
 	}
 }
 
-// differs reports whether a path of the task has one of some % letters, or a reference that begins as one of some.
+// differs reports whether a path of the task has one of some % letters, or a reference that begins
+// as one of some.
 func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
 	if t.Template {
 		for _, name := range template.References(pattern) {
@@ -81,15 +89,18 @@ func differs(t *jobspec.Task, pattern, letters string, references []string) bool
 // tryTooMuch warns of what most queues do not give to trial-and-error jobs.
 func (c *checker) tryTooMuch(j *jobspec.Job) {
 	if j.TimeLimit > usualTETime {
-		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`, "a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
+		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`,
+			"a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
 	}
 	gpus := 0
 	for i := range j.Groups {
 		for k := range j.Groups[i].Tasks {
-			gpus += min(j.Groups[i].Most(), jobspec.MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), jobspec.MaxGPUs)
+			gpus += min(j.Groups[i].Most(), jobspec.MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0),
+				jobspec.MaxGPUs)
 		}
 	}
 	if gpus > usualTEGPUs {
-		c.add(jobspec.CodeTryTooMuch, "groups", "leave class out for a large job", "a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
+		c.add(jobspec.CodeTryTooMuch, "groups", "leave class out for a large job",
+			"a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
 	}
 }

@@ -6,15 +6,18 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// times checks when a job may begin and must have ended, as far as that can be known without a clock; [ValidateAt] does the rest.
+// times checks when a job may begin and must have ended, as far as that can be known without a
+// clock; [ValidateAt] does the rest.
 func (c *checker) times(j *jobspec.Job) {
 	begin, deadline := c.time("begin", j.Begin), c.time("deadline", j.Deadline)
 	switch {
 	case begin < 0 || deadline < 0 || j.Deadline == "":
 	case j.Begin != "" && deadline <= begin:
-		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later than begin", "the deadline %s is not after begin, %s", j.Deadline, j.Begin)
+		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later than begin",
+			"the deadline %s is not after begin, %s", j.Deadline, j.Begin)
 	case j.Begin != "" && begin+int64(j.TimeLimit) > deadline:
 		c.add(jobspec.CodeDeadline, "deadline", "make the deadline later, or time_limit shorter",
 			"a job that begins at %s and may run for %v has not ended by %s", j.Begin, j.TimeLimit, j.Deadline)
@@ -34,8 +37,9 @@ func (c *checker) time(where, text string) int64 {
 	return unix
 }
 
-// ValidateAt returns what is wrong with the job's times when it is submitted at now, in seconds since 1970: a deadline that the job
-// cannot meet any more. It is not part of [Validate], because a good job does not become bad while it waits.
+// ValidateAt returns what is wrong with the job's times when it is submitted at now, in seconds
+// since 1970: a deadline that the job cannot meet any more. It is not part of [Validate], because a
+// good job does not become bad while it waits.
 func ValidateAt(j *jobspec.Job, now int64) []jobspec.Problem {
 	deadline, err := jobspec.ParseTime(j.Deadline)
 	if err != nil || j.Deadline == "" {
@@ -56,30 +60,38 @@ func (c *checker) dependencies(j *jobspec.Job) {
 	c.atMost("dependencies", len(j.Dependencies), jobspec.MaxDependencies, "dependencies")
 	total := 0
 	for i := range j.Dependencies {
-		c.dependency(at("dependencies", i), &j.Dependencies[i], j.Array != nil)
+		c.dependency(at("dependencies", i), &j.Dependencies[i], j)
 		total += len(j.Dependencies[i].Jobs)
 	}
 	c.atMost("dependencies", total, jobspec.MaxDependencyJobs, "jobs to wait for")
 }
 
-func (c *checker) dependency(where string, d *jobspec.Dependency, isArray bool) {
+func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job) {
 	c.required(where+".type", d.Type, `write type = "afterok"`)
 	c.choice(where+".type", d.Type, "afterok", "afterany", "afternotok", "after", "aftercorr", "singleton")
 	c.choice(where+".match", d.Match, "all", "any")
 	c.duration(where+".delay", d.Delay)
 	switch {
 	case d.Type == "singleton" && len(d.Jobs) > 0:
-		c.add(jobspec.CodeDependencyUse, where+".jobs", "leave jobs out", "singleton waits for your jobs of the same name, and takes no list")
+		c.add(jobspec.CodeDependencyUse, where+".jobs", "leave jobs out",
+			"singleton waits for your jobs of the same name, and takes no list")
 	case d.Type != "singleton" && len(d.Jobs) == 0:
-		c.add(jobspec.CodeDependencyUse, where, "write jobs = [123] or the name of a job", "the dependency does not say for which jobs it waits")
-	case d.Type == "aftercorr" && !isArray:
+		c.add(jobspec.CodeDependencyUse, where, "write jobs = [123] or the name of a job",
+			"the dependency does not say for which jobs it waits")
+	case d.Type == "aftercorr" && j.Array == nil:
 		c.add(jobspec.CodeDependencyUse, where+".type", "use afterok, or make this job an array",
 			"with aftercorr each element waits for the element of the same index, and this job has no array")
+	case d.Type == "aftercorr" && d.Match == "any":
+		c.add(jobspec.CodeDependencyUse, where+".match", "leave match out",
+			"with aftercorr each element waits for all of its counterparts")
+	case d.Type == "aftercorr" && j.OnDependencyFailure == "hold":
+		c.add(jobspec.CodeDependencyUse, where+".type", "leave on_dependency_failure out",
+			"with aftercorr elements are cancelled one by one, and cannot be held one by one")
 	}
 	taken := map[string]bool{}
 	for i, target := range d.Jobs {
 		c.target(at(where+".jobs", i), target, d.Type)
-		if taken[target] {
+		if taken[target] && !c.scheduling {
 			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is there twice", target)
 		}
 		taken[target] = true
@@ -91,9 +103,11 @@ func (c *checker) target(where, target, typ string) {
 	t, err := jobspec.ParseTarget(target)
 	switch {
 	case err != nil:
-		c.add(jobspec.CodeDependency, where, `write the id of a job (123), of an array's element (123_4), or the name of a job of yours`, "%v", err)
+		c.add(jobspec.CodeDependency, where,
+			`write the id of a job (123), of an array's element (123_4), or the name of a job of yours`, "%v", err)
 	case typ == "aftercorr" && t.Element:
-		c.add(jobspec.CodeDependencyUse, where, fmt.Sprintf("write %q", fmt.Sprint(t.ID)), "with aftercorr elements wait for those of a whole array, not for one")
+		c.add(jobspec.CodeDependencyUse, where, fmt.Sprintf("write %q", fmt.Sprint(t.ID)),
+			"with aftercorr elements wait for those of a whole array, not for one")
 	}
 }
 
@@ -153,9 +167,11 @@ func (c *checker) order(j *jobspec.Job) {
 			case name == names[i]:
 				c.add(jobspec.CodeGroupCycle, where, "leave it out", "the group %q waits for itself", name)
 			case !slices.Contains(names, name):
-				c.add(jobspec.CodeDependsOn, where, didYouMean(name, names), "the job has no group %q", name)
+				c.add(jobspec.CodeDependsOn, where, typo.Hint(name, names), "the job has no group %q", name)
 			case !slices.Contains([]string{"ok", "any", "failed", "started"}, condition):
-				c.add(jobspec.CodeDependsOn, where, fmt.Sprintf("write %s:ok, %s:any, %s:failed or %s:started", name, name, name, name), "%q is no condition of a group", condition)
+				c.add(jobspec.CodeDependsOn, where,
+					fmt.Sprintf("write %s:ok, %s:any, %s:failed or %s:started", name, name, name, name),
+					"%q is no condition of a group", condition)
 			}
 			if taken[name] {
 				c.add(jobspec.CodeDuplicate, where, "keep one of them", "the group %q is waited for twice", name)

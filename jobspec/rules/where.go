@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 func (c *checker) constraints(where string, list []jobspec.Constraint) {
@@ -23,9 +24,10 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 	}
 	_, err := one.Compile()
 	if bad := new(jobspec.ConditionError); errors.As(err, &bad) {
-		field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator", jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
+		field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator",
+			jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
 		hint := bad.Hint
-		if near := didYouMean(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
+		if near := typo.Hint(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
 			hint = near
 		}
 		c.add(bad.Code, where+field, hint, "%s", bad.Text)
@@ -45,8 +47,9 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 	for i := range list {
 		c.constraint(at(where, i), &list[i].Constraint)
 		c.between(at(where, i)+".weight", list[i].Weight, -100, 100)
-		if list[i].Weight == 0 {
-			c.add(jobspec.CodeRequired, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them", "weight is missing, or 0, which changes nothing")
+		if list[i].Weight == 0 && !c.scheduling {
+			c.add(jobspec.CodeRequired, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them",
+				"weight is missing, or 0, which changes nothing")
 		}
 	}
 }
@@ -55,14 +58,16 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 func (c *checker) nodes(j *jobspec.Job) {
 	named, excluded := c.nodeList("nodes", j.Nodes), c.nodeList("exclude_nodes", j.ExcludeNodes)
 	left := func(name string) bool { return !slices.Contains(excluded, name) }
-	if len(named) > 0 && len(excluded) > 0 && len(named) <= 1000 && len(excluded) <= 1000 && !slices.ContainsFunc(named, left) {
+	if len(named) > 0 && len(excluded) > 0 && len(named) <= 1000 && len(excluded) <= 1000 &&
+		!slices.ContainsFunc(named, left) {
 		c.add(jobspec.CodeNodeNames, "exclude_nodes", "leave a node over", "all nodes that the job may run on are excluded")
 	}
 	c.atMost("features", len(j.Features), jobspec.MaxFeatures, "features")
 	taken := map[string]bool{}
 	for i, key := range j.Features {
 		if key == "" || len(key) > 253 || strings.ContainsAny(key, " \t\n\r\x00=,") {
-			c.add(jobspec.CodeText, at("features", i), "write the key of a label as its operator gave it", "%q is not the key of a label", key)
+			c.add(jobspec.CodeText, at("features", i), "write the key of a label as its operator gave it",
+				"%q is not the key of a label", key)
 		}
 		if taken[key] {
 			c.add(jobspec.CodeDuplicate, at("features", i), "name it once", "%q is there twice", key)

@@ -31,7 +31,7 @@ func numberFlag(field func(a *request) *counted) func(*request, setting) {
 	}
 }
 
-func sizeFlag(field func(a *request) *sized) func(*request, setting) {
+func sizeFlag(field func(a *request) *counted) func(*request, setting) {
 	return func(a *request, s setting) {
 		n, err := slurm.Memory(s.value)
 		switch {
@@ -43,7 +43,7 @@ func sizeFlag(field func(a *request) *sized) func(*request, setting) {
 		case n == 0:
 			a.badValue(s, "", "%q: the amount must not be zero", s.value)
 		default:
-			*field(a) = sized{n, s}
+			*field(a) = counted{n: int(n), by: s}
 		}
 	}
 }

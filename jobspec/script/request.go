@@ -32,20 +32,14 @@ type request struct {
 	nodeCount, ntasks, perNode, perGPU      counted
 	cpus, cpusPerGPU, minCPUs               counted
 	gpus, gpusPerNode, gpusPerTask, gpuGres counted
-	mem, memPerCPU, memPerGPU               sized
+	mem, memPerCPU, memPerGPU               counted // in bytes
 }
 
-// counted is a number and the flag that it is from; n is 0 when no flag gives it.
+// counted is an amount and the flag that it is from; n is 0 when no flag gives it.
 type counted struct {
 	n     int
 	by    setting
 	model string // of GPUs; "" for any
-}
-
-// sized is a size and the flag that it is from.
-type sized struct {
-	n  jobspec.Bytes
-	by setting
 }
 
 func (a *request) badValue(s setting, hint, format string, args ...any) {

@@ -152,35 +152,26 @@ func (a *request) setCores(s *shape) {
 }
 
 func (a *request) setMemory(s *shape) {
-	mem, cpu, gpu := counted{by: a.mem.by}, counted{by: a.memPerCPU.by}, counted{by: a.memPerGPU.by}
-	for _, m := range []struct {
-		c *counted
-		n jobspec.Bytes
-	}{{&mem, a.mem.n}, {&cpu, a.memPerCPU.n}, {&gpu, a.memPerGPU.n}} {
-		if m.n > 0 {
-			m.c.n = 1
-		}
-	}
-	switch w := a.strongest(&mem, &cpu, &gpu); w {
-	case &mem:
-		s.memory = a.mem.n
-	case &cpu:
-		s.memory = multiply(a.memPerCPU.n, s.cores)
-	case &gpu:
+	switch w := a.strongest(&a.mem, &a.memPerCPU, &a.memPerGPU); w {
+	case &a.mem:
+		s.memory = jobspec.Bytes(w.n)
+	case &a.memPerCPU:
+		s.memory = multiply(w.n, s.cores)
+	case &a.memPerGPU:
 		if s.gpus == 0 {
 			a.addFlag(Mistake, CodeConflict, w.by, "ask for GPUs, or use --mem",
 				"is an amount for each GPU, and the job has none")
 		}
-		s.memory = multiply(a.memPerGPU.n, s.gpus)
+		s.memory = multiply(w.n, s.gpus)
 	}
 }
 
 // multiply returns the product, or the largest number when it is larger.
-func multiply(b jobspec.Bytes, n int) jobspec.Bytes {
-	if n > 0 && b > math.MaxInt64/jobspec.Bytes(n) {
+func multiply(bytes, n int) jobspec.Bytes {
+	if n > 0 && bytes > math.MaxInt64/n {
 		return math.MaxInt64
 	}
-	return b * jobspec.Bytes(n)
+	return jobspec.Bytes(bytes * n)
 }
 
 // resources returns what one worker gets.

@@ -1,9 +1,11 @@
-// Package template is text with references that only have a value once a job runs: "run-${array.index}". A job file's engine writes
-// such text, and the node daemon puts the values in when it starts a task.
+// Package template is text with references that only have a value once a job runs:
+// "run-${array.index}". A job file's engine writes such text, and the node daemon puts the values
+// in when it starts a task.
 //
-// A reference is written ${NAME}. Signs in front of something that looks like a reference are doubled: an even number of them is
-// half as many signs and plain text, an odd number is the rounded half and a value. So $${job.id} is the text ${job.id}, and
-// $$${job.id} is a $ and a value. Everything else stands for itself: ${HOME}, $HOME and $$ need nothing.
+// A reference is written ${NAME}. Signs in front of something that looks like a reference are
+// doubled: an even number of them is half as many signs and plain text, an odd number is the
+// rounded half and a value. So $${job.id} is the text ${job.id}, and $$${job.id} is a $ and a
+// value. Everything else stands for itself: ${HOME}, $HOME and $$ need nothing.
 package template
 
 import (
@@ -17,11 +19,13 @@ import (
 var names = []string{"array.index", "job.attempt", "job.id", "node.name", "worker.count", "worker.index"}
 
 // reference matches what looks like a reference, with all the signs in front of it.
-var reference = regexp.MustCompile(`(\$+)\{(array\.[a-z][a-z0-9_]*|job\.attempt|job\.id|node\.name|worker\.count|worker\.index)\}`)
+var reference = regexp.MustCompile(`(\$+)\{(array\.[a-z][a-z0-9_]*|job\.attempt|job\.id|node\.name|` +
+	`worker\.count|worker\.index)\}`)
 
 var parameter = regexp.MustCompile(`^array\.[a-z][a-z0-9_]*$`)
 
-// Names lists the references that every job may use, in order. Those to an array's parameters come on top.
+// Names lists the references that every job may use, in order. Those to an array's parameters come
+// on top.
 func Names() []string { return slices.Clone(names) }
 
 // Known reports whether name can be a reference: one of [Names], or array.NAME.
@@ -35,7 +39,8 @@ func Escape(text string) string {
 	})
 }
 
-// References lists the names of the references in a template, each once, in the order of their first place.
+// References lists the names of the references in a template, each once, in the order of their
+// first place.
 func References(text string) []string {
 	var found []string
 	for _, m := range reference.FindAllStringSubmatch(text, -1) {
@@ -52,8 +57,9 @@ type NoValueError struct{ Name string }
 // Error implements error.
 func (e *NoValueError) Error() string { return fmt.Sprintf("${%s} has no value here", e.Name) }
 
-// Expand puts values in the place of the references of a template and removes the signs that keep text from being one. A value is
-// taken as it is, whatever is in it. It returns a [NoValueError] for the first reference that value does not know.
+// Expand puts values in the place of the references of a template and removes the signs that keep
+// text from being one. A value is taken as it is, whatever is in it. It returns a [NoValueError]
+// for the first reference that value does not know.
 func Expand(text string, value func(name string) (string, bool)) (string, error) {
 	var b strings.Builder
 	last := 0

@@ -37,7 +37,8 @@ func TestExpandWithoutValue(t *testing.T) {
 	if !errors.As(err, &missing) || missing.Name != "array.lr" {
 		t.Errorf("got %v, want array.lr to have no value", err)
 	}
-	if got, err := template.Expand("$${array.lr}", func(string) (string, bool) { return "", false }); err != nil || got != "${array.lr}" {
+	if got, err := template.Expand("$${array.lr}", func(string) (string, bool) { return "", false }); err != nil ||
+		got != "${array.lr}" {
 		t.Errorf("got %q, %v for plain text", got, err)
 	}
 }
@@ -64,7 +65,8 @@ func TestRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	pieces := []string{"$", "$$", "{", "}", "${", "${array.", "index}", "array.index}", "${job.id}", "$${job.id}", "a", "{node.name}", "\n"}
+	pieces := []string{"$", "$$", "{", "}", "${", "${array.", "index}", "array.index}", "${job.id}", "$${job.id}", "a",
+		"{node.name}", "\n"}
 	for range 20000 {
 		var b template.Builder
 		var want strings.Builder

@@ -1,11 +1,14 @@
 // Package typo finds the known word that a mistyped one stands for.
 package typo
 
-// maxLength bounds the words that are compared, which takes time by the product of their lengths: a longer one is no typing error.
+import "fmt"
+
+// maxLength bounds the words that are compared, which takes time by the product of their lengths: a
+// longer one is no typing error.
 const maxLength = 64
 
-// Nearest returns the known word that is most like the one that was written, the first of those that are equally so, "" when none is near: a letter
-// may differ, of longer words a third.
+// Nearest returns the known word that is most like the one that was written, the first of those
+// that are equally so, "" when none is near: a letter may differ, of longer words a third.
 func Nearest(written string, known []string) string {
 	best, distance := "", 1+max(1, len(written)/3)
 	for _, word := range known {
@@ -16,7 +19,8 @@ func Nearest(written string, known []string) string {
 	return best
 }
 
-// Distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
+// Distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into
+// b.
 func Distance(a, b string) int {
 	if len(a) > maxLength || len(b) > maxLength {
 		return maxLength
@@ -40,4 +44,13 @@ func Distance(a, b string) int {
 		before, row = row, next
 	}
 	return row[len(b)]
+}
+
+// Hint asks for the known word that is nearest to the one written, "" when none is near.
+func Hint(written string, known []string) string {
+	best := Nearest(written, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // CheckInventory refuses what the grid cannot hold.
@@ -15,7 +16,7 @@ func CheckInventory(n *model.Node) error {
 		return bad("the name is empty, longer than 255 bytes, or has spaces or slashes")
 	case n.BootID == "":
 		return bad("the boot id is missing")
-	case n.Cores < 1 || n.Cores > model.MaxCores || n.Memory < 1 || n.Memory > model.MaxMemory:
+	case n.Cores < 1 || n.Cores > jobspec.MaxNodeCores || n.Memory < 1 || n.Memory > jobspec.MaxSize:
 		return bad("cores or memory are out of range")
 	case len(n.GPUs) > model.MaxGPUsPerNode:
 		return bad(fmt.Sprintf("%d GPUs, at most %d", len(n.GPUs), model.MaxGPUsPerNode))

@@ -14,12 +14,13 @@ func (s *State) loadJob(j *model.Job) error {
 	if j.ID <= 0 || j.ID > s.v.lastJob || s.v.Job(j.ID) != nil || j.Seq > s.v.lastSeq {
 		return fmt.Errorf("job %d: its number: %w", j.ID, model.ErrSnapshot)
 	}
+	var err error
 	if j.Parent != 0 {
-		if err := s.adopt(j); err != nil {
-			return fmt.Errorf("job %d: %w: %w", j.ID, model.ErrSnapshot, err)
-		}
+		err = s.adopt(j)
+	} else {
+		err = admission.CheckSpec(j.Spec)
 	}
-	if err := admission.CheckForm(j.Spec); err != nil {
+	if err != nil {
 		return fmt.Errorf("job %d: %w: %w", j.ID, model.ErrSnapshot, err)
 	}
 	if err := lifecycle.CheckJob(j); err != nil {

@@ -10,28 +10,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// MaxConditions bounds what one group may say of its nodes.
-const MaxConditions = 320
-
-// CheckWhere refuses conditions that cannot be asked of any node.
-func CheckWhere(spec *jobspec.Job, g *jobspec.Group) error {
-	if n := len(spec.Constraints) + len(g.Constraints) + len(spec.Affinities) + len(g.Affinities) + len(spec.Features); n > MaxConditions {
-		return model.Limit("the number of constraints, affinities and features", int64(n), MaxConditions, "")
-	}
-	for i := range g.Tasks {
-		if gpu := g.Tasks[i].Resources.GPU; gpu != nil && gpu.Vendor != "" && !strings.EqualFold(gpu.Vendor, "nvidia") {
-			return &model.SpecError{Text: fmt.Sprintf("gpu.vendor is nvidia, not %q", gpu.Vendor)}
-		}
-	}
-	if _, err := ParseWhere(model.WhereOf(spec, g)); err != nil {
-		return &model.SpecError{Text: err.Error()}
-	}
-	if _, err := parsePrefer(model.PreferOf(spec, g)); err != nil {
-		return &model.SpecError{Text: err.Error()}
-	}
-	return nil
-}
-
 // where is a text of whereOf that can be asked of nodes. It never changes.
 type where []Condition
 

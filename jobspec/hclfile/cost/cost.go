@@ -1,5 +1,6 @@
-// Package cost bounds what an expression of HCL yields before it is evaluated. A small file can ask for a huge result: locals that double
-// each other, loops within loops, replace with a long text. The estimate is never too low, so that a budget can refuse such a file.
+// Package cost bounds what an expression of HCL yields before it is evaluated. A small file can ask
+// for a huge result: locals that double each other, loops within loops, replace with a long text.
+// The estimate is never too low, so that a budget can refuse such a file.
 package cost
 
 import (
@@ -8,12 +9,14 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
-// estimate bounds what an expression yields: all its elements and bytes together, how many elements, and the largest of them.
+// estimate bounds what an expression yields: all its elements and bytes together, how many
+// elements, and the largest of them.
 type estimate struct {
 	total, elements, largest float64
 }
@@ -33,7 +36,8 @@ type Scope struct {
 	sizes map[string]estimate // of the variables and locals that were asked for, which do not change any more
 }
 
-// Of bounds the bytes and elements that an expression yields, including what each element costs besides its bytes.
+// Of bounds the bytes and elements that an expression yields, including what each element costs
+// besides its bytes.
 func Of(expr hclsyntax.Expression, scope *Scope) float64 {
 	e := estimator{scope: scope}
 	return e.of(expr).total
@@ -104,7 +108,8 @@ func (e *estimator) sum(exprs []hclsyntax.Expression) estimate {
 	return all
 }
 
-// parts bounds templates, operators, conditions, indexes and brackets by the sum of what is in them.
+// parts bounds templates, operators, conditions, indexes and brackets by the sum of what is in
+// them.
 func (e *estimator) parts(expr hclsyntax.Expression) estimate {
 	all := estimate{total: 8}
 	add := func(exprs ...hclsyntax.Expression) {
@@ -185,7 +190,8 @@ func (e *estimator) loopOver(x *hclsyntax.ForExpr) estimate {
 	return estimate{coll.total + coll.elements*(body.total+elementCost), coll.elements, body.total}
 }
 
-// call bounds a function's result by its arguments: their sum for most, their product for those that repeat one within another.
+// call bounds a function's result by its arguments: their sum for most, their product for those
+// that repeat one within another.
 func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 	all := e.sum(x.Args)
 	product := 1.0
@@ -215,7 +221,8 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 
 // simple returns the value of an argument that is written out, or is a variable or local.
 func (e *estimator) simple(arg hclsyntax.Expression) (cty.Value, bool) {
-	if t, ok := arg.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 && e.loop[t.Traversal.RootName()] == (estimate{}) {
+	if t, ok := arg.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 &&
+		e.loop[t.Traversal.RootName()] == (estimate{}) {
 		attr, _ := t.Traversal[1].(hcl.TraverseAttr)
 		root := t.Traversal.RootName()
 		value, known := e.scope.Value(root, attr.Name)

@@ -197,7 +197,8 @@ func storeWhole(field *int64, value cty.Value, positive bool, most int64) error 
 	}
 	n, accuracy := value.AsBigFloat().Int64()
 	if accuracy != big.Exact || n > most || n < -most || positive && n < 1 {
-		return &Error{Code: diagnostic.CodeRange, Text: Shorten(asText(value)) + " is out of range", Hint: atLeast(positive && n < 1)}
+		return &Error{Code: diagnostic.CodeRange, Text: Shorten(asText(value)) + " is out of range",
+			Hint: atLeast(positive && n < 1)}
 	}
 	*field = n
 	return nil
@@ -210,7 +211,8 @@ func atLeast(positive bool) string {
 	return ""
 }
 
-// storeQuantity reads a text with a unit. A bare number has a message of its own, because other systems take it.
+// storeQuantity reads a text with a unit. A bare number has a message of its own, because other
+// systems take it.
 func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 	if value.Type() == cty.Number {
 		text := asText(value)
@@ -227,13 +229,15 @@ func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 		return &Error{Code: diagnostic.CodeQuantity, Text: err.Error()}
 	}
 	if positive && isZero(field) {
-		return &Error{Code: diagnostic.CodeRange, Text: fmt.Sprintf("%q is nothing", text), Hint: "write more, or leave it out"}
+		return &Error{Code: diagnostic.CodeRange, Text: fmt.Sprintf("%q is nothing", text),
+			Hint: "write more, or leave it out"}
 	}
 	return nil
 }
 
 func noUnit(field Quantity, text string) error {
-	return &Error{Code: diagnostic.CodeNoUnit, Text: fmt.Sprintf("%s has no unit", Shorten(text)), Hint: fmt.Sprintf("write %q", field.Example(Shorten(text)))}
+	return &Error{Code: diagnostic.CodeNoUnit, Text: fmt.Sprintf("%s has no unit", Shorten(text)),
+		Hint: fmt.Sprintf("write %q", field.Example(Shorten(text)))}
 }
 
 // isZero reports whether a quantity of an integer type holds zero, by way of its text form.

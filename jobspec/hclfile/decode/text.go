@@ -46,7 +46,8 @@ func (*Duration) Kind() string { return "duration" }
 // Example implements [Quantity].
 func (*Duration) Example(number string) string { return number + "s" }
 
-// TypeName is the type of a field, for messages and documentation. It panics for a type that no attribute can be stored in.
+// TypeName is the type of a field, for messages and documentation. It panics for a type that no
+// attribute can be stored in.
 func TypeName(into any) string {
 	switch v := into.(type) {
 	case Quantity:
@@ -73,7 +74,8 @@ func TypeName(into any) string {
 	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }
 
-// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
+// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are
+// two.
 type Quantity interface {
 	FromText(text string) error
 	Kind() string

@@ -1,5 +1,5 @@
-// Package decode puts a value of HCL into a field of Go: strings, numbers, lists, maps, and texts with a unit. An [Error] says why a value
-// does not fit.
+// Package decode puts a value of HCL into a field of Go: strings, numbers, lists, maps, and texts
+// with a unit. An [Error] says why a value does not fit.
 package decode
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Value is what an attribute made with [hclfile.Any] was set to: a string, a number, true or false, a list, or a map. Return the errors of its
-// methods as they are.
+// Value is what an attribute made with [hclfile.Any] was set to: a string, a number, true or false,
+// a list, or a map. Return the errors of its methods as they are.
 type Value struct {
 	raw   cty.Value
 	order []string // keys of a map as they are written
@@ -71,7 +71,8 @@ func (v Value) Texts() ([]string, error) {
 	return texts, err
 }
 
-// Entries returns the elements of a map: in the order of the file where the map is written out, else by name.
+// Entries returns the elements of a map: in the order of the file where the map is written out,
+// else by name.
 func (v Value) Entries() ([]Entry, error) {
 	if !v.IsMap() {
 		return nil, wrongType(v.raw, "write a map: { name = value }")

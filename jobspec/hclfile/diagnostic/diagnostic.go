@@ -1,4 +1,5 @@
-// Package diagnostic says what is wrong with a file and where: code, place, source line and hint, as text, as JSON, and for editors.
+// Package diagnostic says what is wrong with a file and where: code, place, source line and hint,
+// as text, as JSON, and for editors.
 package diagnostic
 
 import (
@@ -9,7 +10,8 @@ import (
 	"strings"
 )
 
-// Codes of what can be wrong with a file before its meaning is looked at. Each keeps its meaning for ever.
+// Codes of what can be wrong with a file before its meaning is looked at. Each keeps its meaning
+// for ever.
 const (
 	CodeSyntax        = "JS-001" // not HCL
 	CodeEncoding      = "JS-002" // not UTF-8, or no text
@@ -59,7 +61,8 @@ type Diagnostic struct {
 	shift      int // how many characters of the line are left out in front of Line
 }
 
-// Diagnostics are all that is wrong with a file, in its order. They are an error when there are any.
+// Diagnostics are all that is wrong with a file, in its order. They are an error when there are
+// any.
 type Diagnostics []Diagnostic
 
 // HasErrors reports whether the file was refused.
@@ -101,7 +104,8 @@ const (
 	plain = "\x1b[0m"
 )
 
-// WriteText writes d for people: position and text, the source line with the place underlined, and the hint.
+// WriteText writes d for people: position and text, the source line with the place underlined, and
+// the hint.
 func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	paint := func(code, text string) string {
 		if !color {

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Report is what is wrong with files, as the Language Server Protocol has it: lines and characters start at 0, and characters are UTF-16
-// units. `--format json` prints it.
+// Report is what is wrong with files, as the Language Server Protocol has it: lines and characters
+// start at 0, and characters are UTF-16 units. `--format json` prints it.
 type Report struct {
 	Files []FileReport `json:"files"`
 }
@@ -44,8 +44,8 @@ const (
 	severityWarning = 2
 )
 
-// Report returns d for editors and programs, as errors. What concerns no place of a file, such as a value on the command line, is at its
-// start.
+// Report returns d for editors and programs, as errors. What concerns no place of a file, such as a
+// value on the command line, is at its start.
 func (d Diagnostics) Report() Report {
 	report := Report{Files: []FileReport{}}
 	report.add(d, severityError)
@@ -77,7 +77,8 @@ func (d Diagnostic) forEditor(severity int) EditorDiagnostic {
 	}
 }
 
-// editorPosition is a place with its UTF-16 units; a diagnostic that was made elsewhere has only its column.
+// editorPosition is a place with its UTF-16 units; a diagnostic that was made elsewhere has only
+// its column.
 func editorPosition(p Pos, units int) EditorPosition {
 	if units == 0 {
 		units = max(0, p.Column-1)

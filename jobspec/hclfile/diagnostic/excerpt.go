@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Locate returns a diagnostic without words for a place of a source text, with the line there if it may be shown. Without a source, columns
-// are as the parser counts them.
+// Locate returns a diagnostic without words for a place of a source text, with the line there if it
+// may be shown. Without a source, columns are as the parser counts them.
 func Locate(src []byte, at hcl.Range, showLine bool) Diagnostic {
 	d := Diagnostic{File: at.Filename, Start: Pos{Line: at.Start.Line}, End: Pos{Line: at.End.Line}}
 	d.Start.Column, d.start = columns(src, at.Start)
@@ -23,8 +23,8 @@ func Locate(src []byte, at hcl.Range, showLine bool) Diagnostic {
 	return d
 }
 
-// columns counts the characters and the UTF-16 units in front of a place. The parser counts what is seen as one character, which the
-// caret line and editors do not.
+// columns counts the characters and the UTF-16 units in front of a place. The parser counts what is
+// seen as one character, which the caret line and editors do not.
 func columns(src []byte, at hcl.Pos) (column, utf16Units int) {
 	if at.Line == 0 || at.Byte > len(src) || src == nil {
 		return at.Column, max(0, at.Column-1)
@@ -36,7 +36,8 @@ func columns(src []byte, at hcl.Pos) (column, utf16Units int) {
 	return utf8.RuneCount(before) + 1, utf16Units
 }
 
-// underline puts carets below the part of the line that is meant; tabs stay tabs so that it lines up.
+// underline puts carets below the part of the line that is meant; tabs stay tabs so that it lines
+// up.
 func (d Diagnostic) underline() string {
 	var b strings.Builder
 	column, start := 1, d.Start.Column-d.shift
@@ -61,14 +62,16 @@ func (d Diagnostic) underline() string {
 	return b.String()
 }
 
-// maxLineShown bounds a source line in a diagnostic; of a longer one the part around the place is shown.
+// maxLineShown bounds a source line in a diagnostic; of a longer one the part around the place is
+// shown.
 const (
 	maxLineShown = 160
 	shownBefore  = 60
 	leftOut      = "..."
 )
 
-// LineAt returns the line of src that holds the byte at offset, without its end. What cannot be printed is replaced.
+// LineAt returns the line of src that holds the byte at offset, without its end. What cannot be
+// printed is replaced.
 func LineAt(src []byte, offset int) string {
 	if offset > len(src) || len(src) == 0 {
 		return ""
@@ -85,7 +88,8 @@ func LineAt(src []byte, offset int) string {
 	return line
 }
 
-// printable replaces what a terminal would take for a command, and what changes the direction of the text around it.
+// printable replaces what a terminal would take for a command, and what changes the direction of
+// the text around it.
 func printable(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 		return utf8.RuneError
@@ -93,7 +97,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// excerpt cuts a long line around a column, and says how many characters are missing in front of what it returns.
+// excerpt cuts a long line around a column, and says how many characters are missing in front of
+// what it returns.
 func excerpt(line string, column int) (part string, shift int) {
 	text := []rune(line)
 	if len(text) <= maxLineShown {
@@ -117,8 +122,8 @@ func JSONPlace(src []byte, at hcl.Range) hcl.Range {
 	return at
 }
 
-// jsonPosition corrects a position in JSON: the parser of a template within a string knows neither where lines end in the file nor which of its
-// characters are written with more than one.
+// jsonPosition corrects a position in JSON: the parser of a template within a string knows neither
+// where lines end in the file nor which of its characters are written with more than one.
 func jsonPosition(src []byte, at hcl.Pos) hcl.Pos {
 	if at.Line == 0 {
 		return at
@@ -151,7 +156,8 @@ func stringEnd(src []byte, start int) int {
 	return len(src)
 }
 
-// encodedLength is how many bytes of the inside of a JSON string stand for the first decoded bytes of its text.
+// encodedLength is how many bytes of the inside of a JSON string stand for the first decoded bytes
+// of its text.
 func encodedLength(inside []byte, decoded int) int {
 	i := 0
 	for decoded > 0 && i < len(inside) {
@@ -165,7 +171,8 @@ func encodedLength(inside []byte, decoded int) int {
 	return i
 }
 
-// escapeLength is the length of the escape that text begins with, and of what it stands for in UTF-8.
+// escapeLength is the length of the escape that text begins with, and of what it stands for in
+// UTF-8.
 func escapeLength(text []byte) (size, means int) {
 	const unicodeEscape = 6 // \uXXXX
 	if text[1] != 'u' || len(text) < unicodeEscape {

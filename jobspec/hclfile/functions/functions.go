@@ -3,7 +3,7 @@ package functions
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -29,30 +29,35 @@ var pure = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "chomp": stdlib.ChompFunc, "chunklist": stdlib.ChunklistFunc,
 	"coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
 	"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "csvdecode": stdlib.CSVDecodeFunc,
-	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "floor": stdlib.FloorFunc,
-	"format": boundedFormat(stdlib.FormatFunc), "formatdate": stdlib.FormatDateFunc, "formatlist": boundedFormat(stdlib.FormatListFunc),
-	"hasindex": stdlib.HasIndexFunc, "indent": boundedIndent(), "index": stdlib.IndexFunc, "int": stdlib.IntFunc, "join": stdlib.JoinFunc,
-	"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc,
-	"log": stdlib.LogFunc, "lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
-	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "range": stdlib.RangeFunc,
+	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc,
+	"floor":  stdlib.FloorFunc,
+	"format": boundedFormat(stdlib.FormatFunc), "formatdate": stdlib.FormatDateFunc,
+	"formatlist": boundedFormat(stdlib.FormatListFunc),
+	"hasindex":   stdlib.HasIndexFunc, "indent": boundedIndent(), "index": stdlib.IndexFunc, "int": stdlib.IntFunc,
+	"join":       stdlib.JoinFunc,
+	"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc,
+	"length": stdlib.LengthFunc,
+	"log":    stdlib.LogFunc, "lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc,
+	"merge": stdlib.MergeFunc,
+	"min":   stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "range": stdlib.RangeFunc,
 	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "regexreplace": stdlib.RegexReplaceFunc,
 	"replace": stdlib.ReplaceFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc, "setunion": stdlib.SetUnionFunc,
+	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc,
+	"setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc, "setunion": stdlib.SetUnionFunc,
 	"signum": stdlib.SignumFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc,
 	"strlen": stdlib.StrlenFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "timeadd": stdlib.TimeAddFunc,
 	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
 	"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
 	"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
-	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
-	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc,
+	"trimspace":  stdlib.TrimSpaceFunc,
+	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc,
+	"zipmap": stdlib.ZipmapFunc,
 }
 
 // Table returns the functions of a file by name.
 func Table(in Environment) map[string]function.Function {
-	table := make(map[string]function.Function, len(pure)+6)
-	for name, f := range pure {
-		table[name] = f
-	}
+	table := maps.Clone(pure)
 	now := ""
 	table["file"] = textFunction("path", func(name string) (string, error) {
 		text, err := in.ReadFile(name)
@@ -119,7 +124,8 @@ func quantityFunction(read func(text string) (int64, error)) function.Function {
 	})
 }
 
-// maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for gigabytes of blanks.
+// maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for
+// gigabytes of blanks.
 const maxWidth = 3
 
 // boundedFormat refuses formats with a huge or computed width.
@@ -163,14 +169,4 @@ func boundedIndent() function.Function {
 			return f.Call(args)
 		},
 	})
-}
-
-// Names lists the functions of every file, in order; those of [Environment.Quantities] come on top.
-func Names() []string {
-	names := []string{"env", "file", "timestamp", "uuid"}
-	for name := range pure {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,0 +1,54 @@
+// Package admission refuses jobs that the state machine must not take: specifications that break a
+// rule of package rules or ask for something that only the simulator can run, and jobs that their
+// queue does not allow.
+package admission
+
+import (
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
+)
+
+// CheckSpec refuses a specification that no cluster can carry out. A snapshot's jobs are held to it
+// too.
+func CheckSpec(spec *jobspec.Job) error {
+	if spec == nil {
+		return &model.SpecError{Text: "a job is missing"}
+	}
+	if problems := rules.ValidateScheduling(spec); len(problems) > 0 {
+		return &model.SpecError{Text: problems[0].Error()}
+	}
+	for i := range spec.Groups {
+		g := &spec.Groups[i]
+		if g.Loose() {
+			return &model.SpecError{Text: "gang = false with several workers is not supported: " +
+				"an array has as many elements that start one by one"}
+		}
+		if err := model.CheckShares(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckQueue refuses a job that exceeds the limits of its queue, which has a name.
+func CheckQueue(j *model.Job, name string, q *model.Queue) error {
+	if q.MaxTime > 0 {
+		if err := model.SecondsLimit("time_limit in queue "+name, j.Limit, q.MaxTime); err != nil {
+			return err
+		}
+	}
+	if j.Class != jobspec.TE {
+		return nil
+	}
+	if q.TEMaxTime > 0 {
+		if err := model.SecondsLimit("time_limit of a te job in queue "+name, j.Limit, q.TEMaxTime); err != nil {
+			return err
+		}
+	}
+	if q.TEMaxGPUs > 0 {
+		gpus := model.RoundUp(j.Total().GPUs) / model.WholeGPU
+		return model.Limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
+	}
+	return nil
+}
