@@ -93,7 +93,7 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *model.Job, lost []*model.
 		if leave == 0 {
 			continue
 		}
-		share, _ := f.Account(account).Share().Float64()
+		share, _ := f.Account(account).Share().Rat().Float64()
 		if before := k.willHold(account) - sum + largest; before > deserved && float64(before) > share*float64(k.gpus)+1e-9 {
 			continue
 		}

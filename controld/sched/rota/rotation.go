@@ -6,12 +6,12 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -24,10 +24,10 @@ type rotationEntry struct {
 	in      bool          // it should run
 	group   *groups.Group // of one that waits
 
-	leaf *shares.Node
+	leaf *drf.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
-	under map[*shares.Node]shares.Amount
-	full  map[*shares.Node]shares.Ratio // how full that would make the node, as far as it was asked
+	under map[*drf.Node]drf.Amount
+	full  map[*drf.Node]drf.Ratio // how full that would make the node, as far as it was asked
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
@@ -165,7 +165,7 @@ func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, s
 		own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1
 	}
-	mine, theirs := shares.Part(w.leaf, own.leaf)
+	mine, theirs := drf.Part(w.leaf, own.leaf)
 	among := mine != nil && !mine.User
 	if own.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !own.fuller(theirs, w, mine) {
 		return -1
@@ -183,24 +183,24 @@ func (w *rotationEntry) spared(o *rotationEntry, shared bool) bool {
 // holdsMore reports whether an account is fuller than another by what both hold now. If so, even
 // those of its jobs leave that should run by what each has had: those that should not are often of
 // emptier accounts, which keep their room, so that no job would leave.
-func holdsMore(account, other *shares.Node) bool {
+func holdsMore(account, other *drf.Node) bool {
 	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0
 }
 
 // fuller reports whether the account of a job is fuller than another job's: by what both hold now,
 // or by what each would hold with its jobs up to this one. By holdings alone an account whose jobs
 // have all had much would keep its room against others that have had little.
-func (w *rotationEntry) fuller(account *shares.Node, o *rotationEntry, other *shares.Node) bool {
+func (w *rotationEntry) fuller(account *drf.Node, o *rotationEntry, other *drf.Node) bool {
 	return holdsMore(account, other) || w.fullness(account).Compare(o.fullness(other)) > 0
 }
 
 // fullness returns how full an account or a user is with its jobs up to this one.
-func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
+func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 	r, known := w.full[n]
 	if !known {
 		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
 		if w.full == nil {
-			w.full = map[*shares.Node]shares.Ratio{}
+			w.full = map[*drf.Node]drf.Ratio{}
 		}
 		w.full[n] = r
 	}
@@ -254,11 +254,11 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 
 // countTurns notes for each job what its account and user would hold with their jobs up to it.
 func countTurns(f *fairshare.Accounts, list []rotationEntry) {
-	sums := map[*shares.Node]shares.Amount{}
+	sums := map[*drf.Node]drf.Amount{}
 	for i := range list {
 		w := &list[i]
 		asks := f.Asks(w.job)
-		w.under = map[*shares.Node]shares.Amount{}
+		w.under = map[*drf.Node]drf.Amount{}
 		for n := w.leaf; n.Parent() != nil; n = n.Parent() {
 			if sums[n] == nil {
 				sums[n] = f.Amount(0, 0, 0)
