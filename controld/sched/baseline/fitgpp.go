@@ -141,7 +141,7 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 		have := r.Coming(p.State, node, &g.Part)
 		for _, i := range r.On[node] {
 			v := &r.List[i]
-			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.At(node))) {
+			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {
 				continue
 			}
 			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.State, node, &g.Request, v.Job.ID) {

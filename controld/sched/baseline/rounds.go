@@ -71,13 +71,13 @@ func admit(t *scratch.State, list []ranked) {
 	var left model.Request
 	for i, n := range t.View.Nodes() {
 		if n.State == model.NodeUp {
-			left = fit.Plus(left, fit.Both(t.Room.Total(i)))
+			left = left.Plus(fit.Both(t.Room.Total(i)))
 		}
 	}
 	for i := range list {
 		v := list[i].job.Total()
 		if need := fit.Both(v); fit.Within(need, left) {
-			left = fit.Minus(left, need)
+			left = left.Minus(need)
 			list[i].in = true
 		}
 	}

@@ -45,11 +45,11 @@ func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation 
 	p := &Allocation{Sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
 	for i := range p.View.Nodes() {
 		if p.Room.Up(i) {
-			p.pool = fit.Plus(p.pool, p.Room.Available(i))
+			p.pool = p.pool.Plus(p.Room.Available(i))
 		}
 	}
 	for _, f := range p.running {
-		p.pool = fit.Plus(p.pool, fit.Times(f.Request(), f.Size))
+		p.pool = p.pool.Plus(f.Request().Times(f.Size))
 		p.add(f.Job, f.Terms, scratch.AttainedService(f.Job, f.Attempt, p.Now), IdleWorthPM)
 	}
 	for _, j := range waiting {
@@ -95,8 +95,8 @@ func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int
 
 // give lets a job have so many workers if the pool has room for them.
 func (p *Allocation) give(o *Prospect, size int) {
-	if need := fit.Times(o.asks, size-o.Size); fit.Within(need, p.pool) {
-		p.pool = fit.Minus(p.pool, need)
+	if need := o.asks.Times(size - o.Size); fit.Within(need, p.pool) {
+		p.pool = p.pool.Minus(need)
 		o.Size = size
 	}
 }
@@ -110,7 +110,7 @@ func (p *Allocation) offer(o *Prospect) {
 	best := offer{to: o}
 	for n := o.Size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
 		then := o.curve.At(n)
-		if !fit.Within(fit.Times(o.asks, n-o.Size), p.pool) {
+		if !fit.Within(o.asks.Times(n-o.Size), p.pool) {
 			break
 		}
 		if then*1000 < now*tunables.FasterPM {

@@ -177,7 +177,7 @@ func (q *quarrel) covered(v *fsm.View) {
 		for _, r := range v.Reservations() {
 			for _, c := range r.Claims {
 				if r.ForPreemptor && c.Node == n.Name {
-					claimed = fit.Plus(claimed, fit.Both(c.Resources))
+					claimed = claimed.Plus(fit.Both(c.Resources))
 				}
 			}
 		}

@@ -258,7 +258,7 @@ func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int
 	if share := p.Request.Share(); share > 0 {
 		return r.sharedStretches(p, exclude, w, n, among, share)
 	}
-	need, found := Times(p.Request, w), 0
+	need, found := p.Request.Times(w), 0
 	others := len(r.used) > 0 // one pass meets no node twice
 	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
 		for i, word := range r.grid.Bucket(gpus) {

@@ -19,11 +19,7 @@ func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 
 // Covers reports whether a is at least as much as b in every respect.
 func Covers(a, b model.Request) bool {
-	return covers(a.Active, b.Active) && covers(a.Resident, b.Resident)
-}
-
-func covers(a, b model.Vector) bool {
-	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
+	return b.Active.Within(a.Active) && b.Resident.Within(a.Resident)
 }
 
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it

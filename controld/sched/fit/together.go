@@ -31,7 +31,7 @@ func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64
 		if !ok {
 			continue
 		}
-		if v := left(node, Minus(r.Available(node), need)); best < 0 || v < least {
+		if v := left(node, r.Available(node).Minus(need)); best < 0 || v < least {
 			best, least = node, v
 		}
 	}
@@ -47,7 +47,7 @@ func (r *Room) wholeOn(g *Gang, node int) (model.Request, bool) {
 		if p.Workers > p.PerNode || p.Request.Exclusive && g.Parts() > 1 || !r.Usable(node, p, g.Exclude) {
 			return need, false
 		}
-		need = Plus(need, Times(p.Request, p.Workers))
+		need = need.Plus(p.Request.Times(p.Workers))
 	}
 	return need, !r.Whole(node) && Within(need, r.Available(node))
 }

@@ -179,7 +179,7 @@ func (r *Candidates) begin(t *scratch.State) {
 	largest := model.Vector{}
 	for i := range r.On {
 		if t.Room.Up(i) {
-			largest = fit.Most(largest, t.Room.Total(i))
+			largest = largest.Most(t.Room.Total(i))
 		}
 	}
 	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
@@ -294,7 +294,7 @@ func (r *Candidates) leave(run *estimate.LiveAttempt) {
 }
 
 func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
-	r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+	r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
 	r.Over[s.Node] = max(r.Over[s.Node], over)
 }
 
@@ -302,7 +302,7 @@ func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
 func (r *Candidates) add(run *estimate.LiveAttempt) {
 	var held model.Request
 	for i := range run.Holds {
-		held = fit.Plus(held, run.Holds[i].Room)
+		held = held.Plus(run.Holds[i].Room)
 	}
 	v := Candidate{
 		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Holds, Grace: run.Grace,
@@ -386,7 +386,7 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, ben
 // Coming returns what a node will have for a part when all jobs have left that are asked to, less
 // what others claim. It can be negative.
 func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) model.Request {
-	return fit.Plus(t.Room.AvailableTo(node, p), r.Draining[node])
+	return t.Room.AvailableTo(node, p).Plus(r.Draining[node])
 }
 
 // Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace

@@ -129,14 +129,14 @@ func (s *search) parts() *Set {
 		all.Cost += set.Cost
 		for _, c := range set.Claims {
 			all.Claims = fit.AddRoom(all.Claims, c.Node, c.Room)
-			s.roster.Draining[c.Node] = fit.Minus(s.roster.Draining[c.Node], c.Room)
+			s.roster.Draining[c.Node] = s.roster.Draining[c.Node].Minus(c.Room)
 		}
 	}
 	for _, v := range all.Candidates {
 		s.roster.untake(v)
 	}
 	for _, c := range all.Claims {
-		s.roster.Draining[c.Node] = fit.Plus(s.roster.Draining[c.Node], c.Room)
+		s.roster.Draining[c.Node] = s.roster.Draining[c.Node].Plus(c.Room)
 	}
 	if !found {
 		return nil
@@ -150,7 +150,7 @@ func (r *Candidates) take(i int32) {
 	v := &r.List[i]
 	v.Taken = true
 	for _, s := range v.Rooms {
-		r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+		r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
 	}
 }
 
@@ -158,7 +158,7 @@ func (r *Candidates) untake(i int32) {
 	v := &r.List[i]
 	v.Taken = false
 	for _, s := range v.Rooms {
-		r.Draining[s.Node] = fit.Minus(r.Draining[s.Node], s.Room)
+		r.Draining[s.Node] = r.Draining[s.Node].Minus(s.Room)
 	}
 }
 
@@ -265,7 +265,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 		return o, len(o.choices) > 1
 	}
 	for k := free + 1; k <= workers; k++ {
-		missing := fit.Minus(fit.Times(p.Request, k), have)
+		missing := p.Request.Times(k).Minus(have)
 		missing.Resident.Cores = 0 // a suspended worker needs no cores
 		c := s.cheapest(missing, node, o.items, bound)
 		if c.cost >= bound {
@@ -279,11 +279,15 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 // workersIn returns how many workers of a part some room holds. Where more of anything is claimed
 // than there is, it holds none, as for grid.Fits, whether the worker needs some of it or not.
 func workersIn(p *fit.Part, have model.Request) int {
-	a, r := have.Active, have.Resident
-	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
+	if overdrawn(have) {
 		return 0
 	}
 	return fit.Capacity(p, have)
+}
+
+// overdrawn reports whether some room is less than nothing. A suspended worker needs no cores.
+func overdrawn(r model.Request) bool {
+	return r.Active.Negative() || r.Resident.Memory < 0 || r.Resident.GPUs < 0
 }
 
 // offerWhole is offer for a part whose workers need nodes for themselves: all must leave, and if
@@ -295,9 +299,9 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		v := &s.roster.List[i]
 		all.cost += v.Score
 		all.set |= 1 << k
-		held = fit.Plus(held, v.At(node))
+		held = held.Plus(v.At(node))
 	}
-	empty := fit.Plus(held, s.Room.Free(node))
+	empty := held.Plus(s.Room.Free(node))
 	if all.cost >= bound || s.Room.Claimed(node) != (model.Vector{}) ||
 		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
@@ -379,7 +383,7 @@ func (s *search) with(states, from []state, v *Candidate, k, node int, best *cho
 		if next.cost >= best.cost {
 			continue
 		}
-		next.missing = positive(fit.Minus(from[i].missing, room))
+		next.missing = positive(from[i].missing.Minus(room))
 		switch {
 		case next.missing == model.Request{}:
 			*best = next.choice
@@ -414,10 +418,7 @@ func prune(states []state, bound int64) []state {
 
 // positive is what is missing: nothing where more than enough is there.
 func positive(r model.Request) model.Request {
-	up := func(v model.Vector) model.Vector {
-		return model.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
-	}
-	return model.Request{Active: up(r.Active), Resident: up(r.Resident)}
+	return model.Request{Active: r.Active.Positive(), Resident: r.Resident.Positive()}
 }
 
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
@@ -458,7 +459,7 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 		}
 		left -= k
 		o := &offers[n]
-		room := fit.Times(p.Request, k)
+		room := p.Request.Times(k)
 		if p.Request.Exclusive {
 			room = fit.Both(s.Room.Total(o.node))
 		}

@@ -136,7 +136,7 @@ func (s *sharedSearch) node(node int) {
 		}
 	}
 	s.setAside(node)
-	have := fit.Plus(s.state.Room.Available(node), s.Candidates.Draining[node])
+	have := s.state.Room.Available(node).Plus(s.Candidates.Draining[node])
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
 			s.weighSet(node, gpus, set, have)
@@ -253,7 +253,7 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	need := s.gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
 	for _, i := range set {
-		have = fit.Plus(have, s.Candidates.List[i].At(node))
+		have = have.Plus(s.Candidates.List[i].At(node))
 	}
 	wanted := len(set)
 	if !fit.Within(need, have) {
@@ -266,14 +266,14 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	}
 	taken := wanted
 	for ; taken < len(set) && !fit.Within(need, have); taken++ {
-		have = fit.Plus(have, s.Candidates.List[set[taken]].At(node))
+		have = have.Plus(s.Candidates.List[set[taken]].At(node))
 	}
 	if !fit.Within(need, have) {
 		return nil, false
 	}
 	kept := set[:wanted]
 	for _, i := range slices.Backward(slices.Clone(set[wanted:taken])) {
-		if without := fit.Minus(have, s.Candidates.List[i].At(node)); fit.Within(need, without) {
+		if without := have.Minus(s.Candidates.List[i].At(node)); fit.Within(need, without) {
 			have = without
 		} else {
 			kept = append(kept, i)
@@ -337,12 +337,12 @@ func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have mode
 		}
 	}
 	for _, i := range set {
-		have = fit.Plus(have, s.Candidates.List[i].At(node))
+		have = have.Plus(s.Candidates.List[i].At(node))
 	}
 	for _, n := range gpus {
 		after[n] -= min(model.WholeGPU, s.gang.Request.Active.GPUs)
 	}
-	return s.mix.Unusable(s.rest(after, fit.Minus(have, s.gang.Request))) - before
+	return s.mix.Unusable(s.rest(after, have.Minus(s.gang.Request))) - before
 }
 
 // rest is what is free as the mixture sees it.

@@ -90,11 +90,11 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		}
 	}()
 	for _, c := range set.Claims {
-		missing := positive(fit.Minus(c.Room, fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node])))
+		missing := positive(c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])))
 		missing.Resident.Cores = 0
 		for _, i := range set.Candidates {
 			for f := list[i]; missing != (model.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
-				missing = positive(fit.Minus(missing, f.Request()))
+				missing = positive(missing.Minus(f.Request()))
 			}
 		}
 		if missing != (model.Request{}) {
@@ -103,7 +103,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		}
 	}
 	for _, c := range set.Claims {
-		spareNeedless(list, set, c.Node, fit.Minus(fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node]), c.Room))
+		spareNeedless(list, set, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
 	}
 	for _, i := range set.Candidates {
 		f := list[i]
@@ -128,16 +128,15 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) 
 	for _, i := range set.Candidates {
 		for _, w := range list[i].Leave {
 			if list[i].Nodes[w] == node {
-				have = fit.Plus(have, list[i].Request())
+				have = have.Plus(list[i].Request())
 			}
 		}
 	}
 	for _, i := range set.Candidates {
 		f := list[i]
 		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
-			less := fit.Minus(have, f.Request())
-			if f.Nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 ||
-				less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
+			less := have.Minus(f.Request())
+			if f.Nodes[w] != node || overdrawn(less) {
 				return false
 			}
 			have = less

@@ -124,12 +124,8 @@ func atLeast(a, b *fit.Gang) bool {
 }
 
 func partAtLeast(a, b *fit.Part) bool {
-	x, y := &a.Request, &b.Request
-	return a.Workers >= b.Workers && a.PerNode <= b.PerNode &&
-		x.Active.GPUs >= y.Active.GPUs && x.Active.Cores >= y.Active.Cores && x.Active.Memory >= y.Active.Memory &&
-		x.Resident.GPUs >= y.Resident.GPUs && x.Resident.Cores >= y.Resident.Cores &&
-		x.Resident.Memory >= y.Resident.Memory &&
-		(x.Exclusive || !y.Exclusive) && choosier(a, b)
+	return a.Workers >= b.Workers && a.PerNode <= b.PerNode && fit.Covers(a.Request, b.Request) &&
+		(a.Request.Exclusive || !b.Request.Exclusive) && choosier(a, b)
 }
 
 // choosier reports whether every node that a wants is one that b wants.

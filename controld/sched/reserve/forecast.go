@@ -75,7 +75,7 @@ func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 // book promises slots to the workers of a part.
 func (b *booking) book(slots []slot, p *fit.Part) {
 	for _, s := range slots {
-		b.room[s.node] = fit.Plus(b.room[s.node], p.Request)
+		b.room[s.node] = b.room[s.node].Plus(p.Request)
 		b.whole[s.node] = p.Request.Exclusive
 	}
 }
@@ -193,18 +193,18 @@ func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, 
 	if parted(t, node, p, releases) {
 		return slotsOnParted(t, slots, node, p, promised, b.whole[node], releases)
 	}
-	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
+	free, at := t.Room.Available(node).Minus(promised), t.Now
 	for len(releases) > 0 && (alone || t.Room.Whole(node)) {
-		free, at = fit.Plus(free, releases[0].Room), releases[0].At
+		free, at = free.Plus(releases[0].Room), releases[0].At
 		releases = releases[1:]
 	}
 	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
-		need := fit.Times(p.Request, workers)
+		need := p.Request.Times(workers)
 		for !fit.Within(need, free) {
 			if len(releases) == 0 {
 				return slots
 			}
-			free, at = fit.Plus(free, releases[0].Room), releases[0].At
+			free, at = free.Plus(releases[0].Room), releases[0].At
 			releases = releases[1:]
 		}
 		slots = append(slots, slot{at: at, node: node})
@@ -231,7 +231,7 @@ func (b *booking) claims(t *scratch.State) []model.Claim {
 func ClaimsFor(t *scratch.State, g *fit.Gang, spots []fit.Spot) []model.Claim {
 	b := booking{room: map[int]model.Request{}, whole: map[int]bool{}}
 	for s, part := range g.Seated(spots) {
-		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
+		b.room[s.Node] = b.room[s.Node].Plus(part.Request)
 		b.whole[s.Node] = part.Request.Exclusive
 	}
 	return b.claims(t)

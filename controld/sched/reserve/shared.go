@@ -21,7 +21,7 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 // GPUs that are free soonest.
 func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised model.Request, whole bool,
 	releases []Release) []slot {
-	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
+	free, at := t.Room.Available(node).Minus(promised), t.Now
 	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
 	left := t.Room.Left(node)
 	next := func() {
@@ -31,13 +31,13 @@ func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promis
 				left[n] += min(model.WholeGPU, r.Room.Active.GPUs)
 			}
 		}
-		free, at, releases = fit.Plus(free, r.Room), r.At, releases[1:]
+		free, at, releases = free.Plus(r.Room), r.At, releases[1:]
 	}
 	for len(releases) > 0 && (p.Request.Exclusive || whole || t.Room.Whole(node)) {
 		next()
 	}
 	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
-		need := fit.Times(p.Request, workers)
+		need := p.Request.Times(workers)
 		for need.Active.GPUs, need.Resident.GPUs = 0, 0; !fit.Within(need, free) ||
 			seats(left, taken, &p.Request) < int64(workers); {
 			if len(releases) == 0 {

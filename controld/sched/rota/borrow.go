@@ -213,7 +213,7 @@ func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 // elasticAmount returns what so many elastic workers of a job hold.
 func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
-	r := fit.Times(j.RequestOf(terms.First), workers).Active
+	r := j.RequestOf(terms.First).Times(workers).Active
 	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
 }
 

@@ -276,7 +276,7 @@ func (m *preemptor) admit(list []rotationEntry) {
 	for i := range list {
 		need := model.Request{Active: list[i].job.Total()}
 		if fit.Within(need, left) {
-			left = fit.Minus(left, need)
+			left = left.Minus(need)
 			list[i].in = true
 		}
 	}
@@ -289,14 +289,14 @@ func (m *preemptor) roomForBE() model.Request {
 	var left model.Request
 	for i := range m.View.Nodes() {
 		if m.Room.Up(i) {
-			left = fit.Plus(left, fit.Plus(fit.Minus(m.Room.Free(i), fit.Both(m.Room.Claimed(i))), r.Draining[i]))
+			left = left.Plus(m.Room.Free(i).Minus(fit.Both(m.Room.Claimed(i))).Plus(r.Draining[i]))
 		}
 	}
 	for i := range r.List {
 		v := &r.List[i]
 		for _, s := range v.Rooms {
 			if !v.Taken && m.Room.Up(s.Node) {
-				left = fit.Plus(left, model.Request{Active: s.Room.Active})
+				left = left.Plus(model.Request{Active: s.Room.Active})
 			}
 		}
 	}
