@@ -54,14 +54,3 @@ func policyNamed(name string) *namedPolicy {
 	}
 	return &policies[0]
 }
-
-// Policies returns the names that [model.Policy].Name can have, in order; "" is also one, that of
-// policy standard.
-func Policies() []string {
-	names := make([]string, len(policies))
-	for i := range policies {
-		names[i] = policies[i].name
-	}
-	slices.Sort(names)
-	return names
-}

@@ -64,7 +64,7 @@ func (s *elasticPolicy) serve() {
 				alone = false
 			}
 		}
-		if s.startSized(j, alone) || s.promised(j) || s.giveWay(j) {
+		if s.startSized(j, alone) || s.Promised(j.ID) || s.giveWay(j) {
 			continue
 		}
 		if s.head == nil {
@@ -81,12 +81,6 @@ func (s *elasticPolicy) serve() {
 func sameRank(o, j *model.Job) bool {
 	return cmp.Or(cmp.Compare(queue.ClassRank(o.Class), queue.ClassRank(j.Class)),
 		cmp.Compare(j.Priority, o.Priority)) <= 0
-}
-
-// promised reports whether room is being freed for a job.
-func (s *elasticPolicy) promised(j *model.Job) bool {
-	r := s.Holders[j.ID]
-	return r != nil && r.ForPreemptor
 }
 
 // startSized starts a job, if it is elastic with as many workers as there is room for, or with the
@@ -185,7 +179,7 @@ func (s *elasticPolicy) protect(j *model.Job, served bool) {
 	if claims == nil {
 		return
 	}
-	r := &model.Reservation{Job: j.ID, Claims: claims, At: s.Now, Until: s.Now + model.Instant(s.Policy.ReserveHoldMS)}
+	r := s.NewReservation(j.ID, claims, s.Now)
 	if served {
 		s.WakeAt(due)
 		s.Room.Claim(r)

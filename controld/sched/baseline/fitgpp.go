@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -116,11 +117,10 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 
 // keep reserves room for a job on a node.
 func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
-	p.Reserve(&model.Reservation{
-		Job: j.ID, At: p.Now, ForPreemptor: true,
-		Claims: []model.Claim{{Node: p.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}},
-		Until:  max(p.Now, p.all().Over[node]) + model.Instant(p.Policy.ReserveHoldMS),
-	})
+	claims := p.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	r := p.NewReservation(j.ID, claims, max(p.Now, p.all().Over[node]))
+	r.ForPreemptor = true
+	p.Reserve(r)
 }
 
 // mayTake reports whether a victim may be displaced once more.

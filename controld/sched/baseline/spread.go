@@ -51,9 +51,7 @@ func startSpread(t *scratch.State, c *queue.Contender) bool {
 		if node < 0 {
 			return false
 		}
-		single.Nodes = make([]uint64, (len(t.View.Nodes())+63)/64)
-		single.Nodes[node/64] |= 1 << (node % 64)
-		spot, ok := try.Place(&single)
+		spot, ok := try.PlaceOn(&single, node)
 		if !ok {
 			return false
 		}

@@ -231,10 +231,8 @@ func (f *Accounts) mayReclaim(n *drf.Node) bool { return !f.QuotaOnly || n.Guara
 // there from now on.
 func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
 	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
-	r := &model.Reservation{
-		Job: c.Job.ID, Claims: claims, At: f.Now, Until: f.readyBy(claims, taken) + model.Instant(f.Policy.ReserveHoldMS),
-		ForPreemptor: len(taken) > 0, Guaranteed: true,
-	}
+	r := f.NewReservation(c.Job.ID, claims, f.readyBy(claims, taken))
+	r.ForPreemptor, r.Guaranteed = len(taken) > 0, true
 	room.Unclaim(c.Job.ID)
 	room.Claim(r)
 	f.Room.Unclaim(c.Job.ID)

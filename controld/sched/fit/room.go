@@ -41,14 +41,7 @@ type stretch struct {
 	node, workers int
 }
 
-// NewRoom copies the free room of a view.
-func NewRoom(v *fsm.View) *Room {
-	r := &Room{}
-	r.Reset(v)
-	return r
-}
-
-// Reset makes r what NewRoom makes of a view, in the memory that r has.
+// Reset makes r a copy of the free room of a view, in the memory that r has.
 func (r *Room) Reset(v *fsm.View) {
 	r.view, r.reservations = v, append(r.reservations[:0], v.Reservations()...)
 	if r.ports == nil {

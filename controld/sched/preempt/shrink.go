@@ -172,10 +172,8 @@ func (p *ShrinkPlan) Redo() {
 
 // Shrink keeps the room of a plan for a job and asks the others to give it up.
 func Shrink(t *scratch.State, j *model.Job, p *ShrinkPlan) {
-	v := &model.Reservation{Job: j.ID, At: t.Now, ForPreemptor: true, Until: p.over + model.Instant(t.Policy.ReserveHoldMS)}
-	for _, c := range p.claims {
-		v.Claims = append(v.Claims, model.Claim{Node: t.View.Nodes()[c.Node].Name, Resources: fit.AtLeast(c.Room)})
-	}
+	v := t.NewReservation(j.ID, t.Claims(p.claims), p.over)
+	v.ForPreemptor = true
 	t.Room.Unclaim(j.ID)
 	t.Reserve(v)
 	for _, f := range p.Jobs {

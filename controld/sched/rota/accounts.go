@@ -36,7 +36,7 @@ func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if own := t.Holders[j.ID]; own != nil && own.ForPreemptor {
+	if t.Promised(j.ID) {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()

@@ -21,8 +21,8 @@ import (
 type elasticPhases struct {
 	*rotaPolicy
 	running []*elastic.Job
-	divided *elastic.Allocation        // nil until it is needed
-	rested  map[model.Instant][]uint64 // see restedFor
+	divided *elastic.Allocation           // nil until it is needed
+	rested  map[model.Instant]fit.NodeSet // see restedFor
 }
 
 // newElasticPhases returns the phases, nil where there has never been an elastic job.
@@ -221,10 +221,7 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 		s.spare.took([]fit.Spot{{Node: node}})
 	}
 	s.spare.took(spots)
-	a.Places = make([]model.Place, 0, len(spots))
-	for _, spot := range spots {
-		a.Places = append(a.Places, model.Place{Node: s.View.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
-	}
+	a.Places = s.Places(spots)
 }
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and
@@ -329,28 +326,27 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	return at <= s.Now
 }
 
-// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on
-// none.
-func (s *elasticPhases) restedFor(wait model.Instant) []uint64 {
+// restedFor returns on which nodes there is room that has been free for so long; nil: on none.
+func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 	if only, known := s.rested[wait]; known {
 		return only
 	}
-	var only []uint64
+	var nodes []int
 	for node := range s.View.Nodes() {
 		if s.Room.Available(node).Active == (model.Vector{}) {
 			continue
 		}
 		at := s.View.FreedAt(node) + wait
-		if s.WakeAt(at); at > s.Now {
-			continue
+		if s.WakeAt(at); at <= s.Now {
+			nodes = append(nodes, node)
 		}
-		if only == nil {
-			only = make([]uint64, (len(s.View.Nodes())+63)/64)
-		}
-		only[node/64] |= 1 << (node % 64)
+	}
+	var only fit.NodeSet
+	if nodes != nil {
+		only = s.Room.Nodes(nodes...)
 	}
 	if s.rested == nil {
-		s.rested = map[model.Instant][]uint64{}
+		s.rested = map[model.Instant]fit.NodeSet{}
 	}
 	s.rested[wait] = only
 	return only
@@ -436,7 +432,7 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	part.Workers = most
 	for on := range s.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
+		if own == f.Size || !f.Allowed.Has(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
 			s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
 			continue
 		}
@@ -460,9 +456,7 @@ func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
 			return false
 		}
 		s.Room.Take(&more, spots)
-		for _, o := range spots {
-			f.Join = append(f.Join, model.Place{Node: s.View.Nodes()[o.Node].Name, GPUs: o.GPUs})
-		}
+		f.Join = append(f.Join, s.Places(spots)...)
 	}
 	for i, on := range f.Nodes {
 		if on != node {
@@ -477,7 +471,7 @@ func (s *elasticPhases) roomFor(f *elastic.Job) int {
 	g := s.Gang(f.Job)
 	part, n := g.At(f.Terms.Part), 0
 	for node := range s.View.Nodes() {
-		if f.MayUse(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
+		if f.Allowed.Has(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
 			n += max(0, fit.Capacity(part, s.Room.Available(node)))
 		}
 	}

@@ -232,7 +232,7 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
 				level, service := m.serviceLevel(j, &like)
 				add(j, level, service, -1, g)
 			}

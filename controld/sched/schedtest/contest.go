@@ -284,7 +284,9 @@ func CouldStart(v *fsm.View, j *model.Job) bool {
 	v.LiftClaims(&g, j.ID)
 	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
 		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
-		return fit.NewRoom(v).Fits(&gang)
+		var room fit.Room
+		room.Reset(v)
+		return room.Fits(&gang)
 	}
 	workers, met := 0, j.Workers == 1
 	for i, n := range v.Nodes() {
