@@ -158,13 +158,8 @@ func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
 	})
-	most := int64(1)
-	for _, f := range list {
-		most = max(most, preempt.Standstill(s.State, f))
-	}
-	return func(f *elastic.Job) int64 {
-		return preempt.Ratio(preempt.Standstill(s.State, f), most)/1024*1024 + int64(slices.Index(order, f))
-	}
+	part := preempt.StandstillPart(s.State, list)
+	return func(f *elastic.Job) int64 { return part(f)/1024*1024 + int64(slices.Index(order, f)) }
 }
 
 // protect keeps room for the first job that waits in vain. Once it has waited for long, its room is

@@ -359,14 +359,30 @@ func (r *Candidates) Score(weight int64) {
 
 // scoreOf is what FitGpp rates a victim at.
 func (r *Candidates) scoreOf(v *Candidate) int64 {
-	return part(v.size, r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000
+	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
 }
+
+// waitingCosts is what it costs to wait for so many ms.
+func (r *Candidates) waitingCosts(ms int64) int64 { return Ratio(ms, r.longest) * r.weight / 1000 }
 
 // Compare orders by score, then by how often they have been displaced, then the later start, then
 // the lower id.
 func Compare(a, b *Candidate) int {
 	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(Displacements(a.Job), Displacements(b.Job)),
 		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
+}
+
+// sort puts some candidates, by number, in the order of [Compare].
+func (r *Candidates) sort(list []int32) {
+	slices.SortFunc(list, func(a, b int32) int { return Compare(&r.List[a], &r.List[b]) })
+}
+
+// mayTake reports whether a candidate may be taken up to a degree of reluctance.
+func (r *Candidates) mayTake(v *Candidate, limit int) bool {
+	if v.alternative != 0 && r.List[v.alternative-1].Taken {
+		return false
+	}
+	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= limit
 }
 
 // Displacements returns how often a job has been displaced in its life.
@@ -392,5 +408,5 @@ func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) model.Reque
 // Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
 // would.
 func (r *Candidates) Delay(now model.Instant, node int) int64 {
-	return Ratio(int64(max(0, r.Over[node]-now)), r.longest) * r.weight / 1000
+	return r.waitingCosts(int64(max(0, r.Over[node]-now)))
 }

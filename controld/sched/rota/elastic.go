@@ -128,6 +128,8 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 	if len(list) == 0 {
 		return false
 	}
+	part := preempt.StandstillPart(s.State, list)
+	price := func(f *elastic.Job) int64 { return max(1, part(f)) }
 	var best *preempt.ShrinkPlan
 	for i, size := range sizes {
 		size = max(terms.Min, size/terms.Unit*terms.Unit)
@@ -136,15 +138,14 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 		}
 		g := s.Gang(j)
 		g.At(terms.Part).Workers = size
-		p := preempt.PlanShrink(s.State, &g, s.running, list, priceOf(s.State, list))
-		if p.Undo(); p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
+		p := preempt.PlanShrink(s.State, &g, s.running, list, price)
+		if p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
 			best = p
 		}
 	}
 	if best == nil {
 		return false
 	}
-	best.Redo()
 	preempt.Shrink(s.State, j, best)
 	return true
 }
@@ -166,16 +167,6 @@ func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
 	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
-}
-
-// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
-// would cost.
-func priceOf(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
-	most := int64(1)
-	for _, f := range list {
-		most = max(most, preempt.Standstill(t, f))
-	}
-	return func(f *elastic.Job) int64 { return max(1, preempt.Ratio(preempt.Standstill(t, f), most)) }
 }
 
 // enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to

@@ -127,7 +127,8 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 		return false
 	}
 	tired := 1 + tunables.TiredFor*model.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
-	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
+	grace, _ := preempt.UsualGrace(m.State, v.Job.Queue) // nothing until enough have been displaced
+	cost := a.Started.At - a.Assigned.At + model.Instant(grace)
 	ran := m.Now - a.Started.At
 	if ran < max(fairshare.MinRuntime(m.State), tunables.TurnPerCost*cost) {
 		return false
@@ -141,18 +142,6 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	left, known := m.View.PredictRemaining(v.Job, v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
 	return known && model.Instant(left) >= tunables.LongTurnMS
-}
-
-// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
-// nothing until enough have been.
-func (m *preemptor) graceUsual(queue string) model.Instant {
-	if l := m.View.Statistics(); l != nil {
-		if g, known := l.StopDurations[queue]; known {
-			usual, _ := g.P95()
-			return model.Instant(usual)
-		}
-	}
-	return 0
 }
 
 // reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
