@@ -42,16 +42,13 @@ func (p *promised) pass(t *starter, j *model.Job) {
 		seen = &p.long
 	}
 	g := t.Gang(j)
-	if seen.Covers(&g) {
-		return
-	}
-	if p.keep != nil && !short {
-		t.Room.Claim(p.keep)
-		defer t.Room.Unclaim(p.keep.Job)
-	}
-	if !t.startWhole(j) && len(g.Exclude) == 0 {
-		seen.Add(&g)
-	}
+	seen.Try(&g, func() bool {
+		if p.keep != nil && !short {
+			t.Room.Claim(p.keep)
+			defer t.Room.Unclaim(p.keep.Job)
+		}
+		return t.startWhole(j)
+	})
 }
 
 // promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will

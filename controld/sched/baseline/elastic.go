@@ -87,16 +87,7 @@ func sameRank(o, j *model.Job) bool {
 // least. It reports whether it could.
 func (s *elasticPolicy) startSized(j *model.Job, most bool) bool {
 	c := queue.NewContender(nil, j)
-	for {
-		spots, ok := s.putSized(c, most)
-		if !ok {
-			return false
-		}
-		c.Start(s.State, spots, 0)
-		if !c.NextTask() {
-			return true
-		}
-	}
+	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return s.putSized(c, most) })
 }
 
 // putSized finds spots for a contender and leaves the gang that they are for with it.

@@ -93,15 +93,9 @@ func (s *starter) startRanked(list []ranked) (blocked bool) {
 			continue
 		}
 		g := s.Gang(j)
-		if !seen.Covers(&g) {
-			if s.startWhole(j) {
-				continue
-			}
-			if len(g.Exclude) == 0 {
-				seen.Add(&g)
-			}
+		if !seen.Try(&g, func() bool { return s.startWhole(j) }) {
+			blocked = blocked || list[i].in
 		}
-		blocked = blocked || list[i].in
 	}
 	return blocked
 }
