@@ -103,8 +103,8 @@ var rules = map[string]rule{
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
-	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit":   {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/drf": {pure: true, why: "shares are arithmetic over a tree of accounts"},
+	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
@@ -151,22 +151,22 @@ var rules = map[string]rule{
 	},
 	"controld/sched/fairshare": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
-			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/drf", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
 		}, pure: true,
 		why: "entitlement by the account tree, and reclaim",
 	},
 	"controld/sched/rota": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/drf", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
-			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
+			"controld/sched/reserve", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "the rules of policy rota alone",
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
@@ -181,9 +181,9 @@ var rules = map[string]rule{
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
-			"controld/sched/scratch", "controld/sched/share", "jobspec",
+			"controld/sched/scratch", "jobspec",
 		},
 		why: "it plays scenarios for tests of the scheduler",
 	},

@@ -37,7 +37,8 @@
 //     comes free
 //   - place: starts what fits, and where; elastic: the sizes of elastic jobs
 //   - preempt: which running jobs leave, by cost
-//   - fairshare: accounts, with the arithmetic of package share, reclaim and policy fairshare
+//   - drf: dominant resource fairness; fairshare: what accounts hold by it, reclaim, policy
+//     fairshare
 //   - rota: policy rota; baseline: policies to compare with
 //   - explain: why a job waits
 package sched

@@ -412,7 +412,7 @@ func comes(v *state.View, r *model.Reservation) bool {
 		for _, o := range v.Reservations() {
 			for _, other := range o.Claims {
 				if o.ForPreemptor && o.Job != r.Job && other.Node == c.Node {
-					have = fit.Minus(have, fit.Both(other.Resources))
+					have = have.Minus(fit.Both(other.Resources))
 				}
 			}
 		}

@@ -180,8 +180,7 @@ func (z *Sizing) capacities() *capacities {
 			seen[all], c.kinds = true, append(c.kinds, all)
 		}
 		if z.Room.Up(i) {
-			c.part = model.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
-			c.largest = fit.Most(c.largest, all)
+			c.part, c.largest = c.part.Plus(all), c.largest.Most(all)
 		}
 	}
 	c.part.Cores /= tunables.ClusterPart

@@ -1,6 +1,6 @@
 // Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy
 // fairshare, which serves them in that order and reclaims room from accounts over quota. The
-// arithmetic is in package share.
+// arithmetic is in package drf.
 package fairshare
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // Rules serves trial-and-error jobs before best-effort jobs, within a class the account that would
@@ -35,14 +35,14 @@ type Accounts struct {
 	// only accounts with a quota of their own reclaim, and room kept for any blocked head comes
 	// after what they are entitled to
 	QuotaOnly bool
-	Tree      *shares.Tree
+	Tree      *drf.Tree
 	Models    []string // told apart, in the order of their amounts
 	pasts     []past   // by the mark of the node, less one
 	decay     *estimate.Decay
-	leaves    map[model.Association]*shares.Node
-	open      *leafQueue                 // jobs that fit as far as is known
-	heads     *leafQueue                 // the first blocked job of each leaf
-	first     queue.Firsts[*shares.Node] // the first blocked job of each leaf
+	leaves    map[model.Association]*drf.Node
+	open      *leafQueue              // jobs that fit as far as is known
+	heads     *leafQueue              // the first blocked job of each leaf
+	first     queue.Firsts[*drf.Node] // the first blocked job of each leaf
 	seen      queue.Frontier
 	queues    []*leafQueue // to be told when holdings change
 
@@ -54,10 +54,10 @@ type Accounts struct {
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[model.Association]*shares.Node{}, first: queue.Firsts[*shares.Node]{},
+	f := &Accounts{Order: o, leaves: map[model.Association]*drf.Node{}, first: queue.Firsts[*drf.Node]{},
 		promised: map[model.JobID]bool{}}
 	f.Models = f.View.Models()
-	f.Tree = shares.New(f.capacities())
+	f.Tree = drf.New(f.capacities())
 	f.open, f.heads = newLeafQueue(f), newLeafQueue(f)
 	f.addAccounts()
 	for u := range f.View.Usages() {
@@ -86,7 +86,7 @@ type past struct {
 }
 
 // pastOf returns the past of an account or a user, to be filled in.
-func (f *Accounts) pastOf(n *shares.Node) *past {
+func (f *Accounts) pastOf(n *drf.Node) *past {
 	if n.Mark == 0 {
 		f.pasts = append(f.pasts, past{})
 		n.Mark = len(f.pasts)
@@ -95,14 +95,14 @@ func (f *Accounts) pastOf(n *shares.Node) *past {
 }
 
 // held makes the queues find the next job again where holdings have changed.
-func (f *Accounts) held(leaf *shares.Node) {
+func (f *Accounts) held(leaf *drf.Node) {
 	for _, q := range f.queues {
 		q.held(leaf)
 	}
 }
 
 // remember notes the past of an account or a user, which matters in few cycles and for few of them.
-func (f *Accounts) remember(n *shares.Node) {
+func (f *Accounts) remember(n *drf.Node) {
 	if n.Mark == 0 {
 		return
 	}
@@ -122,13 +122,13 @@ func (f *Accounts) remember(n *shares.Node) {
 }
 
 // capacities returns the cluster as it should be and what of it is up.
-func (f *Accounts) capacities() (configured, live shares.Amount) {
+func (f *Accounts) capacities() (configured, live drf.Amount) {
 	inv := f.View.Inventory()
 	configured, live = f.amounts(&inv.All), f.amounts(&inv.Up)
 	if q := f.View.Config().Capacity; q != nil {
 		stated := f.quota(q)
 		for r := range stated {
-			if stated[r] != shares.Unset {
+			if stated[r] != drf.Unset {
 				configured[r] = stated[r]
 			}
 		}
@@ -140,55 +140,55 @@ func (f *Accounts) capacities() (configured, live shares.Amount) {
 const mib = 1 << 20
 
 // Amount returns an amount without a model.
-func (f *Accounts) Amount(cores, memoryMiB, gpus int64) shares.Amount {
-	a := make(shares.Amount, shares.Models+len(f.Models))
-	a[shares.Cores], a[shares.Memory], a[shares.GPUs] = cores, memoryMiB, gpus
+func (f *Accounts) Amount(cores, memoryMiB, gpus int64) drf.Amount {
+	a := make(drf.Amount, drf.Models+len(f.Models))
+	a[drf.Cores], a[drf.Memory], a[drf.GPUs] = cores, memoryMiB, gpus
 	return a
 }
 
 // addGPU adds some thousandths of a GPU of a node.
-func (f *Accounts) addGPU(a shares.Amount, n *model.Node, gpu int, of int64) {
-	a[shares.GPUs] += of
+func (f *Accounts) addGPU(a drf.Amount, n *model.Node, gpu int, of int64) {
+	a[drf.GPUs] += of
 	if i, ok := slices.BinarySearch(f.Models, n.GPUs[gpu].Model); ok {
-		a[shares.Models+i] += of
+		a[drf.Models+i] += of
 	}
 }
 
 // quota returns what is configured as an amount, nil for nothing.
-func (f *Accounts) quota(q *model.Quota) shares.Amount {
+func (f *Accounts) quota(q *model.Quota) drf.Amount {
 	if q == nil {
 		return nil
 	}
 	a := f.Amount(0, 0, 0)
 	for r := range a {
-		a[r] = shares.Unset
+		a[r] = drf.Unset
 	}
 	if q.Cores != nil {
-		a[shares.Cores] = *q.Cores
+		a[drf.Cores] = *q.Cores
 	}
 	if q.Memory != nil {
-		a[shares.Memory] = int64(*q.Memory) / mib
+		a[drf.Memory] = int64(*q.Memory) / mib
 	}
 	if q.GPUs != nil {
-		a[shares.GPUs] = *q.GPUs
+		a[drf.GPUs] = *q.GPUs
 	}
 	for i, m := range f.Models {
 		if n, ok := q.Models[m]; ok {
-			a[shares.Models+i] = n
+			a[drf.Models+i] = n
 		}
 	}
 	return a
 }
 
-func (f *Accounts) terms(t model.Terms) shares.Terms {
-	return shares.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
+func (f *Accounts) terms(t model.Terms) drf.Terms {
+	return drf.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
 }
 
 // addAccounts adds what is configured, parents first.
 func (f *Accounts) addAccounts() {
 	accounts := f.View.Config().Accounts
-	var add func(name string) *shares.Node
-	add = func(name string) *shares.Node {
+	var add func(name string) *drf.Node
+	add = func(name string) *drf.Node {
 		if n := f.Tree.Account(name); n != nil {
 			return n
 		}
@@ -196,7 +196,7 @@ func (f *Accounts) addAccounts() {
 		if !known {
 			return nil
 		}
-		var parent *shares.Node
+		var parent *drf.Node
 		if a.Parent != "" {
 			parent = add(a.Parent)
 		}
@@ -213,33 +213,33 @@ func (f *Accounts) addAccounts() {
 
 // Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the
 // top.
-func (f *Accounts) Leaf(of model.Association) *shares.Node {
+func (f *Accounts) Leaf(of model.Association) *drf.Node {
 	if n := f.leaves[of]; n != nil {
 		return n
 	}
-	n := f.Tree.AddUser(f.Account(of.Account), of.User, shares.Terms{})
+	n := f.Tree.AddUser(f.Account(of.Account), of.User, drf.Terms{})
 	f.leaves[of] = n
 	return n
 }
 
 // Account returns an account of the tree. Accounts that are not configured are at the top.
-func (f *Accounts) Account(name string) *shares.Node {
+func (f *Accounts) Account(name string) *drf.Node {
 	if n := f.Tree.Account(name); n != nil {
 		return n
 	}
-	return f.Tree.AddAccount(name, nil, shares.Terms{})
+	return f.Tree.AddAccount(name, nil, drf.Terms{})
 }
 
 // HeldBy returns what the workers of an attempt hold that have not ended.
-func (f *Accounts) HeldBy(j *model.Job, a *model.Attempt) shares.Amount {
+func (f *Accounts) HeldBy(j *model.Job, a *model.Attempt) drf.Amount {
 	held := f.View.HeldBy(j, a)
 	return f.amounts(&held)
 }
 
 // amounts returns the amount that the state knows as amounts.
-func (f *Accounts) amounts(all *model.Amounts) shares.Amount {
+func (f *Accounts) amounts(all *model.Amounts) drf.Amount {
 	a := f.Amount(all.Cores, all.Memory, all.GPUs)
-	copy(a[shares.Models:], all.Models)
+	copy(a[drf.Models:], all.Models)
 	return a
 }
 
@@ -248,26 +248,26 @@ func InMiB(bytes int64) int64 { return model.InMiB(bytes) }
 
 // Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
 // not known, so that they count for each.
-func (f *Accounts) Asks(j *model.Job) shares.Amount {
+func (f *Accounts) Asks(j *model.Job) drf.Amount {
 	v := j.Total()
 	a := f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs)
 	for i := range f.Models {
-		a[shares.Models+i] = v.GPUs
+		a[drf.Models+i] = v.GPUs
 	}
 	return a
 }
 
 // before reports whether the turn of one job comes before that of another.
-func (f *Accounts) before(a *queue.Contender, x *shares.Node, b *queue.Contender, y *shares.Node) bool {
+func (f *Accounts) before(a *queue.Contender, x *drf.Node, b *queue.Contender, y *drf.Node) bool {
 	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
 		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
 	}
-	m, n := shares.Part(x, y)
+	m, n := drf.Part(x, y)
 	if m == nil {
 		return queue.Compare(a.Job, b.Job) < 0
 	}
-	return shares.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
+	return drf.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
 }
 
 // line forms the queues. A job that a limit keeps from starting is in no queue: it blocks no job,
@@ -300,7 +300,7 @@ func (f *Accounts) line(q *queue.FrontScan) {
 
 // frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
 // a limit keeps from starting is not blocked.
-func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
+func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.Node]) *queue.FrontScan {
 	return queue.NewFrontScan(f.Order, seen, func(g *groups.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Association())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {
@@ -329,25 +329,25 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 // told writes an amount of one resource.
 func (f *Accounts) told(r int, n int64) string {
 	switch r {
-	case shares.Cores:
+	case drf.Cores:
 		return fmt.Sprintf("%d cores", n)
-	case shares.Memory:
+	case drf.Memory:
 		return fmt.Sprintf("%d MiB", n)
-	case shares.GPUs:
+	case drf.GPUs:
 		return fmt.Sprintf("%g GPUs", float64(n)/1000)
 	}
-	return fmt.Sprintf("%g GPUs of model %s", float64(n)/1000, f.Models[r-shares.Models])
+	return fmt.Sprintf("%g GPUs of model %s", float64(n)/1000, f.Models[r-drf.Models])
 }
 
 // Limited reports whether a limit keeps a job from starting wherever it is put.
-func (f *Accounts) Limited(leaf *shares.Node, j *model.Job) bool {
+func (f *Accounts) Limited(leaf *drf.Node, j *model.Job) bool {
 	v := j.Total()
 	at, _ := leaf.Limited(f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs))
 	return at != nil
 }
 
 // screen reports whether a group's first job fits, as line.screen does.
-func (f *Accounts) screen(leaf *shares.Node, c *queue.Contender) bool {
+func (f *Accounts) screen(leaf *drf.Node, c *queue.Contender) bool {
 	for f.seen.Fails(f.State, c) {
 		f.first.Of(leaf).Keep(queue.KeyOf(c.Job))
 		if len(c.Job.Exclude) == 0 || !c.Advance(f.Order) {
@@ -359,7 +359,7 @@ func (f *Accounts) screen(leaf *shares.Node, c *queue.Contender) bool {
 
 // block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes
 // its head.
-func (f *Accounts) block(leaf *shares.Node, c *queue.Contender) {
+func (f *Accounts) block(leaf *drf.Node, c *queue.Contender) {
 	if f.first.Of(leaf).Keep(queue.KeyOf(c.Job)) {
 		f.heads.put(leaf, &queue.Contender{Job: c.Job, Members: c.Members})
 	}
@@ -389,7 +389,7 @@ func (f *Accounts) place() {
 }
 
 // consider protects a head that comes next.
-func (f *Accounts) consider(b *reserve.Bypass, h *queue.Contender, leaf *shares.Node) {
+func (f *Accounts) consider(b *reserve.Bypass, h *queue.Contender, leaf *drf.Node) {
 	if f.Limited(leaf, h.Job) {
 		return
 	}
@@ -399,7 +399,7 @@ func (f *Accounts) consider(b *reserve.Bypass, h *queue.Contender, leaf *shares.
 
 // serve starts the best open job if it fits and no limit is in the way, and moves on to the next of
 // its group.
-func (f *Accounts) serve(b *reserve.Bypass, c *queue.Contender, leaf *shares.Node) {
+func (f *Accounts) serve(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
 	if f.Limited(leaf, c.Job) {
 		f.open.pop(leaf)
 		return
@@ -424,7 +424,7 @@ func (f *Accounts) serve(b *reserve.Bypass, c *queue.Contender, leaf *shares.Nod
 }
 
 // At returns what a job holds at the places that were found for it.
-func (f *Accounts) At(j *model.Job, spots []fit.Spot) shares.Amount {
+func (f *Accounts) At(j *model.Job, spots []fit.Spot) drf.Amount {
 	v := j.Total()
 	a := f.Amount(v.Cores, InMiB(int64(v.Memory)), 0)
 	for i, s := range spots {
@@ -436,7 +436,7 @@ func (f *Accounts) At(j *model.Job, spots []fit.Spot) shares.Amount {
 }
 
 // fail takes a job out that was found not to fit, and with it all that ask for no less.
-func (f *Accounts) fail(c *queue.Contender, leaf *shares.Node) {
+func (f *Accounts) fail(c *queue.Contender, leaf *drf.Node) {
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
 		f.block(leaf, c)
 		if c.Group != nil && c.Advance(f.Order) {
@@ -447,7 +447,7 @@ func (f *Accounts) fail(c *queue.Contender, leaf *shares.Node) {
 		return
 	}
 	f.seen.Fail(c.Gang(f.State))
-	f.open.drop(func(leaf *shares.Node, o *queue.Contender) bool {
+	f.open.drop(func(leaf *drf.Node, o *queue.Contender) bool {
 		failed := o.Group != nil && f.seen.FailedSince(f.State, o)
 		if failed {
 			f.block(leaf, o)

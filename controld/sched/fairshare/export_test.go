@@ -2,19 +2,19 @@ package fairshare
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/queue"
-	"github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // What tests of this package look at beside its exported names.
-func AccountsFirst(x *Accounts) *queue.Firsts[*share.Node]          { return &x.first }
-func AccountsHeads(x *Accounts) **leafQueue                         { return &x.heads }
-func AccountsLeaves(x *Accounts) *map[model.Association]*share.Node { return &x.leaves }
-func AccountsOpen(x *Accounts) **leafQueue                          { return &x.open }
-func AccountsSeen(x *Accounts) *queue.Frontier                      { return &x.seen }
-func LeafQueueAt(x *leafQueue) *map[*share.Node]*turn               { return &x.at }
-func LeafQueueF(x *leafQueue) **Accounts                            { return &x.f }
-func TurnLine(x *turn) *queue.Contenders                            { return &x.line }
+func AccountsFirst(x *Accounts) *queue.Firsts[*drf.Node]          { return &x.first }
+func AccountsHeads(x *Accounts) **leafQueue                       { return &x.heads }
+func AccountsLeaves(x *Accounts) *map[model.Association]*drf.Node { return &x.leaves }
+func AccountsOpen(x *Accounts) **leafQueue                        { return &x.open }
+func AccountsSeen(x *Accounts) *queue.Frontier                    { return &x.seen }
+func LeafQueueAt(x *leafQueue) *map[*drf.Node]*turn               { return &x.at }
+func LeafQueueF(x *leafQueue) **Accounts                          { return &x.f }
+func TurnLine(x *turn) *queue.Contenders                          { return &x.line }
 
 type LeafQueue = leafQueue
 

@@ -13,10 +13,10 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // TestGlance proves that lines are the same whether groups are passed over by their fronts or
@@ -146,7 +146,7 @@ func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed 
 			passed += o.Fronts
 		}
 	}
-	starved := queue.Firsts[*shares.Node]{}
+	starved := queue.Firsts[*drf.Node]{}
 	fairshare.AccountsFirstsStarved(f, starved, fairshare.AccountsGlance(f, nil, starved))
 	return fmt.Sprintf("%sstarved %swake at %d", text, firstsOf(starved, nameOf), t.NextWake()), passed + f.Fronts
 }
@@ -170,4 +170,4 @@ func firstsOf[K comparable](first queue.Firsts[K], name func(K) string) string {
 	return strings.Join(list, " ") + "\n"
 }
 
-func nameOf(n *shares.Node) string { return n.Parent().Name + "/" + n.Name }
+func nameOf(n *drf.Node) string { return n.Parent().Name + "/" + n.Name }

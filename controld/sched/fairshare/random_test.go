@@ -13,11 +13,11 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -178,7 +178,7 @@ func (q *quarrel) covered(v *state.View) {
 		for _, r := range v.Reservations() {
 			for _, c := range r.Claims {
 				if r.ForPreemptor && c.Node == n.Name {
-					claimed = fit.Plus(claimed, fit.Both(c.Resources))
+					claimed = claimed.Plus(fit.Both(c.Resources))
 				}
 			}
 		}
@@ -254,7 +254,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 
 // judgeVictim checks one of those that leave for a job.
 func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victims []*model.Job) {
-	mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
+	mine, theirs := drf.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 	switch {
 	case mine == nil:
 		q.wrong("I1: job %d leaves for %d of the same user", v.ID, taker.ID)
@@ -263,7 +263,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
 	case q.policy == "rota" && !mine.Guaranteed():
 		q.wrong("I1: %s takes for job %d what was not promised to it", mine.Name, taker.ID)
-	case !shares.HasUsedLess(mine, theirs):
+	case !drf.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}
 	if v.Class == jobspec.TE || q.Now-v.Live().Started.At < q.minimum {
@@ -275,10 +275,10 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
 // not known which was taken last, so it is enough that this holds for one of them.
-func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *shares.Node) {
+func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *drf.Node) {
 	var below []*model.Job
 	for _, v := range victims {
-		if _, n := shares.Part(f.Leaf(v.Association()), theirs); n == nil {
+		if _, n := drf.Part(f.Leaf(v.Association()), theirs); n == nil {
 			below = append(below, v)
 		}
 	}
@@ -451,15 +451,15 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	// one more leaves, whose account is not above its share
 	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
-			return shares.HasUsedLess(mine, theirs) &&
+		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+			return drf.HasUsedLess(mine, theirs) &&
 				!theirs.Above()
 		})
 	},
 	// one more leaves, whose account has used less
 	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
-			return !shares.HasUsedLess(mine, theirs) &&
+		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+			return !drf.HasUsedLess(mine, theirs) &&
 				theirs.Above()
 		})
 	},
@@ -479,7 +479,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
 // those whose account is neither the taker's nor one of which a job leaves anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
-	will func(mine, theirs *shares.Node) bool) {
+	will func(mine, theirs *drf.Node) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {
 		return a.Stop != nil &&
 			a.Stop.Cause == model.CauseReclaim
@@ -491,7 +491,7 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	taker, leaves := f.View.Job(first.For), f.View.Job(first.Job)
 	for v := range f.View.Live() {
 		a := v.Live()
-		mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
+		mine, theirs := drf.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil ||
 			v.Account == leaves.Account || !will(mine, theirs) {
 			continue

@@ -7,12 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // # Reclaim
@@ -91,10 +91,10 @@ func precedence(a, b *model.Reservation) int {
 // starved lines up the first waiting job of every leaf for which no room is kept, and those whose
 // room is in doubt; nil if there is none.
 func (f *Accounts) starved() *leafQueue {
-	first := queue.Firsts[*shares.Node]{}
+	first := queue.Firsts[*drf.Node]{}
 	f.firstsStarved(first, f.frontScan(nil, first))
 	var q *leafQueue
-	add := func(leaf *shares.Node, c *queue.Contender) {
+	add := func(leaf *drf.Node, c *queue.Contender) {
 		if f.Entitled(leaf, f.Asks(c.Job)) {
 			if q == nil {
 				q = newLeafQueue(f)
@@ -115,7 +115,7 @@ func (f *Accounts) starved() *leafQueue {
 
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
 // front scan all groups are looked at.
-func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.FrontScan) {
+func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontScan) {
 	for at, front := range f.View.QueueHeads() {
 		if front.Held || q.Does(at, front) {
 			continue
@@ -163,7 +163,7 @@ func (f *Accounts) emptied() *fit.Room {
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
-func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.Room, victims *[]reclaimable) {
+func (f *Accounts) reclaimFor(c *queue.Contender, leaf *drf.Node, room *fit.Room, victims *[]reclaimable) {
 	asks := f.Asks(c.Job)
 	defer f.apart(c.Job.ID)()
 	if f.Limited(leaf, c.Job) || !f.Entitled(leaf, asks) {
@@ -214,7 +214,7 @@ func (f *Accounts) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 
 // Entitled reports whether a leaf or anything above it is with the job within what it is entitled
 // to.
-func (f *Accounts) Entitled(leaf *shares.Node, asks shares.Amount) bool {
+func (f *Accounts) Entitled(leaf *drf.Node, asks drf.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
 		if n.Within(asks) && f.mayReclaim(n) {
 			return true
@@ -225,16 +225,14 @@ func (f *Accounts) Entitled(leaf *shares.Node, asks shares.Amount) bool {
 
 // mayReclaim reports whether a node may have others displaced. Under policy rota, where service
 // counts too, an equal part of what is left is not worth that, but only what was configured.
-func (f *Accounts) mayReclaim(n *shares.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
+func (f *Accounts) mayReclaim(n *drf.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
 
 // commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
 // there from now on.
 func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
 	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
-	r := &model.Reservation{
-		Job: c.Job.ID, Claims: claims, At: f.Now, Until: f.readyBy(claims, taken) + model.Instant(f.Policy.ReserveHoldMS),
-		ForPreemptor: len(taken) > 0, Guaranteed: true,
-	}
+	r := f.NewReservation(c.Job.ID, claims, f.readyBy(claims, taken))
+	r.ForPreemptor, r.Guaranteed = len(taken) > 0, true
 	room.Unclaim(c.Job.ID)
 	room.Claim(r)
 	f.Room.Unclaim(c.Job.ID)

@@ -6,11 +6,11 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // # Which jobs leave
@@ -23,8 +23,8 @@ import (
 type reclaimable struct {
 	job     *model.Job
 	attempt *model.Attempt
-	leaf    *shares.Node
-	amount  shares.Amount
+	leaf    *drf.Node
+	amount  drf.Amount
 	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
 	// of attained service, where that counts; 0 of all small jobs, of which the last that started
 	// leaves first
@@ -83,7 +83,7 @@ type reclaimSet struct {
 // cheapestRested is cheapest, but if only configured quota counts it takes jobs that were preempted
 // as often as a job may be only if there is no other way: an account is entitled to its quota all
 // the same.
-func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+func (f *Accounts) cheapestRested(g *fit.Gang, leaf *drf.Node, asks drf.Amount, room *fit.Room,
 	victims []reclaimable) *reclaimSet {
 	if f.QuotaOnly {
 		rested := slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return preempt.WornOut(v.job) })
@@ -95,7 +95,7 @@ func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Am
 }
 
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
-func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+func (f *Accounts) cheapest(g *fit.Gang, leaf *drf.Node, asks drf.Amount, room *fit.Room,
 	victims []reclaimable) *reclaimSet {
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return !f.mayTake(leaf, asks, v.leaf) })
 	if len(victims) == 0 {
@@ -139,7 +139,7 @@ func byNode(victims []reclaimable) map[string][]reclaimable {
 
 // take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
 // it was. Nil: it does not succeed.
-func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable,
+func (f *Accounts) take(leaf *drf.Node, asks drf.Amount, room *fit.Room, victims []reclaimable,
 	place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
 	var taken, needed []reclaimable
 	defer func() {
@@ -174,7 +174,7 @@ func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, v
 
 // next returns the job to take next, -1 if none may be taken: of the account furthest above its
 // share the job that costs least.
-func (f *Accounts) next(leaf *shares.Node, asks shares.Amount, victims, taken []reclaimable) int {
+func (f *Accounts) next(leaf *drf.Node, asks drf.Amount, victims, taken []reclaimable) int {
 	best := -1
 	for i := range victims {
 		v := &victims[i]
@@ -190,8 +190,8 @@ func (f *Accounts) next(leaf *shares.Node, asks shares.Amount, victims, taken []
 
 // after reports whether v is taken rather later than o.
 func (v *reclaimable) after(o *reclaimable) bool {
-	if a, b := shares.Part(v.leaf, o.leaf); a != nil {
-		if by := shares.CompareFullness(a, b); by != 0 {
+	if a, b := drf.Part(v.leaf, o.leaf); a != nil {
+		if by := drf.CompareFullness(a, b); by != 0 {
 			return by < 0
 		}
 	}
@@ -201,9 +201,9 @@ func (v *reclaimable) after(o *reclaimable) bool {
 
 // mayTake reports whether a job of a leaf may be taken now for one of another that asks for so
 // much.
-func (f *Accounts) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node) bool {
-	mine, theirs := shares.Part(leaf, from)
-	if mine == nil || !f.mayReclaim(mine) || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
+func (f *Accounts) mayTake(leaf *drf.Node, asks drf.Amount, from *drf.Node) bool {
+	mine, theirs := drf.Part(leaf, from)
+	if mine == nil || !f.mayReclaim(mine) || !mine.Within(asks) || !drf.HasUsedLess(mine, theirs) {
 		return false
 	}
 	for n := from; n != theirs.Parent(); n = n.Parent() {

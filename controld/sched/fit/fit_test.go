@@ -149,7 +149,7 @@ func fewest(v *state.View, g Gang, node, left int, met bool) int {
 	}
 	_, port := v.FreePort(v.Nodes()[node].Name)
 	for w := 1; w <= min(g.PerNode, left); w++ {
-		if grid.Fits(v.Grid(), node, Times(g.Request, w), nil) != nil {
+		if grid.Fits(v.Grid(), node, g.Request.Times(w), nil) != nil {
 			break
 		}
 		if n := fewest(v, g, node+1, left-w, met || port); n > 0 && (best == 0 || n+1 < best) {

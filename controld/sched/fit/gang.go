@@ -14,7 +14,7 @@ import (
 // gangs have one.
 type Part struct {
 	model.Shape
-	Nodes  []uint64                 // that will do, as bits by position; nil: all
+	Nodes  NodeSet                  // that will do
 	Levels []topology.AffinityLevel // nodes in the order in which they are liked; nil: it is all one
 }
 
@@ -105,4 +105,14 @@ func (g *Gang) Hardest() []int {
 }
 
 // Wants reports whether the constraints of a part hold on a node.
-func (p *Part) Wants(node int) bool { return p.Nodes == nil || p.Nodes[node/64]&(1<<(node%64)) != 0 }
+func (p *Part) Wants(node int) bool { return p.Nodes.Has(node) }
+
+// Within returns the gang on some nodes only.
+func (g *Gang) Within(nodes NodeSet) *Gang {
+	only := *g
+	only.Nodes, only.More = g.Nodes.and(nodes), slices.Clone(g.More)
+	for i := range only.More {
+		only.More[i].Nodes = only.More[i].Nodes.and(nodes)
+	}
+	return &only
+}

@@ -41,14 +41,7 @@ type stretch struct {
 	node, workers int
 }
 
-// NewRoom copies the free room of a view.
-func NewRoom(v *state.View) *Room {
-	r := &Room{}
-	r.Reset(v)
-	return r
-}
-
-// Reset makes r what NewRoom makes of a view, in the memory that r has.
+// Reset makes r a copy of the free room of a view, in the memory that r has.
 func (r *Room) Reset(v *state.View) {
 	r.view, r.reservations = v, append(r.reservations[:0], v.Reservations()...)
 	if r.ports == nil {
@@ -258,7 +251,7 @@ func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int
 	if share := p.Request.Share(); share > 0 {
 		return r.sharedStretches(p, exclude, w, n, among, share)
 	}
-	need, found := Times(p.Request, w), 0
+	need, found := p.Request.Times(w), 0
 	others := len(r.used) > 0 // one pass meets no node twice
 	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
 		for i, word := range r.grid.Bucket(gpus) {

@@ -98,6 +98,16 @@ func (r *Room) LeftIn(node int, left []int64) []int64 {
 	return left
 }
 
+// AddWorking adds so many thousandths of some GPUs to what is left of each GPU of a node, unless
+// they are broken: that is of no use to others.
+func (r *Room) AddWorking(left []int64, node int, gpus []int, each int64) {
+	for _, i := range gpus {
+		if r.grid.Node(node).GPUs[i].Healthy {
+			left[i] += min(gpu, each)
+		}
+	}
+}
+
 // Sharing reports whether any GPU has been shared since the grid was made.
 func (r *Room) Sharing() bool { return r.grid.HasSharedGPUs() }
 
@@ -138,28 +148,6 @@ func (r *Room) apiece(id model.JobID, claimed int64) (list []int64) {
 		list = append(list, min(each, claimed))
 	}
 	return list
-}
-
-// Within returns the gang on some nodes only.
-func (g *Gang) Within(nodes []uint64) *Gang {
-	only := *g
-	only.Nodes, only.More = both(g.Nodes, nodes), slices.Clone(g.More)
-	for i := range only.More {
-		only.More[i].Nodes = both(only.More[i].Nodes, nodes)
-	}
-	return &only
-}
-
-// both is the nodes that are in two sets; nil stands for all.
-func both(a, b []uint64) []uint64 {
-	if a == nil {
-		return b
-	}
-	set := make([]uint64, len(a))
-	for i := range a {
-		set[i] = a[i] & b[i]
-	}
-	return set
 }
 
 // Shares reports whether something is free of GPUs of a node that some share.

@@ -12,18 +12,13 @@ func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1
 // PlaceOn is Place on one node only.
 func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 	only := *g
-	only.Nodes = make([]uint64, (r.grid.Len()+63)/64)
-	only.Nodes[node/64] |= 1 << (node % 64)
+	only.Nodes = r.Nodes(node)
 	return r.Place(&only)
 }
 
 // Covers reports whether a is at least as much as b in every respect.
 func Covers(a, b model.Request) bool {
-	return covers(a.Active, b.Active) && covers(a.Resident, b.Resident)
-}
-
-func covers(a, b model.Vector) bool {
-	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
+	return b.Active.Within(a.Active) && b.Resident.Within(a.Resident)
 }
 
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it

@@ -93,9 +93,9 @@ func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	for _, i := range set.Candidates {
 		leave(m.Candidates.List[i].Job)
 	}
-	nodes := make([]uint64, (len(m.state.View.Nodes())+63)/64)
+	var nodes []int
 	for _, c := range set.Claims {
-		nodes[c.Node/64] |= 1 << (c.Node % 64)
+		nodes = append(nodes, c.Node)
 	}
-	return room.Place(g.Within(nodes))
+	return room.Place(g.Within(room.Nodes(nodes...)))
 }

@@ -3,10 +3,10 @@ package rota
 import (
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // # Accounts under policy rota
@@ -36,7 +36,7 @@ func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if own := t.Holders[j.ID]; own != nil && own.ForPreemptor {
+	if t.Promised(j.ID) {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()
@@ -131,7 +131,7 @@ func (t *rotaPolicy) excess(j *model.Job) queue.OverQuota {
 // over reports whether an account or a user holds its entitlement or more. Without a configured
 // quota that is an equal part, which is no promise: then it takes twice as much, or a large job
 // would always have to wait for many small ones.
-func over(n *shares.Node) bool {
+func over(n *drf.Node) bool {
 	due := n.Due()
 	if !n.Guaranteed() {
 		due = due.Plus(due)

@@ -191,7 +191,7 @@ func (m *preemptor) waitingTE() []waiter {
 		}
 		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
 				list = append(list, waiter{j, group})
 				if taken++; taken == tunables.Callers {
 					break
@@ -326,14 +326,12 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	for _, i := range set.Candidates {
 		over = max(over, m.Now+model.Instant(scratch.GraceOf(r.List[i].Job)))
 	}
-	v := m.promise(j, set)
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])
 	}
-	v.Until = over + model.Instant(m.Policy.ReserveHoldMS)
 	m.Room.Unclaim(j.ID)
 	m.countTE(j)
-	m.Reserve(v)
+	m.Reserve(m.promise(j, set, over))
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.ResizeFor(v, j.ID)

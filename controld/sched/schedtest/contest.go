@@ -179,7 +179,7 @@ func (c *Contest) lawful() error {
 		for i := range a.Workers {
 			if w := &a.Workers[i]; !w.State.Final() {
 				_, n := v.Node(w.Node)
-				leaving[n] = fit.Plus(leaving[n], j.RequestOf(i))
+				leaving[n] = leaving[n].Plus(j.RequestOf(i))
 			}
 		}
 	}
@@ -187,13 +187,13 @@ func (c *Contest) lawful() error {
 	for _, r := range v.Reservations() {
 		for _, claim := range r.Claims {
 			if _, n := v.Node(claim.Node); r.ForPreemptor {
-				claimed[n] = fit.AtLeast(fit.Plus(fit.Both(claimed[n]), fit.Both(claim.Resources)))
+				claimed[n] = fit.AtLeast(fit.Both(claimed[n]).Plus(fit.Both(claim.Resources)))
 			}
 		}
 	}
 	for n, node := range v.Nodes() {
 		have := model.Request{Active: v.Grid().Free(n), Resident: v.Grid().FreeResident(n)}
-		have = fit.Plus(have, leaving[n])
+		have = have.Plus(leaving[n])
 		have.Resident.Cores = have.Active.Cores
 		if !fit.Covers(have, fit.Both(claimed[n])) {
 			return fmt.Errorf("on %s %+v is or will be free of %+v that was taken for a job", node.Name, have, claimed[n])
@@ -285,7 +285,9 @@ func CouldStart(v *state.View, j *model.Job) bool {
 	v.LiftClaims(&g, j.ID)
 	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
 		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
-		return fit.NewRoom(v).Fits(&gang)
+		var room fit.Room
+		room.Reset(v)
+		return room.Fits(&gang)
 	}
 	workers, met := 0, j.Workers == 1
 	for i, n := range v.Nodes() {
@@ -293,7 +295,7 @@ func CouldStart(v *state.View, j *model.Job) bool {
 			continue
 		}
 		w := 0
-		for w < model.PerNode(j) && grid.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
+		for w < model.PerNode(j) && grid.Fits(&g, i, j.Request.Times(w+1), nil) == nil {
 			w++
 		}
 		if _, port := v.FreePort(n.Name); w > 0 && port {
@@ -359,7 +361,7 @@ func WillBeFree(v *state.View, jobs iter.Seq[*model.Job], node int) model.Reques
 				w.Node == v.Nodes()[node].Name {
 				r := job.RequestOf(i)
 				r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
-				have = fit.Plus(have, r)
+				have = have.Plus(r)
 			}
 		}
 	}

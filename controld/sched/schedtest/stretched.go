@@ -8,7 +8,6 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
-	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
@@ -154,7 +153,7 @@ func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 			continue
 		}
 		for _, r := range run.Releases {
-			leaving[r.Node] = fit.Plus(leaving[r.Node], r.Room)
+			leaving[r.Node] = leaving[r.Node].Plus(r.Room)
 		}
 	}
 	for _, a := range plan.Actions {
@@ -168,7 +167,7 @@ func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 		}
 		for _, w := range a.Resize.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
-			leaving[n] = fit.Plus(leaving[n], j.RequestOf(w))
+			leaving[n] = leaving[n].Plus(j.RequestOf(w))
 		}
 	}
 	for _, a := range plan.Actions {
@@ -182,7 +181,7 @@ func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 		for _, w := range a.Resize.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
 			s.Seen["needed"]++
-			have := fit.Plus(t.Room.Available(n), fit.Minus(leaving[n], j.RequestOf(w)))
+			have := t.Room.Available(n).Plus(leaving[n].Minus(j.RequestOf(w)))
 			for _, c := range claims[a.Resize.For].Claims {
 				if _, at := v.Node(c.Node); at == n && c.Resources.Cores <= have.Active.Cores && c.Resources.Memory <= have.Active.Memory &&
 					c.Resources.GPUs <= have.Active.GPUs {

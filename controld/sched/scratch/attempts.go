@@ -52,6 +52,14 @@ func RanFor(a *model.Attempt, now model.Instant) int64 {
 	return int64(until - a.Started.At)
 }
 
+// RanInAll returns how long all attempts of a job have run until now, in ms: see [RanFor].
+func RanInAll(j *model.Job, now model.Instant) (ms int64) {
+	for i := range j.Attempts {
+		ms += RanFor(&j.Attempts[i], now)
+	}
+	return ms
+}
+
 // AttainedService returns the service that a job has had by all its attempts, as
 // [model.Job.Attained] counts it.
 func AttainedService(j *model.Job, a *model.Attempt, now model.Instant) int64 {

@@ -1,4 +1,4 @@
-package share
+package drf
 
 import (
 	"cmp"
@@ -55,7 +55,7 @@ func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
 	}
 	slices.SortFunc(line, func(a, b filling) int { return cmp.Compare(a.near, b.near) })
 	top, rest := level(line, left, all.sum())
-	top.reduce()
+	top = top.reduced()
 	var last *filling
 	for i := range line {
 		line[i].settle(&top, last)

@@ -1,8 +1,7 @@
-package share
+package drf
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 )
 
@@ -204,23 +203,15 @@ func (n *Node) measure(sum Amount) {
 // dominant returns the largest part of the live cluster that an amount is, over the resources that
 // count for a node.
 func (n *Node) dominant(a Amount) Fraction {
-	best, live := -1, n.tree.live
+	best := zero
 	for r := range n.title.parts {
-		if n.title.parts[r].set && a[r] > 0 && live[r] > 0 && (best < 0 || greater(a[r], live[r], a[best], live[best])) {
-			best = r
+		if n.title.parts[r].set {
+			if p := part(a[r], n.tree.live[r]); p.cmp(&best) > 0 {
+				best = p
+			}
 		}
 	}
-	if best < 0 {
-		return zero
-	}
-	return fraction(a[best], live[best])
-}
-
-// greater reports whether a/b is greater than c/d; all are positive.
-func greater(a, b, c, d int64) bool {
-	hi1, lo1 := bits.Mul64(uint64(a), uint64(d))
-	hi2, lo2 := bits.Mul64(uint64(c), uint64(b))
-	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
+	return best
 }
 
 // divide gives a node's share to its children, and so on.

@@ -1,5 +1,6 @@
-// Package share says how much of the cluster each account and each user is due, which is furthest
-// from it, and which comes next.
+// Package drf divides a cluster among accounts and users by dominant resource fairness, in a
+// hierarchy and with weights and quotas. It says what each is due, which of them is furthest from
+// that, and which comes next.
 //
 // A [Tree] has accounts as inner nodes and users as leaves. What is held, asked for and has been
 // used is noted at the leaves and adds up towards the root. [Tree.Settle] then divides the cluster
@@ -20,7 +21,7 @@
 // largest part (its dominant share) over the resources that it is entitled to. Shares are exact
 // fractions and depend on sums only, so it does not matter in which order anything was noted. A
 // Tree is not for concurrent use.
-package share
+package drf
 
 import (
 	"slices"
@@ -80,7 +81,7 @@ type Node struct {
 	summed       bool
 
 	title  *title   // parts of the cluster
-	ratio  *ratio   // see Ratio; nil until it is needed
+	ratio  *Ratio   // see Ratio; nil until it is needed
 	demand Fraction // dominant part that it could make use of
 	due    Fraction // dominant part of its title
 	share  Fraction

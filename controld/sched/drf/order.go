@@ -1,4 +1,4 @@
-package share
+package drf
 
 import "cmp"
 
@@ -79,75 +79,51 @@ func (n *Node) Limited(more Amount) (at *Node, resource int) {
 func (n *Node) Usage() Fraction { return n.dominant(n.Used()) }
 
 // Ratio returns a node's past usage over what it would have been had it always held what it is
-// entitled to while it was active.
+// entitled to while it was active. What the node holds does not change it.
 func (n *Node) Ratio() Ratio {
-	usage := n.Usage() // which also finds out for how long the node has been active
-	return Ratio{usage, n.due.Times(fraction(n.attended, 1))}
-}
-
-// ratio is what a Ratio comes to.
-type ratio struct {
-	value  Fraction
-	finite bool
-}
-
-// usedBy returns what the node's Ratio comes to, which holdings do not change.
-func (n *Node) usedBy() *ratio {
 	if n.ratio == nil {
-		v, finite := n.Ratio().Value()
-		n.ratio = &ratio{v, finite}
+		usage := n.Usage() // which also finds out for how long the node has been active
+		r := ratio(usage, n.due.Times(fraction(n.attended, 1)))
+		n.ratio = &r
 	}
-	return n.ratio
-}
-
-// compare orders them, infinite ones last and alike.
-func (r *ratio) compare(o *ratio) int {
-	switch {
-	case r.finite && o.finite:
-		return r.value.cmp(&o.value)
-	case r.finite:
-		return -1
-	case o.finite:
-		return 1
-	}
-	return 0
+	return *n.ratio
 }
 
 // Ratio is one part over another. Something over nothing is infinite, nothing over nothing is 0.
-type Ratio struct{ of, over Fraction }
+type Ratio struct {
+	value    Fraction
+	infinite bool
+}
+
+func ratio(of, over Fraction) Ratio {
+	switch {
+	case of.Sign() == 0:
+		return Ratio{value: zero}
+	case over.Sign() == 0:
+		return Ratio{infinite: true}
+	}
+	return Ratio{value: of.Over(over)}
+}
 
 // Value returns what a ratio comes to, false if it is infinite.
-func (r Ratio) Value() (Fraction, bool) {
-	switch {
-	case r.of.Sign() == 0:
-		return zero, true
-	case r.over.Sign() == 0:
-		return zero, false
-	}
-	return r.of.Over(r.over), true
-}
-
-// String writes a ratio in lowest terms.
-func (r Ratio) String() string {
-	if v, finite := r.Value(); finite {
-		return v.String()
-	}
-	return "infinite"
-}
+func (r Ratio) Value() (Fraction, bool) { return r.value, !r.infinite }
 
 // Compare orders ratios, infinite ones last and alike.
 func (r Ratio) Compare(o Ratio) int {
-	var a, b ratio
-	a.value, a.finite = r.Value()
-	b.value, b.finite = o.Value()
-	return a.compare(&b)
+	switch {
+	case r.infinite == o.infinite:
+		return r.value.cmp(&o.value)
+	case r.infinite:
+		return 1
+	}
+	return -1
 }
 
 // HasUsedLess reports whether the usage ratio of a is below that of b.
-func HasUsedLess(a, b *Node) bool { return a.usedBy().compare(b.usedBy()) < 0 }
+func HasUsedLess(a, b *Node) bool { return a.Ratio().Compare(b.Ratio()) < 0 }
 
 // Saturation returns how full a node would be with more: its holding over its line.
-func (n *Node) Saturation(more Amount) Ratio { return Ratio{n.Holding(more), n.line} }
+func (n *Node) Saturation(more Amount) Ratio { return ratio(n.Holding(more), n.line) }
 
 // Compare says which of two nodes comes first if each gets more.
 func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
@@ -170,14 +146,14 @@ func (n *Node) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(
 func (c *Candidate) Compare(o *Candidate) int {
 	a, b := c.node, o.node
 	if a.line != b.line { // else the holdings decide
-		if by := (Ratio{c.holds, a.line}).Compare(Ratio{o.holds, b.line}); by != 0 {
+		if by := ratio(c.holds, a.line).Compare(ratio(o.holds, b.line)); by != 0 {
 			return by
 		}
 	}
 	if by := c.holds.cmp(&o.holds); by != 0 {
 		return by
 	}
-	if by := a.usedBy().compare(b.usedBy()); by != 0 {
+	if by := a.Ratio().Compare(b.Ratio()); by != 0 {
 		return by
 	}
 	return cmp.Or(cmp.Compare(a.Name, b.Name), compareKinds(a, b))
@@ -196,7 +172,7 @@ func compareKinds(a, b *Node) int {
 
 // CompareFullness orders siblings by how far they are above their shares, the furthest last.
 func CompareFullness(a, b *Node) int {
-	return Ratio{a.Holding(nil), a.share}.Compare(Ratio{b.Holding(nil), b.share})
+	return ratio(a.Holding(nil), a.share).Compare(ratio(b.Holding(nil), b.share))
 }
 
 // Part returns the nodes at or above a and b that are siblings: where their ways from the root

@@ -1,4 +1,4 @@
-package share
+package drf
 
 import (
 	"cmp"
@@ -289,7 +289,7 @@ func agree(t *testing.T, tree *Tree, want map[*Node]*oracle) {
 }
 
 // TestFractions compares every operation with that of math/big, on numbers of all sizes: those that
-// fit one word, two, and neither.
+// fit 64 bits and those that do not.
 func TestFractions(t *testing.T) {
 	base := rand.Uint64()
 	for i := range uint64(10 * rounds()) {
@@ -329,13 +329,13 @@ func randomRat(r *rand.Rand) *big.Rat {
 // unreduced returns a number as operations may leave it, with a factor in common above and below.
 func unreduced(r *rand.Rand, x *big.Rat) Fraction {
 	f := narrow(new(big.Rat).Set(x))
-	k := wide{0, 1 + r.Uint64N(1<<r.IntN(63))}
-	n, ok1 := times(f.num, k)
-	d, ok2 := times(f.den, k)
+	k := 1 + r.Int64N(1<<r.IntN(62))
+	n, ok1 := product(f.num, k)
+	d, ok2 := product(f.den, k)
 	if f.rat != nil || !ok1 || !ok2 {
 		return f
 	}
-	return Fraction{neg: f.neg, num: n, den: d}
+	return fraction(n, d)
 }
 
 func checkFractions(t *testing.T, r *rand.Rand, a, b *big.Rat) {
