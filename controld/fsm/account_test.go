@@ -47,7 +47,8 @@ func TestAllProblemsOfAccountsAreSaid(t *testing.T) {
 	}
 }
 
-// TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are said in the same order every time.
+// TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are
+// said in the same order every time.
 func TestSumsOfWhatIsDeserved(t *testing.T) {
 	c := model.DefaultConfig()
 	c.Capacity, c.Accounts = whole(20), map[string]model.Account{}

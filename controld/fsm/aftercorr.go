@@ -21,7 +21,8 @@ func (m *Machine) noteEndedTasks(record model.JobID, members model.Ranges, well 
 	}
 }
 
-// matchCounterparts lets go, or drops, the elements of arrays that follow others element by element.
+// matchCounterparts lets go, or drops, the elements of arrays that follow others element by
+// element.
 func (m *Machine) matchCounterparts() {
 	for len(m.ended) > 0 {
 		e := m.ended[0]
@@ -74,8 +75,8 @@ func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, members model.R
 	return members
 }
 
-// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that lack
-// the counterpart of an element.
+// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that
+// lack the counterpart of an element.
 func (r *resolver) checkCounterparts(j *model.Job, n *model.OpenDependency) error {
 	for _, id := range n.Jobs {
 		target := r.job(id)

@@ -33,7 +33,8 @@ func (w *world) wantFamily(id model.JobID, waiting, ready, dropped string) {
 	}
 }
 
-// TestElementByElement follows an array with another whose elements have other numbers but the same indices, and that with a third.
+// TestElementByElement follows an array with another whose elements have other numbers but the same
+// indices, and that with a third.
 func TestElementByElement(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("10-40:10"))
@@ -60,7 +61,8 @@ func TestElementByElement(t *testing.T) {
 	w.wantFamily(third, "2", "2", "1")
 }
 
-// TestElementByElementLate submits the follower once part of what it follows has ended, and once all has.
+// TestElementByElementLate submits the follower once part of what it follows has ended, and once
+// all has.
 func TestElementByElementLate(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("0-3"))
@@ -109,7 +111,8 @@ func TestElementByElementRefused(t *testing.T) {
 	}
 }
 
-// TestElementsOfTwoArrays follows two arrays by two dependencies: an element waits for its counterparts in both.
+// TestElementsOfTwoArrays follows two arrays by two dependencies: an element waits for its
+// counterparts in both.
 func TestElementsOfTwoArrays(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("1-3"))
@@ -127,7 +130,8 @@ func TestElementsOfTwoArrays(t *testing.T) {
 	w.wantFamily(both, "1,3", "1", "2")
 }
 
-// TestElementsThatHaveLeftTheState are remembered by their array: one that is followed long after still lets its followers go, or not.
+// TestElementsThatHaveLeftTheState are remembered by their array: one that is followed long after
+// still lets its followers go, or not.
 func TestElementsThatHaveLeftTheState(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("1-4"))

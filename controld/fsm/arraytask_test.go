@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What is kept of a member without its record says the same of it, and does not grow with the array.
+// What is kept of a member without its record says the same of it, and does not grow with the
+// array.
 func TestMemberApart(t *testing.T) {
 	rows := &jobspec.Array{Columns: []string{"lr", "seed"}}
 	for i := range 1000 {
@@ -62,7 +63,8 @@ func TestLooseWorkers(t *testing.T) {
 	w.state(id+3, model.Configuring)
 }
 
-// TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one was stopped does not count.
+// TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one
+// was stopped does not count.
 func TestTheCodeOfAnArray(t *testing.T) {
 	for exit, want := range map[int]model.JobState{0: model.Completed, 3: model.Failed} {
 		w := newWorld(t)

@@ -51,8 +51,8 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs it to its end and submits another,
-// with a view after each of the four entries.
+// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs
+// it to its end and submits another, with a view after each of the four entries.
 func BenchmarkStartFinish(b *testing.B) {
 	s := crowd(b, 10_000, 100_000)
 	apply := func(c Command) any {
@@ -122,7 +122,8 @@ func BenchmarkSnapshotRead(b *testing.B) {
 	}
 }
 
-// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest first, the youngest first, or in no order.
+// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest
+// first, the youngest first, or in no order.
 func BenchmarkCancel(b *testing.B) {
 	const jobs, each = 100_000, 10_000
 	for name, pick := range map[string]func(i int) int{
@@ -160,7 +161,8 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000 pending jobs.
+// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000
+// pending jobs.
 func BenchmarkSubmitArray(b *testing.B) {
 	s := crowd(b, 0, 100_000)
 	spec := crowdSpec(3)

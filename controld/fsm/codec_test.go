@@ -52,7 +52,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a busy state must keep every invariant.
+// FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a
+// busy state must keep every invariant.
 func FuzzDecode(f *testing.F) {
 	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {

@@ -72,7 +72,8 @@ func TestEveryKindIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// fill sets every exported field of a value to something. Specifications of jobs have tests of their own.
+// fill sets every exported field of a value to something. Specifications of jobs have tests of
+// their own.
 func fill(v reflect.Value, depth int) {
 	switch {
 	case v.Type() == reflect.TypeFor[*jobspec.Job]():
@@ -110,7 +111,8 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// unlisted returns a refusal of a command, or of one of its jobs or actions, that its row in the table does not have.
+// unlisted returns a refusal of a command, or of one of its jobs or actions, that its row in the
+// table does not have.
 func unlisted(kind Kind, result any, err error) error {
 	refused := []error{err}
 	switch r := result.(type) {
@@ -129,7 +131,8 @@ func unlisted(kind Kind, result any, err error) error {
 	return nil
 }
 
-// hasType reports whether an error, or one that it wraps, is of the type of want, which is a pointer to a structure.
+// hasType reports whether an error, or one that it wraps, is of the type of want, which is a
+// pointer to a structure.
 func hasType(err, want error) bool {
 	typ := reflect.TypeOf(want)
 	return typ.Elem().PkgPath() != "errors" && typ.Elem().PkgPath() != "fmt" && errors.As(err, reflect.New(typ).Interface())
@@ -183,7 +186,8 @@ func commandsPage(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// declaration is what the source says of a type: its comment, and of each field the name in JSON and the comment.
+// declaration is what the source says of a type: its comment, and of each field the name in JSON
+// and the comment.
 type declaration struct {
 	doc    string
 	fields [][2]string

@@ -54,8 +54,9 @@ func whereJob(r *rand.Rand) *jobspec.Job {
 	return spec
 }
 
-// Nodes come, change and go down while jobs with conditions wait, run and end: every invariant holds after each step, also of forks and of
-// what is read back, and a job never runs on a node that it did not want.
+// Nodes come, change and go down while jobs with conditions wait, run and end: every invariant
+// holds after each step, also of forks and of what is read back, and a job never runs on a node
+// that it did not want.
 func TestWhereFollowsNodes(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -152,7 +153,8 @@ func (w *world) endSome(r *rand.Rand) {
 	}
 }
 
-// A worker that has its node for itself is charged for all of it, once for several workers, until the last has left.
+// A worker that has its node for itself is charged for all of it, once for several workers, until
+// the last has left.
 func TestWholeNodeIsCharged(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
@@ -256,8 +258,8 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// There is room for so many different conditions and no more; what no job says any more makes room again, and replicas that remember
-// different things agree.
+// There is room for so many different conditions and no more; what no job says any more makes room
+// again, and replicas that remember different things agree.
 func TestTooManyConditions(t *testing.T) {
 	s := New(model.DefaultConfig())
 	index := uint64(0)

@@ -12,8 +12,8 @@ import (
 // KindControlJobs is the kind of [ControlJobs].
 var KindControlJobs = newKind("control-jobs/1")
 
-// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is []ControlResult, one for each target; one refusal
-// does not stop the rest.
+// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is
+// []ControlResult, one for each target; one refusal does not stop the rest.
 type ControlJobs struct {
 	Verb    model.Verb `json:"verb"`
 	Targets []Target   `json:"targets"`
@@ -61,7 +61,8 @@ func (m *Machine) verbs() map[model.Verb]verb {
 	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release, model.VerbRequeue: m.askRequeue}
 }
 
-// control does it to one target. The id of a child that has not been made names that child of its parent job.
+// control does it to one target. The id of a child that has not been made names that child of its
+// parent job.
 func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	j := m.v.Job(t.ID)
 	if record, n := m.v.ParentOf(t.ID); j == nil && record != nil && !record.State.Final() && len(t.Tasks) == 0 {
@@ -87,7 +88,8 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	return nil
 }
 
-// controlParent does it to children, to all if none are named. It is refused if it comes to nothing with all of them.
+// controlParent does it to children, to all if none are named. It is refused if it comes to nothing
+// with all of them.
 func (m *Machine) controlParent(j *model.Job, members model.Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return model.ErrWrongState
@@ -155,7 +157,8 @@ func (m *Machine) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) 
 	return nil
 }
 
-// releaseTasks lets some waiting children be made again. When the whole parent job was held, the others stay so one by one.
+// releaseTasks lets some waiting children be made again. When the whole parent job was held, the
+// others stay so one by one.
 func (m *Machine) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
 	next, f := copyParent(j)
 	switch j.Hold {
@@ -212,7 +215,8 @@ func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
 	return m.askStop(j, model.CauseRequeue, c)
 }
 
-// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
+// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one
+// already is no error.
 func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
 	if stop := j.Live().Stop; !lifecycle.Outranks(cause, stop) {
 		if stop.Cause == cause || stop.Cause == model.CauseCancelled {
@@ -226,7 +230,8 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 	return nil
 }
 
-// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place of a weaker one.
+// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place
+// of a weaker one.
 func (m *Machine) hold(j *model.Job, c *ControlJobs) error {
 	byAdmin := c.Admin && c.By != j.Owner.UID
 	switch {

@@ -6,12 +6,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// maxSettled bounds how many jobs one entry of the log ends or lets go because of others. The rest follows with the next entries, so that
-// the failure of one job on which very many depend does not keep everybody else waiting.
+// maxSettled bounds how many jobs one entry of the log ends or lets go because of others. The rest
+// follows with the next entries, so that the failure of one job on which very many depend does not
+// keep everybody else waiting.
 const maxSettled = 10_000
 
-// settleDependencies lets go, ends or holds the jobs that depend on what this entry, and those before it, have changed. What follows from that in
-// turn is done too, oldest first, up to maxSettled jobs. That order makes what is left over a function of the state alone, so that a
+// settleDependencies lets go, ends or holds the jobs that depend on what this entry, and those
+// before it, have changed. What follows from that in turn is done too, oldest first, up to
+// maxSettled jobs. That order makes what is left over a function of the state alone, so that a
 // replica that restores a snapshot goes on in the same way.
 func (m *Machine) settleDependencies() {
 	m.matchCounterparts()

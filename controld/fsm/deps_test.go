@@ -29,7 +29,8 @@ func (w *world) submit2(owner model.Identity, facts []PastJob, edit ...func(*job
 	return got.([]model.JobID)[0], nil
 }
 
-// depends submits a job of alice's that depends on others: "afterok:1,2", "after:1+60", "afterany?1,2" for any of them, "singleton".
+// depends submits a job of alice's that depends on others: "afterok:1,2", "after:1+60",
+// "afterany?1,2" for any of them, "singleton".
 func (w *world) depends(on string, edit ...func(*jobspec.Job)) model.JobID {
 	w.t.Helper()
 	id, err := w.submit2(alice, nil, append(edit, needs(on))...)
@@ -68,7 +69,8 @@ func (w *world) finished(id model.JobID, exit int) {
 	w.report(id, 0, model.WorkerExited, code(exit))
 }
 
-// TestDependencyTypes says for every type what each way that the target can go means for the job that depends on it.
+// TestDependencyTypes says for every type what each way that the target can go means for the job
+// that depends on it.
 func TestDependencyTypes(t *testing.T) {
 	steps := []struct {
 		name string
@@ -124,7 +126,8 @@ func TestDependencyTypes(t *testing.T) {
 	}
 }
 
-// TestDependsOnPast submits jobs that depend on jobs that have ended, in the state and only in the history.
+// TestDependsOnPast submits jobs that depend on jobs that have ended, in the state and only in the
+// history.
 func TestDependsOnPast(t *testing.T) {
 	w := newWorld(t)
 	well, ill := w.submit(1, 1), w.submit(1, 1)
@@ -206,7 +209,8 @@ func TestNamesMeanTheNewest(t *testing.T) {
 	}
 }
 
-// TestSingletonWaitsForAll lets a singleton wait until every older job of its name has ended, in whatever order.
+// TestSingletonWaitsForAll lets a singleton wait until every older job of its name has ended, in
+// whatever order.
 func TestSingletonWaitsForAll(t *testing.T) {
 	w := newWorld(t)
 	a, b, c := w.submit(1, 1), w.submit(1, 1), w.submit(1, 1)
@@ -290,7 +294,8 @@ func TestNeverHolds(t *testing.T) {
 	}
 }
 
-// TestCascade ends a long chain and a wide fan, many entries' worth, each job once and in the order of ids, and does the same after a restore.
+// TestCascade ends a long chain and a wide fan, many entries' worth, each job once and in the order
+// of ids, and does the same after a restore.
 func TestCascade(t *testing.T) {
 	const n = 3*maxSettled/2 + 7
 	for name, on := range map[string]func(i int) string{

@@ -217,7 +217,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestResizeGivesWay has every stronger stop replace a resize: what was kept is free, and the clock goes on.
+// TestResizeGivesWay has every stronger stop replace a resize: what was kept is free, and the clock
+// goes on.
 func TestResizeGivesWay(t *testing.T) {
 	for name, stop := range map[string]func(*world, model.JobID) error{
 		"te": func(w *world, id model.JobID) error {
@@ -482,7 +483,8 @@ func TestElasticSpecs(t *testing.T) {
 	}
 }
 
-// TestElasticMembers has elements of an array, and groups that run one by one, each be elastic by itself.
+// TestElasticMembers has elements of an array, and groups that run one by one, each be elastic by
+// itself.
 func TestElasticMembers(t *testing.T) {
 	w := elasticWorld(t)
 	id := w.submit3(2, elastic(1, 3), array("0-1"))

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// TestDataFormat notices a change in the form of commands. Before the first release it needs another [state.DataFormat].
+// TestDataFormat notices a change in the form of commands. Before the first release it needs
+// another [state.DataFormat].
 func TestDataFormat(t *testing.T) {
 	types := map[string]reflect.Type{"entry": reflect.TypeFor[envelope[json.RawMessage]]()}
 	for kind, row := range kinds {

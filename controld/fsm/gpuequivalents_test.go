@@ -24,7 +24,8 @@ func asking(cores int, gib jobspec.Bytes) func(*jobspec.Job) {
 	}
 }
 
-// TestWorth counts jobs without GPUs by what comes with a GPU, however finely cores and memory are counted and whatever other nodes there are.
+// TestWorth counts jobs without GPUs by what comes with a GPU, however finely cores and memory are
+// counted and whatever other nodes there are.
 func TestWorth(t *testing.T) {
 	eight, wide := plainNode("eight", 32, 8), plainNode("wide", 64, 8)
 	wide.Memory = eight.Memory
@@ -69,7 +70,8 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// TestWorthStaysAsItWas: what a job has had is counted as when it was submitted, whatever nodes join, and so it is after a restart.
+// TestWorthStaysAsItWas: what a job has had is counted as when it was submitted, whatever nodes
+// join, and so it is after a restart.
 func TestWorthStaysAsItWas(t *testing.T) {
 	w := pastWorld(t) // 32 cores and 256 GiB with 4 GPUs
 	id := w.submit(1, 0, asking(16, 8))
@@ -93,7 +95,8 @@ func TestWorthStaysAsItWas(t *testing.T) {
 	}
 }
 
-// TestWorthOfGroups counts each group of a job whose groups run one by one by what it asks for itself.
+// TestWorthOfGroups counts each group of a job whose groups run one by one by what it asks for
+// itself.
 func TestWorthOfGroups(t *testing.T) {
 	w := pastWorld(t)
 	id, err := w.submit2(alice, nil, asking(8, 8), func(j *jobspec.Job) {

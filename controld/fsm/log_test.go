@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that snapshot.
+// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that
+// snapshot.
 func TestLog(t *testing.T) {
 	if *update {
 		writeLog(t, "testdata")
@@ -39,8 +40,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogGoesOn applies further commands to the state that replayed the log and to the one that read its snapshot. They stay
-// the same, and so does one that is restored after each command.
+// TestLogGoesOn applies further commands to the state that replayed the log and to the one that
+// read its snapshot. They stay the same, and so does one that is restored after each command.
 func TestLogGoesOn(t *testing.T) {
 	data, err := os.ReadFile("testdata/snapshot.jsonl")
 	if err != nil {
@@ -147,7 +148,8 @@ func writeLog(t *testing.T, dir string) {
 	}
 }
 
-// everything is a history with every kind of command and every way that matters for an attempt to end.
+// everything is a history with every kind of command and every way that matters for an attempt to
+// end.
 func everything(w *world) {
 	cfg := model.DefaultConfig()
 	cfg.ClusterName = "golden"

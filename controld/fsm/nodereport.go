@@ -10,7 +10,8 @@ import (
 // KindNodeReport is the kind of [NodeReport].
 var KindNodeReport = newKind("node-report/1")
 
-// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been said before, changes nothing.
+// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been
+// said before, changes nothing.
 type NodeReport struct {
 	Node    string               `json:"node"`
 	BootID  string               `json:"boot_id"`
@@ -20,7 +21,8 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// apply notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
+// apply notes what became of workers. What is of an old attempt, of another node, or known already
+// changes nothing.
 func (c NodeReport) apply(m *Machine) (any, error) {
 	n, _ := m.v.Node(c.Node)
 	switch {

@@ -8,8 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// childChanges is what one command has done to a parent's children so far. It is folded into the parent job once, when the command is over, so that
-// a parent job is copied once a command and not once for each of its children.
+// childChanges is what one command has done to a parent's children so far. It is folded into the
+// parent job once, when the command is over, so that a parent job is copied once a command and not
+// once for each of its children.
 type childChanges struct {
 	made  map[int]bool
 	ill   map[int]bool // ended otherwise than well
@@ -21,7 +22,8 @@ type childChanges struct {
 	fate                               model.JobState
 }
 
-// childChangesOf returns the changes to a parent job that the present command has collected. That there are any makes the parent job be settled.
+// childChangesOf returns the changes to a parent job that the present command has collected. That
+// there are any makes the parent job be settled.
 func (m *Machine) childChangesOf(id model.JobID) *childChanges {
 	c := m.childChanges[id]
 	if c == nil {
@@ -34,8 +36,8 @@ func (m *Machine) childChangesOf(id model.JobID) *childChanges {
 	return c
 }
 
-// settleParents carries what the command did to children over to their parent jobs. A parent job that ends may end others, so it goes on until
-// nothing is left; the order is that of the ids.
+// settleParents carries what the command did to children over to their parent jobs. A parent job
+// that ends may end others, so it goes on until nothing is left; the order is that of the ids.
 func (m *Machine) settleParents() {
 	for len(m.childChanges) > 0 {
 		ids := make([]model.JobID, 0, len(m.childChanges))
@@ -53,7 +55,8 @@ func (m *Machine) settleParents() {
 	}
 }
 
-// applyChildChanges writes the changes collected so far into a parent job, which is then as its children say.
+// applyChildChanges writes the changes collected so far into a parent job, which is then as its
+// children say.
 func (m *Machine) applyChildChanges(id model.JobID) {
 	c, j := m.childChanges[id], m.v.Job(id)
 	if c == nil || j == nil || c.empty() {
@@ -152,8 +155,9 @@ func (m *Machine) settleParent(id model.JobID) {
 	}
 }
 
-// parentOutcome says how a parent job ends, all of whose children have: as was decided for the whole, or failed if one did. Elements that were taken
-// out of an array singly do not count against the rest.
+// parentOutcome says how a parent job ends, all of whose children have: as was decided for the
+// whole, or failed if one did. Elements that were taken out of an array singly do not count against
+// the rest.
 func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	f := j.Children
 	switch {
@@ -169,8 +173,9 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	return model.Completed, model.Reason{}
 }
 
-// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting children are dropped and those that wait for
-// another attempt end the same way. The parent job itself ends in that state once its last child has.
+// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
+// children are dropped and those that wait for another attempt end the same way. The parent job
+// itself ends in that state once its last child has.
 func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
 	if j.Children == nil {
 		next := *j

@@ -30,7 +30,8 @@ func array(indices string, edit ...func(*jobspec.Array)) func(*jobspec.Job) {
 	}
 }
 
-// taskGroups makes a job of several groups like its first, each named and depending on others as in train<prep:ok.
+// taskGroups makes a job of several groups like its first, each named and depending on others as in
+// train<prep:ok.
 func taskGroups(texts ...string) func(*jobspec.Job) {
 	return func(j *jobspec.Job) {
 		like := j.Groups[0]
@@ -357,7 +358,8 @@ func TestUpdateReachesMembers(t *testing.T) {
 	}
 }
 
-// Members leave the state before their record, which knows enough to go on without them, and all ids stay theirs.
+// Members leave the state before their record, which knows enough to go on without them, and all
+// ids stay theirs.
 func TestTrimMembers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -508,7 +510,8 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")
 }
 
-// TestTasksUseTheReservationOfTheirParent: what is reserved for an array is there for its tasks, and for no other job.
+// TestTasksUseTheReservationOfTheirParent: what is reserved for an array is there for its tasks,
+// and for no other job.
 func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -37,7 +37,8 @@ func families(w *world) {
 	w.ok(w.s.Check())
 }
 
-// TestDamagedFamilies changes one number after another of a snapshot with records. What is accepted all the same must be usable.
+// TestDamagedFamilies changes one number after another of a snapshot with records. What is accepted
+// all the same must be usable.
 func TestDamagedFamilies(t *testing.T) {
 	w := newWorld(t)
 	families(w)

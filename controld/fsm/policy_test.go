@@ -89,7 +89,8 @@ func TestPolicyFails(t *testing.T) {
 	}
 }
 
-// TestFindingsEndInWholeCharacters: a state that is restored from a snapshot has the same line as the one that it was taken of.
+// TestFindingsEndInWholeCharacters: a state that is restored from a snapshot has the same line as
+// the one that it was taken of.
 func TestFindingsEndInWholeCharacters(t *testing.T) {
 	for _, before := range []string{"", "x", "xx", "xxx"} {
 		w, id := watched(t)

@@ -50,7 +50,8 @@ func (c *chaos) workersOf(j *model.Job) int {
 	return e.Fixed + e.Min + e.Unit*c.IntN((e.Max-e.Min)/e.Unit+1)
 }
 
-// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or others join.
+// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or
+// others join.
 func (c *chaos) resize() *ResizeJob {
 	var live []*model.Job
 	for j := range c.s.v.Live() {
@@ -87,7 +88,8 @@ func (c *chaos) resize() *ResizeJob {
 	return r
 }
 
-// placeOf is a place for one more elastic worker of a job: most of the time one where there is room.
+// placeOf is a place for one more elastic worker of a job: most of the time one where there is
+// room.
 func (c *chaos) placeOf(j *model.Job, more []model.Place) model.Place {
 	taken := slices.Clone(more)
 	if a := j.Live(); a != nil {
@@ -171,7 +173,8 @@ func (c *chaos) noticeElastic() {
 	}
 }
 
-// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often and in every way.
+// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often
+// and in every way.
 func TestRandomResizes(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {

@@ -95,7 +95,8 @@ func (c *chaos) noticeFamilies() {
 	}
 }
 
-// TestRandomFamilies is TestRandomHistories with few jobs at a time, most of them records, so that these come to their ends.
+// TestRandomFamilies is TestRandomHistories with few jobs at a time, most of them records, so that
+// these come to their ends.
 func TestRandomFamilies(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
@@ -151,7 +152,8 @@ func (c *chaos) familyCommand() Command {
 	return c.report()
 }
 
-// TestCheckFindsDamageToFamilies damages what a record knows in one way at a time: Check must say so.
+// TestCheckFindsDamageToFamilies damages what a record knows in one way at a time: Check must say
+// so.
 func TestCheckFindsDamageToFamilies(t *testing.T) {
 	for name, damage := range map[string]func(w *world, record, member *model.Job){
 		"a member counted twice":                  func(_ *world, r, _ *model.Job) { r.Children.Completed++ },

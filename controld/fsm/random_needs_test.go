@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be arrays that follow arrays.
+// depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be
+// arrays that follow arrays.
 func (c *chaos) depend(cmd SubmitJobs) Command {
 	next := cmd
 	next.Admin = c.one(2)
@@ -90,7 +91,8 @@ func (c *chaos) recent() model.JobID {
 	return c.s.v.LastJob() - model.JobID(c.Int64N(min(40, int64(c.s.v.LastJob())+1)))
 }
 
-// array picks an array that can be followed, if there is one, and makes spec one that can follow it.
+// array picks an array that can be followed, if there is one, and makes spec one that can follow
+// it.
 func (c *chaos) array(spec *jobspec.Job) model.JobID {
 	var arrays []*model.Job
 	for j := range c.s.v.Jobs() {

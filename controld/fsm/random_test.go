@@ -31,7 +31,8 @@ func seeds() []uint64 {
 	return list
 }
 
-// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are garbage.
+// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are
+// garbage.
 type chaos struct {
 	*rand.Rand
 	s        *Machine
@@ -317,8 +318,9 @@ func say(t testing.TB, v *state.View) string {
 	return b.String()
 }
 
-// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a state restored from a
-// snapshot must go the same way as the one that went on; and what a view said once it must say for ever.
+// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a
+// state restored from a snapshot must go the same way as the one that went on; and what a view said
+// once it must say for ever.
 func TestRandomHistories(t *testing.T) {
 	const steps = 4000
 	seen := map[string]int{}

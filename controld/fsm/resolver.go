@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ErrForgotten says that a job with dependents has left the state, and that the submission does not say what the history knows of it.
-// The caller asks the history and tries again.
+// ErrForgotten says that a job with dependents has left the state, and that the submission does not
+// say what the history knows of it. The caller asks the history and tries again.
 var ErrForgotten = errors.New("the job has left the queue and the history was not asked about it")
 
 // resolver turns the dependencies of one submission into ids.
@@ -143,7 +143,8 @@ func (r *resolver) job(id model.JobID) *model.Job {
 	return r.m.v.Job(id)
 }
 
-// youngest returns the last job of this submission with a name, or 0. Few submissions ask, so names are only taken down then.
+// youngest returns the last job of this submission with a name, or 0. Few submissions ask, so names
+// are only taken down then.
 func (r *resolver) youngest(name string) model.JobID {
 	if r.named == nil && len(r.made) > 0 {
 		r.named = make(map[string]model.JobID, len(r.made))
@@ -154,7 +155,8 @@ func (r *resolver) youngest(name string) model.JobID {
 	return r.named[name]
 }
 
-// mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known any more.
+// mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known
+// any more.
 func (r *resolver) mayDependOn(id model.JobID, text string) error {
 	owner, f := uint32(0), r.facts[id]
 	switch j := r.record(id); {
@@ -192,7 +194,8 @@ func (r *resolver) gone(id model.JobID, record *model.Job) bool {
 	return !record.Children.Waiting.Has(n) && !record.Children.Dropped.Has(n)
 }
 
-// fate is that of a job as far as state and facts know it. What is in this submission has not begun.
+// fate is that of a job as far as state and facts know it. What is in this submission has not
+// begun.
 func (r *resolver) fate(id model.JobID) lifecycle.Progress {
 	if f, ok := r.facts[id]; ok && r.m.v.Job(id) == nil {
 		return lifecycle.Progress{Started: true, Ended: true, Well: f.Ended == model.Completed}
@@ -203,8 +206,8 @@ func (r *resolver) fate(id model.JobID) lifecycle.Progress {
 	return r.m.v.Progress(id)
 }
 
-// settleNew draws the conclusions of what had been decided before a job was submitted. Jobs that only the facts know of are looked at here,
-// once; the others as at any other time.
+// settleNew draws the conclusions of what had been decided before a job was submitted. Jobs that
+// only the facts know of are looked at here, once; the others as at any other time.
 func (r *resolver) settleNew(j *model.Job) {
 	if len(j.Dependencies) == 0 {
 		return

@@ -83,7 +83,8 @@ func TestForeseeKnowsNothingOfStrangers(t *testing.T) {
 	}
 }
 
-// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep ending stay, and so do the user and the account.
+// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep
+// ending stay, and so do the user and the account.
 func TestPastsForgetTheOldest(t *testing.T) {
 	fill := func(prefix string) *estimate.RuntimeHistory {
 		s := &estimate.RuntimeHistory{}

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestScene keeps the snapshot in which the tests of package state plant breaches: a small cluster in which everything that is checked is there.
+// TestScene keeps the snapshot in which the tests of package state plant breaches: a small cluster
+// in which everything that is checked is there.
 func TestScene(t *testing.T) {
 	const file = "state/testdata/scene.jsonl"
 	w := newWorld(t)
@@ -51,7 +52,8 @@ func TestScene(t *testing.T) {
 	}
 }
 
-// TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been forgotten, finds nothing to blame in what follows.
+// TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been
+// forgotten, finds nothing to blame in what follows.
 func TestAuditorBeginsAnywhere(t *testing.T) {
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 9)), s: New(model.DefaultConfig()), at: 1, seen: map[string]int{}}

@@ -15,9 +15,10 @@ import (
 // KindSubmitJobs is the kind of [SubmitJobs].
 var KindSubmitJobs = newKind("submit-jobs/1")
 
-// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
-// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
-// array job or pipeline is followed by those of its tasks.
+// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the
+// same Digest again returns the same ids, another Digest is refused with ErrKeyReused. Keys are
+// kept 24 h or the last million. Its result is []JobID: the id of an array job or pipeline is
+// followed by those of its tasks.
 type SubmitJobs struct {
 	Owner  model.Identity `json:"owner"`
 	Key    string         `json:"key,omitempty"`
@@ -30,7 +31,8 @@ type SubmitJobs struct {
 // Kind implements Command.
 func (SubmitJobs) Kind() Kind { return KindSubmitJobs }
 
-// PastJob is what the history says of a job that another depends on and the state may no longer have.
+// PastJob is what the history says of a job that another depends on and the state may no longer
+// have.
 type PastJob struct {
 	ID      model.JobID    `json:"id"`
 	Code    int            `json:"code,omitempty"` // exit code
@@ -180,7 +182,8 @@ func (m *Machine) checkGroupLimits(j *model.Job) error {
 	return nil
 }
 
-// addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
+// addJob stores a drafted job, which has its id, and the children of one whose groups run one by
+// one.
 func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
 	m.s.Pack(j)
 	if j.Children == nil || j.Spec.Array != nil {

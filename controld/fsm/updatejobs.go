@@ -15,8 +15,9 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
-// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a parent job it counts for the children
-// that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
+// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
+// With a parent job it counts for the children that are yet to start. Its result is
+// []ControlResult, one for each id; one refusal does not stop the rest.
 type UpdateJobs struct {
 	IDs       []model.JobID    `json:"ids"`
 	By        uint32           `json:"by"`                   // uid of the caller
@@ -90,8 +91,8 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	return nil
 }
 
-// updateTasks changes the children that have been made and wait; it returns the first refusal. What is yet to be made follows
-// the parent job.
+// updateTasks changes the children that have been made and wait; it returns the first refusal. What
+// is yet to be made follows the parent job.
 func (m *Machine) updateTasks(record *model.Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to
@@ -127,7 +128,8 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 	return nil
 }
 
-// rename gives a job another name. A family has one name for all, so it can be changed only while none of it has begun.
+// rename gives a job another name. A family has one name for all, so it can be changed only while
+// none of it has begun.
 func (m *Machine) rename(j *model.Job, name *string) error {
 	switch {
 	case name == nil || *name == j.Spec.Name:

@@ -30,7 +30,8 @@ func TestRecentOfViewsStay(t *testing.T) {
 	}
 }
 
-// TestLearnWait: what is learnt is the share of first attempts of each class that did not begin at once.
+// TestLearnWait: what is learnt is the share of first attempts of each class that did not begin at
+// once.
 func TestLearnWait(t *testing.T) {
 	var now *Statistics
 	r := NewRecorder(&now)

@@ -7,8 +7,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of them in a large cluster, and looking at each job, its
-// attempts, its workers and their nodes would take most of a decision's time. A LiveAttempt never changes once it is stored.
+// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of
+// them in a large cluster, and looking at each job, its attempts, its workers and their nodes would
+// take most of a decision's time. A LiveAttempt never changes once it is stored.
 type LiveAttempt struct {
 	Job      *model.Job
 	Attempt  *model.Attempt

@@ -44,7 +44,8 @@ type StepRates struct {
 	Service int64 `json:"service,omitempty"` // what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last ones count for most
 }
 
-// servicesKept is after how many completed jobs what the earlier ones took counts for about a third.
+// servicesKept is after how many completed jobs what the earlier ones took counts for about a
+// third.
 const servicesKept = 8
 
 // RateKey names jobs that are taken to be alike.

@@ -29,8 +29,8 @@ func (q *Queue) Names(j *model.Job) bool {
 	return found
 }
 
-// Check reports what is wrong with the groups, of which the jobs are pending in number. That each pending
-// job is in its group is for [Queue.Holds] to say.
+// Check reports what is wrong with the groups, of which the jobs are pending in number. That each
+// pending job is in its group is for [Queue.Holds] to say.
 func (q *Queue) Check(pending int, note func(error)) {
 	grouped, groups, elastic := 0, 0, 0
 	for slot, g := range q.now.groups.From(0) {
@@ -57,7 +57,8 @@ func (q *Queue) Check(pending int, note func(error)) {
 	note(q.leaves.check("leaf", &q.now.groups, func(g *Group) (model.Association, int) { return g.Key.Association(), g.Leaf }))
 }
 
-// checkHeadAt says whether a group's head is that of its jobs, in the group and in the table of heads.
+// checkHeadAt says whether a group's head is that of its jobs, in the group and in the table of
+// heads.
 func (q *Queue) checkHeadAt(slot int64, g *Group) error {
 	if err := checkHead(g); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Head is what a cycle reads of every group first. In a long queue there are tens of thousands of groups,
-// and most begin with a job whose shape is known not to fit. To see that, a cycle needs neither the job
-// nor its specification nor the whole key.
+// Head is what a cycle reads of every group first. In a long queue there are tens of thousands of
+// groups, and most begin with a job whose shape is known not to fit. To see that, a cycle needs
+// neither the job nor its specification nor the whole key.
 type Head struct {
 	Job      model.JobID   // the first of the group
 	Eligible model.Instant // of that job

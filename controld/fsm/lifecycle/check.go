@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all (A3).
+// CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all
+// (A3).
 func CheckJob(j *model.Job) error {
 	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
 	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) && j.State != model.PastDue {
@@ -77,8 +78,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 	return nil
 }
 
-// CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts that are no longer kept cannot be
-// added up, so nothing is said about jobs with such.
+// CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts
+// that are no longer kept cannot be added up, so nothing is said about jobs with such.
 func CheckLedger(j *model.Job) error {
 	if j.Attempt > len(j.Attempts) {
 		return nil
@@ -102,7 +103,8 @@ func CheckLedger(j *model.Job) error {
 	return nil
 }
 
-// checkParent says whether what a parent job knows of its children agrees with itself: each of them waits, was dropped, or was made.
+// checkParent says whether what a parent job knows of its children agrees with itself: each of them
+// waits, was dropped, or was made.
 func checkParent(j *model.Job) error {
 	bad := func(what string) error {
 		return fmt.Errorf("record %d in state %q: %s: %+v", j.ID, j.State, what, *j.Children)

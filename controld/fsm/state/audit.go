@@ -10,9 +10,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Auditor verifies after each command what the command has touched: every invariant that [State.Check] knows, in time that goes by the size of
-// the change and not of the state. It keeps books of its own, from the jobs and nodes that the state says have changed, and compares with them
-// all that the state derives. What changes although nothing that belongs to it was touched it does not see; for that there is State.Check.
+// Auditor verifies after each command what the command has touched: every invariant that
+// [State.Check] knows, in time that goes by the size of the change and not of the state. It keeps
+// books of its own, from the jobs and nodes that the state says have changed, and compares with
+// them all that the state derives. What changes although nothing that belongs to it was touched it
+// does not see; for that there is State.Check.
 type Auditor struct {
 	s       *State
 	touched *touched
@@ -48,7 +50,8 @@ func (t *touched) everything() {
 	}
 }
 
-// Audit checks the whole state and returns what checks each further command. There can be one auditor of a state at a time.
+// Audit checks the whole state and returns what checks each further command. There can be one
+// auditor of a state at a time.
 func (s *State) Audit() (*Auditor, error) {
 	s.touched = &touched{}
 	a := &Auditor{s: s, touched: s.touched}
@@ -76,7 +79,8 @@ func (a *Auditor) begin() error {
 	return err
 }
 
-// Check returns every invariant that does not hold any more after what was done since it was last called, joined, or nil.
+// Check returns every invariant that does not hold any more after what was done since it was last
+// called, joined, or nil.
 func (a *Auditor) Check() error {
 	if a.touched.all {
 		return a.begin()

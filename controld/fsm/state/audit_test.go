@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// scene is a small cluster in which everything that is checked is there, for a breach to be planted in.
+// scene is a small cluster in which everything that is checked is there, for a breach to be planted
+// in.
 type scene struct {
 	s       *State
 	auditor *Auditor
@@ -26,8 +27,8 @@ type scene struct {
 	ended   *model.Job
 }
 
-// TestAuditorFindsBreaches plants one breach of an invariant at a time beside what the last command has touched: the auditor must see it. Each
-// is also found by the check of the whole state.
+// TestAuditorFindsBreaches plants one breach of an invariant at a time beside what the last command
+// has touched: the auditor must see it. Each is also found by the check of the whole state.
 func TestAuditorFindsBreaches(t *testing.T) {
 	for _, c := range []struct {
 		name   string

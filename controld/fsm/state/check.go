@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Check returns every invariant that does not hold, joined, or nil. It reads the whole state, so it takes time in proportion.
+// Check returns every invariant that does not hold, joined, or nil. It reads the whole state, so it
+// takes time in proportion.
 func (s *State) Check() error {
 	errs := slices.Clone(s.faults)
 	note := func(err error) {
@@ -87,7 +88,8 @@ func (s *State) checkIndexes(note func(error)) {
 	}
 }
 
-// checkHoldings compares what nodes are said to hold with the jobs, and says whether more of a GPU is held than there is (A2).
+// checkHoldings compares what nodes are said to hold with the jobs, and says whether more of a GPU
+// is held than there is (A2).
 func (s *State) checkHoldings(note func(error)) {
 	want := make([]holding, len(s.v.nodes))
 	for j := range s.v.live.Values() {
@@ -124,7 +126,8 @@ func (s *State) checkHoldings(note func(error)) {
 	}
 }
 
-// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a whole, or by all that share it (A2).
+// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a
+// whole, or by all that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {

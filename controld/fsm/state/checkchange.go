@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// checkChanged checks a job that has changed from old to next; either is nil if it was not, or is not, in the state.
+// checkChanged checks a job that has changed from old to next; either is nil if it was not, or is
+// not, in the state.
 func (a *Auditor) checkChanged(old, next *model.Job) {
 	switch {
 	case next == nil && old != nil:
@@ -148,7 +149,8 @@ func (a *Auditor) checkNode(name string) {
 	}
 }
 
-// checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
+// checkRoom compares the room on a node with that made anew, and says whether more is held than
+// there is.
 func (a *Auditor) checkRoom(n *model.Node, i int) {
 	got, anew := a.s.v.grid, grid.NewGrid([]*model.Node{n})
 	if got.Len() != len(a.s.v.nodes) {

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// checkTasksOf compares a parent job with its children in the state, and says whether a child is one of its parent's.
+// checkTasksOf compares a parent job with its children in the state, and says whether a child is
+// one of its parent's.
 func (s *State) checkTasksOf(j *model.Job) error {
 	if j.Parent != 0 {
 		return s.checkTask(j)

@@ -14,8 +14,8 @@ func (v *View) Child(record model.JobID, n int) *model.Job {
 	return nil
 }
 
-// ChildrenOf yields the children that have been made and are in the state, by number. Those that have ended may have left it: the
-// history has them.
+// ChildrenOf yields the children that have been made and are in the state, by number. Those that
+// have ended may have left it: the history has them.
 func (v *View) ChildrenOf(record model.JobID) iter.Seq[*model.Job] {
 	j := v.Job(record)
 	if j == nil || j.Children == nil {
@@ -24,7 +24,8 @@ func (v *View) ChildrenOf(record model.JobID) iter.Seq[*model.Job] {
 	return v.MadeTasks(j)
 }
 
-// MadeTasks yields the children of a parent job that have been made and are in the state, by number.
+// MadeTasks yields the children of a parent job that have been made and are in the state, by
+// number.
 func (v *View) MadeTasks(record *model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		for n := range record.Children.MadeTasks().All() {
@@ -35,8 +36,8 @@ func (v *View) MadeTasks(record *model.Job) iter.Seq[*model.Job] {
 	}
 }
 
-// ParentOf returns the parent job that an id belongs to and the number of the child, whether it has been made or not. Nil and 0: it is the id of
-// no child of a parent job in the state.
+// ParentOf returns the parent job that an id belongs to and the number of the child, whether it has
+// been made or not. Nil and 0: it is the id of no child of a parent job in the state.
 func (v *View) ParentOf(id model.JobID) (*model.Job, int) {
 	r := v.JobBefore(id)
 	if r != nil && r.Parent != 0 {

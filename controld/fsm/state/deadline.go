@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// updateDeadlines keeps the index of waiting jobs with a deadline in step with a job that has changed.
+// updateDeadlines keeps the index of waiting jobs with a deadline in step with a job that has
+// changed.
 func (s *State) updateDeadlines(old, next *model.Job) {
 	switch {
 	case next.Deadline != 0 && next.Waits():

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// GPUEquivalentPerCore returns for what each core of a new job counts that has no GPUs, 0 for one that has.
+// GPUEquivalentPerCore returns for what each core of a new job counts that has no GPUs, 0 for one
+// that has.
 func (v *View) GPUEquivalentPerCore(j *model.Job) int32 {
 	total := j.Total()
 	if len(v.nodes) == 0 || total.GPUs > 0 {

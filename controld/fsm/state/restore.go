@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// loadJob stores a job from a snapshot, whose nodes have been loaded. It refuses what the rest of the package takes for granted.
+// loadJob stores a job from a snapshot, whose nodes have been loaded. It refuses what the rest of
+// the package takes for granted.
 func (s *State) loadJob(j *model.Job) error {
 	if j.ID <= 0 || j.ID > s.v.lastJob || s.v.Job(j.ID) != nil || j.Seq > s.v.lastSeq {
 		return fmt.Errorf("job %d: its number: %w", j.ID, model.ErrSnapshot)
@@ -34,7 +35,8 @@ func (s *State) loadJob(j *model.Job) error {
 	return nil
 }
 
-// adopt gives a child from a snapshot, which comes after its parent job and without a specification, that of its parent job.
+// adopt gives a child from a snapshot, which comes after its parent job and without a
+// specification, that of its parent job.
 func (s *State) adopt(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {

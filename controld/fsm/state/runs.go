@@ -15,14 +15,16 @@ import (
 // LiveAttempts yields the attempts in progress, in order of their jobs' ids.
 func (v *View) LiveAttempts() iter.Seq[*estimate.LiveAttempt] { return v.runs.Values() }
 
-// AttemptPage is attempts in progress of jobs whose ids are near each other. Two of them are equal only if all is as it was.
+// AttemptPage is attempts in progress of jobs whose ids are near each other. Two of them are equal
+// only if all is as it was.
 type AttemptPage struct {
 	page  *table.Page[*estimate.LiveAttempt]
 	wrote uint64
 	first int64
 }
 
-// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that remember what is in a page that has not changed.
+// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that
+// remember what is in a page that has not changed.
 func (v *View) AttemptPages(yield func(AttemptPage) bool) {
 	for first, p := range v.runs.AllPages {
 		if !yield(AttemptPage{p, p.Wrote, first}) {
@@ -56,7 +58,8 @@ func (v *View) LiveAttempt(id model.JobID) *estimate.LiveAttempt {
 	return r
 }
 
-// JobsOnNode returns the jobs with workers on a node that have not ended, by id. It appends to list.
+// JobsOnNode returns the jobs with workers on a node that have not ended, by id. It appends to
+// list.
 func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 	h, _ := v.holdings.Get(int64(node))
 	if h == nil {
@@ -70,8 +73,8 @@ func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 	return list
 }
 
-// newRun describes a job's attempt in progress. was is what was known of the job before, nil for nothing: while no worker ends, an attempt
-// holds what it held.
+// newRun describes a job's attempt in progress. was is what was known of the job before, nil for
+// nothing: while no worker ends, an attempt holds what it held.
 func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAttempt {
 	a := j.Live()
 	r := &estimate.LiveAttempt{
@@ -123,7 +126,8 @@ func (v *View) roomsOf(j *model.Job, a *model.Attempt, counts func(worker int) b
 	return rooms
 }
 
-// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
+// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a
+// job that has changed from old to next.
 func (s *State) updateRun(old, next *model.Job) {
 	was, _ := s.v.runs.Get(int64(next.ID))
 	var is *estimate.LiveAttempt
@@ -137,7 +141,8 @@ func (s *State) updateRun(old, next *model.Job) {
 	s.updateUsageCounter(old, next, was, is)
 }
 
-// rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
+// rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the
+// models that are told apart have changed.
 func (s *State) rebuildRuns() {
 	s.touched.everything()
 	s.v.models = modelsIn(s.v.config)

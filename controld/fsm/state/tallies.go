@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// tallies are what an auditor knows of a state by what has become of its jobs, one change after another.
+// tallies are what an auditor knows of a state by what has become of its jobs, one change after
+// another.
 type tallies struct {
 	jobs          map[model.JobID]*model.Job
 	nodes         map[string]*model.Node
@@ -28,7 +29,8 @@ type tallies struct {
 // totals count jobs.
 type totals struct{ weight, live, final, needing, dated int }
 
-// childTally counts the children that have been made; those that had left the state before they were counted are in gone.
+// childTally counts the children that have been made; those that had left the state before they
+// were counted are in gone.
 type childTally struct {
 	live, completed, failed, cancelled int
 	gone                               model.Children

@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the log's clock, charged when each ends.
+// charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the
+// log's clock, charged when each ends.
 func charged(t *testing.T, spans [][2]model.Instant) *State {
 	t.Helper()
 	cfg := model.DefaultConfig()
@@ -54,7 +55,8 @@ func TestUsageIsKeptForAWeek(t *testing.T) {
 	}
 }
 
-// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, reads the same.
+// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet,
+// reads the same.
 func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -111,7 +113,8 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 	}
 }
 
-// TestActiveTime: an account is active while a job of any of its users is; a user while one of his own is.
+// TestActiveTime: an account is active while a job of any of its users is; a user while one of his
+// own is.
 func TestActiveTime(t *testing.T) {
 	cfg := model.DefaultConfig()
 	s := New(cfg)

@@ -11,7 +11,8 @@ import (
 // UsageCounters yields what every leaf holds and asks for that does either, in no particular order.
 func (v *View) UsageCounters() iter.Seq[*estimate.UsageCounter] { return v.usageCounters.Values() }
 
-// updateUsageCounter keeps the counter of a leaf in step with a job that has changed, and with its attempt in progress.
+// updateUsageCounter keeps the counter of a leaf in step with a job that has changed, and with its
+// attempt in progress.
 func (s *State) updateUsageCounter(old, next *model.Job, was, is *estimate.LiveAttempt) {
 	wanted, wants := old.StartableAttempts(), next.StartableAttempts()
 	sameRun := was == is || was != nil && is != nil && was.Since == is.Since && was.Held.Equal(&is.Held)
