@@ -29,7 +29,8 @@ func (w *world) wantFamily(id model.JobID, waiting, ready, dropped string) {
 	w.t.Helper()
 	f := w.job(id).Children
 	if f.Waiting.String() != waiting || f.Ready.String() != ready || f.Dropped.String() != dropped {
-		w.t.Fatalf("job %d: %s wait, %s are ready, %s are dropped; want %s, %s, %s", id, f.Waiting, f.Ready, f.Dropped, waiting, ready, dropped)
+		w.t.Fatalf("job %d: %s wait, %s are ready, %s are dropped; want %s, %s, %s", id, f.Waiting, f.Ready, f.Dropped,
+			waiting, ready, dropped)
 	}
 }
 
@@ -51,7 +52,8 @@ func TestElementByElement(t *testing.T) {
 	if j := w.job(second); j.Blocked() || groups.KeyOf(j).Held {
 		t.Fatal("an element is ready and it is held")
 	}
-	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1, Places: []model.Place{w.place("own8", 1)}}}); err == nil {
+	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1,
+		Places: []model.Place{w.place("own8", 1)}}}); err == nil {
 		t.Fatal("an element starts before its counterpart has ended")
 	}
 	w.element(first, 20, 1)

@@ -20,8 +20,9 @@ func TestMemberApart(t *testing.T) {
 	for name, a := range map[string]*jobspec.Array{
 		"indices": {Indices: "10-100:10,500"},
 		"one":     {Indices: "7"},
-		"matrix":  {Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2"}}, {Name: "seed", Values: []string{"a", "b", "c"}}}},
-		"rows":    rows,
+		"matrix": {Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2"}},
+			{Name: "seed", Values: []string{"a", "b", "c"}}}},
+		"rows": rows,
 	} {
 		for _, n := range []int{1, 5, a.Len()} {
 			j := &model.Job{ID: model.JobID(100 + n), Parent: 100, TaskNumber: n, Spec: &jobspec.Job{Name: "sweep", Array: a}}
@@ -74,7 +75,8 @@ func TestTheCodeOfAnArray(t *testing.T) {
 		w.node("n9", 8)
 		w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 2, Places: []model.Place{w.place("n9", 1)}}}))
 		w.run(id + 2)
-		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
+		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID,
+			Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
 		w.ok(err)
 		w.report(id+2, 0, model.WorkerExited, func(r *model.WorkerReport) { r.Signal = 15 })
 		if j := w.job(id); j.State != want || j.ExitCode != exit || j.Signal != 0 {

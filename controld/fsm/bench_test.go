@@ -73,7 +73,8 @@ func BenchmarkStartFinish(b *testing.B) {
 		for g := range int(j.Request.Active.GPUs / 1000) {
 			p.GPUs = append(p.GPUs, g)
 		}
-		if err := apply(CommitPlan{Actions: []Action{{Start: &StartJob{Job: next, Places: []model.Place{p}}}}}).([]error)[0]; err != nil {
+		start := &StartJob{Job: next, Places: []model.Place{p}}
+		if err := apply(CommitPlan{Actions: []Action{{Start: start}}}).([]error)[0]; err != nil {
 			b.Fatal(err)
 		}
 		for _, state := range []model.WorkerState{model.WorkerRunning, model.WorkerExited} {
@@ -127,7 +128,8 @@ func BenchmarkSnapshotRead(b *testing.B) {
 func BenchmarkCancel(b *testing.B) {
 	const jobs, each = 100_000, 10_000
 	for name, pick := range map[string]func(i int) int{
-		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i }, "mixed": func(i int) int { return i * 61_211 % jobs },
+		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i },
+		"mixed": func(i int) int { return i * 61_211 % jobs },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -26,7 +26,8 @@ func TestDecodeIsStrict(t *testing.T) {
 		}
 	}
 	var unknown *UnknownKindError
-	if _, err := Decode([]byte(`{"kind":"trim-history/2","body":{}}`)); !errors.As(err, &unknown) || unknown.Kind != "trim-history/2" {
+	if _, err := Decode([]byte(`{"kind":"trim-history/2","body":{}}`)); !errors.As(err, &unknown) ||
+		unknown.Kind != "trim-history/2" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Encode(Entry{}); !errors.As(err, &unknown) {
@@ -133,7 +134,8 @@ func TestDamagedSnapshots(t *testing.T) {
 			t.Fatalf("accepted without line %d: %s", i+1, lines[i])
 		}
 	}
-	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {state.DataFormat, "1-dev.0"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
+	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {state.DataFormat, "1-dev.0"},
+		{`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
 		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(bad, good) {
 			t.Fatalf("%s does not occur", change[0])

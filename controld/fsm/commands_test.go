@@ -124,7 +124,8 @@ func unlisted(kind Kind, result any, err error) error {
 		}
 	}
 	for _, err := range refused {
-		if err != nil && !slices.ContainsFunc(kinds[kind].refusals, func(want error) bool { return errors.Is(err, want) || hasType(err, want) }) {
+		if err != nil && !slices.ContainsFunc(kinds[kind].refusals,
+			func(want error) bool { return errors.Is(err, want) || hasType(err, want) }) {
 			return err
 		}
 	}
@@ -135,7 +136,8 @@ func unlisted(kind Kind, result any, err error) error {
 // pointer to a structure.
 func hasType(err, want error) bool {
 	typ := reflect.TypeOf(want)
-	return typ.Elem().PkgPath() != "errors" && typ.Elem().PkgPath() != "fmt" && errors.As(err, reflect.New(typ).Interface())
+	return typ.Elem().PkgPath() != "errors" && typ.Elem().PkgPath() != "fmt" &&
+		errors.As(err, reflect.New(typ).Interface())
 }
 
 // TestCommandsPage holds docs/commands.md against the table and the comments of the commands.
@@ -156,7 +158,8 @@ func TestCommandsPage(t *testing.T) {
 func commandsPage(t *testing.T) []byte {
 	types := declarations(t)
 	var b bytes.Buffer
-	b.WriteString("# Commands of the replicated log\n\nEach entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
+	b.WriteString("# Commands of the replicated log\n\n" +
+		"Each entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
 		"`make golden` writes this page from controld/fsm.\n")
 	for i := range commandTable {
 		row := &commandTable[i]
@@ -177,7 +180,8 @@ func commandsPage(t *testing.T) []byte {
 		b.WriteString("\nIt is refused, or a part of it is, when:\n\n")
 		for _, r := range row.refusals {
 			text := r.Error()
-			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" && typ.PkgPath() != "fmt" {
+			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" &&
+				typ.PkgPath() != "fmt" {
 				text = strings.TrimSuffix(sentences(types[typ.Name()].doc), ".")
 			}
 			fmt.Fprintf(&b, "- %s\n", text)

@@ -124,7 +124,8 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 
 func (m *Machine) act(a Action) error {
 	set := 0
-	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle, a.Resize != nil} {
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
+		a.GiveUp != nil, a.Settle, a.Resize != nil} {
 		if is {
 			set++
 		}
@@ -199,7 +200,8 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	next.Attempt++
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
 	for i, p := range c.Places {
-		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned, Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
+		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned,
+			Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
 		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
@@ -236,7 +238,8 @@ func (m *Machine) planStop(c *StopJob) error {
 // nodes and users say.
 func plannable(c model.Cause) bool {
 	switch c {
-	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseDrain, model.CauseMigrate:
+	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow,
+		model.CauseDrain, model.CauseMigrate:
 		return true
 	}
 	return false
@@ -288,11 +291,13 @@ func (m *Machine) reserve(c *model.Reservation) error {
 	case !j.StillToStart() || j.Hold != model.NotHeld:
 		return model.ErrWrongState
 	}
-	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor, Guaranteed: c.Guaranteed}
+	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor,
+		Guaranteed: c.Guaranteed}
 	old := m.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At
-	} else if err := model.Limit("the number of reservations", int64(len(m.v.Reservations())+1), model.MaxReservations, ""); err != nil {
+	} else if err := model.Limit("the number of reservations", int64(len(m.v.Reservations())+1), model.MaxReservations,
+		""); err != nil {
 		return err
 	}
 	if err := m.checkClaims(r.Claims); err != nil {

@@ -25,8 +25,9 @@ type ControlJobs struct {
 
 // Target is a job, or some children.
 type Target struct {
-	ID    model.JobID  `json:"id"`
-	Tasks model.Ranges `json:"tasks,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
+	ID model.JobID `json:"id"`
+	// by number, from 1; none: the job itself and with a parent job all its children
+	Tasks model.Ranges `json:"tasks,omitempty"`
 }
 
 // Kind implements Command.
@@ -38,11 +39,13 @@ func (c ControlJobs) apply(m *Machine) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", c.Verb, model.ErrBadVerb)
 	}
-	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall, ""); err != nil {
+	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall,
+		""); err != nil {
 		return nil, err
 	}
 	if c.Signal != "" && (c.Verb != model.VerbCancel || !slices.Contains(stopSignals, c.Signal)) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal, stopSignals)}
+		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal,
+			stopSignals)}
 	}
 	results := make([]model.ControlResult, len(c.Targets))
 	for i, t := range c.Targets {
@@ -52,13 +55,15 @@ func (c ControlJobs) apply(m *Machine) (any, error) {
 }
 
 // stopSignals are those that a job can be asked to stop with.
-var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
+	"SIGWINCH", "SIGKILL"}
 
 // verb does something to a job that is no parent job.
 type verb func(*model.Job, *ControlJobs) error
 
 func (m *Machine) verbs() map[model.Verb]verb {
-	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release, model.VerbRequeue: m.askRequeue}
+	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release,
+		model.VerbRequeue: m.askRequeue}
 }
 
 // control does it to one target. The id of a child that has not been made names that child of its

@@ -32,7 +32,8 @@ func (m *Machine) setTimes(j *model.Job) error {
 	case j.Deadline <= m.v.At():
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s has passed", j.Spec.Deadline)}
 	case j.PastDue(m.v.At()):
-		return &model.SpecError{Text: fmt.Sprintf("deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}
+		return &model.SpecError{Text: fmt.Sprintf(
+			"deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func TestDependencyTypes(t *testing.T) {
 	}
 	// w: it waits on; g: it may go; x: it is cancelled
 	want := map[string]string{
-		model.NeedAfter: "wggggg", model.NeedAfterOK: "wwwgxx", model.NeedAfterAny: "wwwggg", model.NeedAfterNotOK: "wwwxgg", model.NeedSingleton: "wwwggg",
+		model.NeedAfter: "wggggg", model.NeedAfterOK: "wwwgxx", model.NeedAfterAny: "wwwggg", model.NeedAfterNotOK: "wwwxgg",
+		model.NeedSingleton: "wwwggg",
 	}
 	for kind, outcomes := range want {
 		for i, step := range steps {
@@ -136,8 +137,10 @@ func TestDependsOnPast(t *testing.T) {
 	check := func(how string, facts []PastJob) {
 		t.Helper()
 		for on, want := range map[string]model.JobState{
-			fmt.Sprint("afterok:", well): model.Pending, fmt.Sprint("afterok:", ill): model.Cancelled, fmt.Sprint("afternotok:", ill): model.Pending,
-			fmt.Sprint("afternotok:", well): model.Cancelled, fmt.Sprint("afterany:", ill): model.Pending, fmt.Sprintf("afterok?%d,%d", ill, well): model.Pending,
+			fmt.Sprint("afterok:", well): model.Pending, fmt.Sprint("afterok:", ill): model.Cancelled,
+			fmt.Sprint("afternotok:", ill):  model.Pending,
+			fmt.Sprint("afternotok:", well): model.Cancelled, fmt.Sprint("afterany:", ill): model.Pending,
+			fmt.Sprintf("afterok?%d,%d", ill, well): model.Pending,
 			fmt.Sprintf("afterok:%d,%d", well, ill): model.Cancelled, fmt.Sprint("after:", ill): model.Pending,
 		} {
 			id, err := w.submit2(alice, facts, needs(on))
@@ -163,7 +166,8 @@ func TestDependencyRefusals(t *testing.T) {
 	w := newWorld(t)
 	mine := w.submit(1, 1)
 	for on, want := range map[string]error{
-		"afterok:99": model.ErrNoJob, "afterok:nobody": model.ErrNoJob, "afterok:1_3": model.ErrNoJob, "afterok:-1": nil, "afterok:0": nil,
+		"afterok:99": model.ErrNoJob, "afterok:nobody": model.ErrNoJob, "afterok:1_3": model.ErrNoJob, "afterok:-1": nil,
+		"afterok:0":    nil,
 		"afterwards:1": nil, "aftercorr:1": nil, "afterok": nil, "singleton:1": nil, "after:1+-5": nil,
 	} {
 		_, err := w.submit2(alice, nil, needs(on))
@@ -258,7 +262,8 @@ func TestBlockedIsNotStarted(t *testing.T) {
 	id := w.depends(fmt.Sprint("afterok:", target))
 	w.refused(w.start(id, "n"), model.ErrNotEligible)
 	v := w.s.View()
-	if why := v.DependencyReason(v.Job(id)); why.For != target || why.Sentence() != "it waits for job 1 to end well (afterok)" {
+	if why := v.DependencyReason(v.Job(id)); why.For != target ||
+		why.Sentence() != "it waits for job 1 to end well (afterok)" {
 		t.Errorf("%q %+v", why.Sentence(), why)
 	}
 }

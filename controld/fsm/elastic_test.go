@@ -198,7 +198,8 @@ func TestGrow(t *testing.T) {
 	w.frees("n3", 1)
 	blocked := w.submit(1, 2)
 	var fit *model.FitError
-	if err := w.plan(Action{Start: &StartJob{Job: blocked, Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}}); !errors.As(err, &fit) {
+	if err := w.plan(Action{Start: &StartJob{Job: blocked,
+		Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}}); !errors.As(err, &fit) {
 		t.Fatalf("it starts in room that another is to grow into: %v", err)
 	}
 	if got := w.s.v.Desired("n3"); len(got) != 0 {
@@ -353,15 +354,18 @@ func TestResizeOfPart(t *testing.T) {
 		}
 		return w.plan3(Action{Start: c})
 	}
-	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2), w.place("n4", 1)}}))
+	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2),
+		w.place("n4", 1)}}))
 	j := w.job(id)
-	if e, ok := j.Elastic(); !ok || e.Part != 1 || e.First != 1 || e.Fixed != 2 || j.Size() != 2 || j.Workers != 4 || j.Parts[1].Workers != 2 {
+	if e, ok := j.Elastic(); !ok || e.Part != 1 || e.First != 1 || e.Fixed != 2 || j.Size() != 2 || j.Workers != 4 ||
+		j.Parts[1].Workers != 2 {
 		t.Fatalf("elastic %+v, size %d of %d, parts %+v", e, j.Size(), j.Workers, j.Parts)
 	}
 	w.run(id)
 	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
 	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1}, Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
+	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
+		Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
 	w.leaves(id, 3, 1, 0, 2)
 	w.on(id, "n1", "n3", "n1", "n4", "n4")
 	ports := map[[2]any]bool{}
@@ -396,8 +400,10 @@ func TestResizeRefusals(t *testing.T) {
 	w.refused(w.resize(id, []int{1, 0}, "n3", "n4"), model.ErrBadSize) // out of order
 	w.refused(w.resize(id, []int{2}, "n3"), model.ErrBadSize)          // no such worker
 	w.refused(w.resize(id, nil, "n1", "n3"), model.ErrWrongPlaces)     // two on a node
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}, Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
+	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1,
+		Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
+	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
+		Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
 	w.ok(w.start(w.submit(1, 3), "n4"))
 	var fit *model.FitError
 	grow := &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n4", GPUs: []int{2, 3}}}}
@@ -412,7 +418,8 @@ func TestResizeRefusals(t *testing.T) {
 // TestExclusiveResize has workers keep whole nodes to themselves while they are resized.
 func TestExclusiveResize(t *testing.T) {
 	w := elasticWorld(t)
-	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4), func(j *jobspec.Job) { j.Groups[0].Exclusive, j.Groups[0].MaxWorkersPerNode = true, 2 })
+	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4),
+		func(j *jobspec.Job) { j.Groups[0].Exclusive, j.Groups[0].MaxWorkersPerNode = true, 2 })
 	w.ok(w.resize(id, []int{1}, "n1", "n3"))
 	w.leaves(id, 0)
 	small := w.submit(1, 1)
@@ -459,7 +466,11 @@ func TestElasticSpecs(t *testing.T) {
 		"is not supported yet":            elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "signal" }),
 		"count (2) fixes it":              func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
 		"a te job":                        func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
-		"start together":                  func(j *jobspec.Job) { elastic(2, 4)(j); loose := false; j.Groups[0].Gang = &loose },
+		"start together": func(j *jobspec.Job) {
+			elastic(2, 4)(j)
+			loose := false
+			j.Groups[0].Gang = &loose
+		},
 		"are both elastic": func(j *jobspec.Job) {
 			elastic(2, 4)(j)
 			taskGroups("a", "b")(j)
@@ -468,7 +479,8 @@ func TestElasticSpecs(t *testing.T) {
 	} {
 		spec := testSpec(1, 1)
 		edit(spec)
-		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -498,7 +510,8 @@ func TestElasticMembers(t *testing.T) {
 	w.leavesWell(id+1, 0)
 	w.state(id+1, model.Completed)
 
-	id = w.submit3(1, taskGroups("prep", "train<prep"), func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
+	id = w.submit3(1, taskGroups("prep", "train<prep"),
+		func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
 	w.ok(w.start(id+1, "n1"))
 	w.run(id + 1)
 	w.leavesWell(id+1, 0)
@@ -514,7 +527,8 @@ func TestRates(t *testing.T) {
 	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4))
 	rate := func(worker int, n int64) {
 		node, _ := w.s.v.Node(w.job(id).Live().Workers[worker].Node)
-		w.must(NodeReport{Node: node.Name, BootID: node.BootID, Workers: []model.WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: model.WorkerRunning, Rate: n}}})
+		w.must(NodeReport{Node: node.Name, BootID: node.BootID,
+			Workers: []model.WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: model.WorkerRunning, Rate: n}}})
 	}
 	rate(1, 2500)
 	rate(0, 99)

@@ -11,7 +11,8 @@ import (
 // inexactPlans are plans that say of a stop, or of a resize, that it is not proven to cost the
 // least.
 func inexactPlans() map[string]CommitPlan {
-	stop, resize := &StopJob{Job: 1, Attempt: 1, Cause: model.CauseTE, For: 2, Inexact: true}, &ResizeJob{Job: 1, Attempt: 1, Leave: []int{0}, For: 2, Inexact: true}
+	stop, resize := &StopJob{Job: 1, Attempt: 1, Cause: model.CauseTE, For: 2, Inexact: true},
+		&ResizeJob{Job: 1, Attempt: 1, Leave: []int{0}, For: 2, Inexact: true}
 	return map[string]CommitPlan{
 		"stop":   {BasedOn: 1, Actions: []Action{{Stop: stop}}},
 		"resize": {BasedOn: 1, Actions: []Action{{Resize: resize}}},

@@ -86,11 +86,13 @@ func further(s *Machine) []Command {
 	}
 	sweep, after := testSpec(1, 0), testSpec(1, 0)
 	sweep.Array = &jobspec.Array{Indices: "0-3"}
-	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.LastJob() + 1)}}}
+	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny,
+		Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.LastJob() + 1)}}}
 	return []Command{
 		SetConfig{Config: cfg},
 		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
-		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
+		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending},
+			{ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
 		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: s.v.LastJob() + 1}}},
 		TrimHistory{UpTo: s.v.LastSeq() + 1},
 	}
@@ -165,8 +167,10 @@ func everything(w *world) {
 	w.ok(w.start(2, "n3"))
 	w.report(2, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Message = "no image" })
 	waiting := w.submit(2, 3)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}}))
-	ends := []func(*model.WorkerReport){code(0), code(3), code(85), signal(9), func(r *model.WorkerReport) { r.OOM = true }, func(r *model.WorkerReport) { r.Lease = true }}
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}}))
+	oom, lease := func(r *model.WorkerReport) { r.OOM = true }, func(r *model.WorkerReport) { r.Lease = true }
+	ends := []func(*model.WorkerReport){code(0), code(3), code(85), signal(9), oom, lease}
 	for i, end := range ends {
 		id := w.running(1, []string{"n3"}, func(j *jobspec.Job) {
 			j.Account, j.Checkpoint = "team", &jobspec.Checkpoint{}
@@ -197,5 +201,6 @@ func everything(w *world) {
 	w.ok(w.control(model.VerbRequeue, 1000, false, again))
 	w.must(TrimHistory{UpTo: 2})
 	w.ok(w.plan(Action{Unreserve: &waiting}))
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000, Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
 }

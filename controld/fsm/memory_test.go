@@ -17,7 +17,8 @@ const memoryJobs = 100_000
 // other has.
 func memorySpec(i int, distinctName bool) *jobspec.Job {
 	spec := testSpec(1, 1)
-	spec.Name, spec.Workdir, spec.SubmitDir, spec.SubmitHost = "train", "/home/alice/project", "/home/alice/project", "login1"
+	spec.Name, spec.Workdir, spec.SubmitDir, spec.SubmitHost = "train", "/home/alice/project", "/home/alice/project",
+		"login1"
 	if distinctName {
 		spec.Name = fmt.Sprint("train-", i)
 	}

@@ -142,7 +142,8 @@ func (m *Machine) settleParent(id model.JobID) {
 	if j == nil || j.Children == nil || j.State.Final() {
 		return
 	}
-	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures && len(j.Children.Waiting) > 0 {
+	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures &&
+		len(j.Children.Waiting) > 0 {
 		next, f := copyParent(j)
 		m.dropWaitingTasks(next, f.Waiting)
 		m.put(next)

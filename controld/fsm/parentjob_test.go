@@ -77,7 +77,8 @@ func (w *world) exit(id model.JobID, exitCode int) {
 func (w *world) family(id model.JobID, want string) {
 	w.t.Helper()
 	f := w.job(id).Children
-	got := fmt.Sprintf("waiting %s dropped %s: %d live %d completed %d failed %d cancelled", f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
+	got := fmt.Sprintf("waiting %s dropped %s: %d live %d completed %d failed %d cancelled", f.Waiting, f.Dropped, f.Live,
+		f.Completed, f.Failed, f.Cancelled)
 	if got != want {
 		w.t.Fatalf("job %d: %s, want %s", id, got, want)
 	}
@@ -99,7 +100,8 @@ func TestArrayIsOneRecord(t *testing.T) {
 	w.ok(w.make(id, 5, "n1"))
 	w.state(id, model.Running)
 	m := w.job(id + 5)
-	if m.Parent != id || m.TaskNumber != 5 || m.Spec != w.job(id).Spec || m.State != model.Configuring || m.GroupIndex() != 0 {
+	if m.Parent != id || m.TaskNumber != 5 || m.Spec != w.job(id).Spec || m.State != model.Configuring ||
+		m.GroupIndex() != 0 {
 		t.Fatalf("member 5 is %+v", m)
 	}
 	w.family(id, "waiting 1-4,6-100000 dropped : 1 live 0 completed 0 failed 0 cancelled")
@@ -163,7 +165,8 @@ func TestArrayEnds(t *testing.T) {
 			}
 		}
 		if j := w.job(id); j.State != c.want || j.ExitCode != c.exit || j.Seq != w.s.v.LastSeq() {
-			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want, c.exit)
+			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want,
+				c.exit)
 		}
 	}
 }
@@ -217,7 +220,8 @@ func TestHoldMembers(t *testing.T) {
 	w.refused(w.make(id, 3, "n1"), model.ErrNotEligible)
 	w.ok(w.make(id, 1, "n1"))
 	admin := func(verb model.Verb, members model.Ranges) error {
-		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, members}}, By: 0, Admin: true}).([]model.ControlResult)[0].Err
+		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, members}}, By: 0,
+			Admin: true}).([]model.ControlResult)[0].Err
 	}
 	w.ok(admin(model.VerbHold, model.Span(4, 6)))
 	w.ok(w.control2(model.VerbRelease, id, "2,4"))
@@ -261,7 +265,8 @@ func TestCancelWithSignal(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"})
-	got := w.must(ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID, Signal: "SIGUSR1"}).([]model.ControlResult)[0]
+	got := w.must(ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID,
+		Signal: "SIGUSR1"}).([]model.ControlResult)[0]
 	w.ok(got.Err)
 	if stop := w.job(id).Live().Stop; stop.Signal != "SIGUSR1" || stop.Cause != model.CauseCancelled {
 		t.Errorf("stopped with %+v", stop)
@@ -294,7 +299,8 @@ func TestPipeline(t *testing.T) {
 	w.run(id + 1)
 	w.state(id, model.Running)
 	w.exit(id+1, 0)
-	c := &StartJob{Job: id + 2, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}}, {Node: "n1", GPUs: []int{1}}}}
+	c := &StartJob{Job: id + 2, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
+		{Node: "n1", GPUs: []int{1}}}}
 	w.ok(w.plan(Action{Start: c}))
 	w.run(id + 2)
 	w.exit(id+2, 0)
@@ -322,7 +328,8 @@ func TestPipelineOutcomes(t *testing.T) {
 			w.run(id + 1)
 			w.exit(id+1, 1)
 		}, model.Failed},
-		{"cancelled whole", func(w *world, id model.JobID) { w.ok(w.control(model.VerbCancel, alice.UID, false, id)) }, model.Cancelled},
+		{"cancelled whole", func(w *world, id model.JobID) { w.ok(w.control(model.VerbCancel, alice.UID, false, id)) },
+			model.Cancelled},
 		{"one group cancelled", func(w *world, id model.JobID) {
 			w.ok(w.control(model.VerbCancel, alice.UID, false, id+2))
 			w.ok(w.start(id+1, "n1"))
@@ -349,7 +356,8 @@ func TestUpdateReachesMembers(t *testing.T) {
 	w.run(id + 1)
 	w.exit(id+1, 1)
 	priority, limit := 80, jobspec.Seconds(1234)
-	w.ok(w.must(UpdateJobs{IDs: []model.JobID{id}, By: alice.UID, Priority: &priority, TimeLimit: &limit}).([]model.ControlResult)[0].Err)
+	w.ok(w.must(UpdateJobs{IDs: []model.JobID{id}, By: alice.UID, Priority: &priority,
+		TimeLimit: &limit}).([]model.ControlResult)[0].Err)
 	w.ok(w.make(id, 3, "n1"))
 	for n, want := range []int{80, 80, 50, 80} {
 		if j := w.job(id + model.JobID(n)); j.Priority != want || (j.Limit == 1234) != (want == 80) {
@@ -427,7 +435,8 @@ func TestRefusedSpecs(t *testing.T) {
 		{taskGroups("a", "a"), `the group "a" is there twice`},
 		{func(j *jobspec.Job) { taskGroups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
 		{func(j *jobspec.Job) { array("0-1", func(a *jobspec.Array) { a.Order = "x" })(j) }, "index or random"},
-		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 parameters"},
+		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} },
+			"1 values for 2 parameters"},
 	} {
 		w := newWorld(t)
 		spec := testSpec(1, 1)
@@ -454,13 +463,17 @@ func TestSuccess(t *testing.T) {
 		stopped bool // after the first exit
 	}{
 		{"all", group("all", ""), func(w *world, id model.JobID) { exits(w, id, 1, 0) }, model.Completed, false},
-		{"leader ends well", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 0) }, model.Completed, true},
+		{"leader ends well", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 0) }, model.Completed,
+			true},
 		{"leader fails", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 1) }, model.Failed, true},
 		{"any", group("any", ""), func(w *world, id model.JobID) { exits(w, id, 1, 0) }, model.Completed, true},
 		{"one fails", group("", ""), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Failed, true},
-		{"failure ignored, all needed", group("all", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Failed, false},
-		{"failure ignored, any will do", group("any", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Completed, false},
-		{"failure ignored, leader counts", group("leader", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Completed, false},
+		{"failure ignored, all needed", group("all", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Failed, false},
+		{"failure ignored, any will do", group("any", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Completed, false},
+		{"failure ignored, leader counts", group("leader", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Completed, false},
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
@@ -517,7 +530,8 @@ func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	w.node("n1", 8)
 	id := w.record(1, 4, array("0-3"))
 	other := w.submit(1, 4)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
 	if err := w.start(other, "n1"); err == nil {
 		t.Error("another job starts in what is reserved for the array")
 	}

@@ -192,7 +192,8 @@ func TestRandomResizes(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"elastic job", "elastic element", "elastic part", "elastic job on whole nodes"} {
-		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers", " with more than the fewest"} {
+		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers",
+			" with more than the fewest"} {
 			if seen[what+how] == 0 && *seedFlag == 0 {
 				t.Errorf("there was no %s: %v", what+how, seen)
 			}
@@ -211,7 +212,8 @@ func (c *chaos) elasticCommand() Command {
 	case len(c.s.v.Nodes()) < 5:
 		return c.register()
 	case n < 3:
-		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
+		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp,
+			model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
 	case n < 4:
 		return c.register()
 	case n < 14 && open < 10:

@@ -44,7 +44,8 @@ func (c *chaos) divide(spec *jobspec.Job) {
 
 // control2 acts on records and on some of their members.
 func (c *chaos) control2() Command {
-	verbs := []model.Verb{model.VerbCancel, model.VerbHold, model.VerbHold, model.VerbRelease, model.VerbRelease, model.VerbRequeue, "x"}
+	verbs := []model.Verb{model.VerbCancel, model.VerbHold, model.VerbHold, model.VerbRelease, model.VerbRelease,
+		model.VerbRequeue, "x"}
 	cmd := ControlJobs{Verb: verbs[c.IntN(len(verbs))], By: uint32(c.IntN(3)), Admin: c.one(2)}
 	if cmd.Verb == model.VerbCancel && c.one(3) {
 		cmd.Signal = []string{"SIGUSR1", "SIGNONE"}[c.IntN(2)]
@@ -114,8 +115,10 @@ func TestRandomFamilies(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"array in state R", "array in state CD", "array in state F", "array in state CA", "array in state DL", "pipeline in state R",
-		"pipeline in state CD", "pipeline in state F", "pipeline in state CA", "elements held by their owner", "elements held by an operator",
+		"array in state R", "array in state CD", "array in state F", "array in state CA", "array in state DL",
+		"pipeline in state R",
+		"pipeline in state CD", "pipeline in state F", "pipeline in state CA", "elements held by their owner",
+		"elements held by an operator",
 		"a record that is held although it has begun",
 	} {
 		if seen[what] == 0 && *seedFlag == 0 {
@@ -135,7 +138,8 @@ func (c *chaos) familyCommand() Command {
 	case len(c.s.v.Nodes()) < 4:
 		return c.register()
 	case n < 2:
-		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(4)]}
+		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeDown,
+			model.NodeDrained}[c.IntN(4)]}
 	case n < 12 && open < 8:
 		cmd := c.submit()
 		if one, ok := cmd.(SubmitJobs); ok {
@@ -156,14 +160,18 @@ func (c *chaos) familyCommand() Command {
 // so.
 func TestCheckFindsDamageToFamilies(t *testing.T) {
 	for name, damage := range map[string]func(w *world, record, member *model.Job){
-		"a member counted twice":                  func(_ *world, r, _ *model.Job) { r.Children.Completed++ },
-		"a member that waits although it lives":   func(_ *world, r, _ *model.Job) { r.Children.Waiting = r.Children.Waiting.With(model.Span(1, 1)) },
-		"a member that waits and was dropped":     func(_ *world, r, _ *model.Job) { r.Children.Dropped = model.Span(3, 3) },
-		"a held member that does not wait":        func(_ *world, r, _ *model.Job) { r.Children.HeldUser = model.Span(1, 1) },
-		"an end although members wait":            func(_ *world, r, _ *model.Job) { r.State = model.Failed },
-		"a member of nobody":                      func(_ *world, _, m *model.Job) { m.Parent += 100 },
-		"a member with a specification":           func(_ *world, _, m *model.Job) { m.Spec = testSpec(1, 1) },
-		"a live member that ended for its record": func(_ *world, r, _ *model.Job) { r.Children.Live, r.Children.Failed = 0, 1 },
+		"a member counted twice": func(_ *world, r, _ *model.Job) { r.Children.Completed++ },
+		"a member that waits although it lives": func(_ *world, r, _ *model.Job) {
+			r.Children.Waiting = r.Children.Waiting.With(model.Span(1, 1))
+		},
+		"a member that waits and was dropped": func(_ *world, r, _ *model.Job) { r.Children.Dropped = model.Span(3, 3) },
+		"a held member that does not wait":    func(_ *world, r, _ *model.Job) { r.Children.HeldUser = model.Span(1, 1) },
+		"an end although members wait":        func(_ *world, r, _ *model.Job) { r.State = model.Failed },
+		"a member of nobody":                  func(_ *world, _, m *model.Job) { m.Parent += 100 },
+		"a member with a specification":       func(_ *world, _, m *model.Job) { m.Spec = testSpec(1, 1) },
+		"a live member that ended for its record": func(_ *world, r, _ *model.Job) {
+			r.Children.Live, r.Children.Failed = 0, 1
+		},
 		"a job with a member's id": func(w *world, r, _ *model.Job) {
 			w.s.s.Put(&model.Job{ID: r.ID + 4, Spec: r.Spec, State: model.Pending, Workers: 1})
 		},

@@ -36,7 +36,8 @@ func (c *chaos) depend(cmd SubmitJobs) Command {
 		next.Jobs = append(next.Jobs, followed()...)
 	}
 	for range c.IntN(3) {
-		f := PastJob{ID: c.job(), Ended: []model.JobState{model.Completed, model.Failed, model.Cancelled}[c.IntN(3)], UID: uint32(c.IntN(3)), Missing: c.one(5)}
+		f := PastJob{ID: c.job(), Ended: []model.JobState{model.Completed, model.Failed, model.Cancelled}[c.IntN(3)],
+			UID: uint32(c.IntN(3)), Missing: c.one(5)}
 		next.Facts = append(next.Facts, f)
 	}
 	return next
@@ -55,7 +56,8 @@ func followed() []*jobspec.Job {
 }
 
 func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
-	types := []string{model.NeedAfter, model.NeedAfterOK, model.NeedAfterOK, model.NeedAfterAny, model.NeedAfterNotOK, model.NeedAfterCorr, model.NeedSingleton, "x"}
+	types := []string{model.NeedAfter, model.NeedAfterOK, model.NeedAfterOK, model.NeedAfterAny, model.NeedAfterNotOK,
+		model.NeedAfterCorr, model.NeedSingleton, "x"}
 	d := jobspec.Dependency{Type: types[c.IntN(len(types)-1+c.IntN(20)/19)]}
 	if d.Type == model.NeedSingleton {
 		return d
@@ -162,10 +164,12 @@ func (c *chaos) notice() {
 // checkNoticed makes sure that all histories together reached what they are meant to test.
 func checkNoticed(t *testing.T, seen map[string]int) {
 	wanted := []string{
-		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements", "dropped elements",
+		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements",
+		"dropped elements",
 		"running after others", "members that ended well",
 	}
-	for _, cause := range []model.Cause{model.CauseCompleted, model.CauseFailed, model.CauseLaunch, model.CauseNodeLost, model.CauseCancelled, model.CauseLease} {
+	for _, cause := range []model.Cause{model.CauseCompleted, model.CauseFailed, model.CauseLaunch, model.CauseNodeLost,
+		model.CauseCancelled, model.CauseLease} {
 		wanted = append(wanted, string("an attempt that ended with cause "+cause))
 	}
 	for _, what := range wanted {

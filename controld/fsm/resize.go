@@ -13,11 +13,14 @@ import (
 // join. Until then their room is taken, whether they run, have exited or have not begun. No retries
 // are used up, and policies are not asked again.
 type ResizeJob struct {
-	Job     model.JobID   `json:"job"`
-	Attempt int           `json:"attempt"`
-	Leave   []int         `json:"leave,omitempty"` // elastic workers whose room is given up, by number in the attempt, ascending
-	Join    []model.Place `json:"join,omitempty"`  // of further workers: free now, without ports
-	For     model.JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those that leave; 0: none. When it does not wait any more the resize is refused
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	// elastic workers whose room is given up, by number in the attempt, ascending
+	Leave []int         `json:"leave,omitempty"`
+	Join  []model.Place `json:"join,omitempty"` // of further workers: free now, without ports
+	// the waiting job that gets the room of those that leave; 0: none. When it does not wait any more
+	// the resize is refused
+	For model.JobID `json:"for,omitempty"`
 
 	// Inexact says that it is not proven that no other job could have left at less cost. It changes
 	// nothing.

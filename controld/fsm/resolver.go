@@ -137,7 +137,8 @@ func (r *resolver) byName(name string) model.JobID {
 
 // job returns a job of this submission or of the state.
 func (r *resolver) job(id model.JobID) *model.Job {
-	if i, ok := slices.BinarySearchFunc(r.made, id, func(j *model.Job, id model.JobID) int { return cmp.Compare(j.ID, id) }); ok {
+	if i, ok := slices.BinarySearchFunc(r.made, id,
+		func(j *model.Job, id model.JobID) int { return cmp.Compare(j.ID, id) }); ok {
 		return r.made[i]
 	}
 	return r.m.v.Job(id)
@@ -229,7 +230,8 @@ func (r *resolver) settleNew(j *model.Job) {
 		r.m.giveUp(j, model.Cancelled, never)
 		return
 	}
-	if next.Hold == j.Hold && next.Eligible == j.Eligible && slices.EqualFunc(next.Dependencies, j.Dependencies, sameJobs) {
+	if next.Hold == j.Hold && next.Eligible == j.Eligible &&
+		slices.EqualFunc(next.Dependencies, j.Dependencies, sameJobs) {
 		return
 	}
 	r.m.put(&next)

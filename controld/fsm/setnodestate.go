@@ -64,7 +64,8 @@ func (m *Machine) moveNode(i int, n *model.Node, reason string) {
 	}
 	n.Since = m.s.Now()
 	m.s.ReplaceNode(i, n)
-	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown, model.NodeDrained: model.EventNodeDrain}[n.State]
+	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown,
+		model.NodeDrained: model.EventNodeDrain}[n.State]
 	m.s.Emit(model.Event{Type: event, Node: n.Name})
 }
 

@@ -143,7 +143,8 @@ func TestPromisedPartsInTheWay(t *testing.T) {
 	w.ok(w.put(a, "n1", 0))
 	for _, id := range []model.JobID{first, second} {
 		claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 810}}
-		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1, ForPreemptor: true}}))
+		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1,
+			ForPreemptor: true}}))
 	}
 	if w.put(outsider, "n1", 1) == nil {
 		t.Fatal("the empty GPU was taken that was promised")

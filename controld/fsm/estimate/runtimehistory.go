@@ -22,7 +22,8 @@ type JobKind struct {
 	Account string `json:"account,omitempty"`
 	User    string `json:"user,omitempty"`
 	Name    string `json:"name,omitempty"`
-	Size    int64  `json:"size,omitempty"` // thousandths of a GPU of the whole job, below 0 for as many cores of one without GPUs
+	// thousandths of a GPU of the whole job, below 0 for as many cores of one without GPUs
+	Size int64 `json:"size,omitempty"`
 }
 
 func (k *JobKind) compare(o *JobKind) int {
@@ -195,7 +196,8 @@ func KindsOfJob(j *model.Job) (kinds [6]JobKind, first int) {
 		first = 2
 	}
 	return [...]JobKind{
-		{account, user, name, size}, {account, user, name, 0}, {account, user, "", size}, {account, user, "", 0}, {Account: account}, {},
+		{account, user, name, size}, {account, user, name, 0}, {account, user, "", size}, {account, user, "", 0},
+		{Account: account}, {},
 	}, first
 }
 
@@ -225,6 +227,7 @@ func (p *RuntimeHistogram) RemainingCost(ran int64) (int64, bool) {
 const (
 	MaxRuntimeHistories = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
 	RuntimeClasses      = 24
-	RuntimesKept        = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
-	runtimeUnitMS       = 15_000 // ms: up to where class 0 goes
+	// jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+	RuntimesKept  = 64
+	runtimeUnitMS = 15_000 // ms: up to where class 0 goes
 )

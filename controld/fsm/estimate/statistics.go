@@ -15,15 +15,18 @@ import (
 // kept by Apply, so that it outlives changes of leader and is the same on every replica. A
 // Statistics never changes once a view has it.
 type Statistics struct {
-	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"` // by queue: how long displaced attempts took to leave
+	// by queue: how long displaced attempts took to leave
+	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"`
 	TE            Arrivals                 `json:"te,omitzero"`
-	LastRotation  model.Instant            `json:"last_rotation,omitempty"`  // when a cycle last looked whose turn it is; see CommitPlan.Rotated
-	LastEnded     model.Instant            `json:"last_ended,omitempty"`     // when an attempt last ended
-	LastSubmitted model.Instant            `json:"last_submitted,omitempty"` // when a job was last submitted
+	// when a cycle last looked whose turn it is; see CommitPlan.Rotated
+	LastRotation  model.Instant `json:"last_rotation,omitempty"`
+	LastEnded     model.Instant `json:"last_ended,omitempty"`     // when an attempt last ended
+	LastSubmitted model.Instant `json:"last_submitted,omitempty"` // when a job was last submitted
 
-	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"` // when an elastic job last began an attempt; 0: none ever has
-	StepRates        map[string]StepRates `json:"step_rates,omitempty"`         // of elastic jobs, by user and name
-	Mix              *WorkloadMix         `json:"workload_mix,omitempty"`       // nil: no job with GPUs has come yet
+	// when an elastic job last began an attempt; 0: none ever has
+	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"`
+	StepRates        map[string]StepRates `json:"step_rates,omitempty"`   // of elastic jobs, by user and name
+	Mix              *WorkloadMix         `json:"workload_mix,omitempty"` // nil: no job with GPUs has come yet
 	Waits            QueueWaits           `json:"waits,omitzero"`
 	Runtimes         *RuntimeHistory      `json:"runtimes,omitempty"` // nil: no best-effort job is over yet
 }
@@ -51,7 +54,9 @@ type Arrivals struct {
 	Sum       int64         `json:"sum"`       // thousandths of a GPU that came in it
 	Mean      int64         `json:"mean"`      // of a minute, in 256ths of a thousandth of a GPU
 	Deviation int64         `json:"deviation"` // mean distance from the mean, in the same unit
-	Worker    model.Vector  `json:"worker"`    // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
+	// what nine of ten workers are content with, the cores in thousandths; read only where Recent is
+	// empty
+	Worker model.Vector `json:"worker"`
 
 	Recent []model.Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
 }

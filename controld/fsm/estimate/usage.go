@@ -44,7 +44,8 @@ func (u *Usage) Hour(hour int64) *HourUse {
 // Check returns an error if hours are out of order or amounts impossible.
 func (u *Usage) Check() error {
 	for i, h := range u.Hours {
-		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 && u.Hours[i-1].Hour >= h.Hour {
+		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 &&
+			u.Hours[i-1].Hour >= h.Hour {
 			return fmt.Errorf("usage of %s in %s: hour %d is out of order or negative", u.User, u.Account, h.Hour)
 		}
 	}
@@ -104,7 +105,8 @@ func halved(age, half int64) uint64 {
 }
 
 // rootsOfHalf are 2^(-1/2), 2^(-1/4), ... in 2^-30.
-var rootsOfHalf = [...]uint64{759250125, 902905651, 984625594, 1028218693, 1050733751, 1062175491, 1067942999, 1070838486}
+var rootsOfHalf = [...]uint64{759250125, 902905651, 984625594, 1028218693, 1050733751, 1062175491, 1067942999,
+	1070838486}
 
 // discount returns n times a weight, rounded down.
 func discount(n, weight uint64) uint64 {

@@ -60,7 +60,8 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 	st.Jobs += n
 	st.Held.Add(&r.Held, int64(n))
 	hour := int64(r.Since) / HourMS
-	i, known := slices.BinarySearchFunc(st.Since, hour, func(h HourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
+	i, known := slices.BinarySearchFunc(st.Since, hour,
+		func(h HourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
 	if !known {
 		st.Since = slices.Insert(st.Since, i, HourHoldings{hour: hour})
 	}

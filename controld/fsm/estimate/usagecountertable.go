@@ -105,7 +105,8 @@ func (t *UsageCounterTable) Check(want *UsageCounterTable, note func(error)) {
 		note(t.CheckLeaf(want.Of(leaf)))
 	}
 	if len(want.slots) != len(t.slots) || t.counters.Size() != len(want.slots) {
-		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(t.slots), t.counters.Size(), len(want.slots)))
+		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(t.slots), t.counters.Size(),
+			len(want.slots)))
 	}
 }
 

@@ -18,7 +18,8 @@ type FreeResources struct {
 // FreeResources returns what is free on a node. It uses the memory of shared, which may be nil.
 func (g *Grid) FreeResources(node int, shared []int64) FreeResources {
 	rm := g.at(node)
-	r := FreeResources{Cores: int64(rm.cores), Memory: jobspec.Bytes(rm.memory), Empty: int64(bits.OnesCount64(rm.gpus)), Shared: shared[:0]}
+	r := FreeResources{Cores: int64(rm.cores), Memory: jobspec.Bytes(rm.memory), Empty: int64(bits.OnesCount64(rm.gpus)),
+		Shared: shared[:0]}
 	for mask := g.SharedGPUs(node); mask != 0; mask &= mask - 1 {
 		r.Shared = append(r.Shared, g.FreeShare(node, bits.TrailingZeros64(mask)))
 	}

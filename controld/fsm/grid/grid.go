@@ -24,7 +24,9 @@ type Grid struct {
 	claims bool        // there may be some
 	words  int         // of one bucket
 	bucket []uint64    // one bucket after another; see Bucket
-	lent   []uint16    // thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was ever shared
+	// thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was
+	// ever shared
+	lent   []uint16
 	stride int
 }
 
@@ -155,7 +157,8 @@ func (g *Grid) sort(i int, in bool) {
 // changes to the other. Several may copy a grid at the same time as long as nobody changes it.
 func (g *Grid) CopyFrom(src *Grid) {
 	g.reclaim()
-	g.nodes, g.usable, g.total, g.claims, g.words, g.stride = src.nodes, src.usable, src.total, src.claims, src.words, src.stride
+	g.nodes, g.usable, g.total, g.claims, g.words, g.stride = src.nodes, src.usable, src.total, src.claims, src.words,
+		src.stride
 	g.pages = append(g.pages[:0], src.pages...)
 	g.own = append(g.own[:0], src.own...)
 	for w, word := range g.own { // src may go on writing what is its own
@@ -270,7 +273,8 @@ func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode 
 // spares reports whether a request that fits on a node does so beside what is claimed there.
 func (g *Grid) spares(node int, r model.Request, gpus []int) bool {
 	claimed := g.Claimed(node)
-	return g.at(node).holds(r, claimed) && g.offers(node, r, claimed.GPUs, gpus) && (!r.Exclusive || claimed == model.Vector{})
+	return g.at(node).holds(r, claimed) && g.offers(node, r, claimed.GPUs, gpus) &&
+		(!r.Exclusive || claimed == model.Vector{})
 }
 
 // Joins reports whether a further worker fits on a node that its part of a gang has for itself.
@@ -292,7 +296,8 @@ func (r *freeCapacity) holds(q model.Request, claimed model.Vector) bool {
 // open returns what a node offers to those without claims.
 func (g *Grid) open(i int) model.Vector {
 	free, claimed := g.Free(i), g.Claimed(i)
-	return model.VectorOf(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)), max(0, free.GPUs-claimed.GPUs))
+	return model.VectorOf(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)),
+		max(0, free.GPUs-claimed.GPUs))
 }
 
 // Allocate takes a worker's room on a node; it must fit. Nil gpus take the free ones with the

@@ -13,7 +13,8 @@ import (
 // freed there is his first: that of the later ones is still to come, or stays behind. own is nil
 // for a job without a reservation, which is bound by all. position tells where a node is in g, -1
 // for one that is not.
-func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation, position func(node string) int) (restore func()) {
+func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation,
+	position func(node string) int) (restore func()) {
 	if own == nil {
 		return func() {}
 	}
@@ -71,11 +72,13 @@ func claimsOfLater(own *model.Reservation, all []*model.Reservation, node string
 // promised on a node.
 func blockingClaims(g *Grid, node int, promised, later model.Vector) model.Vector {
 	have := g.Free(node).Minus(g.Claimed(node))
-	if g.SharedGPUs(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to a worker that needs more of one
+	// what is left of GPUs that some share is of no use to a worker that needs more of one
+	if g.SharedGPUs(node) != 0 && g.most(node) < promised.GPUs {
 		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*model.WholeGPU - g.Claimed(node).GPUs
 	}
 	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
-	return model.VectorOf(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
+	return model.VectorOf(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory),
+		int64(later.Memory)),
 		part(promised.GPUs, have.GPUs, later.GPUs))
 }
 

@@ -143,13 +143,15 @@ func (r *freeCapacity) names(gpus []int) bool {
 
 // ObstacleTo is Obstacle for several workers that are alike, on whatever GPUs.
 func (g *Grid) ObstacleTo(node int, r model.Request, workers int) model.ReasonCode {
-	all := model.Request{Active: r.Active.Times(int64(workers)), Resident: r.Resident.Times(int64(workers)), Exclusive: r.Exclusive}
+	all := model.Request{Active: r.Active.Times(int64(workers)), Resident: r.Resident.Times(int64(workers)),
+		Exclusive: r.Exclusive}
 	share := r.Share()
 	if share == 0 || workers == 1 {
 		return g.Obstacle(node, all, nil)
 	}
 	if !g.seats(node, share, workers, 0) {
-		all.Active.GPUs = model.WholeGPU * (model.MaxGPUsPerNode + 1) // more than any node has: what else is in the way comes first
+		// more than any node has: what else is in the way comes first
+		all.Active.GPUs = model.WholeGPU * (model.MaxGPUsPerNode + 1)
 	} else if !g.seats(node, share, workers, g.Claimed(node).GPUs) {
 		return model.ReasonReservation
 	} else {

@@ -48,13 +48,15 @@ func (q *Queue) Check(pending int, note func(error)) {
 	for _, c := range []struct {
 		what      string
 		got, want int
-	}{{"pending", grouped, pending}, {"groups", len(q.slots), groups}, {"groups with an elastic job first", q.now.elastic, elastic}} {
+	}{{"pending", grouped, pending}, {"groups", len(q.slots), groups}, {"groups with an elastic job first", q.now.elastic,
+		elastic}} {
 		if c.got != c.want {
 			note(fmt.Errorf("index of %s has %d entries for %d", c.what, c.got, c.want))
 		}
 	}
 	note(q.shapes.check("shape", &q.now.groups, func(g *Group) (model.Shape, int) { return g.Key.Shape, g.Number }))
-	note(q.leaves.check("leaf", &q.now.groups, func(g *Group) (model.Association, int) { return g.Key.Association(), g.Leaf }))
+	note(q.leaves.check("leaf", &q.now.groups,
+		func(g *Group) (model.Association, int) { return g.Key.Association(), g.Leaf }))
 }
 
 // checkHeadAt says whether a group's head is that of its jobs, in the group and in the table of
@@ -78,7 +80,8 @@ type Tally struct {
 
 // NewTally returns a tally without jobs.
 func NewTally() Tally {
-	return Tally{groups: map[model.GroupKey]int{}, shapes: newNumbered[model.Shape](), leaves: newNumbered[model.Association]()}
+	return Tally{groups: map[model.GroupKey]int{}, shapes: newNumbered[model.Shape](),
+		leaves: newNumbered[model.Association]()}
 }
 
 // Size counts the groups that have jobs.

@@ -98,7 +98,8 @@ func (q *Queue) Find(k model.GroupKey) *Group {
 
 // KeyOf returns the key of a pending job's group.
 func KeyOf(j *model.Job) model.GroupKey {
-	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority, Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel()}
+	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority,
+		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel()}
 }
 
 // Update keeps the groups in step with a job that has changed from old, nil if it is new, to next.
@@ -134,7 +135,8 @@ func (q *Queue) ownGroup(k model.GroupKey) *Group {
 	switch {
 	case g == nil:
 		g = &Group{
-			Key: k, slot: slot, Number: q.shapes.use(k.Shape), Leaf: q.leaves.use(k.Association()), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: q.epoch,
+			Key: k, slot: slot, Number: q.shapes.use(k.Shape), Leaf: q.leaves.use(k.Association()), Req: k.Shape.Request,
+			Workers: k.Shape.Total(), epoch: q.epoch,
 		}
 	case g.epoch != q.epoch:
 		next := *g

@@ -21,7 +21,9 @@ type Head struct {
 	Held     bool  // as in the key
 	Elastic  bool  // the first job is
 	Gang     bool  // the first job has several workers
-	Plain    bool  // nothing but its class, account, priority, level and shape, and since when it may start, tells the first job from others
+	// nothing but its class, account, priority, level and shape, and since when it may start, tells
+	// the first job from others
+	Plain bool
 }
 
 // headOf describes a group that has jobs.
@@ -29,8 +31,9 @@ func headOf(g *Group) Head {
 	j := g.Jobs[0]
 	_, elastic := j.Elastic()
 	return Head{
-		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf), Level: int16(g.Key.Level),
-		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
+		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf),
+		Level: int16(g.Key.Level),
+		TE:    g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
 		Plain: !g.Key.Held && j.Children == nil && len(j.Exclude) == 0 && !j.OwnRoomFirst,
 	}
 }

@@ -110,7 +110,8 @@ func (a *numbered[K]) count(key K, by int) {
 // check says whether a group has the number of its key, and no other key has it.
 func (a *numbered[K]) check(what string, s *numbers[K], key K, number int) error {
 	if u := s.known[key]; u == nil || u.number != number || u.groups != a.groups[key] {
-		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number, a.groups[key])
+		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number,
+			a.groups[key])
 	}
 	if other, taken := a.owners[number]; taken && other != key && a.groups[other] > 0 {
 		if u := s.known[other]; u != nil && u.number == number {

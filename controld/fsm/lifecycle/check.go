@@ -11,7 +11,8 @@ import (
 // (A3).
 func CheckJob(j *model.Job) error {
 	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
-	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) && j.State != model.PastDue {
+	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) &&
+		j.State != model.PastDue {
 		return bad("no such state")
 	}
 	for i := range j.Attempts {

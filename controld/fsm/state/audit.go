@@ -178,9 +178,11 @@ func (v *View) claimsByNode() map[string]model.Vector {
 func (a *Auditor) checkTotals() {
 	v, c := &a.s.v, &a.totals
 	for what, pair := range map[string][2]int{
-		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live}, "finished jobs": {v.finished.Size(), c.final},
-		"groups": {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
-		"standings": {v.usageCounters.Size(), len(a.usageCounters)},
+		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live},
+		"finished jobs": {v.finished.Size(), c.final},
+		"groups":        {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing},
+		"jobs with deadlines": {v.dated.Size(), c.dated},
+		"standings":           {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
@@ -208,7 +210,8 @@ type vicinity struct {
 
 func newVicinity() *vicinity {
 	return &vicinity{
-		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{}, records: map[model.JobID]bool{},
+		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{},
+		records: map[model.JobID]bool{},
 		targets: map[model.JobID]bool{}, names: map[index.Name]bool{}, texts: map[*model.Text]bool{},
 	}
 }

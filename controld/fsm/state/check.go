@@ -50,7 +50,8 @@ func (s *State) checkJob(j *model.Job) error {
 	if isLive != (j.Live() != nil) || isLive && live != j {
 		return fmt.Errorf("job %d and the index of live jobs do not agree", j.ID)
 	}
-	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed || j.Seq > s.v.lastSeq) {
+	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed ||
+		j.Seq > s.v.lastSeq) {
 		return fmt.Errorf("job %d and the history number %d do not agree", j.ID, j.Seq)
 	}
 	if j.ID > s.v.lastJob {

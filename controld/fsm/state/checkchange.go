@@ -99,14 +99,17 @@ func (a *Auditor) checkFamily(id model.JobID) {
 		return
 	}
 	f := j.Children
-	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed || k.cancelled+k.gone.Cancelled != f.Cancelled {
-		a.bad("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live, k.completed, k.failed, k.cancelled)
+	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed ||
+		k.cancelled+k.gone.Cancelled != f.Cancelled {
+		a.bad("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live,
+			k.completed, k.failed, k.cancelled)
 	}
 	if j.ID+model.JobID(f.Size) > a.s.v.lastJob {
 		a.bad("record %d: ids of its members were not given yet", id)
 	}
 	for _, m := range a.touchedMembers(j) {
-		if n := m.TaskNumber; f.Unsuccessful.Has(n) != (m.State.Final() && m.State != model.Completed) || f.Waiting.Has(n) || f.Dropped.Has(n) {
+		if n := m.TaskNumber; f.Unsuccessful.Has(n) != (m.State.Final() && m.State != model.Completed) || f.Waiting.Has(n) ||
+			f.Dropped.Has(n) {
 			a.bad("record %d has it wrong what became of member %d, whose state is %q", id, n, m.State)
 		}
 	}

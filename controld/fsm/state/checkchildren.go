@@ -41,7 +41,8 @@ func (s *State) checkTasksOf(j *model.Job) error {
 	whole := s.v.trimmed == 0
 	if live != f.Live || completed > f.Completed || failed > f.Failed || cancelled > f.Cancelled ||
 		whole && live+completed+failed+cancelled != f.Made() {
-		return fmt.Errorf("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", j.ID, *f, live, completed, failed, cancelled)
+		return fmt.Errorf("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", j.ID,
+			*f, live, completed, failed, cancelled)
 	}
 	if j.ID+model.JobID(f.Size) > s.v.lastJob {
 		return fmt.Errorf("record %d: ids of its members were not given yet", j.ID)
@@ -52,7 +53,8 @@ func (s *State) checkTasksOf(j *model.Job) error {
 func (s *State) checkTask(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
-	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size || j.ID != r.ID+model.JobID(j.TaskNumber):
+	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
+		j.ID != r.ID+model.JobID(j.TaskNumber):
 		return fmt.Errorf("job %d is member %d of job %d, which is no such record", j.ID, j.TaskNumber, j.Parent)
 	case j.Spec != r.Spec:
 		return fmt.Errorf("job %d has another specification than its record", j.ID)

@@ -27,7 +27,8 @@ func (v *View) Progress(id model.JobID) lifecycle.Progress {
 	case r.Children.Waiting.Has(n):
 		return lifecycle.Progress{}
 	}
-	return lifecycle.Progress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) && !r.Children.Unsuccessful.Has(n)}
+	return lifecycle.Progress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) &&
+		!r.Children.Unsuccessful.Has(n)}
 }
 
 // Reconsider says what has become of a dependency of a job. A singleton whose predecessor has ended
@@ -109,7 +110,8 @@ func (s *State) checkDependents(note func(error)) {
 // checkSettled says whether conclusions were drawn from all that is known of a job's dependencies.
 func (s *State) checkSettled(j *model.Job) error {
 	if s.Unsettled(j) && !s.v.unsettled {
-		return fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies)
+		return fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID,
+			j.Dependencies)
 	}
 	return nil
 }

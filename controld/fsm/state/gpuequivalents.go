@@ -18,6 +18,7 @@ func (v *View) GPUEquivalentPerCore(j *model.Job) int32 {
 		have, gpus = &v.inventory.All, max(int64(len(v.nodes))*model.UnitParts, model.FewestParts)*model.WholeGPU
 	}
 	gpus *= model.Millionths / model.WholeGPU
-	worth := max(model.MulDiv(total.Cores, gpus, have.Cores), model.MulDiv(model.InMiB(int64(total.Memory)), gpus, max(1, have.Memory)))
+	worth := max(model.MulDiv(total.Cores, gpus, have.Cores), model.MulDiv(model.InMiB(int64(total.Memory)), gpus,
+		max(1, have.Memory)))
 	return int32(min((worth-1)/total.Cores+1, math.MaxInt32))
 }

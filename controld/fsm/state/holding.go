@@ -13,7 +13,8 @@ func (s *State) ownHolding(i int) *holding {
 		old.modified = s.v.index
 		return old
 	}
-	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, freed: old.freed, epoch: s.epoch}
+	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index,
+		freed: old.freed, epoch: s.epoch}
 	s.v.holdings.Set(int64(i), next)
 	return next
 }

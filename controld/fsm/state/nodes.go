@@ -57,7 +57,8 @@ func (s *State) CheckHeld(i int, n *model.Node) error {
 		used.Cores += held.Request.Active.Cores
 		for _, g := range held.GPUs {
 			if g >= len(n.GPUs) || n.GPUs[g].UUID != old.GPUs[g].UUID {
-				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g, old.GPUs[g].UUID)}
+				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g,
+					old.GPUs[g].UUID)}
 			}
 		}
 	}

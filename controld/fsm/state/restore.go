@@ -40,7 +40,8 @@ func (s *State) loadJob(j *model.Job) error {
 func (s *State) adopt(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
-	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size || j.ID != r.ID+model.JobID(j.TaskNumber):
+	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
+		j.ID != r.ID+model.JobID(j.TaskNumber):
 		return &model.SpecError{Text: fmt.Sprintf("member %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
 	case j.Spec != nil:
 		return &model.SpecError{Text: "a member has its record's specification and none of its own"}

@@ -78,10 +78,13 @@ func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAttempt {
 	a := j.Live()
 	r := &estimate.LiveAttempt{
-		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE, Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
-		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec), GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
+		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE,
+		Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
+		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec),
+		GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
-	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() && stillHolding(was.Attempt) == stillHolding(a) {
+	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
+		stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
 	}

@@ -56,7 +56,8 @@ type snapshotLine struct {
 // byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.statistics}
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
+		v.statistics}
 	lines := json.NewEncoder(buf)
 	if err := lines.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)

@@ -63,8 +63,9 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
-		jobs: s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
+		statistics: s.v.statistics,
+		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,

@@ -38,9 +38,12 @@ type childTally struct {
 
 func newTallies() tallies {
 	return tallies{
-		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{}, groups: groups.NewTally(),
-		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{}, families: map[model.JobID]*childTally{},
-		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{}, texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
+		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{},
+		groups: groups.NewTally(),
+		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{},
+		families:   map[model.JobID]*childTally{},
+		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{},
+		texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
 	}
 }
 
@@ -196,7 +199,8 @@ func (f *childTally) before(record *model.Job) {
 		return
 	}
 	r := record.Children
-	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed, Cancelled: r.Cancelled - f.cancelled}
+	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed,
+		Cancelled: r.Cancelled - f.cancelled}
 }
 
 func (a *Auditor) countName(j *model.Job, by int) {

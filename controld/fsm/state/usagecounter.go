@@ -52,7 +52,8 @@ func (s *State) usageCountersAnew() estimate.UsageCounterTable {
 func (s *State) checkUsageCounters(note func(error)) {
 	want := s.usageCountersAnew()
 	s.v.usageCounters.Check(&want, note)
-	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.Equal(&want.All) || !got.Up.Equal(&want.Up) || !got.WithGPUs.Equal(&want.WithGPUs) {
+	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.Equal(&want.All) || !got.Up.Equal(&want.Up) ||
+		!got.WithGPUs.Equal(&want.WithGPUs) {
 		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
 	}
 }

@@ -69,8 +69,9 @@ type holding struct {
 	workers  []HeldWorker // by job and worker
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
-	epoch    uint64        // at which the lists became its own
-	freed    model.Instant // when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
+	epoch    uint64 // at which the lists became its own
+	// when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
+	freed model.Instant
 }
 
 func (w HeldWorker) compare(o HeldWorker) int {
@@ -186,7 +187,8 @@ func (v *View) Reservation(id model.JobID) *model.Reservation {
 }
 
 func (v *View) findReservation(id model.JobID) (int, bool) {
-	return slices.BinarySearchFunc(v.reservations, id, func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
+	return slices.BinarySearchFunc(v.reservations, id,
+		func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
 }
 
 // LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the

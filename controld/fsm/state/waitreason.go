@@ -21,14 +21,16 @@ func (v *View) DependencyReason(j *model.Job) model.Reason {
 	for i := range j.Dependencies {
 		texts[i] = v.needText(&j.Dependencies[i])
 	}
-	return model.Reason{Code: model.ReasonDependency, For: j.Dependencies[0].Jobs[0], Text: "it waits for " + strings.Join(texts, ", and for ")}
+	return model.Reason{Code: model.ReasonDependency, For: j.Dependencies[0].Jobs[0], Text: "it waits for " +
+		strings.Join(texts, ", and for ")}
 }
 
 // needText says in words what one dependency waits for: job 12 to end well (afterok).
 func (v *View) needText(n *model.OpenDependency) string {
 	what := map[string]string{
-		model.NeedAfter: "to start", model.NeedAfterOK: "to end well", model.NeedAfterAny: "to end", model.NeedAfterNotOK: "to end otherwise than well",
-		model.NeedAfterCorr: "to have elements that ended well", model.NeedSingleton: "of its name to end",
+		model.NeedAfter: "to start", model.NeedAfterOK: "to end well", model.NeedAfterAny: "to end",
+		model.NeedAfterNotOK: "to end otherwise than well",
+		model.NeedAfterCorr:  "to have elements that ended well", model.NeedSingleton: "of its name to end",
 	}[n.Type]
 	return fmt.Sprintf("%s %s (%s)", v.jobsText(n), what, n.Type)
 }

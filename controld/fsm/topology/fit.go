@@ -52,7 +52,8 @@ func together(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if need.Within(have) {
 		return true, model.Reason{}
 	}
-	return false, model.Reason{Code: model.ReasonBadConstraint, Need: need, Have: have, Want: s.Total(), Text: "its groups need more together than there is"}
+	return false, model.Reason{Code: model.ReasonBadConstraint, Need: need, Have: have, Want: s.Total(),
+		Text: "its groups need more together than there is"}
 }
 
 // couldHold counts the workers of a part that empty nodes could hold, those in exclude and those
@@ -141,7 +142,8 @@ func instead(nodes []*model.Node, c *Condition) string {
 			count[value]++
 		}
 	}
-	values := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	values := slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
 	if len(values) == 0 {
 		return text
 	}

@@ -64,7 +64,8 @@ func (s *NodeSet) Score(n *jobspec.NodeFacts) (int, bool) {
 // level returns the level with a score, which is added if there is none. Only for sites that no
 // view has yet.
 func (s *NodeSet) level(score, words int) *AffinityLevel {
-	i, found := slices.BinarySearchFunc(s.Levels, score, func(l AffinityLevel, score int) int { return cmp.Compare(score, l.Score) })
+	i, found := slices.BinarySearchFunc(s.Levels, score,
+		func(l AffinityLevel, score int) int { return cmp.Compare(score, l.Score) })
 	if !found {
 		s.Levels = slices.Insert(s.Levels, i, AffinityLevel{score, make([]uint64, words)})
 	}
@@ -105,7 +106,8 @@ func openBit(words []uint64, i int) {
 
 // SameFacts reports whether conditions cannot tell two inventories of a node apart.
 func SameFacts(a, b *model.Node) bool {
-	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) && maps.Equal(a.Labels, b.Labels)
+	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) &&
+		maps.Equal(a.Labels, b.Labels)
 }
 
 // trimZero returns a bit set without the zero words at its end.
