@@ -15,14 +15,14 @@ func indices(text string) func(*jobspec.Job) {
 }
 
 // element runs one element of an array to its end, by its index.
-func (w *world) element(record model.JobID, index, exit int) {
+func (w *world) element(parent model.JobID, index, exit int) {
 	w.t.Helper()
-	n := 1 + w.job(record).Spec.Array.Ordinal(index)
+	n := 1 + w.job(parent).Spec.Array.Ordinal(index)
 	node := fmt.Sprintf("own%d", w.index)
 	w.node(node, 8)
-	w.ok(w.plan(Action{Start: &StartJob{Job: record, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}}))
-	w.run(record + model.JobID(n))
-	w.report(record+model.JobID(n), 0, model.WorkerExited, code(exit))
+	w.ok(w.plan(Action{Start: &StartJob{Job: parent, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}}))
+	w.run(parent + model.JobID(n))
+	w.report(parent+model.JobID(n), 0, model.WorkerExited, code(exit))
 }
 
 func (w *world) wantFamily(id model.JobID, waiting, ready, dropped string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What is kept of a member without its record says the same of it, and does not grow with the
+// What is kept of a task without its parent says the same of it, and does not grow with the
 // array.
 func TestMemberApart(t *testing.T) {
 	rows := &jobspec.Array{Columns: []string{"lr", "seed"}}
@@ -39,7 +39,7 @@ func TestMemberApart(t *testing.T) {
 			}
 			index, params := j.ArrayElement()
 			if gotIndex, got := back.ArrayElement(); gotIndex != index || !slices.Equal(got, params) || index != a.Index(n-1) {
-				t.Errorf("%s: member %d is element %d %v, kept apart %d %v", name, n, index, params, gotIndex, got)
+				t.Errorf("%s: task %d is element %d %v, kept apart %d %v", name, n, index, params, gotIndex, got)
 			}
 			if again := back.Standalone(); again != back {
 				t.Errorf("%s: kept apart twice", name)
@@ -53,7 +53,7 @@ func TestLooseWorkers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	no := false
-	id := w.record(4, 1, func(j *jobspec.Job) {
+	id := w.parent(4, 1, func(j *jobspec.Job) {
 		j.Groups[0].Gang = &no
 		*j = *j.Loosen()
 	})

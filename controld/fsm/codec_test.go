@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	w := newWorld(f)
 	everything(w)
-	families(w)
+	parentsInEveryState(w)
 	for _, e := range w.log {
 		line, err := Encode(e)
 		if err != nil {
@@ -105,7 +105,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	}
 	f.Add(data)
 	w := newWorld(f)
-	families(w)
+	parentsInEveryState(w)
 	f.Add(w.snapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ReadSnapshot(bytes.NewReader(data))

@@ -70,8 +70,8 @@ func (m *Machine) verbs() map[model.Verb]verb {
 // parent job.
 func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	j := m.v.Job(t.ID)
-	if record, n := m.v.ParentOf(t.ID); j == nil && record != nil && !record.State.Final() && len(t.Tasks) == 0 {
-		j, t.Tasks = record, model.Span(n, n)
+	if parent, n := m.v.ParentOf(t.ID); j == nil && parent != nil && !parent.State.Final() && len(t.Tasks) == 0 {
+		j, t.Tasks = parent, model.Span(n, n)
 	}
 	switch {
 	case j == nil:
@@ -79,7 +79,7 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	case !c.Admin && c.By != j.Owner.UID:
 		return fmt.Errorf("job %d of %s: %w", t.ID, j.Owner.User, model.ErrNotOwner)
 	case len(t.Tasks) > 0 && (j.Children == nil || !t.Tasks.Within(j.Children.Size)):
-		return fmt.Errorf("members %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
+		return fmt.Errorf("tasks %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
 	}
 	state, err := j.State, error(nil)
 	if j.Children == nil {
@@ -95,16 +95,16 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 
 // controlParent does it to children, to all if none are named. It is refused if it comes to nothing
 // with all of them.
-func (m *Machine) controlParent(j *model.Job, members model.Ranges, c *ControlJobs, do verb) error {
+func (m *Machine) controlParent(j *model.Job, tasks model.Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return model.ErrWrongState
 	}
-	whole := len(members) == 0
+	whole := len(tasks) == 0
 	if whole {
-		members = model.Span(1, j.Children.Size)
+		tasks = model.Span(1, j.Children.Size)
 	}
-	made := members.Both(j.Children.MadeTasks())
-	refusal := m.controlWaiting(j, members, whole, c)
+	made := tasks.Both(j.Children.MadeTasks())
+	refusal := m.controlWaiting(j, tasks, whole, c)
 	done := refusal == nil
 	for n := range made.All() {
 		task := m.v.Child(j.ID, n)
@@ -124,8 +124,8 @@ func (m *Machine) controlParent(j *model.Job, members model.Ranges, c *ControlJo
 }
 
 // controlWaiting does it to the children that have not been made, by noting it in the parent job.
-func (m *Machine) controlWaiting(j *model.Job, members model.Ranges, whole bool, c *ControlJobs) error {
-	waiting := members.Both(j.Children.Waiting)
+func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c *ControlJobs) error {
+	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
 		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason})

@@ -31,7 +31,7 @@ func (m *Machine) settleDependencies() {
 	m.s.SetUnsettled(len(m.due) > 0)
 }
 
-// skipSettled forgets the jobs at the front of those to look at for which nothing has been decided.
+// skipSettled forgets the jobs at the head of those to look at for which nothing has been decided.
 func (m *Machine) skipSettled() {
 	for len(m.due) > 0 && !m.s.Unsettled(m.v.Job(m.due[0])) {
 		heap.Pop(&m.due)
@@ -101,13 +101,13 @@ func (m *Machine) notifyDependents(old, next *model.Job) {
 	}
 }
 
-func (m *Machine) notifyDroppedTasks(record *model.Job, dropped model.Ranges) {
+func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped model.Ranges) {
 	if len(dropped) == 0 {
 		return
 	}
-	m.noteEndedTasks(record.ID, dropped, false)
+	m.noteEndedTasks(parent.ID, dropped, false)
 	for n := range dropped.All() {
-		m.requeueDependents(record.ID + model.JobID(n))
+		m.requeueDependents(parent.ID + model.JobID(n))
 	}
 }
 

@@ -131,7 +131,7 @@ func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
 	everything(w)
-	families(w)
+	parentsInEveryState(w)
 	var log bytes.Buffer
 	for _, e := range w.log {
 		line, err := Encode(e)

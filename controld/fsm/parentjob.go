@@ -94,11 +94,11 @@ func (c *childChanges) empty() bool {
 }
 
 // withNumber adds a child to a set, which is made if there is none.
-func withNumber(set map[int]bool, member int) map[int]bool {
+func withNumber(set map[int]bool, task int) map[int]bool {
 	if set == nil {
 		set = map[int]bool{}
 	}
-	set[member] = true
+	set[task] = true
 	return set
 }
 
@@ -128,8 +128,8 @@ func copyParent(j *model.Job) (*model.Job, *model.Children) {
 }
 
 // dropWaitingTasks gives up waiting children in a draft of a parent job.
-func (m *Machine) dropWaitingTasks(j *model.Job, members model.Ranges) {
-	j.Children.Drop(members)
+func (m *Machine) dropWaitingTasks(j *model.Job, tasks model.Ranges) {
+	j.Children.Drop(tasks)
 	if len(j.Children.Waiting) == 0 {
 		j.Hold = model.NotHeld
 		m.s.Unreserve(j.ID)
@@ -197,10 +197,10 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
 }
 
 // dropTasks gives up waiting children.
-func (m *Machine) dropTasks(j *model.Job, members model.Ranges, why model.Reason) {
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason) {
 	m.applyChildChanges(j.ID)
 	next, _ := copyParent(m.v.Job(j.ID))
-	m.dropWaitingTasks(next, members)
+	m.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why
 	}
@@ -236,16 +236,16 @@ func (m *Machine) startTask(j *model.Job, c *StartJob) error {
 	made := m.childChangesOf(j.ID).made
 	switch f := j.Children; {
 	case f == nil || c.TaskNumber < 1 || c.TaskNumber > f.Size:
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNoTask)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNoTask)
 	case !f.Waiting.Has(c.TaskNumber) || made[c.TaskNumber]:
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrWrongState)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrWrongState)
 	case model.IsSetAside(j) || j.Eligible > m.v.At() || !j.Ready().Has(c.TaskNumber):
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNotEligible)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNotEligible)
 	case m.childChangesOf(j.ID).live >= j.Slots():
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrMaxParallel)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrMaxParallel)
 	}
 	if err := m.launch(j.MakeTask(c.TaskNumber), c); err != nil {
-		return fmt.Errorf("member %d: %w", c.TaskNumber, err)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, err)
 	}
 	changed := m.childChangesOf(j.ID)
 	changed.made = withNumber(changed.made, c.TaskNumber)

@@ -156,7 +156,7 @@ func (c *chaos) notice() {
 		case len(j.Spec.Dependencies) > 0 && j.Live() != nil:
 			c.seen["running after others"]++
 		case j.Parent != 0 && j.State == model.Completed:
-			c.seen["members that ended well"]++
+			c.seen["tasks that ended well"]++
 		}
 	}
 }
@@ -166,7 +166,7 @@ func checkNoticed(t *testing.T, seen map[string]int) {
 	wanted := []string{
 		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements",
 		"dropped elements",
-		"running after others", "members that ended well",
+		"running after others", "tasks that ended well",
 	}
 	for _, cause := range []model.Cause{model.CauseCompleted, model.CauseFailed, model.CauseLaunch, model.CauseNodeLost,
 		model.CauseCancelled, model.CauseLease} {

@@ -110,22 +110,22 @@ func (r *resolver) target(text string) (model.JobID, error) {
 	case !t.Element:
 		return id, r.mayDependOn(id, text)
 	}
-	record := r.job(id)
-	if record == nil {
+	parent := r.job(id)
+	if parent == nil {
 		return 0, fmt.Errorf("element %s: its job has left the queue: %w", text, model.ErrNoJob)
 	}
 	k := -1
-	if record.Spec.Array != nil && record.Children != nil {
-		k = record.Spec.Array.Ordinal(t.Index)
+	if parent.Spec.Array != nil && parent.Children != nil {
+		k = parent.Spec.Array.Ordinal(t.Index)
 	}
 	if k < 0 {
 		return 0, fmt.Errorf("element %s: %w", text, model.ErrNoJob)
 	}
-	member := id + 1 + model.JobID(k)
+	task := id + 1 + model.JobID(k)
 	if err := r.mayDependOn(id, text); err != nil {
 		return 0, err
 	}
-	return member, r.mayDependOn(member, text)
+	return task, r.mayDependOn(task, text)
 }
 
 func (r *resolver) byName(name string) model.JobID {
@@ -160,7 +160,7 @@ func (r *resolver) youngest(name string) model.JobID {
 // any more.
 func (r *resolver) mayDependOn(id model.JobID, text string) error {
 	owner, f := uint32(0), r.facts[id]
-	switch j := r.record(id); {
+	switch j := r.parent(id); {
 	case j != nil && (r.job(id) != nil || !r.gone(id, j)):
 		owner = j.Owner.UID
 	case id > r.m.v.LastJob() || f.Missing:
@@ -176,8 +176,8 @@ func (r *resolver) mayDependOn(id model.JobID, text string) error {
 	return nil
 }
 
-// record returns a job, or for a child the parent job that knows of it.
-func (r *resolver) record(id model.JobID) *model.Job {
+// parent returns a job, or for a child the parent job that knows of it.
+func (r *resolver) parent(id model.JobID) *model.Job {
 	if j := r.job(id); j != nil {
 		return j
 	}
@@ -185,14 +185,14 @@ func (r *resolver) record(id model.JobID) *model.Job {
 	if i > 0 && id <= r.kin[i-1].ID+model.JobID(r.kin[i-1].Children.Size) {
 		return r.kin[i-1]
 	}
-	record, _ := r.m.v.ParentOf(id)
-	return record
+	parent, _ := r.m.v.ParentOf(id)
+	return parent
 }
 
 // gone reports whether a child of a parent job has been made and has left the state.
-func (r *resolver) gone(id model.JobID, record *model.Job) bool {
-	n := int(id - record.ID)
-	return !record.Children.Waiting.Has(n) && !record.Children.Dropped.Has(n)
+func (r *resolver) gone(id model.JobID, parent *model.Job) bool {
+	n := int(id - parent.ID)
+	return !parent.Children.Waiting.Has(n) && !parent.Children.Dropped.Has(n)
 }
 
 // fate is that of a job as far as state and facts know it. What is in this submission has not

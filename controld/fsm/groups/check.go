@@ -66,7 +66,7 @@ func (q *Queue) checkHeadAt(slot int64, g *Group) error {
 		return err
 	}
 	if h, _ := q.now.heads.Get(slot); h != g.Head {
-		return fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
+		return fmt.Errorf("the head at the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestChecksFindDamage(t *testing.T) {
 		tallied bool
 	}{
 		{"a group at no slot", func(q *Queue, j *model.Job) { delete(q.slots, KeyOf(j)) }, "group", true},
-		{"a group with the head of another", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Head.Job++ }, "front of group",
+		{"a group with the head of another", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Head.Job++ }, "head of group",
 			true},
 		{"a shape with another number", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].number += 7 },
 			"number of a shape", true},

@@ -69,7 +69,7 @@ func (q *Queue) countElastic(g *Group, elastic bool) {
 // checkHead says whether a group's head is that of its jobs.
 func checkHead(g *Group) error {
 	if want := headOf(g); g.Head != want {
-		return fmt.Errorf("the front of group %+v is %+v, not %+v", g.Key, g.Head, want)
+		return fmt.Errorf("the head of group %+v is %+v, not %+v", g.Key, g.Head, want)
 	}
 	return nil
 }

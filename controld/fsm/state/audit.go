@@ -72,7 +72,7 @@ func (a *Auditor) begin() error {
 		a.jobs[j.ID] = j
 		a.count(j, 1)
 	}
-	for id, f := range a.families {
+	for id, f := range a.children {
 		f.before(a.s.v.Job(id))
 	}
 	a.claims = a.s.v.claimsByNode()
@@ -130,7 +130,7 @@ func (a *Auditor) follow(id model.JobID) *model.Job {
 		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its parent job counts it all the same
 			a.countChild(old, 1)
 		}
-		delete(a.families, id)
+		delete(a.children, id)
 		return old
 	}
 	a.jobs[id] = next
@@ -182,7 +182,7 @@ func (a *Auditor) checkTotals() {
 		"finished jobs": {v.finished.Size(), c.final},
 		"groups":        {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing},
 		"jobs with deadlines": {v.dated.Size(), c.dated},
-		"standings":           {v.usageCounters.Size(), len(a.usageCounters)},
+		"usage counters":      {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
@@ -201,7 +201,7 @@ type vicinity struct {
 	nodes   map[string]bool
 	groups  map[model.GroupKey]bool
 	leaves  map[model.Association]bool
-	records map[model.JobID]bool
+	parents map[model.JobID]bool
 	targets map[model.JobID]bool
 	names   map[index.Name]bool
 	texts   map[*model.Text]bool
@@ -211,7 +211,7 @@ type vicinity struct {
 func newVicinity() *vicinity {
 	return &vicinity{
 		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{},
-		records: map[model.JobID]bool{},
+		parents: map[model.JobID]bool{},
 		targets: map[model.JobID]bool{}, names: map[index.Name]bool{}, texts: map[*model.Text]bool{},
 	}
 }
@@ -228,7 +228,7 @@ func (a *Auditor) checkAround() {
 	for leaf := range w.leaves {
 		a.checkLeaf(leaf)
 	}
-	for id := range w.records {
+	for id := range w.parents {
 		a.checkFamily(id)
 	}
 	for id := range w.targets {

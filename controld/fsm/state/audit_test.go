@@ -22,8 +22,8 @@ type scene struct {
 	run     *model.Job // of two workers on n1 and n2, which have ports
 	waiting *model.Job // has a reservation on n3, a deadline, a script and a condition on nodes
 	follows *model.Job // waits for the end of run
-	array   *model.Job // a record of which one member runs on n3
-	member  *model.Job
+	array   *model.Job // a parent job of which one task runs on n3
+	task    *model.Job
 	ended   *model.Job
 }
 
@@ -57,28 +57,28 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			g := s.s.groups.Find(groups.KeyOf(s.waiting))
 			g.Jobs = append(g.Jobs, s.run)
 		}, "group"},
-		{"a group with the front of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ },
-			"front of group"},
+		{"a group with the head of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ },
+			"head of group"},
 		{"a condition that is not known", func(s *scene) { s.s.v.nodeSets = topology.NodeSets{} }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
-		{"members that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
+		{"tasks that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
 		{"a waiting job with an end", func(s *scene) { s.waiting.Seq = 9 }, "history"},
 		{"a waiting job in a group of another kind",
-			func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Plain = false }, "front of group"},
-		{"a member of no record", func(s *scene) { s.member.TaskNumber++ }, "no such record"},
-		{"a member with another specification", func(s *scene) { spec := *s.member.Spec; s.member.Spec = &spec },
+			func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Plain = false }, "head of group"},
+		{"a task of no parent", func(s *scene) { s.task.TaskNumber++ }, "no such parent job"},
+		{"a task with another specification", func(s *scene) { spec := *s.task.Spec; s.task.Spec = &spec },
 			"another specification"},
-		{"a record that counts a member twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ },
+		{"a parent job that counts a task twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ },
 			"counts"},
-		{"a record that has lost a member", func(s *scene) { s.array.Children.Size++ }, "members are missing"},
-		{"a record that has a member wait that runs", func(s *scene) {
-			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.member.TaskNumber,
-				s.member.TaskNumber)), s.array.Children.Size+1
-		}, "record"},
+		{"a parent job that has lost a task", func(s *scene) { s.array.Children.Size++ }, "tasks are missing"},
+		{"a parent job that has a task wait that runs", func(s *scene) {
+			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.task.TaskNumber,
+				s.task.TaskNumber)), s.array.Children.Size+1
+		}, "parent"},
 		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "said to hold"},
 		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "said to hold"},
 		{"a GPU with two owners", func(s *scene) {
-			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
+			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.task.Live().Workers[0].GPUs)}
 		}, "n3"},
 		{"capacity taken by no job", func(s *scene) {
 			s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{})
@@ -119,12 +119,12 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
 		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) },
 			"index of runs"},
-		{"a leaf that holds more", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Held.GPUs++ }, "standing"},
+		{"a leaf that holds more", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Held.GPUs++ }, "usage counter"},
 		{"a leaf that wants less", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Requested.Memory-- },
-			"standing"},
+			"usage counter"},
 		{"a leaf that has held it for longer",
-			func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Since[0].Late.Cores++ }, "standing"},
-		{"a leaf that is not known", func(s *scene) { s.s.v.usageCounters = estimate.UsageCounterTable{} }, "standing"},
+			func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Since[0].Late.Cores++ }, "usage counter"},
+		{"a leaf that is not known", func(s *scene) { s.s.v.usageCounters = estimate.UsageCounterTable{} }, "usage counter"},
 		{"more nodes than there are", func(s *scene) { s.s.v.inventory.Up.GPUs += 1000 }, "inventory"},
 		{"a node that meets no condition", func(s *scene) {
 			s.s.v.nodeSets.Of(model.ShapeOf(s.waiting).Constraints, nil).Levels[0].Nodes[0] &^= 1 << 2
@@ -162,7 +162,7 @@ func newScene(t *testing.T) *scene {
 	s.touchAll()
 	s.run, s.waiting, s.follows, s.array, s.ended = s.named("run"), s.named("waiting"), s.named("follows"),
 		s.named("array"), s.named("ended")
-	s.member = s.s.v.Job(s.array.ID + 1)
+	s.task = s.s.v.Job(s.array.ID + 1)
 	return s
 }
 

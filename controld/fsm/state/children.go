@@ -7,8 +7,8 @@ import (
 )
 
 // Child returns child n of a parent job, or nil if it has not been made or has left the state.
-func (v *View) Child(record model.JobID, n int) *model.Job {
-	if j := v.Job(record + model.JobID(n)); j != nil && j.Parent == record {
+func (v *View) Child(parent model.JobID, n int) *model.Job {
+	if j := v.Job(parent + model.JobID(n)); j != nil && j.Parent == parent {
 		return j
 	}
 	return nil
@@ -16,8 +16,8 @@ func (v *View) Child(record model.JobID, n int) *model.Job {
 
 // ChildrenOf yields the children that have been made and are in the state, by number. Those that
 // have ended may have left it: the history has them.
-func (v *View) ChildrenOf(record model.JobID) iter.Seq[*model.Job] {
-	j := v.Job(record)
+func (v *View) ChildrenOf(parent model.JobID) iter.Seq[*model.Job] {
+	j := v.Job(parent)
 	if j == nil || j.Children == nil {
 		return func(func(*model.Job) bool) {}
 	}
@@ -26,10 +26,10 @@ func (v *View) ChildrenOf(record model.JobID) iter.Seq[*model.Job] {
 
 // MadeTasks yields the children of a parent job that have been made and are in the state, by
 // number.
-func (v *View) MadeTasks(record *model.Job) iter.Seq[*model.Job] {
+func (v *View) MadeTasks(parent *model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
-		for n := range record.Children.MadeTasks().All() {
-			if m := v.Job(record.ID + model.JobID(n)); m != nil && !yield(m) {
+		for n := range parent.Children.MadeTasks().All() {
+			if m := v.Job(parent.ID + model.JobID(n)); m != nil && !yield(m) {
 				return
 			}
 		}

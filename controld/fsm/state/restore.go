@@ -42,11 +42,11 @@ func (s *State) adopt(j *model.Job) error {
 	switch {
 	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
 		j.ID != r.ID+model.JobID(j.TaskNumber):
-		return &model.SpecError{Text: fmt.Sprintf("member %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
+		return &model.SpecError{Text: fmt.Sprintf("task %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
 	case j.Spec != nil:
-		return &model.SpecError{Text: "a member has its record's specification and none of its own"}
+		return &model.SpecError{Text: "a task has its parent's specification and none of its own"}
 	case r.Spec.Array == nil && j.TaskNumber > len(r.Spec.Groups):
-		return &model.SpecError{Text: fmt.Sprintf("job %d has no group for member %d", j.Parent, j.TaskNumber)}
+		return &model.SpecError{Text: fmt.Sprintf("job %d has no group for task %d", j.Parent, j.TaskNumber)}
 	}
 	j.Spec, j.Texts = r.Spec, r.Texts
 	return nil

@@ -19,7 +19,7 @@ type tallies struct {
 	groups        groups.Tally
 	active        map[model.Association]int // jobs, of leaves and of accounts
 	usageCounters map[model.Association]*estimate.UsageCounter
-	families      map[model.JobID]*childTally
+	children      map[model.JobID]*childTally
 	dependents    map[model.JobID]map[model.JobID]bool
 	names         map[index.Name]index.NameCount
 	texts         map[*model.Text]int
@@ -41,7 +41,7 @@ func newTallies() tallies {
 		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{},
 		groups: groups.NewTally(),
 		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{},
-		families:   map[model.JobID]*childTally{},
+		children:   map[model.JobID]*childTally{},
 		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{},
 		texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
 	}
@@ -73,7 +73,7 @@ func (a *Auditor) count(j *model.Job, by int) {
 	}
 	a.countName(j, by)
 	if j.Children != nil {
-		a.around.records[j.ID] = true
+		a.around.parents[j.ID] = true
 		a.family(j.ID)
 	}
 }
@@ -170,7 +170,7 @@ func (a *Auditor) countActive(j *model.Job, by int) {
 
 // countChild enters a child of a parent job.
 func (a *Auditor) countChild(j *model.Job, by int) {
-	a.around.records[j.Parent] = true
+	a.around.parents[j.Parent] = true
 	f := a.family(j.Parent)
 	switch {
 	case !j.State.Final():
@@ -184,21 +184,21 @@ func (a *Auditor) countChild(j *model.Job, by int) {
 	}
 }
 
-func (a *Auditor) family(record model.JobID) *childTally {
-	f := a.families[record]
+func (a *Auditor) family(parent model.JobID) *childTally {
+	f := a.children[parent]
 	if f == nil {
 		f = &childTally{}
-		a.families[record] = f
+		a.children[parent] = f
 	}
 	return f
 }
 
 // before notes how many children had left the state when the books were begun.
-func (f *childTally) before(record *model.Job) {
-	if record == nil || record.Children == nil {
+func (f *childTally) before(parent *model.Job) {
+	if parent == nil || parent.Children == nil {
 		return
 	}
-	r := record.Children
+	r := parent.Children
 	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed,
 		Cancelled: r.Cancelled - f.cancelled}
 }

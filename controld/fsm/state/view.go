@@ -102,7 +102,7 @@ func (v *View) LastJob() model.JobID { return v.lastJob }
 // Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
 func (v *View) Jobs() iter.Seq[*model.Job] { return v.jobs.Values() }
 
-// Unassigned yields the jobs that have no attempt in progress: those that wait, records, and
+// Unassigned yields the jobs that have no attempt in progress: those that wait, parents, and
 // finished ones, in order of id.
 func (v *View) Unassigned() iter.Seq[*model.Job] { return v.jobs.Without(&v.live) }
 
@@ -133,7 +133,7 @@ func (v *View) CountLive() int { return v.live.Size() }
 // may differ between replicas: a caller that decides by it must order them.
 func (v *View) QueueGroups() iter.Seq[*groups.Group] { return v.groups.Groups().Values() }
 
-// QueueHeads yields the front of every group, in the order of Groups, with the number by which
+// QueueHeads yields the head of every group, in the order of Groups, with the number by which
 // GroupAt finds the group. In a long queue it is much faster than looking at the groups, since the
 // fronts lie side by side in memory. The caller must not change them.
 func (v *View) QueueHeads() iter.Seq2[int64, *groups.Head] { return v.groups.Heads().Refs }
