@@ -39,7 +39,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 		printCheck(env, check)
 	}
 	if !check.OK {
-		return &exit.CodeError{Code: exit.Failed}
+		return exit.WithCode(exit.Failed)
 	}
 	return nil
 }

@@ -16,8 +16,7 @@ func (c *Command) unclearFlag(options map[string]option, word, name string, fit 
 		return c.unknownFlag(options, word, name)
 	}
 	slices.Sort(fit)
-	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")),
-		Hint: "write the whole name"}
+	return exit.Usagef("--%s may mean --%s", name, strings.Join(fit, ", --")).WithHint("write the whole name")
 }
 
 // unknownFlag returns the error for a flag that the command does not have.

@@ -18,11 +18,6 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// listFlags returns the flags of commands that print tables.
-func listFlags() []cli.Flag {
-	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "omit the header"}}, command.CommonFlags()...)
-}
-
 // A view shows a list: its columns write one item each, and its options are the same for all lists.
 
 // Style says how cells are written.
@@ -45,15 +40,14 @@ type Cell[T any] struct {
 var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YAML, table.CSV, table.Names,
 	table.Template}
 
-// ViewFlags returns the flags of commands that print lists.
-func ViewFlags() []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists " +
-			"them"},
-		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"},
-		&cli.StringFlag{Name: "filter", Usage: "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; " +
-			"names as in -o json"},
-	}, listFlags()...)
+// ViewFlags returns flags of a command that prints a list, followed by those of every such command.
+func ViewFlags(own ...cli.Flag) []cli.Flag {
+	return command.WithCommon(append(own,
+		command.Text("columns", "show only these `COLUMNS`, comma-separated and in full; \"help\" lists them"),
+		command.Text("sort", "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"),
+		command.Text("filter", "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; "+
+			"names as in -o json"),
+		command.Switch("no-header", "omit the header"))...)
 }
 
 // Options says how a list is printed.

@@ -41,10 +41,7 @@ func waitForJobs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if highest != exit.OK {
-		return &exit.CodeError{Code: highest}
-	}
-	return nil
+	return exit.WithCode(highest)
 }
 
 // end is how the wait for one job ended.
