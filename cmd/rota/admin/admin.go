@@ -32,10 +32,6 @@ func Commands() []*command.Command {
 }
 
 func changeNodes(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	verb, done := c.Args().First(), map[string]string{"drain": "drained", "resume": "resumed"}
 	if done[verb] == "" || c.Args().Len() < 2 {
 		return exit.Usagef("rota node %s", c.Command.ArgsUsage)
@@ -47,7 +43,7 @@ func changeNodes(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
 	}
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}

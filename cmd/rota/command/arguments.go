@@ -51,8 +51,8 @@ func SplitOutsideBrackets(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// JobArgument returns the one job that a command needs as its argument.
-func JobArgument(c *cli.Context) (string, error) {
+// jobArgument returns the one job that a command needs as its argument.
+func jobArgument(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
@@ -66,8 +66,8 @@ func JobArgument(c *cli.Context) (string, error) {
 	return refs[0], nil
 }
 
-// JobArguments returns the jobs that a command has as its arguments, at least one.
-func JobArguments(c *cli.Context) ([]string, error) {
+// jobArguments returns the jobs that a command has as its arguments, at least one.
+func jobArguments(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
 		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -63,6 +64,33 @@ func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
 	return client, nil
 }
 
+// Connect returns a client as [Env.Dial] does, and whether -o asks for JSON.
+func (env *Env) Connect(c *cli.Context) (client *api.Client, asJSON bool, err error) {
+	if asJSON, err = env.PlainOrJSON(c); err != nil {
+		return nil, false, err
+	}
+	client, err = env.Dial(c)
+	return client, asJSON, err
+}
+
+// ConnectForJobs is [Env.Connect] for a command whose arguments are jobs, at least one.
+func (env *Env) ConnectForJobs(c *cli.Context) (client *api.Client, refs []string, asJSON bool, err error) {
+	if refs, err = jobArguments(c); err != nil {
+		return nil, nil, false, err
+	}
+	client, asJSON, err = env.Connect(c)
+	return client, refs, asJSON, err
+}
+
+// ConnectForJob is [Env.Connect] for a command whose argument is one job.
+func (env *Env) ConnectForJob(c *cli.Context) (client *api.Client, ref string, asJSON bool, err error) {
+	if ref, err = jobArgument(c); err != nil {
+		return nil, "", false, err
+	}
+	client, asJSON, err = env.Connect(c)
+	return client, ref, asJSON, err
+}
+
 // Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.
 func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
 	if c.IsSet("output") && c.String("output") == "" {
@@ -103,13 +131,7 @@ func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
 	if slices.Contains(allowed, table.Format(text)) {
 		return table.Format(text), nil
 	}
-	names := make([]string, len(allowed))
-	for i, f := range allowed {
-		names[i] = string(f)
-	}
-	e := exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", "))
-	if near := Nearest(text, names); near != "" {
-		e.Hint = fmt.Sprintf("did you mean -o %s?", near)
-	}
-	return "", e
+	names := show.Words(allowed)
+	return "", exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", ")).
+		WithHint(DidYouMean("did you mean -o %s?", text, names))
 }

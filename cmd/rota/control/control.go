@@ -68,15 +68,7 @@ func Commands() []*command.Command {
 // controlJobs returns the action of a command that does the same to each of its jobs.
 func controlJobs(done string, verb model.Verb) func(*command.Env, *cli.Context) error {
 	return func(env *command.Env, c *cli.Context) error {
-		asJSON, err := env.PlainOrJSON(c)
-		if err != nil {
-			return err
-		}
-		refs, err := command.JobArguments(c)
-		if err != nil {
-			return err
-		}
-		client, err := env.Dial(c)
+		client, refs, asJSON, err := env.ConnectForJobs(c)
 		if err != nil {
 			return err
 		}
@@ -87,15 +79,11 @@ func controlJobs(done string, verb model.Verb) func(*command.Env, *cli.Context) 
 }
 
 func cancelJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	request, err := cancelRequest(env, c)
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}

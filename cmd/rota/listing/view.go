@@ -4,7 +4,6 @@ package listing
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -30,6 +30,7 @@ type Style struct {
 type Cell[T any] struct {
 	Name string // name for --columns and --sort
 	table.Column
+	wide   bool     // shown only in the wide format and in CSV
 	rare   bool     // shown only if --columns names it
 	Needs  []string // fields of T's JSON that Text and Number read
 	Text   func(*T, Style) string
@@ -67,8 +68,20 @@ type sortKey struct {
 	descending bool
 }
 
-// ReadOptions reads the flags of a command that prints a list. --long is the same as -o wide.
-func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
+// Open returns the view that the flags of a command ask for. The command has no arguments.
+func Open[T any](env *command.Env, c *cli.Context, cells []Cell[T]) (*View[T], error) {
+	if err := command.RefuseArguments(c); err != nil {
+		return nil, err
+	}
+	o, err := readOptions(env, c)
+	if err != nil {
+		return nil, err
+	}
+	return newView(o, cells)
+}
+
+// readOptions reads the flags of a command that prints a list. --long is the same as -o wide.
+func readOptions(env *command.Env, c *cli.Context) (*Options, error) {
 	o := &Options{columns: command.SplitList(c.String("columns")), Filter: c.String("filter"),
 		Header: !c.Bool("no-header")}
 	text := cmp.Or(c.String("output"), env.Getenv("ROTA_OUTPUT"))
@@ -103,9 +116,9 @@ func (o *Options) AsReceived() bool {
 	return o.Format == table.JSON && o.Filter == "" && len(o.sort) == 0
 }
 
-// whole reports whether all fields of the items are needed, not only those of the columns.
-func (o *Options) whole() bool {
-	return o.Filter != "" || o.Format == table.JSON || o.Format == table.YAML || o.Format == table.Template
+// Structured reports whether the format shows whole items, with their fields.
+func (o *Options) Structured() bool {
+	return o.Format == table.JSON || o.Format == table.YAML
 }
 
 // View prints a list of items of type T.
@@ -116,8 +129,8 @@ type View[T any] struct {
 	sorts []int // columns to sort by, as indices of Cells
 }
 
-// New returns a view with the columns that the options name.
-func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
+// newView returns a view with the columns that the options name.
+func newView[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	v := &View[T]{Options: o, Cells: cells}
 	if len(o.columns) == 1 && o.columns[0] == "help" {
 		return nil, exit.Usagef("available columns: %s", strings.Join(v.Names(), ", "))
@@ -130,7 +143,7 @@ func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 		v.shown = append(v.shown, i)
 	}
 	for i, c := range cells {
-		if len(o.columns) == 0 && !c.rare && (!c.Wide || o.Format == table.Wide || o.Format == table.CSV) {
+		if len(o.columns) == 0 && !c.rare && (!c.wide || o.Format == table.Wide || o.Format == table.CSV) {
 			v.shown = append(v.shown, i)
 		}
 	}
@@ -158,16 +171,13 @@ func (v *View[T]) find(flag, name string) (int, error) {
 	if i >= 0 {
 		return i, nil
 	}
-	e := exit.Usagef("%s: unknown column %q: must be one of %s", flag, name, strings.Join(v.Names(), ", "))
-	if near := command.Nearest(name, v.Names()); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %s?", near)
-	}
-	return 0, e
+	return 0, exit.Usagef("%s: unknown column %q: must be one of %s", flag, name, strings.Join(v.Names(), ", ")).
+		WithHint(command.DidYouMean("did you mean %s?", name, v.Names()))
 }
 
 // Fields returns the fields of T's JSON that the view reads, and always; nil means all fields.
 func (v *View[T]) Fields(always ...string) []string {
-	if v.whole() {
+	if v.Filter != "" || v.Structured() || v.Format == table.Template {
 		return nil
 	}
 	fields := slices.Clone(always)
@@ -243,7 +253,6 @@ func (v *View[T]) EmptyTable() *table.Table {
 	t := &table.Table{}
 	for _, i := range v.shown {
 		c := v.Cells[i].Column
-		c.Wide = false
 		if len(v.columns) > 0 {
 			c.Least = 0 // scripts want the whole text of columns that they name
 		}
@@ -274,13 +283,8 @@ func (v *View[T]) printNames(env *command.Env, items []T) error {
 // the command.
 func Completions[T any](cells []Cell[T], more map[string]command.Source) map[string]command.Source {
 	columns := complete.Words((&View[T]{Cells: cells}).Names()...)
-	formats := make([]string, len(ListFormats))
-	for i, f := range ListFormats {
-		formats[i] = string(f)
-		if f == table.Template {
-			formats[i] += "="
-		}
-	}
+	formats := show.Words(ListFormats)
+	formats[slices.Index(ListFormats, table.Template)] += "="
 	values := map[string]command.Source{"columns": columns, "sort": columns, "output": complete.Words(formats...)}
 	maps.Copy(values, more)
 	return values

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -84,11 +85,7 @@ func simFlags() []cli.Flag {
 }
 
 func formatNames() string {
-	names := make([]string, len(trace.Formats))
-	for i, f := range trace.Formats {
-		names[i] = string(f)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(show.Words(trace.Formats), ", ")
 }
 
 // simulation is the command line of rota sim.

@@ -38,14 +38,7 @@ func histFlags() []cli.Flag {
 }
 
 func showHistory(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, histCells)
+	v, err := listing.Open(env, c, histCells)
 	if err != nil {
 		return err
 	}
@@ -71,7 +64,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if more && !c.IsSet("limit") {
 		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
 	}
-	if o.Format != table.JSON && o.Format != table.YAML {
+	if !v.Structured() {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
 	}
 	seen := map[model.JobID]bool{}

@@ -80,7 +80,7 @@ func Commands() []*command.Command {
 				command.Text("node,w,nodes", "only events of `NODES`, such as gpu[01-04]"),
 				command.Text("type", "only events of `TYPES`, such as started,finished"),
 			), Values: listing.Completions(eventCells,
-				map[string]command.Source{"type": complete.Words(eventTypes()...)})},
+				map[string]command.Source{"type": complete.Words(eventTypes...)})},
 	})
 }
 
@@ -106,18 +106,11 @@ func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
 }
 
 func showQueue(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
 	cells := queueCells
 	if c.Bool("start") {
 		cells = startCells
 	}
-	v, err := listing.New(o, cells)
+	v, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
@@ -196,7 +189,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	var missing []string
-	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+	fetch := func(client *api.Client, _ *listing.View[api.Node]) (*api.List[api.Node], api.Answer, error) {
 		list, answer, err := client.Nodes(c.Context, api.Read{})
 		if err == nil && len(wanted) > 0 {
 			for _, name := range wanted {
@@ -211,8 +204,9 @@ func showNodes(env *command.Env, c *cli.Context) error {
 	if !c.Bool("summary") {
 		err = simpleList(env, c, nodeCells, fetch)
 	} else {
-		err = simpleList(env, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
-			list, answer, err := fetch(client)
+		err = simpleList(env, c, kindCells, func(client *api.Client, _ *listing.View[nodeKind]) (*api.List[nodeKind],
+			api.Answer, error) {
+			list, answer, err := fetch(client, nil)
 			if err != nil {
 				return nil, answer, err
 			}
@@ -227,15 +221,8 @@ func showNodes(env *command.Env, c *cli.Context) error {
 
 // simpleList prints a list that comes in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
-	fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, cells)
+	fetch func(*api.Client, *listing.View[T]) (*api.List[T], api.Answer, error)) error {
+	v, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
@@ -243,7 +230,7 @@ func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T]
 	if err != nil {
 		return err
 	}
-	list, answer, err := fetch(client)
+	list, answer, err := fetch(client, v)
 	if err != nil {
 		return err
 	}
