@@ -82,7 +82,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	several := len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)),
+		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks)),
 			oci.Limits(in)
 	}
 	for i := range tasks {
