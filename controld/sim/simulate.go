@@ -34,6 +34,7 @@ func Run(t *trace.Trace, s Setup) (*Result, error) {
 	return r, nil
 }
 
+// clock returns the time of Clock, 0 without one.
 func (s *Setup) clock() int64 {
 	if s.Clock == nil {
 		return 0
