@@ -187,7 +187,7 @@ var rules = map[string]rule{
 		},
 		why: "it plays scenarios for tests of the scheduler",
 	},
-	"controld/sim/trace/field": {pure: true, why: "numbers and times in a file are text"},
+	"controld/sim/trace/field": {ours: []string{"jobspec"}, pure: true, why: "numbers and times in a file are text"},
 	"controld/sim/trace": {
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace/field"}, pure: true, why: "a trace is data",
 	},

@@ -83,7 +83,7 @@ func (sup *supervisor) create() error {
 		container.WriteProcess(sup.dir, self)); err != nil {
 		return err
 	}
-	if len(sup.settings.Tasks) > 0 {
+	if sup.settings.Several() {
 		if sup.shared, err = newSharedResources(sup.dir, sup.settings); err != nil {
 			return err
 		}
