@@ -1,9 +1,7 @@
 package jobfile
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,7 +17,6 @@ import (
 )
 
 // ParamsFile is the file that [Write] refers to for an array whose parameters came from a file.
-// [WriteParams] writes its text.
 const ParamsFile = "params.csv"
 
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
@@ -45,24 +42,6 @@ func Write(j *jobspec.Job) ([]byte, error) {
 		return nil, fmt.Errorf("write job %s: %w", full.Name, err)
 	}
 	return text, nil
-}
-
-// WriteParams writes the parameters of an array as the file that they are read from.
-func WriteParams(a *jobspec.Array) ([]byte, error) {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	for _, row := range append([][]string{a.Columns}, a.Rows...) {
-		if len(row) == 1 && row[0] == "" { // an empty line would be passed over
-			w.Flush()
-			b.WriteString("\"\"\n")
-			continue
-		}
-		if err := w.Write(row); err != nil {
-			return nil, fmt.Errorf("write %s: %w", ParamsFile, err)
-		}
-	}
-	w.Flush()
-	return b.Bytes(), w.Error()
 }
 
 // writer collects a file: one walk over the schema, in its order. Spaces and indentation are left

@@ -3,7 +3,6 @@
 package diagnostic
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -86,14 +85,6 @@ func (d Diagnostic) headline() string {
 		where = fmt.Sprintf("%s:%d:%d", d.File, d.Start.Line, d.Start.Column)
 	}
 	return fmt.Sprintf("%s: %s (%s)", where, d.Text, d.Code)
-}
-
-// JSON writes d for editors and programs: {"diagnostics":[…]}.
-func (d Diagnostics) JSON() ([]byte, error) {
-	list := struct {
-		Diagnostics []Diagnostic `json:"diagnostics"`
-	}{append([]Diagnostic{}, d...)}
-	return json.MarshalIndent(list, "", "  ")
 }
 
 // Terminal colours.
