@@ -2,7 +2,6 @@ package jobspec
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,8 @@ type NodeAttribute struct {
 	Name string // as in node.cores; node.label. stands for all labels
 	Kind string // text, number, size, or label: a text that is compared as what the value looks like
 	Doc  string
+
+	get func(*NodeFacts) []fact // for a label, of its key
 }
 
 // NodeAttributes lists what constraints and affinities may be about, in the order in which
@@ -32,14 +33,23 @@ type NodeAttribute struct {
 // GPUs of several models is chosen only if all of them will do.
 func NodeAttributes() []NodeAttribute {
 	return []NodeAttribute{
-		{"node.name", "text", "the node's name"},
-		{"node.cores", "number", "its cores"},
-		{"node.memory", "size", "its memory"},
-		{"node.gpus", "number", "how many GPUs it has"},
-		{"node.gpu.model", "text", "the model of its GPUs; with glob, the whole name or any word of it"},
-		{"node.gpu.memory", "size", "the memory of each of its GPUs"},
-		{"node.boot_id", "text", "which boot it is in"},
-		{labelPrefix, "label", "the value of a label that its operator gave it, by key"},
+		{"node.name", "text", "the node's name", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
+		{"node.cores", "number", "its cores", func(n *NodeFacts) []fact {
+			return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}}
+		}},
+		{"node.memory", "size", "its memory", func(n *NodeFacts) []fact {
+			return []fact{{n.Memory.String(), int64(n.Memory)}}
+		}},
+		{"node.gpus", "number", "how many GPUs it has", func(n *NodeFacts) []fact {
+			return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}}
+		}},
+		{"node.gpu.model", "text", "the model of its GPUs; with glob, the whole name or any word of it",
+			func(n *NodeFacts) []fact { return distinct(n.Models, func(m string) fact { return fact{text: m} }) }},
+		{"node.gpu.memory", "size", "the memory of each of its GPUs", func(n *NodeFacts) []fact {
+			return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
+		}},
+		{"node.boot_id", "text", "which boot it is in", func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }},
+		{labelPrefix, "label", "the value of a label that its operator gave it, by key", nil},
 	}
 }
 
@@ -51,19 +61,9 @@ var operators = [...]string{"=", "!=", "<", "<=", ">", ">=", "regexp", "version"
 // maxOperand bounds the text of one constraint's values.
 const maxOperand = 4096
 
-// ConditionError says why a constraint cannot be asked of any node.
-type ConditionError struct {
-	Code string // CodeAttribute, CodeOperator, CodeConstraint or CodePattern
-	Text string
-	Hint string
-}
-
-// Error implements error.
-func (e *ConditionError) Error() string {
-	if e.Hint == "" {
-		return e.Text
-	}
-	return e.Text + "; " + e.Hint
+// badCondition says why a constraint cannot be asked of any node. It has no path.
+func badCondition(code, hint, format string, args ...any) error {
+	return Problem{Code: code, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // Condition is a constraint that can be asked of nodes. It never changes.
@@ -80,7 +80,8 @@ type fact struct {
 	number int64
 }
 
-// Compile checks a constraint and makes it ready to be asked. The error is a *[ConditionError].
+// Compile checks a constraint and makes it ready to be asked. The error is a [Problem] without
+// a path.
 func (c Constraint) Compile() (*Condition, error) {
 	c = c.plain()
 	attribute, err := lookUp(c.Attribute)
@@ -95,7 +96,7 @@ func (c Constraint) Compile() (*Condition, error) {
 		return nil, err
 	}
 	return &Condition{
-		text: c.String(), gets: getter(c.Attribute), holds: holds, every: c.Operator == "!=" || c.Operator == "not_in",
+		text: c.String(), gets: attribute.get, holds: holds, every: c.Operator == "!=" || c.Operator == "not_in",
 	}, nil
 }
 
@@ -169,8 +170,7 @@ func (c Constraint) operands() []string {
 // checkOperands refuses an operator that there is not, and values where it takes none or others.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
-		return &ConditionError{CodeOperator, fmt.Sprintf("there is no operator %q", c.Operator),
-			"write one of " + strings.Join(operators[:], " ")}
+		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q", c.Operator)
 	}
 	list := c.Operator == "in" || c.Operator == "not_in"
 	length := len(c.Value)
@@ -179,14 +179,13 @@ func (c Constraint) checkOperands() error {
 	}
 	switch {
 	case length > maxOperand:
-		return &ConditionError{CodeConstraint,
-			fmt.Sprintf("its values have %d bytes, at most %d are allowed", length, maxOperand), ""}
+		return badCondition(CodeConstraint, "", "its values have %d bytes, at most %d are allowed", length, maxOperand)
 	case list && (len(c.Values) == 0 || c.Value != ""):
-		return &ConditionError{CodeConstraint, c.Operator + " compares with a list", "write values = [...] and no value"}
+		return badCondition(CodeConstraint, "write values = [...] and no value", "%s compares with a list", c.Operator)
 	case !list && len(c.Values) > 0:
-		return &ConditionError{CodeConstraint, c.Operator + " compares with one value", "write value, or use in or not_in"}
+		return badCondition(CodeConstraint, "write value, or use in or not_in", "%s compares with one value", c.Operator)
 	case c.Operator == "is_set" && c.Value != "":
-		return &ConditionError{CodeConstraint, "is_set takes no value", "leave value out"}
+		return badCondition(CodeConstraint, "leave value out", "is_set takes no value")
 	}
 	return nil
 }
@@ -219,8 +218,17 @@ func lookUp(name string) (NodeAttribute, error) {
 		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
 			break
 		}
-		if a.Name == name && a.Kind != "label" ||
-			a.Kind == "label" && strings.HasPrefix(name, a.Name) && len(name) > len(a.Name) {
+		key, isLabel := strings.CutPrefix(name, labelPrefix)
+		switch {
+		case a.Kind != "label" && a.Name == name:
+			return a, nil
+		case a.Kind == "label" && isLabel && key != "":
+			a.get = func(n *NodeFacts) []fact {
+				if v, ok := n.Labels[key]; ok {
+					return []fact{{text: v}}
+				}
+				return nil
+			}
 			return a, nil
 		}
 	}
@@ -229,37 +237,7 @@ func lookUp(name string) (NodeAttribute, error) {
 		names = append(names, a.Name)
 	}
 	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, &ConditionError{CodeAttribute, fmt.Sprintf("nodes have no attribute %q", name),
-		"write one of " + strings.Join(names, ", ")}
-}
-
-// getter returns what reads an attribute of a node, which is known to exist.
-func getter(name string) func(*NodeFacts) []fact {
-	switch name {
-	case "node.name":
-		return func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }
-	case "node.boot_id":
-		return func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }
-	case "node.cores":
-		return func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}} }
-	case "node.memory":
-		return func(n *NodeFacts) []fact { return []fact{{n.Memory.String(), int64(n.Memory)}} }
-	case "node.gpus":
-		return func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}} }
-	case "node.gpu.model":
-		return func(n *NodeFacts) []fact { return distinct(n.Models, func(m string) fact { return fact{text: m} }) }
-	case "node.gpu.memory":
-		return func(n *NodeFacts) []fact {
-			return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
-		}
-	}
-	key := strings.TrimPrefix(name, labelPrefix)
-	return func(n *NodeFacts) []fact {
-		if v, ok := n.Labels[key]; ok {
-			return []fact{{text: v}}
-		}
-		return nil
-	}
+	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "), "nodes have no attribute %q", name)
 }
 
 // distinct turns values into facts, neighbours that are alike into one: the GPUs of a node mostly
@@ -272,13 +250,4 @@ func distinct[T comparable](values []T, make func(T) fact) []fact {
 		}
 	}
 	return facts
-}
-
-// compileOperand compiles a regular expression in RE2's syntax.
-func compileOperand(text string) (*regexp.Regexp, error) {
-	re, err := CompilePattern(text)
-	if p, bad := err.(Problem); bad { //nolint:errorlint // CompilePattern returns nothing else
-		return nil, &ConditionError{p.Code, p.Text, p.Hint}
-	}
-	return re, nil
 }
