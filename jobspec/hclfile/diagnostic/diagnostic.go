@@ -3,6 +3,7 @@
 package diagnostic
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -125,13 +126,7 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 // InOrder sorts by place, keeps the first of what says the same twice, and keeps files together.
 func (d Diagnostics) InOrder() Diagnostics {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
-		if a.File != b.File {
-			return strings.Compare(a.File, b.File)
-		}
-		if a.Start.Line != b.Start.Line {
-			return a.Start.Line - b.Start.Line
-		}
-		return a.Start.Column - b.Start.Column
+		return cmp.Or(strings.Compare(a.File, b.File), a.Start.Line-b.Start.Line, a.Start.Column-b.Start.Column)
 	})
 	return slices.CompactFunc(d, func(a, b Diagnostic) bool { return a.headline() == b.headline() })
 }
