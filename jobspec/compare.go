@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// test returns what decides whether a constraint, which is plain and has the operands that its
-// operator takes, holds for a value.
+// test returns the function that decides whether a constraint holds for a value. The constraint is
+// plain, and has the operands that its operator takes.
 func (c Constraint) test(kind string) (func(fact) bool, error) {
 	switch c.Operator {
 	case "is_set":
@@ -55,8 +55,8 @@ func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
 	return func(f fact) bool { return slices.Contains(list, f.number) == want }, nil
 }
 
-// ordered tests by size. A label is read as what the operand is: a number or a size. One that
-// cannot be read so does not hold.
+// ordered compares by size. A label is read as the operand is, as a number or a size. The
+// constraint does not hold for a label that cannot be read so.
 func (c Constraint) ordered(kind string) (func(fact) bool, error) {
 	order := ordering(c.Operator)
 	switch kind {
@@ -123,8 +123,8 @@ func (c Constraint) number(kind, text string) (int64, error) {
 	return n, nil
 }
 
-// glob matches the whole value, regardless of case; the model of a GPU also by any one word of it,
-// since what a driver calls "NVIDIA H100 80GB HBM3" is known as an H100.
+// glob matches the whole value, regardless of case. A GPU model also matches by one of its words:
+// the driver says "NVIDIA H100 80GB HBM3", and users say H100.
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {
@@ -187,7 +187,7 @@ func cutOperator(text string) (operator, rest string) {
 	return "=", text
 }
 
-// version is numbers between dots and what may follow a hyphen: 550.54.15, 6.8.0-51-generic.
+// version is a list of numbers, and a suffix behind a hyphen: 550.54.15, 6.8.0-51-generic.
 type version struct {
 	numbers []int64
 	suffix  string
@@ -207,8 +207,8 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
-// compare orders versions by their numbers, those that are not written being 0, and then by what
-// follows them, nothing first.
+// compare orders versions by their numbers, then by their suffixes. A missing number is 0, and no
+// suffix comes first.
 func (v version) compare(o version) int {
 	for i := range max(len(v.numbers), len(o.numbers)) {
 		if c := cmp.Compare(v.at(i), o.at(i)); c != 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NodeFacts is what conditions ask of a node.
+// NodeFacts are the properties of a node that constraints can test.
 type NodeFacts struct {
 	Name      string
 	BootID    string
@@ -19,7 +19,7 @@ type NodeFacts struct {
 	Labels    map[string]string
 }
 
-// NodeAttribute is something that a constraint may be about.
+// NodeAttribute is a property of nodes that a constraint can test.
 type NodeAttribute struct {
 	Name string // as in node.cores; node.label. stands for all labels
 	Kind string // text, number, size, or label: a text that is compared as what the value looks like
@@ -28,9 +28,8 @@ type NodeAttribute struct {
 	get func(*NodeFacts) []fact // for a label, of its key
 }
 
-// NodeAttributes lists what constraints and affinities may be about, in the order in which
-// documentation shows it. What is said of a GPU is said of each GPU of the node, so a node with
-// GPUs of several models is chosen only if all of them will do.
+// NodeAttributes lists what constraints and affinities can test, in the order of the documentation.
+// A condition on GPUs must hold for every GPU of the node.
 func NodeAttributes() []NodeAttribute {
 	return []NodeAttribute{
 		{"node.name", "text", "the node's name", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
@@ -55,18 +54,18 @@ func NodeAttributes() []NodeAttribute {
 
 const labelPrefix = "node.label."
 
-// Operators of a constraint, in the order in which documentation shows them.
+// Operators of a constraint, in the order of the documentation.
 var operators = [...]string{"=", "!=", "<", "<=", ">", ">=", "regexp", "version", "in", "not_in", "glob", "is_set"}
 
 // maxOperand bounds the text of one constraint's values.
 const maxOperand = 4096
 
-// badCondition says why a constraint cannot be asked of any node. It has no path.
+// badCondition returns why a constraint cannot be tested on any node, as a problem without a path.
 func badCondition(code, hint, format string, args ...any) error {
 	return Problem{Code: code, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Condition is a constraint that can be asked of nodes. It never changes.
+// Condition is a compiled constraint. It is immutable.
 type Condition struct {
 	text  string
 	gets  func(*NodeFacts) []fact
@@ -80,8 +79,7 @@ type fact struct {
 	number int64
 }
 
-// Compile checks a constraint and makes it ready to be asked. The error is a [Problem] without
-// a path.
+// Compile checks a constraint and compiles it. The error is a [Problem] without a path.
 func (c Constraint) Compile() (*Condition, error) {
 	c = c.plain()
 	attribute, err := lookUp(c.Attribute)
@@ -100,8 +98,8 @@ func (c Constraint) Compile() (*Condition, error) {
 	}, nil
 }
 
-// plain writes a constraint in one way: without ${ }, with its operator, with the values of lists
-// in order.
+// plain returns the constraint in its normal form: without ${ }, with its operator, and with sorted
+// lists.
 func (c Constraint) plain() Constraint {
 	if name, ok := strings.CutPrefix(c.Attribute, "${"); ok {
 		c.Attribute = strings.TrimSuffix(name, "}")
@@ -117,8 +115,7 @@ func (c Constraint) plain() Constraint {
 	return c
 }
 
-// String writes a constraint in one line. Constraints that say the same in the same words are
-// written alike.
+// String writes the normal form of a constraint in one line.
 func (c Constraint) String() string {
 	c = c.plain()
 	s := c.Attribute + " " + c.Operator
@@ -131,7 +128,7 @@ func (c Constraint) String() string {
 	return s
 }
 
-// ParseConstraint reads what [Constraint.String] has written.
+// ParseConstraint reads the output of [Constraint.String].
 func ParseConstraint(text string) (Constraint, error) {
 	attribute, rest, _ := strings.Cut(text, " ")
 	operator, rest, more := strings.Cut(rest, " ")
@@ -167,7 +164,7 @@ func (c Constraint) operands() []string {
 	return []string{c.Value}
 }
 
-// checkOperands refuses an operator that there is not, and values where it takes none or others.
+// checkOperands refuses an unknown operator, and values that do not go with the operator.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
 		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q", c.Operator)
@@ -190,11 +187,11 @@ func (c Constraint) checkOperands() error {
 	return nil
 }
 
-// String is the constraint in one line, as [Constraint.String] writes it.
+// String returns the constraint as [Constraint.String] writes it.
 func (c *Condition) String() string { return c.text }
 
-// Holds reports whether the condition holds on a node. Of an attribute that a node does not have,
-// only != and not_in hold.
+// Holds reports whether the condition holds on a node. If a node lacks the attribute, only != and
+// not_in hold.
 func (c *Condition) Holds(n *NodeFacts) bool {
 	facts := c.gets(n)
 	if len(facts) == 0 {
@@ -203,7 +200,7 @@ func (c *Condition) Holds(n *NodeFacts) bool {
 	return !slices.ContainsFunc(facts, func(f fact) bool { return !c.holds(f) })
 }
 
-// Has returns the values that a node has of the attribute, as text.
+// Has returns the values of the attribute on a node, as text.
 func (c *Condition) Has(n *NodeFacts) []string {
 	var values []string
 	for _, f := range c.gets(n) {
@@ -240,8 +237,8 @@ func lookUp(name string) (NodeAttribute, error) {
 	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "), "nodes have no attribute %q", name)
 }
 
-// distinct turns values into facts, neighbours that are alike into one: the GPUs of a node mostly
-// are.
+// distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node
+// are mostly alike.
 func distinct[T comparable](values []T, make func(T) fact) []fact {
 	var facts []fact
 	for i, v := range values {

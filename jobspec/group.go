@@ -15,10 +15,10 @@ func (g *Group) Needs() []GroupNeed {
 	return needs
 }
 
-// GroupNeed is a group that must have come to a condition.
+// GroupNeed is a group to wait for, and the condition that it must reach.
 type GroupNeed struct{ Group, Condition string }
 
-// MainTasks are the tasks of all groups that do the work.
+// MainTasks returns the main tasks of all groups.
 func (j *Job) MainTasks() []*Task {
 	var list []*Task
 	for i := range j.Groups {

@@ -13,7 +13,7 @@ const (
 	MaxSize     Bytes   = 1 << 50      // 1 PiB, for the same reason
 )
 
-// badQuantity says why a text is no duration or no size, and what to write instead.
+// badQuantity returns why a text is not a duration or a size, and what to write instead.
 func badQuantity(text, problem, hint string) error {
 	return fmt.Errorf("%q %s: %s", text, problem, hint)
 }
@@ -22,8 +22,7 @@ const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" o
 
 // ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has
 // them) one after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because
-// Slurm would read minutes; so is what is not a whole number of seconds. The error is a
-// *[QuantityError].
+// Slurm would read minutes. The sum must be whole seconds.
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, "m")
@@ -47,7 +46,7 @@ func ParseSeconds(text string) (Seconds, error) {
 	return Seconds(whole), nil
 }
 
-// FromText sets s as [ParseSeconds] reads text.
+// FromText sets s to the result of [ParseSeconds].
 func (s *Seconds) FromText(text string) (err error) {
 	*s, err = ParseSeconds(text)
 	return err
@@ -56,7 +55,7 @@ func (s *Seconds) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Seconds) Kind() string { return "duration" }
 
-// Example is how a value of this kind is written when n is the number in mind.
+// Example returns the number n with a unit of this kind.
 func (*Seconds) Example(n string) string { return n + "m" }
 
 // clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
@@ -139,7 +138,7 @@ func badSize(text, number string) error {
 	return badQuantity(text, "is not a size", hint)
 }
 
-// FromText sets b as [ParseSize] reads text.
+// FromText sets b to the result of [ParseSize].
 func (b *Bytes) FromText(text string) (err error) {
 	*b, err = ParseSize(text)
 	return err
@@ -185,7 +184,7 @@ func isDigits(text string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// String writes d with the largest units that leave no remainder behind: 90m, 2d12h.
+// String writes s with the largest units: 1h30m, 2d12h.
 func (s Seconds) String() string {
 	if s == 0 {
 		return "0s"
@@ -222,8 +221,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// IsZero reports whether s is nothing, which in a job means "not written".
+// IsZero reports whether s is 0, which in a job means "not written".
 func (s *Seconds) IsZero() bool { return *s == 0 }
 
-// IsZero reports whether b is nothing, which in a job means "not written".
+// IsZero reports whether b is 0, which in a job means "not written".
 func (b *Bytes) IsZero() bool { return *b == 0 }

@@ -2,8 +2,7 @@ package rules
 
 import "github.com/rota-hpc/rota/jobspec"
 
-// elastic checks the range of a group's workers, and that nothing else in the job wants a fixed
-// number.
+// elastic checks the range of a group's workers, and refuses settings that need a fixed number.
 func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	e := g.Elastic
 	if e == nil {
@@ -28,7 +27,7 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.elasticIn(where, g, j)
 }
 
-// elasticIn checks what a group has beside its range.
+// elasticIn refuses settings that an elastic group cannot have.
 func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
 	switch {
 	case j.Class == jobspec.TE:
@@ -43,7 +42,7 @@ func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// oneElastic refuses a second elastic group in a gang: no rule says which of the two grows first.
+// oneElastic refuses a second elastic group in a gang.
 func (c *checker) oneElastic(j *jobspec.Job) {
 	first := -1
 	for i := range j.Groups {
@@ -59,7 +58,7 @@ func (c *checker) oneElastic(j *jobspec.Job) {
 	}
 }
 
-// elasticGroup returns the place of the first elastic group, -1 if there is none.
+// elasticGroup returns the index of the first elastic group, -1 if there is none.
 func elasticGroup(j *jobspec.Job) int {
 	for i := range j.Groups {
 		if j.Groups[i].Elastic != nil {
@@ -69,7 +68,7 @@ func elasticGroup(j *jobspec.Job) int {
 	return -1
 }
 
-// steps checks what numbers of workers are multiples of.
+// steps checks that the numbers of workers are multiples of multiple_of.
 func (c *checker) steps(where string, e *jobspec.Elastic) {
 	if e.MultipleOf != 0 {
 		c.between(where+".multiple_of", e.MultipleOf, 1, jobspec.MaxWorkers)

@@ -26,7 +26,7 @@ func (c *checker) groups(j *jobspec.Job) {
 	}
 }
 
-// groupName is the name of a group, also before [jobspec.Group.Default] has filled it in.
+// groupName returns the name of a group, before and after [jobspec.Group.Default].
 func groupName(g *jobspec.Group) string {
 	if g.Name == "" {
 		return jobspec.DefaultGroup
@@ -34,7 +34,7 @@ func groupName(g *jobspec.Group) string {
 	return g.Name
 }
 
-// several checks how the groups of a job go together.
+// several checks the groups of a job with more than one.
 func (c *checker) several(j *jobspec.Job) {
 	if j.GangScope != jobspec.ScopeJob {
 		if j.Array != nil {
@@ -66,8 +66,7 @@ func (c *checker) several(j *jobspec.Job) {
 	}
 }
 
-// together refuses what a group cannot have for itself when all groups of the job start and end as
-// one.
+// together refuses settings that one group of a gang cannot have.
 func (c *checker) together(where string, g *jobspec.Group) {
 	for _, own := range []struct {
 		name string
@@ -84,8 +83,8 @@ func (c *checker) together(where string, g *jobspec.Group) {
 	}
 }
 
-// loose checks a group whose workers start one by one: they become the elements of an array, of
-// which a job has one.
+// loose checks a group whose workers start one by one. They become the elements of an array, and a
+// job has at most one.
 func (c *checker) loose(where string, g *jobspec.Group, j *jobspec.Job) {
 	if !g.Loose() {
 		return
@@ -165,7 +164,7 @@ func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.sum(where, g)
 }
 
-// mains wants at least one task that does the work.
+// mains refuses a group without a main task.
 func (c *checker) mains(where string, g *jobspec.Group) {
 	for i := range g.Tasks {
 		if g.Tasks[i].Lifecycle == nil {
@@ -176,7 +175,7 @@ func (c *checker) mains(where string, g *jobspec.Group) {
 		"the group has only tasks that run before, beside or after others")
 }
 
-// leader wants one main task to lead, if any is said to.
+// leader refuses several leaders, leaders that are no main tasks, and main tasks without a leader.
 func (c *checker) leader(where string, g *jobspec.Group) {
 	leaders, mains, followers := 0, 0, 0
 	for i := range g.Tasks {
@@ -204,7 +203,7 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 	}
 }
 
-// meeting refuses two tasks whose processes would meet at the same port.
+// meeting refuses two tasks that would use the same MASTER_PORT.
 func (c *checker) meeting(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
@@ -225,7 +224,7 @@ func (c *checker) meeting(where string, g *jobspec.Group) {
 	}
 }
 
-// reporter refuses a second task that says how the progress is read: a worker has one.
+// reporter refuses a second task with progress, because a worker has one progress.
 func (c *checker) reporter(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
@@ -241,7 +240,7 @@ func (c *checker) reporter(where string, g *jobspec.Group) {
 	}
 }
 
-// sum checks that all tasks of a worker together stay within what one node may have.
+// sum checks the total of all tasks of a worker.
 func (c *checker) sum(where string, g *jobspec.Group) {
 	cores, gpus, memory := 0, 0, jobspec.Bytes(0)
 	for i := range g.Tasks {

@@ -14,17 +14,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Validate returns everything that is wrong with the job, in the order of its fields; nil when
-// nothing is. It looks at the job alone: whether queue, account and room for it exist is the
-// cluster's business. A job that breaks no rule breaks none after [Job.Default] either, and the
-// other way round.
+// Validate returns all rules that the job breaks, in the order of its fields. It checks the job
+// alone: queue, account and capacity are checked by the cluster. [jobspec.Job.Default] changes
+// nothing about whether a job breaks a rule.
 func Validate(j *jobspec.Job) []jobspec.Problem { return validate(j, false) }
 
 // ValidateScheduling is [Validate] for the fields that decide when and where a job runs. The state
-// machine applies it to every job that enters the log, a simulated one too: that has neither
-// program nor checked names, may share a GPU, and needs no more memory and no fewer cores than a
-// node can have. All replicas must decide alike, so a change of these rules is a change of the
-// state machine.
+// machine checks every submitted job with it, simulated jobs included. They have no program, may
+// share a GPU, and are limited by nodes alone. All replicas must decide alike, so a change of these
+// rules is a change of the state machine.
 func ValidateScheduling(j *jobspec.Job) []jobspec.Problem { return validate(j, true) }
 
 func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
@@ -47,7 +45,7 @@ type checker struct {
 	unplaced bool
 }
 
-// part is the place of a part that has parts itself.
+// part returns the path of a part that has parts itself.
 func (c *checker) part(path, name string) string {
 	if c.unplaced {
 		return ""
@@ -55,7 +53,7 @@ func (c *checker) part(path, name string) string {
 	return path + name
 }
 
-// at is the place of an element.
+// at returns the path of an element.
 func (c *checker) at(path string, i int) string {
 	if c.unplaced {
 		return ""
@@ -165,7 +163,7 @@ func (c *checker) preemption(p *jobspec.Preemption) {
 	c.duration("preemption.grace_period", p.GracePeriod)
 }
 
-// The rules below each look at one kind of value.
+// Each of the rules below checks one kind of value.
 
 func (c *checker) name(path, name string) {
 	if !c.scheduling && !jobspec.ValidName(name) {
@@ -225,8 +223,7 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 	}
 }
 
-// text refuses what no program can be given, and what would be another text once it was passed on
-// as JSON.
+// text refuses a text that a program cannot be given, or that JSON would change.
 func (c *checker) text(path, text string) {
 	if strings.IndexByte(text, 0) >= 0 {
 		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
@@ -258,7 +255,7 @@ func (c *checker) signal(path, name string) {
 	c.add(jobspec.CodeSignal, path, hint, "%q is not a signal", name)
 }
 
-// signals are those that can ask a program to stop or save.
+// signals are the signals that can ask a program to stop or to save.
 var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
 	"SIGWINCH", "SIGKILL"}
 

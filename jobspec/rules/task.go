@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// task checks one task; only says that its group has no other.
+// task checks one task. only reports whether it is the only task of its group.
 func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.name(where+".name", t.Name)
 	c.image(where+".image", t.Image)
@@ -117,8 +117,7 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 	}
 }
 
-// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no
-// harm.
+// straight refuses a path that is not absolute, or has "." or "..". A slash at its end is allowed.
 func (c *checker) straight(where, p string) {
 	c.absolute(where, p)
 	if clean := path.Clean(p); path.IsAbs(p) && p != clean && strings.TrimRight(p, "/") != clean {
@@ -130,8 +129,8 @@ func reservedTarget(target string) bool {
 	return target == "/" || within(target, jobspec.ReservedTargets()...)
 }
 
-// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own
-// directory, which is in memory, it might come to lie on a disk.
+// reservedSecret reports whether a path is not directly in the directory of secrets. That directory
+// is in memory, so a secret never reaches a disk.
 func reservedSecret(file string) bool {
 	return file != path.Clean(file) || path.Dir(file)+"/" != jobspec.SecretsDir
 }
@@ -162,8 +161,8 @@ func (c *checker) log(where string, l *jobspec.Log) {
 	}
 }
 
-// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the
-// letter pads with zeros.
+// pathPattern checks the % letters of a log path, which are those of Slurm. A number between % and
+// the letter pads with zeros.
 func (c *checker) pathPattern(where, pattern string) {
 	c.text(where, pattern)
 	for rest := pattern; ; {
@@ -322,7 +321,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	}
 }
 
-// sortedKeys gives a map's keys in the order in which problems are reported.
+// sortedKeys returns the keys of a map in the order of problems.
 func sortedKeys(m map[string]string) []string {
 	if len(m) == 0 { // most of the time
 		return nil

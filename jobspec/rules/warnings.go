@@ -15,8 +15,8 @@ const (
 	usualTEGPUs = 16
 )
 
-// Warnings returns what is allowed in the job and probably not meant, in the order of its fields.
-// Nothing is refused because of one.
+// Warnings returns what is allowed in the job and probably a mistake, in the order of its fields. A
+// job is never refused for a warning.
 func Warnings(j *jobspec.Job) []jobspec.Problem {
 	c := &checker{}
 	if j.Class == jobspec.TE {
@@ -64,8 +64,8 @@ func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobsp
 	}
 }
 
-// differs reports whether a path of the task has one of some % letters, or a reference that begins
-// as one of some.
+// differs reports whether a path of the task has one of the % letters, or a reference that begins
+// with one of references.
 func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
 	if t.Template {
 		for _, name := range template.References(pattern) {
@@ -86,7 +86,7 @@ func differs(t *jobspec.Task, pattern, letters string, references []string) bool
 	return false
 }
 
-// tryTooMuch warns of what most queues do not give to trial-and-error jobs.
+// tryTooMuch warns of trial-and-error jobs that most queues refuse.
 func (c *checker) tryTooMuch(j *jobspec.Job) {
 	if j.TimeLimit > usualTETime {
 		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`,

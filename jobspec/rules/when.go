@@ -9,8 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// times checks when a job may begin and must have ended, as far as that can be known without a
-// clock; [ValidateAt] does the rest.
+// times checks begin and deadline as far as possible without a clock. [ValidateAt] does the rest.
 func (c *checker) times(j *jobspec.Job) {
 	begin, deadline := c.time("begin", j.Begin), c.time("deadline", j.Deadline)
 	switch {
@@ -24,7 +23,7 @@ func (c *checker) times(j *jobspec.Job) {
 	}
 }
 
-// time reads a time; -1 says that it is wrong.
+// time reads a time. It returns seconds since 1970, 0 for none, or -1 for a mistake.
 func (c *checker) time(where, text string) int64 {
 	if text == "" {
 		return 0
@@ -37,9 +36,8 @@ func (c *checker) time(where, text string) int64 {
 	return unix
 }
 
-// ValidateAt returns what is wrong with the job's times when it is submitted at now, in seconds
-// since 1970: a deadline that the job cannot meet any more. It is not part of [Validate], because a
-// good job does not become bad while it waits.
+// ValidateAt refuses a deadline that the job cannot meet if it is submitted at now, in seconds
+// since 1970. It is not part of [Validate], because a valid job stays valid while it waits.
 func ValidateAt(j *jobspec.Job, now int64) []jobspec.Problem {
 	deadline, err := jobspec.ParseTime(j.Deadline)
 	if err != nil || j.Deadline == "" {
@@ -133,7 +131,7 @@ func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
 	}
 }
 
-// report adds a problem that a function without a path has found.
+// report adds the path to a problem and adds the problem.
 func (c *checker) report(where string, err error) {
 	if p, ok := err.(jobspec.Problem); ok { //nolint:errorlint // the functions asked return a Problem or nothing
 		p.Path = where
@@ -141,7 +139,7 @@ func (c *checker) report(where string, err error) {
 	}
 }
 
-// unique refuses what has been there before.
+// unique refuses a name that is taken, and takes it.
 func (c *checker) unique(where, what, name string, taken map[string]bool) {
 	if taken[name] {
 		c.add(jobspec.CodeDuplicate, where, "name one of them differently", "the %s %q is there twice", what, name)
@@ -149,7 +147,7 @@ func (c *checker) unique(where, what, name string, taken map[string]bool) {
 	taken[name] = true
 }
 
-// order checks what the groups wait for: groups that there are, and none itself in the end.
+// order checks depends_on of all groups: unknown groups, unknown conditions, and cycles.
 func (c *checker) order(j *jobspec.Job) {
 	if !slices.ContainsFunc(j.Groups, func(g jobspec.Group) bool { return len(g.DependsOn) > 0 }) {
 		return
@@ -182,7 +180,7 @@ func (c *checker) order(j *jobspec.Job) {
 	c.cycle(j, names)
 }
 
-// cycle reports one ring of groups that wait for each other.
+// cycle reports one cycle of groups that wait for each other.
 func (c *checker) cycle(j *jobspec.Job, names []string) {
 	const fresh, open, done = 0, 1, 2
 	state := make([]int, len(names))
