@@ -42,8 +42,7 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.missing(body, schema, seen)
 }
 
-// checkNames reports unknown, refused and missing names of a body whose values are looked at
-// elsewhere.
+// checkNames reports unknown, refused and missing names of a body. It does not evaluate values.
 func (r *reader) checkNames(body *hclsyntax.Body, schema *Block) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		r.knownAttr(a, schema)
@@ -217,8 +216,7 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	r.refuse(a, known, err)
 }
 
-// place remembers where a value and, if it is written out, each of its elements stands; of a map
-// the names.
+// place notes the place of a value, and of its elements if it is a literal list or map.
 func (r *reader) place(path string, expr hclsyntax.Expression) {
 	r.places[path] = expr.Range()
 	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {

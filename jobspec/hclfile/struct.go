@@ -23,8 +23,7 @@ func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	return diags
 }
 
-// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its
-// diagnostics.
+// SchemaOf returns the schema of [Decode] for a target, for [Load].
 func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -34,14 +33,14 @@ func SchemaOf(target any) *Block {
 	return schema
 }
 
-// What the tag of a label says behind its name.
+// The tags of labels.
 const (
 	labelled = "label"
 	mayLabel = "label,optional"
 )
 
-// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of
-// its tags only that of its label counts.
+// Described is a struct for a block of [Decode] with a schema of its own. Only the tag of its label
+// counts.
 type Described interface {
 	// Block returns the schema, whose targets are pointers to the struct.
 	Block() *Block

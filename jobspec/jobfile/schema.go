@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// The tables of this package are the language: what may stand where, where it goes, what its
-// default is, and what is known but refused. docs/jobfile.md and `rota explain` are made from them.
+// The tables of this package are the language: attributes and blocks, their fields, defaults and
+// documentation, and names that are refused. docs/jobfile.md and `rota explain` are made from them.
 
 // file is what a whole job file is stored in.
 type file struct {
@@ -96,14 +96,13 @@ func metaBlock[T any]() hclfile.Nested {
 	}
 }
 
-// implied is a block without which a job has the part all the same, so that an empty one is not
-// written.
+// implied marks a block that need not be written if it is empty.
 func implied(block hclfile.Nested) hclfile.Nested {
 	block.Implied = true
 	return block
 }
 
-// section is a block with what documentation calls it and where it stands.
+// section is a block with its name and place in the documentation.
 type section struct {
 	name  string
 	where string // "" at the top
@@ -155,7 +154,7 @@ func (s section) refused() []string {
 	return names
 }
 
-// refusedValues are what is refused by name although its attribute is known.
+// refusedValues are values that are refused by name.
 var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`array` with several groups that start on their own",
 		"write gang_scope = \"job\", or submit one job for each group"},

@@ -63,7 +63,7 @@ func taskBlock() hclfile.Nested {
 	return block
 }
 
-// writtenTasks are a group's tasks without the word that the first main task leads.
+// writtenTasks returns the tasks of a group. leader is left out where it is the default.
 func writtenTasks(g *jobspec.Group) []hclfile.Written {
 	written := make([]hclfile.Written, len(g.Tasks))
 	first := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil })
@@ -76,7 +76,7 @@ func writtenTasks(g *jobspec.Group) []hclfile.Written {
 	return written
 }
 
-// taskTemplate is where it is noted that a task's texts hold references.
+// taskTemplate returns the flag of a task whose texts hold references.
 func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
 
 var groupSchema = &hclfile.Block{
@@ -135,7 +135,7 @@ var elasticSchema = &hclfile.Block{
 	},
 }
 
-// networkSchema takes the one network that there is, so that files which name it are read.
+// networkSchema accepts the only network, so that files may name it.
 var networkSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Text("mode", "string", func(_ *jobspec.Group, mode string, _ hclfile.Source) error {

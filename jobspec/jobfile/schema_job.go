@@ -59,7 +59,7 @@ func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	return nil
 }
 
-// paramsFile is the file that an array with columns is written to refer to.
+// paramsFile returns the file name that is written for an array with columns.
 func paramsFile(a *jobspec.Array) any {
 	if a.Columns == nil {
 		return nil
@@ -117,12 +117,12 @@ var logPolicySchema = &hclfile.Block{
 	},
 }
 
-// constraintBlock is the block of conditions on nodes, in what has a list of them.
+// constraintBlock is the block of constraints of T.
 func constraintBlock[T any]() hclfile.Nested {
 	return hclfile.BlockOf[T]("constraint", "constraints", "a condition that every node must meet", constraintSchema)
 }
 
-// affinityBlock is the block of wishes for nodes, in what has a list of them.
+// affinityBlock is the block of affinities of T.
 func affinityBlock[T any]() hclfile.Nested {
 	return hclfile.BlockOf[T]("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
 }
@@ -174,13 +174,13 @@ func nodeAttributes() string {
 	return text
 }
 
-// restartBlock is the block of retries, in what has them.
+// restartBlock is the block of retries of T.
 func restartBlock[T any]() hclfile.Nested {
 	return hclfile.BlockOf[T]("restart", "restart", "retries after the program failed", restartSchema)
 }
 
-// preemptionBlock is written with what differs from what the job has without it, which depends on
-// its launchers.
+// preemptionBlock is written with the settings that differ from the defaults, which depend on the
+// launchers.
 func preemptionBlock() hclfile.Nested {
 	block := hclfile.BlockOf[jobspec.Job]("preemption", "preemption", "how the program is stopped when its room is needed",
 		preemptionSchema)

@@ -125,7 +125,7 @@ var resourcesSchema = &hclfile.Block{
 	},
 }
 
-// gpuOf is what the GPUs must be, anything when it is not said.
+// gpuOf returns the requirements on GPUs, empty ones if there are none.
 func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GPU{}) }
 
 var gpuSchema = &hclfile.Block{
@@ -177,7 +177,7 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	return nil
 }
 
-// nproc is what is written for the number of processes; launch type per_gpu needs no number.
+// nproc returns what is written for the number of processes. Launch type per_gpu needs no number.
 func nproc(l *jobspec.Launch) any {
 	switch {
 	case l.NprocGPU && l.Type == "per_gpu":
@@ -188,7 +188,7 @@ func nproc(l *jobspec.Launch) any {
 	return unless(l.Nproc, 1)
 }
 
-// unless is a number to write, nil for the one that is meant without it.
+// unless returns the number to write, nil for the default.
 func unless(n, usual int) any {
 	if n == usual {
 		return nil
@@ -265,7 +265,7 @@ var ulimitSchema = &hclfile.Block{
 	},
 }
 
-// unlimited is how a limit is written that is none.
+// unlimited is how the absence of a limit is written.
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {

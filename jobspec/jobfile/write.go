@@ -22,10 +22,9 @@ const ParamsFile = "params.csv"
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
 var ErrNotWritable = errors.New("no job file can say this")
 
-// Write writes a job as a job file: what [Parse] makes of it is the same job, with its defaults
-// filled in. Defaults are left out. What belongs to one submission is left out as well: the
-// variables that were exported, the directory and host. Texts are read again in Unicode's normal
-// form C.
+// Write writes a job as a job file. [Parse] returns the same job for it, with its defaults filled
+// in. Defaults are left out, and so are exported variables, directory and host of the submission.
+// Parse returns texts in the normal form C of Unicode.
 func Write(j *jobspec.Job) ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -44,8 +43,7 @@ func Write(j *jobspec.Job) ([]byte, error) {
 	return text, nil
 }
 
-// writer collects a file: one walk over the schema, in its order. Spaces and indentation are left
-// to the formatter.
+// writer writes a file in one walk over the schema. The formatter does spaces and indentation.
 type writer struct {
 	text       strings.Builder
 	isTemplate bool // the texts of the task that is being written hold references

@@ -1,5 +1,5 @@
-// Package diagnostic says what is wrong with a file and where: code, place, source line and hint,
-// as text, as JSON, and for editors.
+// Package diagnostic has the mistakes in a file: code, place, source line and hint, as text and for
+// editors.
 package diagnostic
 
 import (
@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Codes of what can be wrong with a file before its meaning is looked at. Each keeps its meaning
-// for ever.
+// Codes of mistakes in the language. Each keeps its meaning for ever.
 const (
 	CodeSyntax        = "JS-001" // not HCL
 	CodeEncoding      = "JS-002" // not UTF-8, or no text
@@ -96,7 +95,7 @@ const (
 	plain = "\x1b[0m"
 )
 
-// WriteText writes d for people: position and text, the source line with the place underlined, and
+// WriteText writes d for users: position and text, the source line with the place underlined, and
 // the hint.
 func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	paint := func(code, text string) string {
@@ -123,7 +122,7 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	return err
 }
 
-// InOrder sorts by place, keeps the first of what says the same twice, and keeps files together.
+// InOrder sorts by file and place, and removes repetitions.
 func (d Diagnostics) InOrder() Diagnostics {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Start.Line-b.Start.Line, a.Start.Column-b.Start.Column)
