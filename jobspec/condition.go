@@ -167,7 +167,8 @@ func (c Constraint) operands() []string {
 // checkOperands refuses an unknown operator, and values that do not go with the operator.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
-		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q", c.Operator)
+		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q",
+			c.Operator)
 	}
 	list := c.Operator == "in" || c.Operator == "not_in"
 	length := len(c.Value)
@@ -234,7 +235,8 @@ func lookUp(name string) (NodeAttribute, error) {
 		names = append(names, a.Name)
 	}
 	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "), "nodes have no attribute %q", name)
+	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "),
+		"nodes have no attribute %q", name)
 }
 
 // distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node

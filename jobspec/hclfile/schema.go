@@ -56,6 +56,7 @@ type Nested struct {
 	Doc      string
 	Refused  string
 	Body     *Block
+	path     string // of a [NamedBlock]
 	// Enter returns the target of the block's content, and its path in the JSON of the parent.
 	Enter func(parent any, label string) (target any, path string)
 	// Template returns the flag for the texts of Deferred attributes of the block, and of blocks in
@@ -90,6 +91,17 @@ type Source interface {
 // [Text] and [Any] for other types.
 func Field[T, F any](name string, field func(*T) *F) Attr {
 	return Attr{Name: name, Type: decode.TypeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
+}
+
+// Named is an attribute that is stored in the field with its name in JSON, as [Field] says. Its
+// schema is completed by [For].
+func Named(name string) Attr { return Attr{Name: name} }
+
+// NamedBlock is a block that is stored in the field whose name in JSON is path: a pointer to its
+// content, nil unless the block is written, the content itself, or a list of contents. Its schema
+// is completed by [For].
+func NamedBlock(name, path, doc string, body *Block) Nested {
+	return Nested{Name: name, Doc: doc, Body: body, path: path}
 }
 
 // Text is an attribute whose value, a string or a number, is read by set.
