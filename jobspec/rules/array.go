@@ -71,7 +71,7 @@ func (c *checker) matrix(a *jobspec.Array) {
 				"the parameter %q has no values, so the array would have no elements", axis.Name)
 		}
 		for _, v := range axis.Values {
-			c.text(where, v)
+			c.plainText(where, v)
 			bytes += len(v)
 		}
 		sizes[i] = fmt.Sprint(len(axis.Values))
@@ -108,7 +108,7 @@ func (c *checker) rows(a *jobspec.Array) {
 			return
 		}
 		for _, v := range row {
-			c.text(at("array.rows", i), v)
+			c.plainText(at("array.rows", i), v)
 			bytes += len(v)
 		}
 	}
@@ -149,8 +149,8 @@ func (c *checker) arrayStop(s *jobspec.ArrayStop) {
 	}
 }
 
-// stopFeeds checks that the tasks report what a stop rule compares.
-func (c *checker) stopFeeds(j *jobspec.Job) {
+// stopMetrics checks that the tasks report what a stop rule compares.
+func (c *checker) stopMetrics(j *jobspec.Job) {
 	if j.Array == nil || j.Array.Stop == nil {
 		return
 	}

@@ -8,13 +8,13 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	if e == nil {
 		return
 	}
-	where = c.part(where, ".elastic")
+	where = c.partPath(where, ".elastic")
 	c.between(where+".min", e.Min, 1, jobspec.MaxWorkers)
 	c.between(where+".max", e.Max, 1, jobspec.MaxWorkers)
 	if e.Min >= 1 && e.Max >= 1 && e.Max < e.Min {
 		c.add(jobspec.CodeConflict, where+".max", "make max at least min", "max (%d) is less than min (%d)", e.Max, e.Min)
 	}
-	c.steps(where, e)
+	c.elasticSteps(where, e)
 	c.duration(where+".cooldown", e.Cooldown)
 	c.duration(where+".grow_after", e.GrowAfter)
 	if e.Resize == "signal" {
@@ -24,11 +24,11 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	} else {
 		c.choice(where+".resize", e.Resize, jobspec.ResizeRestart)
 	}
-	c.elasticIn(where, g, j)
+	c.elasticConflicts(where, g, j)
 }
 
-// elasticIn refuses settings that an elastic group cannot have.
-func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
+// elasticConflicts refuses settings that an elastic group cannot have.
+func (c *checker) elasticConflicts(where string, g *jobspec.Group, j *jobspec.Job) {
 	switch {
 	case j.Class == jobspec.TE:
 		c.add(jobspec.CodeConflict, where, "leave elastic out, or class",
@@ -68,8 +68,8 @@ func elasticGroup(j *jobspec.Job) int {
 	return -1
 }
 
-// steps checks that the numbers of workers are multiples of multiple_of.
-func (c *checker) steps(where string, e *jobspec.Elastic) {
+// elasticSteps checks that the numbers of workers are multiples of multiple_of.
+func (c *checker) elasticSteps(where string, e *jobspec.Elastic) {
 	if e.MultipleOf != 0 {
 		c.between(where+".multiple_of", e.MultipleOf, 1, jobspec.MaxWorkers)
 	}

@@ -31,7 +31,7 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 	if near := typo.Hint(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
 		bad.Hint = near
 	}
-	c.report(where+field, bad)
+	c.addAt(where+field, bad)
 }
 
 func attributeNames() []string {
@@ -54,8 +54,8 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 	}
 }
 
-// nodes checks lists of nodes by name.
-func (c *checker) nodes(j *jobspec.Job) {
+// nodeNames checks lists of nodes by name.
+func (c *checker) nodeNames(j *jobspec.Job) {
 	named, excluded := c.nodeList("nodes", j.Nodes), c.nodeList("exclude_nodes", j.ExcludeNodes)
 	left := func(name string) bool { return !slices.Contains(excluded, name) }
 	if len(named) > 0 && len(excluded) > 0 && len(named) <= 1000 && len(excluded) <= 1000 &&
