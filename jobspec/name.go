@@ -21,7 +21,7 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 var toVariable = strings.NewReplacer("-", "_", ".", "_")
 
-// Variable is a name as a part of a variable's: RUN_ID for run-id.
+// Variable returns a name in the form for environment variables: RUN_ID for run-id.
 func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
 
 // ValidVariable reports whether name can name an environment variable: letters, digits and

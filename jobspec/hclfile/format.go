@@ -11,14 +11,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// ErrFormat is returned by [Format] when the formatted text would not say the same as before, which
-// is a mistake in it.
+// ErrFormat is returned by [Format] when the formatted text would not mean the same, which is a
+// mistake of the formatter.
 var ErrFormat = errors.New("the file cannot be formatted without changing its meaning")
 
 // Format returns a file in HCL with the usual spaces and indentation. Only white space between
-// words changes, and line ends become those of Unix: comments, heredocs and the order stay, and
-// what is formatted already stays as it is. A file that does not parse is refused with
-// [diagnostic.Diagnostics], one in JSON as well.
+// words changes, and line ends become those of Unix. A file that does not parse, or is in JSON, is
+// refused with [diagnostic.Diagnostics].
 func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
 		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name,

@@ -50,7 +50,7 @@ func (r *reader) givenValues() map[string]*givenValue {
 	return given
 }
 
-// given notes the text of a sensitive variable before it is looked at.
+// given notes the text of a sensitive variable before it is read.
 func (r *reader) given(name, text string) {
 	if r.sensitive[name] {
 		r.strikeOut(text)
@@ -97,8 +97,8 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 	}
 }
 
-// givenVariable converts a value from outside to the variable's type. Text stands for itself where
-// a string is wanted, else it is read as HCL.
+// givenVariable converts a value from outside to the variable's type. A text is taken literally for
+// a string, and read as HCL for any other type.
 func (r *reader) givenVariable(name string, typ variableType, given *givenValue) cty.Value {
 	r.now = current{name: name}
 	value := cty.StringVal(given.text)

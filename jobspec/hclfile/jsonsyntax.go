@@ -13,12 +13,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser
-// treats both alike. What is a block and what an attribute, which JSON does not tell, is known from
-// the schema.
+// A file in JSON becomes the same syntax tree as a file in HCL, so that the rest of the package
+// need not distinguish them. The schema says which names are blocks.
 
-// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no
-// file in HCL can.
+// IsJSON reports whether a file is in the JSON syntax of HCL. Its name ends in .json, or it begins
+// with {, as a file in HCL cannot.
 func IsJSON(name string, src []byte) bool {
 	text := bytes.TrimLeft(bytes.TrimPrefix(src, []byte(byteOrderMark)), " \t\r\n")
 	return strings.HasSuffix(name, ".json") || bytes.HasPrefix(text, []byte("{"))
@@ -51,7 +50,7 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	return j.body(root, schema)
 }
 
-// shallowJSON refuses what would make the recursive parser run deep.
+// shallowJSON refuses nesting that is too deep for the recursive parser.
 func (r *reader) shallowJSON(name string, src []byte) bool {
 	depth, words, line, inString := 0, 0, 1, false
 	for i := 0; i < len(src); i++ {
