@@ -141,7 +141,7 @@ func (q *quarrel) atRest(v *fsm.View, turned bool) {
 	}
 	q.turns(v)
 	q.idle(v)
-	fairshare.AccountsPlace(f)
+	fairshare.NewPolicy(f).Place()
 	q.failed(f)
 }
 
@@ -149,10 +149,11 @@ func (q *quarrel) atRest(v *fsm.View, turned bool) {
 // lines and holdings change.
 func (q *quarrel) turns(v *fsm.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
-	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
+	p := fairshare.NewPolicy(f)
+	p.FormLine()
 	for i := range 60 {
-		c, leaf := fairshare.LeafQueueBest((*fairshare.AccountsOpen(f)))
-		if d, at := slowly((*fairshare.AccountsOpen(f)), f.Tree.Root()); c != d || leaf != at {
+		c, leaf := p.Open().Best()
+		if d, at := slowly(p.Open(), f.Tree.Root()); c != d || leaf != at {
 			q.broken = append(q.broken, "whose turn it is was not found out again")
 			return
 		}
@@ -163,7 +164,7 @@ func (q *quarrel) turns(v *fsm.View) {
 			leaf.Hold(f.Asks(c.Job))
 		}
 		if i%3 > 0 {
-			fairshare.LeafQueuePop((*fairshare.AccountsOpen(f)), leaf)
+			p.Open().Pop(leaf)
 		}
 		q.seen["turns"]++
 	}
@@ -202,13 +203,13 @@ func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 	for i, a := range actions {
 		switch {
 		case a.Start != nil:
-			fairshare.AccountsBegan(f, a.Start)
+			f.Began(a.Start)
 		case a.Reserve != nil:
 			if a.Reserve.Guaranteed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
-			if fairshare.AccountsCounts(f, a.Reserve) {
-				fairshare.AccountsPromise(f, a.Reserve.Job)
+			if f.Counts(a.Reserve) {
+				f.Promise(a.Reserve.Job)
 			}
 		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
 			q.seen["reclaimed"]++
@@ -220,7 +221,7 @@ func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 			}
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			q.seen[string(a.Stop.Cause)]++
-			fairshare.AccountsGone(f, a.Stop.Job)
+			f.Gone(a.Stop.Job)
 		}
 	}
 }
@@ -239,7 +240,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 			victims = append(victims, f.View.Job(a.Stop.Job))
 		}
 	}
-	fairshare.AccountsRenounce(f, taker.ID)
+	f.Renounce(taker.ID)
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}
@@ -247,7 +248,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 		q.wrong("A5: the reservation for job %d is firm: %v, with %d that leave for it", r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
-		fairshare.AccountsGone(f, v.ID)
+		f.Gone(v.ID)
 	}
 }
 
@@ -341,16 +342,16 @@ func (q *quarrel) idle(v *fsm.View) {
 // of a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
 	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
-	starved := fairshare.AccountsStarved(f)
+	starved := f.Starved()
 	if starved == nil {
 		return
 	}
 	before := q.holdings(f)
-	room, victims := fairshare.AccountsEmptied(f), fairshare.AccountsCandidates(f)
+	r, room := f.Reclaimer()
 	free := fmt.Sprint(q.free(room))
-	for c, leaf := fairshare.LeafQueueBest(starved); c != nil; c, leaf = fairshare.LeafQueueBest(starved) {
-		fairshare.LeafQueuePop(starved, leaf)
-		fairshare.AccountsReclaimFor(f, c, leaf, room, &victims)
+	for c, leaf := starved.Best(); c != nil; c, leaf = starved.Best() {
+		starved.Pop(leaf)
+		r.ReclaimFor(c, leaf)
 		q.seen["searches"]++
 	}
 	if len(f.Actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
@@ -360,7 +361,7 @@ func (q *quarrel) failed(f *fairshare.Accounts) {
 
 func (q *quarrel) holdings(f *fairshare.Accounts) string {
 	var lines []string
-	for leaf, n := range *fairshare.AccountsLeaves(f) {
+	for leaf, n := range f.Leaves() {
 		lines = append(lines, fmt.Sprint(leaf, n.Held(), n.Parent().Held()))
 	}
 	slices.Sort(lines)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
-	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
@@ -214,7 +213,7 @@ func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
 	r := j.RequestOf(terms.First).Times(workers).Active
-	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
+	return m.accounts().AmountOf(r)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
