@@ -247,31 +247,19 @@ func (r *Room) stretches(p *Part, exclude []int, w, n int) int {
 }
 
 // stretchesOn is stretches on some nodes, nil for all: best fit first.
-func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int {
+func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among NodeSet) int {
 	if share := p.Request.Share(); share > 0 {
 		return r.sharedStretches(p, exclude, w, n, among, share)
 	}
 	need, found := p.Request.Times(w), 0
 	others := len(r.used) > 0 // one pass meets no node twice
-	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
-		for i, word := range r.grid.Bucket(gpus) {
-			if word == 0 {
-				continue
-			}
-			if p.Nodes != nil {
-				word &= p.Nodes[i]
-			}
-			if among != nil {
-				word &= among[i]
-			}
-			for ; word != 0 && found < n; word &= word - 1 {
-				node := i*64 + bits.TrailingZeros64(word)
-				if others && r.uses(node) || slices.Contains(exclude, node) || !r.holds(node, need, w) {
-					continue
-				}
-				r.used = append(r.used, stretch{node, w})
-				found++
-			}
+	for _, node := range r.byEmptyGPUs(int(need.Active.GPUs/1000), p.Nodes, among) {
+		if others && r.uses(node) || slices.Contains(exclude, node) || !r.holds(node, need, w) {
+			continue
+		}
+		r.used = append(r.used, stretch{node, w})
+		if found++; found == n {
+			break
 		}
 	}
 	return found

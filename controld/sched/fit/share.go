@@ -21,32 +21,21 @@ type option struct {
 }
 
 // sharedStretches is stretchesOn for workers that ask for a part of a GPU.
-func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64, share int64) int {
+func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among NodeSet, share int64) int {
 	r.options = r.options[:0]
 	others := len(r.used) > 0
-	for empty := range r.grid.Buckets() {
-		for i, word := range r.grid.Bucket(empty) {
-			if p.Nodes != nil {
-				word &= p.Nodes[i]
-			}
-			if among != nil {
-				word &= among[i]
-			}
-			for ; word != 0; word &= word - 1 {
-				node := i*64 + bits.TrailingZeros64(word)
-				o := option{node, r.tightness(node, empty, share)}
-				if n == 1 && len(r.options) > 0 && o.left >= r.options[0].left || o.left == 0 {
-					continue
-				}
-				if others && r.uses(node) || slices.Contains(exclude, node) || !r.takes(node, p.Request, w) {
-					continue
-				}
-				if n == 1 {
-					r.options = r.options[:0]
-				}
-				r.options = append(r.options, o)
-			}
+	for empty, node := range r.byEmptyGPUs(0, p.Nodes, among) {
+		o := option{node, r.tightness(node, empty, share)}
+		if n == 1 && len(r.options) > 0 && o.left >= r.options[0].left || o.left == 0 {
+			continue
 		}
+		if others && r.uses(node) || slices.Contains(exclude, node) || !r.takes(node, p.Request, w) {
+			continue
+		}
+		if n == 1 {
+			r.options = r.options[:0]
+		}
+		r.options = append(r.options, o)
 	}
 	slices.SortStableFunc(r.options, func(a, b option) int {
 		return cmp.Or(cmp.Compare(a.left, b.left),
@@ -161,17 +150,9 @@ func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
 		if p.Request.Share() == 0 {
 			first = p.Request.Devices()
 		}
-		for empty := first; empty < r.grid.Buckets(); empty++ {
-			for i, word := range r.grid.Bucket(empty) {
-				if p.Nodes != nil {
-					word &= p.Nodes[i]
-				}
-				for ; word != 0; word &= word - 1 {
-					node := i*64 + bits.TrailingZeros64(word)
-					if !slices.Contains(exclude, node) && r.holds(node, p.Request, 1) && !yield(node) {
-						return
-					}
-				}
+		for _, node := range r.byEmptyGPUs(first, p.Nodes, nil) {
+			if !slices.Contains(exclude, node) && r.holds(node, p.Request, 1) && !yield(node) {
+				return
 			}
 		}
 	}
