@@ -96,8 +96,7 @@ func (m *preemptor) tier(j, victim *model.Job) int {
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	m.lifted = m.lifts(j, cause)
-	defer m.lifted()()
+	defer m.lift(j, cause)()
 	var barred []*preempt.Candidate
 	defer func() {
 		for _, v := range barred {
