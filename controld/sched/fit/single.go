@@ -8,7 +8,9 @@ import (
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
-func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
+func (r *Room) Holds(node int, p *Part) bool {
+	return r.grid.Obstacle(node, p.Request, nil) == model.ReasonNone
+}
 
 // Holding yields the nodes that have room for one worker of a gang of one part, in order.
 func (r *Room) Holding(g *Gang) iter.Seq[int] {
