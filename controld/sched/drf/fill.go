@@ -216,15 +216,15 @@ func (n *Node) dominant(a Amount) Fraction {
 
 // divide gives a node's share to its children, and so on.
 func (n *Node) divide(influence int64) {
-	var given tally
+	given := zero
 	for _, c := range n.children {
 		c.line, c.share = c.due, c.due
 		if c.demand.cmp(&c.due) < 0 {
 			c.share = c.demand
 		}
-		given.add(c.share)
+		given = given.Plus(c.share)
 	}
-	if left := n.share.Minus(given.sum()); left.Sign() > 0 {
+	if left := n.share.Minus(given); left.Sign() > 0 {
 		rates := n.rates(influence)
 		left = n.fill(left, rates)
 		if left.Sign() > 0 { // nodes that have used too much get what the others leave

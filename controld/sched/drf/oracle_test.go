@@ -385,30 +385,3 @@ func TestWithinIsExact(t *testing.T) {
 		})
 	})
 }
-
-// TestLevelWithoutAGuess: the level that is guessed and checked is the one that is found step by
-// step.
-func TestLevelWithoutAGuess(t *testing.T) {
-	base := rand.Uint64()
-	for i := range uint64(rounds()) {
-		r := rand.New(rand.NewPCG(base, i))
-		var line []filling
-		total := zero
-		for range 1 + r.IntN(12) {
-			f := filling{node: &Node{demand: fraction(r.Int64N(50), 1+r.Int64N(1<<r.IntN(40))), share: zero},
-				rate: fraction(1+r.Int64N(4), 7)}
-			f.full = f.node.demand.Over(f.rate)
-			f.near = f.full.near()
-			total = total.Plus(f.rate)
-			line = append(line, f)
-		}
-		slices.SortFunc(line, func(a, b filling) int { return cmp.Compare(a.near, b.near) })
-		left := fraction(1+r.Int64N(100), 1+r.Int64N(1<<r.IntN(40)))
-		top, rest := level(line, left, total)
-		wantTop, wantRest := levelByOrder(slices.Clone(line), left, total)
-		if top.Cmp(wantTop) != 0 || rest.Cmp(wantRest) != 0 {
-			t.Fatalf("seed %d, line %d: level %v with %v left, step by step %v with %v left", base, i, top, rest, wantTop,
-				wantRest)
-		}
-	}
-}

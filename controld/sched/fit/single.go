@@ -1,13 +1,27 @@
 package fit
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
-func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
+func (r *Room) Holds(node int, p *Part) bool {
+	return r.grid.Obstacle(node, p.Request, nil) == model.ReasonNone
+}
+
+// Holding yields the nodes that have room for one worker of a gang of one part, in order.
+func (r *Room) Holding(g *Gang) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for node := range r.grid.Len() {
+			if r.Usable(node, &g.Part, g.Exclude) && r.Holds(node, &g.Part) && !yield(node) {
+				return
+			}
+		}
+	}
+}
 
 // PlaceOn is Place on one node only.
 func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
-	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
@@ -97,8 +96,7 @@ func (m *preemptor) tier(j, victim *model.Job) int {
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	m.lifted = m.lifts(j, cause)
-	defer m.lifted()()
+	defer m.lift(j, cause)()
 	var barred []*preempt.Candidate
 	defer func() {
 		for _, v := range barred {
@@ -214,7 +212,7 @@ func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
 	r := j.RequestOf(terms.First).Times(workers).Active
-	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
+	return m.accounts().AmountOf(r)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a

@@ -44,7 +44,7 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *preemptor) enoughInPieces(j *model.Job) bool {
-	defer m.lifts(j, model.CauseMigrate)()()
+	defer m.lift(j, model.CauseMigrate)()
 	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
 }
 

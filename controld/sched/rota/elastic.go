@@ -67,9 +67,6 @@ func (s *elasticPhases) waitingJobs() []*model.Job {
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
 // is promised to these, and they wait for it.
 func (s *elasticPhases) shrinkForWaiting() {
-	if s == nil {
-		return
-	}
 	line := s.waitingJobs()
 	if len(line) == 0 {
 		return
@@ -173,9 +170,6 @@ func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 // what is fitting. As long as it is not known whether others will find room for their least, only
 // those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
-	if s == nil {
-		return
-	}
 	for i := range s.Actions {
 		a := s.Actions[i].Start
 		if a == nil {
@@ -275,7 +269,7 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 // grow gives jobs that run more workers out of room that has been idle, in order, where it will
 // have been worth starting them again if they run for as long as they have run.
 func (s *elasticPhases) grow() {
-	if s == nil || len(s.Started) > 0 {
+	if len(s.Started) > 0 {
 		return
 	}
 	var list []*elastic.Job

@@ -51,7 +51,6 @@ func (m *preemptor) rotate() {
 	f.Foresee()
 	list := m.rotationOrder(f)
 	m.admit(list)
-	m.notePlaces(list)
 	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
@@ -62,20 +61,10 @@ func (m *preemptor) rotate() {
 		m.place = i
 		g := m.Gang(w.job)
 		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
-			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }, allDegrees) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
-	}
-}
-
-// notePlaces notes the places in the order of jobs that hold a reservation.
-func (m *preemptor) notePlaces(list []rotationEntry) {
-	m.places = map[model.JobID]int{}
-	for i := range list {
-		if w := &list[i]; w.victim < 0 && m.Holders[w.job.ID] != nil {
-			m.places[w.job.ID] = i
-		}
 	}
 }
 
@@ -233,9 +222,13 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	})
 	countTurns(f, list)
 	m.turnOf = make([]*rotationEntry, len(r.List))
+	m.places = map[model.JobID]int{}
 	for i := range list {
-		if v := list[i].victim; v >= 0 {
-			m.turnOf[v] = &list[i]
+		w := &list[i]
+		if w.victim >= 0 {
+			m.turnOf[w.victim] = w
+		} else if m.Holders[w.job.ID] != nil {
+			m.places[w.job.ID] = i
 		}
 	}
 	return list
