@@ -96,9 +96,7 @@ func (x *exchange) run(rt *route) (any, error) {
 		if !x.s.Replica.Leading() && (!x.s.fresh.Load() || rt.past && x.s.missesRecords()) {
 			return nil, x.forward()
 		}
-		if consistent, err := x.flag("consistent"); err != nil {
-			return nil, err
-		} else if consistent {
+		if x.flag("consistent") {
 			if !x.s.Replica.Leading() {
 				return nil, x.forward()
 			}
@@ -118,17 +116,10 @@ func (x *exchange) run(rt *route) (any, error) {
 
 // await holds a long poll back until there is news, its wait is over, or the daemon stops.
 func (x *exchange) await(rt *route) error {
-	after, err := x.number("after", 0)
-	if err != nil {
-		return err
-	}
-	wait, err := x.duration("wait")
-	if err != nil {
-		return err
-	}
-	x.after = uint64(after)
+	x.after = uint64(x.number("after", 0))
 	x.view = x.s.Replica.View()
-	if wait <= 0 {
+	wait := x.duration("wait")
+	if wait == 0 {
 		return nil
 	}
 	ready := func(v *state.View) bool { return v.Index() > x.after }
@@ -137,7 +128,8 @@ func (x *exchange) await(rt *route) error {
 	}
 	end, cancel := context.WithTimeout(x.s.alive, min(wait, maxWait))
 	defer cancel()
-	come := false
+	var come bool
+	var err error
 	x.view, come, err = x.s.Replica.Until(x.ctx(), ready, end.Done())
 	if come && rt.gather > 0 {
 		x.gather(rt.gather, end.Done())
@@ -148,10 +140,8 @@ func (x *exchange) await(rt *route) error {
 // gather waits for more changes before a list is answered, until end is closed at the latest. One
 // change seldom comes alone.
 func (x *exchange) gather(most time.Duration, end <-chan struct{}) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(most):
 	case <-end:
 	case <-x.ctx().Done():
 	}

@@ -40,26 +40,10 @@ type field struct {
 }
 
 func (x *exchange) listing() (listing, error) {
-	var l listing
+	l := listing{limit: x.limit(), page: model.JobID(x.number("page", 0)), spec: x.flag("spec"), delta: x.flag("delta"),
+		stream: x.flag("stream")}
 	var err error
 	if l.filter, err = x.jobFilter(); err != nil {
-		return l, err
-	}
-	if l.limit, err = x.limit(); err != nil {
-		return l, err
-	}
-	page, err := x.number("page", 0)
-	if err != nil {
-		return l, err
-	}
-	l.page = model.JobID(page)
-	if l.spec, err = x.flag("spec"); err != nil {
-		return l, err
-	}
-	if l.delta, err = x.flag("delta"); err != nil {
-		return l, err
-	}
-	if l.stream, err = x.flag("stream"); err != nil {
 		return l, err
 	}
 	if l.delta && l.filter.user == "" {

@@ -126,7 +126,7 @@ func CodeOfProblem(p *api.Problem) int {
 		return NotFound
 	case api.CodeDenied, api.CodeUnauthorised:
 		return Denied
-	case api.CodeNoLeader, api.CodeNotLeader:
+	case api.CodeNoLeader:
 		return Unreachable
 	case api.CodeTimeout:
 		return Timeout
