@@ -3,6 +3,7 @@ package fsm
 import (
 	"container/heap"
 
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -38,23 +39,32 @@ func (m *Machine) skipSettled() {
 	}
 }
 
+// conclude draws the conclusion of what has become of one dependency in a draft of its job. False:
+// the job is to be cancelled, for the reason in the draft.
+func (m *Machine) conclude(next *model.Job, n model.OpenDependency, d lifecycle.Dependency) bool {
+	switch {
+	case d.Never != 0 && !model.KeepsWaiting(next):
+		next.Reason = model.Unsatisfiable(&n, d.Never)
+		return false
+	case d.Never != 0:
+		model.HoldUnsatisfiable(next, model.Unsatisfiable(&n, d.Never))
+	case d.Met:
+		next.Postpone(m.v.At().After(n.Delay), m.v.At())
+	default:
+		n.Jobs = d.Open
+		next.Dependencies = append(next.Dependencies, n)
+	}
+	return true
+}
+
 // settleJob draws the conclusions for one job.
 func (m *Machine) settleJob(j *model.Job) {
 	next := *j
 	next.Dependencies = nil
-	for i := range j.Dependencies {
-		n := j.Dependencies[i]
-		switch w := m.s.Reconsider(j, &n); {
-		case w.Never != 0 && !model.KeepsWaiting(j):
-			m.giveUp(j, model.Cancelled, model.Unsatisfiable(&n, w.Never))
+	for _, n := range j.Dependencies {
+		if !m.conclude(&next, n, m.s.Reconsider(j, &n)) {
+			m.giveUp(j, model.Cancelled, next.Reason)
 			return
-		case w.Never != 0:
-			model.HoldUnsatisfiable(&next, model.Unsatisfiable(&n, w.Never))
-		case w.Met:
-			next.Postpone(m.v.At().After(n.Delay), m.v.At())
-		default:
-			n.Jobs = w.Open
-			next.Dependencies = append(next.Dependencies, n)
 		}
 	}
 	if next.Hold != j.Hold {

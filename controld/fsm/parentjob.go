@@ -12,8 +12,8 @@ import (
 // parent job once, when the command is over, so that a parent job is copied once a command and not
 // once for each of its children.
 type childChanges struct {
-	made  map[int]bool
-	ill   map[int]bool // ended otherwise than well
+	made  model.Ranges
+	ill   model.Ranges // ended otherwise than well
 	began bool         // an attempt of a child was assigned
 	ran   bool         // and all its workers have run
 
@@ -65,13 +65,11 @@ func (m *Machine) applyChildChanges(id model.JobID) {
 	m.childChanges[id] = &childChanges{}
 	next, f := copyParent(j)
 	if len(c.made) > 0 {
-		f.Waiting = f.Waiting.Without(rangesOfSet(c.made))
+		f.Waiting = f.Waiting.Without(c.made)
 		next.Bypassed = 0
 		f.Trim()
 	}
-	if len(c.ill) > 0 {
-		f.Unsuccessful = f.Unsuccessful.With(rangesOfSet(c.ill))
-	}
+	f.Unsuccessful = f.Unsuccessful.With(c.ill)
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
 	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
@@ -91,33 +89,6 @@ func (m *Machine) applyChildChanges(id model.JobID) {
 
 func (c *childChanges) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
-}
-
-// withNumber adds a child to a set, which is made if there is none.
-func withNumber(set map[int]bool, task int) map[int]bool {
-	if set == nil {
-		set = map[int]bool{}
-	}
-	set[task] = true
-	return set
-}
-
-// rangesOfSet returns the keys of a set of numbers.
-func rangesOfSet(set map[int]bool) model.Ranges {
-	numbers := make([]int, 0, len(set))
-	for n := range set {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	var r model.Ranges
-	for _, n := range numbers {
-		if k := len(r); k > 0 && r[k-1].Last+1 == n {
-			r[k-1].Last = n
-			continue
-		}
-		r = append(r, model.Range{First: n, Last: n})
-	}
-	return r
 }
 
 // copyParent copies a parent job and its family to be changed and put back.
@@ -213,7 +184,7 @@ func (m *Machine) countEndedTask(j *model.Job) {
 	c := m.childChangesOf(j.Parent)
 	c.live--
 	if j.State != model.Completed {
-		c.ill = withNumber(c.ill, j.TaskNumber)
+		c.ill = c.ill.With(model.Span(j.TaskNumber, j.TaskNumber))
 	}
 	switch j.State {
 	case model.Completed:
@@ -237,7 +208,7 @@ func (m *Machine) startTask(j *model.Job, c *StartJob) error {
 	switch f := j.Children; {
 	case f == nil || c.TaskNumber < 1 || c.TaskNumber > f.Size:
 		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNoTask)
-	case !f.Waiting.Has(c.TaskNumber) || made[c.TaskNumber]:
+	case !f.Waiting.Has(c.TaskNumber) || made.Has(c.TaskNumber):
 		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrWrongState)
 	case model.IsSetAside(j) || j.Eligible > m.v.At() || !j.Ready().Has(c.TaskNumber):
 		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNotEligible)
@@ -248,7 +219,7 @@ func (m *Machine) startTask(j *model.Job, c *StartJob) error {
 		return fmt.Errorf("task %d: %w", c.TaskNumber, err)
 	}
 	changed := m.childChangesOf(j.ID)
-	changed.made = withNumber(changed.made, c.TaskNumber)
+	changed.made = changed.made.With(model.Span(c.TaskNumber, c.TaskNumber))
 	changed.live++
 	return nil
 }

@@ -10,9 +10,8 @@ import (
 
 // recordFinding takes in what a log policy has found, once for each attempt.
 func (m *Machine) recordFinding(node string, r *model.WorkerReport) {
-	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node ||
-		len(a.Findings) >= model.MaxFindings {
+	a, _ := m.reported(node, r)
+	if a == nil || len(a.Findings) >= model.MaxFindings {
 		return
 	}
 	policy := lifecycle.PolicyNamed(m.v.Job(r.Job).Spec, r.Policy)

@@ -132,11 +132,7 @@ func (m *Machine) givePorts(j *model.Job, c *StartJob) {
 
 // rated notes how fast an attempt is, the first time that it is reported.
 func (m *Machine) rated(node string, r *model.WorkerReport) {
-	if r.Rate <= 0 {
-		return
-	}
-	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 {
+	if a, _ := m.reported(node, r); a == nil || r.Rate <= 0 || a.Rate != 0 {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))

@@ -216,18 +216,20 @@ func (r *resolver) settleNew(j *model.Job) {
 	heap.Push(&r.m.due, j.ID) // those of this submission that it waits for may have ended before it was stored
 	next := *j
 	next.Dependencies = nil
-	for i := range j.Dependencies {
-		n := j.Dependencies[i]
-		if n.Type == model.NeedAfterCorr {
+	cancelled := false
+	for _, n := range j.Dependencies {
+		switch n.Type {
+		case model.NeedAfterCorr:
 			r.noteAlreadyEnded(&n)
 			next.Dependencies = append(next.Dependencies, n)
-			continue
+		case model.NeedSingleton: // its predecessor was unfinished a moment ago
+			next.Dependencies = append(next.Dependencies, n)
+		default:
+			cancelled = !r.m.conclude(&next, n, lifecycle.DependencyOn(&n, r.fate)) || cancelled
 		}
-		r.settleNewNeed(&next, &n)
 	}
-	never := next.Reason
-	if next.State == model.Cancelled { // settleNewNeed's mark
-		r.m.giveUp(j, model.Cancelled, never)
+	if cancelled {
+		r.m.giveUp(j, model.Cancelled, next.Reason)
 		return
 	}
 	if next.Hold == j.Hold && next.Eligible == j.Eligible &&
@@ -241,20 +243,3 @@ func (r *resolver) settleNew(j *model.Job) {
 }
 
 func sameJobs(a, b model.OpenDependency) bool { return slices.Equal(a.Jobs, b.Jobs) }
-
-func (r *resolver) settleNewNeed(next *model.Job, n *model.OpenDependency) {
-	w := lifecycle.DependencyOn(n, r.fate)
-	switch {
-	case n.Type == model.NeedSingleton: // its predecessor was unfinished a moment ago
-		next.Dependencies = append(next.Dependencies, *n)
-	case w.Never != 0 && !model.KeepsWaiting(next):
-		next.State, next.Reason = model.Cancelled, model.Unsatisfiable(n, w.Never)
-	case w.Never != 0:
-		model.HoldUnsatisfiable(next, model.Unsatisfiable(n, w.Never))
-	case w.Met:
-		next.Postpone(r.m.v.At().After(n.Delay), r.m.v.At())
-	default:
-		n.Jobs = w.Open
-		next.Dependencies = append(next.Dependencies, *n)
-	}
-}
