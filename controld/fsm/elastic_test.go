@@ -49,12 +49,7 @@ func (w *world) resize(id model.JobID, leave []int, nodes ...string) error {
 	for _, n := range nodes {
 		r.Join = append(r.Join, w.place(n, int(j.Request.Active.GPUs/1000)))
 	}
-	return w.plan3(Action{Resize: r})
-}
-
-func (w *world) plan3(a Action) error {
-	w.t.Helper()
-	return w.must(CommitPlan{Actions: []Action{a}}).([]error)[0]
+	return w.plan(Action{Resize: r})
 }
 
 // leaves has a worker exit as one that has saved when it was asked to.
@@ -134,7 +129,7 @@ func TestShrink(t *testing.T) {
 	id := w.stretch(3, []string{"n1", "n2", "n3", "n4"}, elastic(1, 4))
 	other := w.submit(2, 3)
 	w.wait(5)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}}))
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}}))
 	w.state(id, model.Completing)
 	stop := w.job(id).Live().Stop
 	if stop.Cause != model.CauseShrink || stop.Signal != "SIGTERM" || stop.KillAt != w.at+30_000 || stop.For != other {
@@ -352,7 +347,7 @@ func TestResizeOfPart(t *testing.T) {
 		for i := range c.Places {
 			c.Places[i].Port = 20001 + i%3
 		}
-		return w.plan3(Action{Start: c})
+		return w.plan(Action{Start: c})
 	}
 	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2),
 		w.place("n4", 1)}}))
@@ -362,9 +357,9 @@ func TestResizeOfPart(t *testing.T) {
 		t.Fatalf("elastic %+v, size %d of %d, parts %+v", e, j.Size(), j.Workers, j.Parts)
 	}
 	w.run(id)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
 		Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
 	w.leaves(id, 3, 1, 0, 2)
 	w.on(id, "n1", "n3", "n1", "n4", "n4")
@@ -376,7 +371,7 @@ func TestResizeOfPart(t *testing.T) {
 		ports[[2]any{x.Node, x.Port}] = true
 	}
 	w.run(id)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}}))
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}}))
 	w.leaves(id, 0, 1, 2, 3, 4)
 	w.on(id, "n1", "n1", "n4")
 	if got := w.job(id).Total(); got.GPUs != 4000 {
@@ -391,28 +386,28 @@ func TestResizeRefusals(t *testing.T) {
 	waiting, gone := w.submit3(1, elastic(1, 2)), w.submit(1, 1)
 	w.ok(w.control(model.VerbCancel, 1000, false, gone))
 	w.refused(w.resize(fixed, []int{0}), model.ErrNotElastic)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: 999, Attempt: 1}}), model.ErrNoJob)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}}), model.ErrOldAttempt)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}}), model.ErrOldAttempt)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: 999, Attempt: 1}}), model.ErrNoJob)
 	w.refused(w.resize(id, nil), model.ErrBadSize)
 	w.refused(w.resize(id, []int{0}), model.ErrBadSize)                // below the fewest
 	w.refused(w.resize(id, nil, "n3"), model.ErrBadSize)               // no multiple
 	w.refused(w.resize(id, []int{1, 0}, "n3", "n4"), model.ErrBadSize) // out of order
 	w.refused(w.resize(id, []int{2}, "n3"), model.ErrBadSize)          // no such worker
 	w.refused(w.resize(id, nil, "n1", "n3"), model.ErrWrongPlaces)     // two on a node
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1,
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1,
 		Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
 		Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
 	w.ok(w.start(w.submit(1, 3), "n4"))
 	var fit *model.FitError
 	grow := &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n4", GPUs: []int{2, 3}}}}
-	if err := w.plan3(Action{Resize: grow}); !errors.As(err, &fit) {
+	if err := w.plan(Action{Resize: grow}); !errors.As(err, &fit) {
 		t.Errorf("it grows into room that there is not: %v", err)
 	}
 	w.frees("n3", 3) // nothing was taken
 	w.leavesWell(id, 0)
-	w.refused(w.plan3(Action{Resize: grow}), model.ErrWrongState)
+	w.refused(w.plan(Action{Resize: grow}), model.ErrWrongState)
 }
 
 // TestExclusiveResize has workers keep whole nodes to themselves while they are resized.

@@ -42,8 +42,8 @@ func TestInexactChangesNothing(t *testing.T) {
 		w.run(whole)
 		part := w.stretch(4, []string{"n2", "n3"}, elastic(1, 2))
 		taker := w.submit(2, 4)
-		w.ok(w.plan3(Action{Stop: &StopJob{Job: whole, Attempt: 1, Cause: model.CauseTE, For: taker, Inexact: inexact}}))
-		w.ok(w.plan3(Action{Resize: &ResizeJob{Job: part, Attempt: 1, Leave: []int{1}, For: taker, Inexact: inexact}}))
+		w.ok(w.plan(Action{Stop: &StopJob{Job: whole, Attempt: 1, Cause: model.CauseTE, For: taker, Inexact: inexact}}))
+		w.ok(w.plan(Action{Resize: &ResizeJob{Job: part, Attempt: 1, Leave: []int{1}, For: taker, Inexact: inexact}}))
 		return w.snapshot()
 	}
 	if is, would := after(true), after(false); !bytes.Equal(is, would) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// parent adds one job with submit-jobs/2 and returns its id.
+// parent submits one parent job and returns its id.
 func (w *world) parent(workers, gpus int, edit ...func(*jobspec.Job)) model.JobID {
 	w.t.Helper()
 	spec := testSpec(workers, gpus)

@@ -195,9 +195,9 @@ func (r *resolver) gone(id model.JobID, parent *model.Job) bool {
 	return !parent.Children.Waiting.Has(n) && !parent.Children.Dropped.Has(n)
 }
 
-// fate is that of a job as far as state and facts know it. What is in this submission has not
+// progress returns how far a job has come, as far as state and facts know it. What is in this submission has not
 // begun.
-func (r *resolver) fate(id model.JobID) lifecycle.Progress {
+func (r *resolver) progress(id model.JobID) lifecycle.Progress {
 	if f, ok := r.facts[id]; ok && r.m.v.Job(id) == nil {
 		return lifecycle.Progress{Started: true, Ended: true, Well: f.Ended == model.Completed}
 	}
@@ -225,7 +225,7 @@ func (r *resolver) settleNew(j *model.Job) {
 		case model.NeedSingleton: // its predecessor was unfinished a moment ago
 			next.Dependencies = append(next.Dependencies, n)
 		default:
-			cancelled = !r.m.conclude(&next, n, lifecycle.DependencyOn(&n, r.fate)) || cancelled
+			cancelled = !r.m.conclude(&next, n, lifecycle.DependencyOn(&n, r.progress)) || cancelled
 		}
 	}
 	if cancelled {
