@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/fsm/fingerprint"
+	"github.com/rota-hpc/rota/controld/fsm/formattest"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
@@ -20,5 +20,5 @@ func TestDataFormat(t *testing.T) {
 		}
 		types[string(kind)] = reflect.TypeOf(c)
 	}
-	fingerprint.Check(t, state.DataFormat, *update, types)
+	formattest.Check(t, state.DataFormat, *update, types)
 }

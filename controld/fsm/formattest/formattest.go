@@ -1,6 +1,6 @@
-// Package fingerprint tells the tests of the log and of snapshots when the form of their JSON has
+// Package formattest tells the tests of the log and of snapshots when the form of their JSON has
 // changed.
-package fingerprint
+package formattest
 
 import (
 	"bytes"
