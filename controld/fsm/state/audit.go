@@ -58,25 +58,55 @@ func (s *State) Audit() (*Auditor, error) {
 	return a, a.begin()
 }
 
-// begin checks the whole state and makes the books anew.
+// begin makes the books anew and checks the whole state against them.
 func (a *Auditor) begin() error {
 	*a.touched = touched{}
-	err := a.s.Check()
-	a.faults = len(a.s.faults)
-	a.tallies = newTallies()
-	a.around = newVicinity()
-	for _, n := range a.s.v.nodes {
-		a.nodes[n.Name] = n
-	}
-	for j := range a.s.v.jobs.Values() {
+	a.faults, a.tallies = 0, newTallies()
+	a.prepare()
+	v := &a.s.v
+	for j := range v.jobs.Values() {
 		a.jobs[j.ID] = j
 		a.count(j, 1)
+		a.changed = append(a.changed, j)
 	}
-	for id, f := range a.children {
-		f.before(a.s.v.Job(id))
+	for id, c := range a.children {
+		a.note(c.before(v.Job(id), v.trimmed == 0))
 	}
-	a.claims = a.s.v.claimsByNode()
-	return err
+	a.claims = v.claimsByNode()
+	for _, n := range v.nodes {
+		a.followNode(n.Name)
+	}
+	for _, j := range a.changed {
+		a.checkChanged(nil, j)
+	}
+	a.checkAround()
+	a.checkTotals()
+	a.checkStrays()
+	return errors.Join(a.errs...)
+}
+
+// prepare begins a check with what is illegal by itself.
+func (a *Auditor) prepare() {
+	a.errs, a.changed, a.around = nil, a.changed[:0], newVicinity()
+	for _, fault := range a.s.faults[a.faults:] {
+		a.note(fault)
+	}
+	a.faults = len(a.s.faults)
+}
+
+// checkStrays checks that the indexes have nothing beside what belongs to jobs and nodes.
+func (a *Auditor) checkStrays() {
+	v := &a.s.v
+	a.s.groups.Check(a.totals.waiting, a.note)
+	v.nodeSets.Check(v.nodes, a.note)
+	v.dependents.Check(v.jobs.Values(), a.note)
+	v.usage.Check(v.jobs.Values(), a.note)
+	if !a.s.sharesArrays { // else it knows of its own only
+		a.s.texts.Check(v.jobs.Values(), a.note)
+	}
+	a.note(v.keys.Check())
+	a.note(a.s.names.Check())
+	a.note(v.statistics.Check())
 }
 
 // Check returns every invariant that does not hold any more after what was done since it was last
@@ -85,11 +115,7 @@ func (a *Auditor) Check() error {
 	if a.touched.all {
 		return a.begin()
 	}
-	a.errs, a.changed, a.around = nil, a.changed[:0], newVicinity()
-	for _, fault := range a.s.faults[a.faults:] {
-		a.note(fault)
-	}
-	a.faults = len(a.s.faults)
+	a.prepare()
 	jobs, nodes := a.touched.jobs, a.touched.nodes
 	*a.touched = touched{jobs: jobs[:0], nodes: nodes[:0]}
 	slices.Sort(jobs)
@@ -107,7 +133,6 @@ func (a *Auditor) Check() error {
 	}
 	a.checkAround()
 	a.checkTotals()
-	a.s.checkReservations(a.note)
 	return errors.Join(a.errs...)
 }
 
@@ -189,6 +214,7 @@ func (a *Auditor) checkTotals() {
 		}
 	}
 	a.note(v.keys.CheckYoungest())
+	a.s.checkReservations(a.note)
 	if a.around.stock {
 		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
 			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)
@@ -235,7 +261,7 @@ func (a *Auditor) checkAround() {
 		a.note(a.s.v.dependents.CheckTarget(id, slices.Sorted(maps.Keys(a.dependents[id]))))
 	}
 	for k := range w.names {
-		a.note(a.s.names.CheckName(k, a.names[k], a.changed))
+		a.note(a.s.names.CheckCount(k, a.names[k]))
 	}
 	for t := range w.texts {
 		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {

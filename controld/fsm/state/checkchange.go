@@ -25,8 +25,11 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 	a.note(a.s.checkJob(next))
 	if next.Parent != 0 {
 		a.note(a.s.checkTask(next))
-	} else if parent, n := a.s.v.ParentOf(next.ID); parent != nil && parent.ID != next.ID {
-		a.bad("job %d has the id of task %d of job %d", next.ID, n, parent.ID)
+	} else {
+		a.note(a.s.names.CheckJob(next))
+		if parent, n := a.s.v.ParentOf(next.ID); parent != nil && parent.ID != next.ID {
+			a.bad("job %d has the id of task %d of job %d", next.ID, n, parent.ID)
+		}
 	}
 	if run := a.s.v.LiveAttempt(next.ID); next.Live() != nil {
 		a.note(a.s.checkRun(next))
@@ -107,23 +110,6 @@ func (a *Auditor) checkFamily(id model.JobID) {
 	if j.ID+model.JobID(f.Size) > a.s.v.lastJob {
 		a.bad("parent job %d: ids of its tasks were not given yet", id)
 	}
-	for _, m := range a.touchedTasks(j) {
-		if n := m.TaskNumber; f.Unsuccessful.Has(n) != (m.State.Final() && m.State != model.Completed) || f.Waiting.Has(n) ||
-			f.Dropped.Has(n) {
-			a.bad("parent job %d has it wrong what became of task %d, whose state is %q", id, n, m.State)
-		}
-	}
-}
-
-// touchedTasks returns the children that have just changed.
-func (a *Auditor) touchedTasks(parent *model.Job) []*model.Job {
-	var list []*model.Job
-	for _, j := range a.changed {
-		if j.Parent == parent.ID {
-			list = append(list, j)
-		}
-	}
-	return list
 }
 
 // checkNode checks what a node holds, and the room on it, made anew.

@@ -94,19 +94,6 @@ func (s *State) RememberKey(uid uint32, key, digest string, ids []model.JobID) {
 // many.
 func (s *State) ExpireKeys() { s.v.keys.Expire(s.v.at) }
 
-// checkDependents compares what is derived from dependencies, names and scripts with the jobs.
-func (s *State) checkDependents(note func(error)) {
-	s.v.dependents.Check(s.v.jobs.Values(), note)
-	for j := range s.v.dependents.Jobs() {
-		note(s.checkSettled(j))
-	}
-	note(s.names.Check())
-	if !s.sharesArrays { // else it knows of its own only
-		s.texts.Check(s.v.jobs.Values(), note)
-	}
-	s.checkDated(note)
-}
-
 // checkSettled says whether conclusions were drawn from all that is known of a job's dependencies.
 func (s *State) checkSettled(j *model.Job) error {
 	if s.Unsettled(j) && !s.v.unsettled {

@@ -163,20 +163,7 @@ func sameModels(a, b *model.Node) bool {
 	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y model.GPU) bool { return x.Model == y.Model })
 }
 
-// checkRuns compares the runs with the jobs, each made anew.
-func (s *State) checkRuns(note func(error)) {
-	n := 0
-	for j := range s.v.live.Values() {
-		n++
-		if j.Live() != nil { // else it is reported by checkJob
-			note(s.checkRun(j))
-		}
-	}
-	if n != s.v.runs.Size() {
-		note(fmt.Errorf("index of runs has %d entries for %d", s.v.runs.Size(), n))
-	}
-}
-
+// checkRun compares what is known of an attempt in progress with it made anew.
 func (s *State) checkRun(j *model.Job) error {
 	got, want := s.v.LiveAttempt(j.ID), s.v.newRun(j, nil)
 	switch {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -27,7 +28,7 @@ type tallies struct {
 }
 
 // totals count jobs.
-type totals struct{ weight, live, final, needing, dated int }
+type totals struct{ weight, live, final, waiting, needing, dated int }
 
 // childTally counts the children that have been made; those that had left the state before they
 // were counted are in gone.
@@ -118,6 +119,7 @@ func (a *Auditor) countWaiting(j *model.Job, by int) {
 	if !j.StillToStart() {
 		return
 	}
+	a.totals.waiting += by
 	a.around.groups[groups.KeyOf(j)] = true
 	a.groups.Count(j, by)
 }
@@ -193,14 +195,18 @@ func (a *Auditor) family(parent model.JobID) *childTally {
 	return f
 }
 
-// before notes how many children had left the state when the books were begun.
-func (f *childTally) before(parent *model.Job) {
+// before notes how many children had left the state when the books were begun: none if no job had.
+func (f *childTally) before(parent *model.Job, none bool) error {
 	if parent == nil || parent.Children == nil {
-		return
+		return nil
 	}
 	r := parent.Children
 	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed,
 		Cancelled: r.Cancelled - f.cancelled}
+	if g := &f.gone; min(g.Completed, g.Failed, g.Cancelled) < 0 || none && g.Completed+g.Failed+g.Cancelled > 0 {
+		return fmt.Errorf("parent job %d counts %+v of tasks that are %+v", parent.ID, *r, *f)
+	}
+	return nil
 }
 
 func (a *Auditor) countName(j *model.Job, by int) {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -46,14 +45,4 @@ func (s *State) usageCountersAnew() estimate.UsageCounterTable {
 		}
 	}
 	return t
-}
-
-// checkUsageCounters compares the counters and the inventory with those made anew.
-func (s *State) checkUsageCounters(note func(error)) {
-	want := s.usageCountersAnew()
-	s.v.usageCounters.Check(&want, note)
-	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.Equal(&want.All) || !got.Up.Equal(&want.Up) ||
-		!got.WithGPUs.Equal(&want.WithGPUs) {
-		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
-	}
 }
