@@ -48,6 +48,6 @@ func printCheck(env *command.Env, check *api.Check) {
 	for _, v := range check.Violations {
 		fmt.Fprintln(env.Stdout, v)
 	}
-	fmt.Fprintf(env.Stderr, "rota: %s at index %d\n", show.Count(len(check.Violations), "invariant does not hold",
+	env.Notef("%s at index %d", show.Count(len(check.Violations), "invariant does not hold",
 		"invariants do not hold"), check.Index)
 }

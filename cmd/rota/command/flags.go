@@ -1,7 +1,7 @@
 package command
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -53,11 +53,7 @@ func List(name, usage string) *cli.StringSliceFlag {
 
 // Dial returns a client for the cluster of --addr, or of the default address.
 func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
-	addr := c.String("addr")
-	if addr == "" {
-		addr = api.DefaultAddr(env.Getenv)
-	}
-	client, err := api.DialWith(addr, env.ClientOptions)
+	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), env.ClientOptions)
 	if err != nil {
 		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
 	}
@@ -114,7 +110,7 @@ func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 // WarnStale prints a warning if an answer comes from a controller without a leader.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
-		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
+		env.Notef("warning: no contact with a leader for %s; the data is that old", a.Stale)
 	}
 }
 

@@ -48,10 +48,10 @@ func (d *devCluster) endJobs() {
 	select {
 	case err := <-done:
 		if err != nil {
-			fmt.Fprintf(d.Stderr, "rota: killing the jobs, because they could not be cancelled: %v\n", err)
+			d.Notef("killing the jobs, because they could not be cancelled: %v", err)
 		}
 	case s := <-d.signals:
-		fmt.Fprintf(d.Stderr, "rota: %s: killing the jobs\n", s)
+		d.Notef("%s: killing the jobs", s)
 	}
 }
 

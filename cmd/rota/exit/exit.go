@@ -2,6 +2,7 @@
 package exit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,21 +137,9 @@ func CodeOfProblem(p *api.Problem) int {
 
 // OwnCode maps an exit code to one of 120 to 125, which cannot be taken for the job's code.
 func OwnCode(code int) int {
-	switch code {
-	case Usage:
-		return OwnUsage
-	case NotFound:
-		return OwnNotFound
-	case Denied:
-		return OwnDenied
-	case Unreachable:
-		return OwnUnreachable
-	case Timeout:
-		return OwnTimeout
-	case Interrupted:
-		return Interrupted
-	}
-	return OwnFailed
+	own := map[int]int{Usage: OwnUsage, NotFound: OwnNotFound, Denied: OwnDenied, Unreachable: OwnUnreachable,
+		Timeout: OwnTimeout, Interrupted: Interrupted}
+	return cmp.Or(own[code], OwnFailed)
 }
 
 // wasInterrupted reports whether the user pressed Ctrl-C.

@@ -29,7 +29,7 @@ const progressWait = 3 * time.Second
 
 // WaitForEnd waits for a job to end, and returns it.
 func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id model.JobID) (*api.Job, error) {
-	return waitFor(ctx, env, client, id, PollWait, Ended)
+	return waitFor(ctx, env, client, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
 }
 
 // waitFor polls a job until wanted returns true for it. wanted sees every answer.
@@ -80,14 +80,14 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id model.Job
 	job, err := waitFor(ctx, env, client, id, wait, func(j *api.Job) bool {
 		if note := OutputElsewhere(j); note != "" && !told {
 			told = true
-			fmt.Fprintln(env.Stderr, "rota: "+note)
+			env.Notef("%s", note)
 		}
 		say(j)
 		if !started && j.Attempt > 0 {
 			started = true
 			begun <- j
 		}
-		return Ended(j)
+		return j.Code.Final()
 	})
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id model.Job
 // its output is. It returns "" for other jobs.
 func OutputElsewhere(j *api.Job) string {
 	switch {
-	case j.Array.Size > 0 && j.Array.Index == nil:
+	case show.IsArray(j):
 		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of one task", j.ID, j.ID)
-	case len(j.Groups) > 0 && j.Groups[0].ID != 0:
+	case show.IsPipeline(j):
 		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first",
 			j.ID, j.ID, j.Groups[0].Name)
 	}
@@ -233,7 +233,7 @@ func Output(ctx context.Context, env *command.Env, client *api.Client, id model.
 			if jobErr != nil && !away.ShouldRetry(ctx, jobErr) {
 				return err
 			}
-			over = jobErr == nil && Ended(job)
+			over = jobErr == nil && job.Code.Final()
 		case o.Follow && away.ShouldRetry(ctx, err):
 			continue
 		default:
@@ -359,6 +359,3 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 	})
 	return errors.Join(failures...)
 }
-
-// Ended reports whether a job has ended.
-func Ended(j *api.Job) bool { return j.Code.Final() }

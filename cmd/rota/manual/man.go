@@ -210,11 +210,7 @@ func (r *roff) flags(flags []cli.Flag) {
 			continue
 		}
 		usage, value := flagUsage(doc)
-		names := make([]string, len(f.Names()))
-		for i, n := range f.Names() {
-			names[i] = command.Dashed(n)
-		}
-		r.item(strings.Join(names, ", "), value, sentence(usage))
+		r.item(dashedNames(f), value, sentence(usage))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
@@ -108,9 +109,9 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	}
 	switch {
 	case c.Bool("follow"):
-		return markSubmitted(followSubmitted(c.Context, env, client, id))
+		return markSubmitted(attend(c.Context, env, client, id, follow.Job))
 	case req.Result.Wait:
-		return markSubmitted(awaitSubmitted(c.Context, env, client, id))
+		return markSubmitted(attend(c.Context, env, client, id, follow.WaitForEnd))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 			case !first.IsZero():
 			case id == 0:
 				first = env.Now()
-				fmt.Fprintln(env.Stderr, "rota: the job will be cancelled once it is submitted; press Ctrl-C again to exit at once")
+				env.Notef("the job will be cancelled once it is submitted; press Ctrl-C again to exit at once")
 			default:
 				first = env.Now()
 				go cancelAttended(env, client, id)
@@ -109,7 +109,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 }
 
 func cancelAttended(env *command.Env, client *api.Client, id model.JobID) {
-	fmt.Fprintf(env.Stderr, "rota: cancelling job %d; press Ctrl-C again to exit at once\n", id)
+	env.Notef("cancelling job %d; press Ctrl-C again to exit at once", id)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
 	if err := client.Cancel(ctx, id, "interrupted"); err != nil {

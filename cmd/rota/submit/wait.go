@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -97,7 +96,7 @@ func reportEnd(env *command.Env, e end, asJSON bool) (int, error) {
 	}
 	code, note := jobCode(e.job)
 	if note != "" {
-		fmt.Fprintf(env.Stderr, "rota: job %s %s\n", e.ref, show.Clean(note))
+		env.Notef("job %s %s", e.ref, show.Clean(note))
 	}
 	return code, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
@@ -62,7 +61,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if more && !c.IsSet("limit") {
-		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
+		env.Notef("only the last %d jobs are shown: use --limit N for more", histLimit)
 	}
 	if !v.Structured() {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
@@ -75,7 +74,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
-		if follow.Ended(j) {
+		if j.Code.Final() {
 			return "" // another flag excludes it
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)

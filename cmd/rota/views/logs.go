@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -63,9 +64,9 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		return "", o, exit.Usagef("--tail and --attempt must be at least 1")
 	}
 	text := c.Args().First()
-	if ref, worker, dotted := cutLast(text); dotted {
-		if n, rest, ok := command.LeadingInt(worker); ok && rest == "" {
-			text, o.Worker = ref, int(n)
+	if dot := strings.LastIndexByte(text, '.'); dot >= 0 {
+		if n, rest, ok := command.LeadingInt(text[dot+1:]); ok && rest == "" {
+			text, o.Worker = text[:dot], int(n)
 		}
 	}
 	refs, err := command.JobRefs([]string{text})
@@ -76,14 +77,4 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		return "", o, exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
 	}
 	return refs[0], o, nil
-}
-
-// cutLast splits 7.1 into 7 and 1.
-func cutLast(s string) (before, after string, found bool) {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '.' {
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
 }

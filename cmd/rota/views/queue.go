@@ -161,8 +161,7 @@ func (q *queueList) iterate(ctx context.Context, text string) error {
 // isEmptyRecord reports whether a job only stands for array tasks or groups that are all in the
 // list.
 func isEmptyRecord(j *api.Job) bool {
-	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 &&
-		!j.Code.Final()
+	return !j.Code.Final() && (j.Array.Size > 0 && j.Array.Indices == "" || show.IsPipeline(j))
 }
 
 // eachElement replaces the row of an array by one row for each pending task.

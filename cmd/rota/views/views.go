@@ -14,7 +14,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
@@ -136,7 +135,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	}
 	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
 		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
-		if !follow.Ended(j) || narrowed {
+		if !j.Code.Final() || narrowed {
 			return ""
 		}
 		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
@@ -161,7 +160,7 @@ func reportMissing(ctx context.Context, env *command.Env, client *api.Client, re
 		case err != nil:
 			return err
 		case !asJSON && note(j) != "":
-			fmt.Fprintln(env.Stderr, "rota: "+note(j))
+			env.Notef("%s", note(j))
 		}
 	}
 	return exit.WithCode(code)
