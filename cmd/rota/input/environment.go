@@ -18,7 +18,7 @@ import (
 // warnOfExports warns about environment variables that the job does not get. For job files these
 // are variables that are not UTF-8; for scripts that export everything, also tokens and shell
 // functions.
-func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
+func warnOfExports(env *command.Env, req *Submission) {
 	all := req.IsScript && slices.Contains(req.Job.Export, "*")
 	var secrets, functions, other []string
 	for _, entry := range env.Environ() {
@@ -45,7 +45,7 @@ func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 	slices.Sort(secrets)
 	leftOut(secrets, "", ": tokens are only copied if named", "write --export=ALL,"+show.Clean(strings.Join(secrets, ",")))
 	leftOut(functions, "shell functions: ", "", "load the file that defines them in the script")
-	warn(env, req.Shown, asJSON, told)
+	req.warn(env, told)
 }
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job.

@@ -19,11 +19,7 @@ import (
 
 // planJob asks the controllers whether a job would start now.
 func planJob(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
-	if err != nil {
-		return err
-	}
-	req, err := input.Read(env, c, asJSON, file)
+	req, err := input.Read(env, c)
 	if err != nil {
 		return err
 	}
@@ -31,7 +27,7 @@ func planJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return showPlan(c.Context, env, client, req.Job, asJSON, true)
+	return showPlan(c.Context, env, client, req.Job, req.AsJSON, true)
 }
 
 // showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code

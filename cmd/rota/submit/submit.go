@@ -81,11 +81,7 @@ func Commands() []*command.Command {
 }
 
 func submitJob(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
-	if err != nil {
-		return err
-	}
-	req, err := input.Read(env, c, asJSON, file)
+	req, err := input.Read(env, c)
 	if err != nil {
 		return err
 	}
@@ -94,7 +90,7 @@ func submitJob(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if req.Result.TestOnly {
-		return showPlan(c.Context, env, client, req.Job, asJSON, false)
+		return showPlan(c.Context, env, client, req.Job, req.AsJSON, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
@@ -104,7 +100,7 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return aboutSpec("submit", req.Job.Name, err)
 	}
-	if err := printID(env, id, asJSON, req.Result.Parsable); err != nil {
+	if err := printID(env, id, req.AsJSON, req.Result.Parsable); err != nil {
 		return err
 	}
 	switch {
