@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -49,42 +48,6 @@ func Switch(names, usage string) *cli.BoolFlag {
 // List returns a flag that may be repeated.
 func List(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage}
-}
-
-// Dial returns a client for the cluster of --addr, or of the default address.
-func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
-	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), env.ClientOptions)
-	if err != nil {
-		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
-	}
-	return client, nil
-}
-
-// Connect returns a client as [Env.Dial] does, and whether -o asks for JSON.
-func (env *Env) Connect(c *cli.Context) (client *api.Client, asJSON bool, err error) {
-	if asJSON, err = env.PlainOrJSON(c); err != nil {
-		return nil, false, err
-	}
-	client, err = env.Dial(c)
-	return client, asJSON, err
-}
-
-// ConnectForJobs is [Env.Connect] for a command whose arguments are jobs, at least one.
-func (env *Env) ConnectForJobs(c *cli.Context) (client *api.Client, refs []string, asJSON bool, err error) {
-	if refs, err = jobArguments(c); err != nil {
-		return nil, nil, false, err
-	}
-	client, asJSON, err = env.Connect(c)
-	return client, refs, asJSON, err
-}
-
-// ConnectForJob is [Env.Connect] for a command whose argument is one job.
-func (env *Env) ConnectForJob(c *cli.Context) (client *api.Client, ref string, asJSON bool, err error) {
-	if ref, err = jobArgument(c); err != nil {
-		return nil, "", false, err
-	}
-	client, asJSON, err = env.Connect(c)
-	return client, ref, asJSON, err
 }
 
 // Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.

@@ -23,24 +23,24 @@ func planJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	return showPlan(c.Context, env, client, req.Job, req.AsJSON, true)
+	return showPlan(c.Context, session, req.Job, req.AsJSON, true)
 }
 
 // showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code
 // 6.
-func showPlan(ctx context.Context, env *command.Env, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
-	plan, err := client.Plan(ctx, job)
+func showPlan(ctx context.Context, session *command.Session, job *jobspec.Job, asJSON, strict bool) error {
+	plan, err := session.Plan(ctx, job)
 	if err != nil {
 		return aboutSpec("plan", job.Name, err)
 	}
 	if asJSON {
-		err = table.PrintJSON(env.Stdout, plan)
+		err = table.PrintJSON(session.Stdout, plan)
 	} else {
-		err = printPlan(env, job, plan)
+		err = printPlan(session.Env, job, plan)
 	}
 	if err == nil && strict && !plan.Starts {
 		return exit.WithCode(exit.WouldWait)

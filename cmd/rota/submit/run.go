@@ -27,11 +27,11 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	return submitAttached(c.Context, env, client, job)
+	return submitAttached(c.Context, session, job)
 }
 
 // jobFromArgs returns a job with one task, from the flags and arguments of run.
@@ -88,13 +88,13 @@ func jobName(command string) string {
 
 // attend waits for a submitted job, as wait does, and ends with its exit code. Ctrl-C does not cancel
 // the job.
-func attend(parent context.Context, env *command.Env, client *api.Client, id model.JobID,
-	wait func(context.Context, *command.Env, *api.Client, model.JobID) (*api.Job, error)) error {
+func attend(parent context.Context, session *command.Session, id model.JobID,
+	wait func(context.Context, *command.Session, model.JobID) (*api.Job, error)) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
-	job, err := wait(ctx, env, client, id)
+	job, err := wait(ctx, session, id)
 	if err == nil {
-		return exitLikeJob(env, job)
+		return exitLikeJob(session.Env, job)
 	}
 	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)

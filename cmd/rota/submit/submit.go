@@ -85,18 +85,18 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
 	if req.Result.TestOnly {
-		return showPlan(c.Context, env, client, req.Job, req.AsJSON, false)
+		return showPlan(c.Context, session, req.Job, req.AsJSON, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
 		return err
 	}
-	id, err := client.Submit(c.Context, key, req.Job)
+	id, err := session.Submit(c.Context, key, req.Job)
 	if err != nil {
 		return aboutSpec("submit", req.Job.Name, err)
 	}
@@ -105,9 +105,9 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	}
 	switch {
 	case c.Bool("follow"):
-		return markSubmitted(attend(c.Context, env, client, id, follow.Job))
+		return markSubmitted(attend(c.Context, session, id, follow.Job))
 	case req.Result.Wait:
-		return markSubmitted(attend(c.Context, env, client, id, follow.WaitForEnd))
+		return markSubmitted(attend(c.Context, session, id, follow.WaitForEnd))
 	}
 	return nil
 }

@@ -45,13 +45,13 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
 	list, more, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
 		filter.Page = page
-		list, answer, err := client.History(c.Context, filter, api.Read{})
+		list, answer, err := session.History(c.Context, filter, api.Read{})
 		if err == nil && page == "" {
 			env.WarnStale(answer)
 		}
@@ -73,7 +73,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err := v.Show(env, list); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
+	return reportMissing(c.Context, session, filter.Refs, seen, func(j *api.Job) string {
 		if j.Code.Final() {
 			return "" // another flag excludes it
 		}

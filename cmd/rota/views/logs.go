@@ -24,28 +24,28 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.Interruptible(c.Context)
 	defer stop()
-	id, err := command.JobID(ctx, client, ref)
+	id, err := session.JobID(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if o.Worker >= 0 {
-		return endOfLogs(ctx, env, follow.Output(ctx, env, client, id, o, env.Stdout, follow.JobGoesOn(id)))
+		return endOfLogs(ctx, follow.Output(ctx, session, id, o, env.Stdout, follow.JobGoesOn(id)))
 	}
-	job, _, err := client.Job(ctx, id, api.Read{})
+	job, _, err := session.Job(ctx, id, api.Read{})
 	if err != nil {
 		return err
 	}
-	return endOfLogs(ctx, env, follow.Outputs(ctx, env, client, job, o))
+	return endOfLogs(ctx, follow.Outputs(ctx, session, job, o))
 }
 
 // endOfLogs drops the error of an interrupt, which is the normal end of following.
-func endOfLogs(ctx context.Context, env *command.Env, err error) error {
+func endOfLogs(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}

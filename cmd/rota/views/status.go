@@ -19,17 +19,17 @@ import (
 
 // showStatus shows each job in sections.
 func showStatus(env *command.Env, c *cli.Context) error {
-	client, refs, asJSON, err := env.ConnectForJobs(c)
+	session, refs, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
 	for n, ref := range refs {
-		job, answer, err := client.JobBy(c.Context, ref, api.Read{})
+		job, answer, err := session.JobBy(c.Context, ref, api.Read{})
 		if err != nil {
 			return err
 		}
 		env.WarnStale(answer)
-		if asJSON {
+		if session.AsJSON {
 			if err := table.PrintJSON(env.Stdout, job); err != nil {
 				return err
 			}

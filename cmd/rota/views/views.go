@@ -121,11 +121,11 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"),
+	q := &queueList{Session: session, view: v, filter: filter, nodes: nodes, tree: c.Bool("tree"),
 		elements: c.Bool("array")}
 	if text := c.String("iterate"); text != "" {
 		return q.iterate(c.Context, text)
@@ -133,7 +133,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err := q.print(c.Context); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
+	return reportMissing(c.Context, session, filter.Refs, q.seen, func(j *api.Job) string {
 		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
 		if !j.Code.Final() || narrowed {
 			return ""
@@ -144,7 +144,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
-func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
+func reportMissing(ctx context.Context, session *command.Session, refs []string,
 	seen map[model.JobID]bool, note func(*api.Job) string, asJSON bool) error {
 	code := exit.OK
 	for _, ref := range refs {
@@ -152,15 +152,15 @@ func reportMissing(ctx context.Context, env *command.Env, client *api.Client, re
 		if err != nil || seen[model.JobID(id)] {
 			continue // unknown array tasks and groups were refused with the list
 		}
-		j, _, err := client.Job(ctx, model.JobID(id), api.Read{})
+		j, _, err := session.Job(ctx, model.JobID(id), api.Read{})
 		switch {
 		case exit.IsNotFound(err):
-			env.PrintError(asJSON, err)
+			session.PrintError(asJSON, err)
 			code = exit.NotFound
 		case err != nil:
 			return err
 		case !asJSON && note(j) != "":
-			env.Notef("%s", note(j))
+			session.Notef("%s", note(j))
 		}
 	}
 	return exit.WithCode(code)
@@ -225,11 +225,11 @@ func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T]
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	list, answer, err := fetch(client, v)
+	list, answer, err := fetch(session.Client, v)
 	if err != nil {
 		return err
 	}

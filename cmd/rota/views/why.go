@@ -17,20 +17,20 @@ import (
 
 // showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
 func showWhy(env *command.Env, c *cli.Context) error {
-	client, ref, asJSON, err := env.ConnectForJob(c)
+	session, ref, err := env.ConnectForJob(c)
 	if err != nil {
 		return err
 	}
-	why, answer, err := client.WhyBy(c.Context, ref)
+	why, answer, err := session.WhyBy(c.Context, ref)
 	if err != nil {
 		return err
 	}
 	env.WarnStale(answer)
-	if asJSON {
+	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, why)
 	}
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
-		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
+		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
 			why.Reason = api.Reason{Text: notWaiting(job)}
 			why.Advice = adviceAfterEnd(ref, job)
 		}
