@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,9 +59,7 @@ func openDev(o devOptions) (devLayout, error) {
 	if err := l.findPrograms(); err != nil {
 		return l, err
 	}
-	sum := fnv.New32a()
-	sum.Write([]byte(o.dir))
-	l.id = fmt.Sprintf("dev-%08x", sum.Sum32())
+	l.id = fmt.Sprintf("dev-%08x", hashOf(o.dir))
 	if err := l.lockDir(); err != nil {
 		return l, err
 	}
@@ -69,6 +68,13 @@ func openDev(o devOptions) (devLayout, error) {
 		return l, err
 	}
 	return l, nil
+}
+
+// hashOf returns a hash of parts, written one after the other.
+func hashOf(parts ...any) uint32 {
+	sum := fnv.New32a()
+	fmt.Fprint(sum, parts...)
+	return sum.Sum32()
 }
 
 func (l *devLayout) findPrograms() error {
@@ -221,20 +227,16 @@ const (
 
 // choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
 func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
-	if old != nil && len(old.Ports) > 0 {
-		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
-			if !portFree(p) {
-				return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
-			}
-		}
-	}
 	var ports []int
 	if old != nil {
-		ports = append(ports, old.Ports[:min(3*old.Controllers, len(old.Ports))]...)
+		ports = slices.Clone(old.Ports[:min(3*old.Controllers, len(old.Ports))])
 	}
-	sum := fnv.New32a()
-	fmt.Fprint(sum, l.dir, os.Getpid())
-	next := devPortsLow + int(sum.Sum32()%(devJobPortsLow-devPortsLow))
+	for _, p := range ports {
+		if !portFree(p) {
+			return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
+		}
+	}
+	next := devPortsLow + int(hashOf(l.dir, os.Getpid())%(devJobPortsLow-devPortsLow))
 	for tries := 0; len(ports) < n; tries++ {
 		if tries > 5000 {
 			return nil, fmt.Errorf("no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
@@ -252,9 +254,7 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 // jobPorts returns a node's range for MASTER_PORT. Blocks of one cluster never overlap; those of
 // two clusters on a machine rarely do, because the directory's hash chooses the first block.
 func (l *devLayout) jobPorts(node int) string {
-	sum := fnv.New32a()
-	sum.Write([]byte(l.dir))
-	low := devJobPortsLow + devJobBlock*((int(sum.Sum32()%devJobBlocks)+node)%devJobBlocks)
+	low := devJobPortsLow + devJobBlock*((int(hashOf(l.dir)%devJobBlocks)+node)%devJobBlocks)
 	return fmt.Sprintf("%d-%d", low, low+devJobBlock-1)
 }
 

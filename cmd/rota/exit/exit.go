@@ -158,21 +158,22 @@ func AsProblem(err error) *api.Problem {
 		full.Detail = err.Error()
 		return &full
 	}
+	problem := func(title string, status int, code, hint string) *api.Problem {
+		return &api.Problem{Title: title, Status: status, Code: code, Detail: err.Error(), Hint: hint}
+	}
 	var usage *UsageError
 	var unreachable *api.UnreachableError
 	switch {
 	case errors.As(err, &usage):
-		return &api.Problem{Title: "Usage", Status: 400, Code: "usage", Detail: err.Error(), Hint: usage.Hint}
+		return problem("Usage", 400, "usage", usage.Hint)
 	case errors.As(err, &unreachable):
-		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(),
-			Hint: unreachableHint(unreachable)}
+		return problem("Unreachable", 503, "unreachable", unreachableHint(unreachable))
 	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
+		return problem("Timeout", 504, api.CodeTimeout, "")
 	case wasInterrupted(err):
-		// 499: the client closed the request
-		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()}
+		return problem("Interrupted", 499, "interrupted", "") // 499: the client closed the request
 	}
-	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
+	return problem("Failed", 500, "failed", "")
 }
 
 func unreachableHint(e *api.UnreachableError) string {

@@ -353,9 +353,7 @@ func Outputs(ctx context.Context, session *command.Session, job *api.Job, o api.
 		}
 	}
 	running.Wait()
-	failures = slices.CompactFunc(failures, func(a, b error) bool {
-		return a != nil && b != nil &&
-			a.Error() == b.Error()
-	})
-	return errors.Join(failures...)
+	return errors.Join(slices.CompactFunc(failures, func(a, b error) bool {
+		return a != nil && b != nil && a.Error() == b.Error()
+	})...)
 }

@@ -54,16 +54,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if plan.Ahead > 0 {
 			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
-		if len(plan.Funnel) > 0 {
-			fmt.Fprintln(env.Stdout)
-			if err := table.PrintFunnel(env.Stdout, plan.Funnel); err != nil {
-				return err
-			}
-		}
-		if plan.Advice != "" {
-			fmt.Fprintf(env.Stdout, "\n%s\n", show.Clean(plan.Advice))
-		}
-		return nil
+		return table.PrintObstacles(env.Stdout, plan.Funnel, plan.Advice)
 	}
 	if plan.Begins > 1 {
 		what := "tasks"

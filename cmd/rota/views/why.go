@@ -48,14 +48,8 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 	if why.Ahead > 0 {
 		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job is ahead of", "jobs are ahead of"))
 	}
-	if len(why.Funnel) > 0 {
-		fmt.Fprintln(b)
-		if err := table.PrintFunnel(b, why.Funnel); err != nil {
-			return err
-		}
-	}
-	if why.Advice != "" {
-		fmt.Fprintf(b, "\n%s\n", show.Clean(why.Advice))
+	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
+		return err
 	}
 	return b.Flush()
 }
