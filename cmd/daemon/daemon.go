@@ -98,8 +98,8 @@ func SplitList(values []string) []string {
 	return list
 }
 
-// SetFlags sets each flag that the command line does not have to what a configuration file says. file
-// points to a struct with hcl tags. Attributes are named after the flags, with underscores for
+// SetFlags sets each flag that the command line does not have to what a configuration file says.
+// file points to a struct with hcl tags. Attributes are named after the flags, with underscores for
 // hyphens: a single value is a pointer, and nil if the file does not have it; a flag that may be
 // repeated is a list, or a map of names to values. Blocks are left out.
 func SetFlags(c *cli.Context, file any) error {

@@ -25,12 +25,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Sessions are what users type and see. Each file sessions/*/*.txtar is one story: files that the user has, and a transcript of commands
-// behind "$ " with everything they print and, unless it is 0, their exit code. What is different each time stands as a placeholder:
-// JOB1 is the first job that the story submits, in commands as $JOB1. Run the test with -update to write transcripts anew, and read the
-// difference.
+// Sessions are what users type and see. Each file sessions/*/*.txtar is one story: files that the
+// user has, and a transcript of commands behind "$ " with everything they print and, unless it is
+// 0, their exit code. What is different each time stands as a placeholder: JOB1 is the first job
+// that the story submits, in commands as $JOB1. Run the test with -update to write transcripts
+// anew, and read the difference.
 //
-// Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N, until JOB logs TEXT.
+// Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N,
+// until JOB logs TEXT.
 
 var update = flag.Bool("update", false, "write the sessions' transcripts anew")
 
@@ -71,8 +73,9 @@ func (w *devWorld) runDev(args ...string) string {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)                                 // it may have ended
-		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) { // the test's context ends before this is called
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		// the test's context ends before this is called
+		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 			w.t.Errorf("rota dev: %v\n%s", err, &errs)
 		}
 		w.nothingLeft()
@@ -93,12 +96,14 @@ type stories struct {
 	client *api.Client // nil without a cluster
 }
 
-// firstNumber is the id of the first job of a story, or a little less: large enough to be told from all other numbers on the screen.
+// firstNumber is the id of the first job of a story, or a little less: large enough to be told from
+// all other numbers on the screen.
 const firstNumber = 4801
 
 // skipNumbers uses up the small ids.
 func (s *stories) skipNumbers(dir string) {
-	job := &jobspec.Job{Name: "filler", Hold: true, Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
+	job := &jobspec.Job{Name: "filler", Hold: true, Groups: []jobspec.Group{{Name: "main",
+		Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 	job.Default()
 	job.Workdir, job.SubmitDir, job.SubmitHost = dir, dir, "here"
 	jobs := slices.Repeat([]*jobspec.Job{job}, 600)
@@ -169,7 +174,8 @@ func (s *stories) tell(dir, root string) {
 	})
 }
 
-// transcript runs the commands of a transcript and writes what came of them: transcript SESSION GOT.
+// transcript runs the commands of a transcript and writes what came of them: transcript SESSION
+// GOT.
 func (s *stories) transcript(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: transcript SESSION GOT")
@@ -231,7 +237,8 @@ func (p *play) do(command string) {
 var (
 	submittedLine = regexp.MustCompile(`(?m)^(?:Submitted batch job )?(\d{4,})$`)
 	number        = regexp.MustCompile(`\d+`)
-	// what is different each time, and what stands for it; as long as what it stands for, so that tables keep their form
+	// what is different each time, and what stands for it; as long as what it stands for, so that
+	// tables keep their form
 	placeholders = []struct {
 		what *regexp.Regexp
 		text string
@@ -299,7 +306,8 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// look reports whether a job is what is waited for, what it is, and whether it is over, so that it will never be another thing.
+// look reports whether a job is what is waited for, what it is, and whether it is over, so that it
+// will never be another thing.
 func (p *play) look(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {
@@ -313,7 +321,8 @@ func (p *play) look(ref string, what []string) (is string, holds, over bool) {
 	case what[0] == "reason":
 		return job.Reason.Code, job.Reason.Code == what[1], job.Code.Final()
 	case what[0] == "step":
-		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false // samples may come late
+		// samples may come late
+		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false
 	}
 	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == model.JobState(what[0]), job.Code.Final()
 }

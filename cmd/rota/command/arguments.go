@@ -20,7 +20,9 @@ func JobRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		for _, text := range SplitOutsideBrackets(arg) {
 			if text == "" || text[0] < '0' || text[0] > '9' {
-				return nil, exit.Usagef("%q is not a job id", text).WithHint("write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them")
+				return nil, exit.Usagef("%q is not a job id", text).
+					WithHint("write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: " +
+						"\"rota queue\" shows them")
 			}
 			refs = append(refs, text)
 		}
@@ -124,7 +126,8 @@ func NodeRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		some, err := hostlist.Expand(arg)
 		if err != nil {
-			return nil, exit.Usagef("%v", err).WithHint("separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]")
+			return nil, exit.Usagef("%v", err).
+				WithHint("separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]")
 		}
 		names = append(names, some...)
 	}

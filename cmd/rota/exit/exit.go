@@ -79,8 +79,8 @@ type CodeError struct {
 // Error implements error.
 func (e *CodeError) Error() string { return e.Text }
 
-// WithCode returns what ends a command with this exit code: nil for [OK], otherwise an error without
-// a text.
+// WithCode returns what ends a command with this exit code: nil for [OK], otherwise an error
+// without a text.
 func WithCode(code int) error {
 	if code == OK {
 		return nil

@@ -147,7 +147,8 @@ func (s *simulation) readNodes(c *cli.Context) error {
 		s.setup.Nodes, err = trace.ReadNodes(f)
 	}
 	if err != nil {
-		return exit.Usagef("--nodes %s: %v", text, err).WithHint("write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes")
+		return exit.Usagef("--nodes %s: %v", text, err).
+			WithHint("write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes")
 	}
 	for i := range s.setup.Nodes {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))

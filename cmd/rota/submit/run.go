@@ -86,8 +86,8 @@ func jobName(command string) string {
 	return name[:min(len(name), 60)]
 }
 
-// attend waits for a submitted job, as wait does, and ends with its exit code. Ctrl-C does not cancel
-// the job.
+// attend waits for a submitted job, as wait does, and ends with its exit code. Ctrl-C does not
+// cancel the job.
 func attend(parent context.Context, session *command.Session, id model.JobID,
 	wait func(context.Context, *command.Session, model.JobID) (*api.Job, error)) error {
 	ctx, stop := command.Interruptible(parent)

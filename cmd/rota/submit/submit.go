@@ -76,7 +76,8 @@ func Commands() []*command.Command {
 		{Name: "plan", Usage: "show whether and where a job would start now",
 			ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: planJob,
 			Description: "The exit code is 0 if it would start now, 6 if it would wait.",
-			Flags:       input.WithOutput(slices.Concat(input.ScriptFlags(), input.VarFlags())), EndsFlags: input.IsScript, Arguments: complete.Files},
+			Flags:       input.WithOutput(slices.Concat(input.ScriptFlags(), input.VarFlags())),
+			EndsFlags:   input.IsScript, Arguments: complete.Files},
 	})
 }
 

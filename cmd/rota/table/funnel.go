@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// PrintObstacles prints how many nodes remain after each requirement, and advice, each below an empty
-// line if there is one.
+// PrintObstacles prints how many nodes remain after each requirement, and advice, each below an
+// empty line if there is one.
 func PrintObstacles(out io.Writer, steps []api.FunnelStep, advice string) error {
 	if len(steps) > 0 {
 		fmt.Fprintln(out)
