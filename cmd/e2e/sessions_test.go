@@ -39,7 +39,7 @@ var update = flag.Bool("update", false, "write the sessions' transcripts anew")
 // Stories of what needs no cluster.
 func TestSessionsAlone(t *testing.T) {
 	s := &stories{t: t, addr: "unix:/nowhere/rota.sock"}
-	s.tell("sessions/alone", t.TempDir())
+	s.runFolder("sessions/alone", t.TempDir())
 }
 
 // Stories told on one development cluster of two nodes with four GPUs each.
@@ -56,7 +56,7 @@ func TestSessions(t *testing.T) {
 	}
 	defer s.client.Close()
 	s.skipNumbers(w.from)
-	s.tell("sessions/cluster", w.from)
+	s.runFolder("sessions/cluster", w.from)
 }
 
 // runDev starts `rota dev` until the end of the test and returns the cluster's address.
@@ -151,8 +151,8 @@ func (i inTurn) Run(name string, f func(testscript.T)) {
 	i.T.Run(name, func(t *testing.T) { f(inTurn{t}) })
 }
 
-// tell runs the scripts of a directory, each in a directory of its own below root.
-func (s *stories) tell(dir, root string) {
+// runFolder runs the scripts of a directory, each in a directory of its own below root.
+func (s *stories) runFolder(dir, root string) {
 	testscript.RunT(inTurn{s.t}, testscript.Params{
 		Dir: dir, WorkdirRoot: root, UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
@@ -291,7 +291,7 @@ func (p *play) until(ref string, what []string) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	for {
-		last, holds, over := p.look(ref, what)
+		last, holds, over := p.inspect(ref, what)
 		if holds {
 			return
 		}
@@ -306,9 +306,9 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// look reports whether a job is what is waited for, what it is, and whether it is over, so that it
+// inspect reports whether a job is what is waited for, what it is, and whether it is over, so that it
 // will never be another thing.
-func (p *play) look(ref string, what []string) (is string, holds, over bool) {
+func (p *play) inspect(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {
 	case err != nil:

@@ -76,10 +76,10 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 			streams <- nil
 		}
 	}()
-	started, told := false, false
+	started, reported := false, false
 	job, err := waitFor(ctx, session, id, wait, func(j *api.Job) bool {
-		if note := OutputElsewhere(j); note != "" && !told {
-			told = true
+		if note := OutputElsewhere(j); note != "" && !reported {
+			reported = true
 			session.Notef("%s", note)
 		}
 		say(j)

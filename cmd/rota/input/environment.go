@@ -33,11 +33,11 @@ func warnOfExports(env *command.Env, req *Submission) {
 			functions = append(functions, strings.TrimRight(strings.TrimPrefix(name, "BASH_FUNC_"), "%()"))
 		}
 	}
-	var told script.Problems
+	var warnings script.Problems
 	leftOut := func(names []string, before, after, hint string) {
 		if len(names) > 0 {
 			slices.Sort(names)
-			told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
+			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
 				Text: "leaves out " + before + show.Clean(strings.Join(names, ", ")) + after, Hint: hint})
 		}
 	}
@@ -45,7 +45,7 @@ func warnOfExports(env *command.Env, req *Submission) {
 	slices.Sort(secrets)
 	leftOut(secrets, "", ": tokens are only copied if named", "write --export=ALL,"+show.Clean(strings.Join(secrets, ",")))
 	leftOut(functions, "shell functions: ", "", "load the file that defines them in the script")
-	req.warn(env, told)
+	req.warn(env, warnings)
 }
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job.

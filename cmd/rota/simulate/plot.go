@@ -66,13 +66,13 @@ func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) er
 	if err != nil {
 		return err
 	}
-	told, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
+	input, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
 	if err != nil {
 		return err
 	}
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(told), &out, &complaint
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
 	}

@@ -119,11 +119,11 @@ func (s *simulation) readFormat(c *cli.Context) error {
 		return exit.Usagef("unknown --format %q: must be one of %s", text, formatNames())
 	}
 	file := func(name string) bool { return !isGenerated(name) }
-	told := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
+	unnamed := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
 	switch {
 	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
 		return exit.Usagef("--profiles is for traces in files: generated workloads have no profiles")
-	case text != "" && !slices.ContainsFunc(s.traces, told):
+	case text != "" && !slices.ContainsFunc(s.traces, unnamed):
 		return exit.Usagef("--format is for files of --trace, and there are none")
 	}
 	s.options.Format = trace.Format(text)
