@@ -160,21 +160,15 @@ func (l *devLayout) prepare(o devOptions) error {
 	if err != nil {
 		return err
 	}
-	known := o.nodes
-	if old != nil {
-		known = max(known, old.Nodes)
-	}
-	if err := l.removeStrays(known); err != nil {
+	if err := l.removeStrays(max(o.nodes, old.Nodes)); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	if old != nil {
-		l.made = l.made || old.Made
-		if !old.Keep {
-			l.removeContents()
-			old = nil
-		}
+	l.made = l.made || old.Made
+	if old.Controllers > 0 && !old.Keep {
+		l.removeContents()
+		old = devRecord{}
 	}
-	if old != nil && old.Controllers != o.controllers {
+	if old.Controllers > 0 && old.Controllers != o.controllers {
 		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory",
 			l.dir, old.Controllers, old.Controllers)
 	}
@@ -189,19 +183,19 @@ func (l *devLayout) prepare(o devOptions) error {
 	return l.writeRecord()
 }
 
-func (l *devLayout) readRecord() (*devRecord, error) {
+// readRecord returns the record of the last run, an empty one if there is none.
+func (l *devLayout) readRecord() (r devRecord, err error) {
 	b, err := os.ReadFile(l.path("dev.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return r, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the dev directory's record: %w", err)
+		return r, fmt.Errorf("read the dev directory's record: %w", err)
 	}
-	var r devRecord
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
+		return r, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
 	}
-	return &r, nil
+	return r, nil
 }
 
 func (l *devLayout) writeRecord() error {
@@ -226,11 +220,8 @@ const (
 )
 
 // choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
-func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
-	var ports []int
-	if old != nil {
-		ports = slices.Clone(old.Ports[:min(3*old.Controllers, len(old.Ports))])
-	}
+func (l *devLayout) choosePorts(old devRecord, n int) ([]int, error) {
+	ports := slices.Clone(old.Ports[:min(3*old.Controllers, len(old.Ports))])
 	for _, p := range ports {
 		if !portFree(p) {
 			return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)

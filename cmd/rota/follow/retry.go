@@ -16,11 +16,11 @@ const retryFor = 10 * time.Minute
 
 // Retry lets a command that has been answered once ask again while no controller is reachable.
 type Retry struct {
-	Env   *command.Env
-	Quiet bool      // another Retry prints the message
-	What  string    // printed with the message, such as that the job continues
-	heard time.Time // time of the last answer; zero before the first
-	reported  bool
+	Env      *command.Env
+	Quiet    bool      // another Retry prints the message
+	What     string    // printed with the message, such as that the job continues
+	heard    time.Time // time of the last answer; zero before the first
+	reported bool
 }
 
 // Answered records that a controller has answered.

@@ -33,7 +33,7 @@ func (f eventFilter) matches(e *api.Event) bool {
 }
 
 func showEvents(env *command.Env, c *cli.Context) error {
-	v, err := listing.Open(env, c, eventCells)
+	v, session, err := listing.Open(env, c, eventCells)
 	if err != nil {
 		return err
 	}
@@ -44,10 +44,6 @@ func showEvents(env *command.Env, c *cli.Context) error {
 		}
 	}
 	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {
-		return err
-	}
-	session, err := env.Dial(c)
-	if err != nil {
 		return err
 	}
 	if text := c.String("job"); text != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -37,15 +36,11 @@ func histFlags() []cli.Flag {
 }
 
 func showHistory(env *command.Env, c *cli.Context) error {
-	v, err := listing.Open(env, c, histCells)
+	v, session, err := listing.Open(env, c, histCells)
 	if err != nil {
 		return err
 	}
 	filter, err := historyFilter(env, c)
-	if err != nil {
-		return err
-	}
-	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
@@ -78,7 +73,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 			return "" // another flag excludes it
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) {

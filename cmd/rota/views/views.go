@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -109,7 +108,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if c.Bool("start") {
 		cells = startCells
 	}
-	v, err := listing.Open(env, c, cells)
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
@@ -118,10 +117,6 @@ func showQueue(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	nodes, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
-	if err != nil {
-		return err
-	}
-	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
@@ -139,13 +134,13 @@ func showQueue(env *command.Env, c *cli.Context) error {
 			return ""
 		}
 		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
 func reportMissing(ctx context.Context, session *command.Session, refs []string,
-	seen map[model.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+	seen map[model.JobID]bool, note func(*api.Job) string) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
@@ -155,11 +150,11 @@ func reportMissing(ctx context.Context, session *command.Session, refs []string,
 		j, _, err := session.Job(ctx, model.JobID(id), api.Read{})
 		switch {
 		case exit.IsNotFound(err):
-			session.PrintError(asJSON, err)
+			session.PrintError(session.AsJSON, err)
 			code = exit.NotFound
 		case err != nil:
 			return err
-		case !asJSON && note(j) != "":
+		case !session.AsJSON && note(j) != "":
 			session.Notef("%s", note(j))
 		}
 	}
@@ -221,11 +216,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 // simpleList prints a list that comes in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
 	fetch func(*api.Client, *listing.View[T]) (*api.List[T], api.Answer, error)) error {
-	v, err := listing.Open(env, c, cells)
-	if err != nil {
-		return err
-	}
-	session, err := env.Dial(c)
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
