@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -10,11 +8,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 )
-
-func testWorld() *command.Env {
-	return &command.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv,
-		Environ: os.Environ}
-}
 
 func TestReorder(t *testing.T) {
 	all := commands()

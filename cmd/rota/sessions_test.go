@@ -137,8 +137,9 @@ func shellCommands(line string) [][]string {
 	return all
 }
 
-// Every command and every flag of it is in a session, so that its output has been reviewed. Flags that all commands have, that all lists have, or that submit, plan and convert
-// share, are to be in one of them.
+// Every command and every flag of it is in a session, so that its output has been reviewed. Flags
+// that all commands have, that all lists have, or that submit, plan and convert share, are to be in
+// one of them.
 func TestSessionsShowEverything(t *testing.T) {
 	all := commands()
 	u := used{}

@@ -43,12 +43,12 @@ func changeNodes(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, asJSON, err := env.Connect(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	return env.ForEach(names, "node", done[verb], asJSON, func(name string) (*api.ControlResponse, error) {
-		if err := client.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
+	return session.ForEach(names, "node", done[verb], func(name string) (*api.ControlResponse, error) {
+		if err := session.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
 			return nil, err
 		}
 		return &api.ControlResponse{Items: []api.ControlItem{{Ref: name}}}, nil

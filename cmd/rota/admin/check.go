@@ -18,16 +18,16 @@ func checkState(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
 	}
-	client, asJSON, err := env.Connect(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	check, answer, err := client.Check(c.Context)
+	check, answer, err := session.Check(c.Context)
 	if err != nil {
 		return err
 	}
 	env.WarnStale(answer)
-	if asJSON {
+	if session.AsJSON {
 		if err := table.PrintJSON(env.Stdout, check); err != nil {
 			return err
 		}
@@ -48,6 +48,6 @@ func printCheck(env *command.Env, check *api.Check) {
 	for _, v := range check.Violations {
 		fmt.Fprintln(env.Stdout, v)
 	}
-	fmt.Fprintf(env.Stderr, "rota: %s at index %d\n", show.Count(len(check.Violations), "invariant does not hold",
+	env.Notef("%s at index %d", show.Count(len(check.Violations), "invariant does not hold",
 		"invariants do not hold"), check.Index)
 }

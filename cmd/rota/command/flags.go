@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -51,46 +50,6 @@ func List(name, usage string) *cli.StringSliceFlag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage}
 }
 
-// Dial returns a client for the cluster of --addr, or of the default address.
-func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
-	addr := c.String("addr")
-	if addr == "" {
-		addr = api.DefaultAddr(env.Getenv)
-	}
-	client, err := api.DialWith(addr, env.ClientOptions)
-	if err != nil {
-		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
-	}
-	return client, nil
-}
-
-// Connect returns a client as [Env.Dial] does, and whether -o asks for JSON.
-func (env *Env) Connect(c *cli.Context) (client *api.Client, asJSON bool, err error) {
-	if asJSON, err = env.PlainOrJSON(c); err != nil {
-		return nil, false, err
-	}
-	client, err = env.Dial(c)
-	return client, asJSON, err
-}
-
-// ConnectForJobs is [Env.Connect] for a command whose arguments are jobs, at least one.
-func (env *Env) ConnectForJobs(c *cli.Context) (client *api.Client, refs []string, asJSON bool, err error) {
-	if refs, err = jobArguments(c); err != nil {
-		return nil, nil, false, err
-	}
-	client, asJSON, err = env.Connect(c)
-	return client, refs, asJSON, err
-}
-
-// ConnectForJob is [Env.Connect] for a command whose argument is one job.
-func (env *Env) ConnectForJob(c *cli.Context) (client *api.Client, ref string, asJSON bool, err error) {
-	if ref, err = jobArgument(c); err != nil {
-		return nil, "", false, err
-	}
-	client, asJSON, err = env.Connect(c)
-	return client, ref, asJSON, err
-}
-
 // Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.
 func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
 	if c.IsSet("output") && c.String("output") == "" {
@@ -114,7 +73,7 @@ func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 // WarnStale prints a warning if an answer comes from a controller without a leader.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
-		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
+		env.Notef("warning: no contact with a leader for %s; the data is that old", a.Stale)
 	}
 }
 

@@ -66,8 +66,8 @@ var otherNames = map[string]string{
 	"history": "hist", "info": "nodes", "qsub": "submit", "qstat": "queue", "qdel": "cancel",
 }
 
-// DidYouMean returns a hint that names the word of names that is nearest to a wrong one, "" if none is near.
-// The format has one %s for the word.
+// DidYouMean returns a hint that names the word of names that is nearest to a wrong one, "" if none
+// is near. The format has one %s for the word.
 func DidYouMean(format, wrong string, names []string) string {
 	if near := Nearest(wrong, names); near != "" {
 		return fmt.Sprintf(format, near)

@@ -68,12 +68,12 @@ func Commands() []*command.Command {
 // controlJobs returns the action of a command that does the same to each of its jobs.
 func controlJobs(done string, verb model.Verb) func(*command.Env, *cli.Context) error {
 	return func(env *command.Env, c *cli.Context) error {
-		client, refs, asJSON, err := env.ConnectForJobs(c)
+		session, refs, err := env.ConnectForJobs(c)
 		if err != nil {
 			return err
 		}
-		return env.ForEach(refs, "job", done, asJSON, func(ref string) (*api.ControlResponse, error) {
-			return client.Control(c.Context, ref, verb, c.String("reason"))
+		return session.ForEach(refs, "job", done, func(ref string) (*api.ControlResponse, error) {
+			return session.Control(c.Context, ref, verb, c.String("reason"))
 		})
 	}
 }
@@ -83,20 +83,20 @@ func cancelJobs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, asJSON, err := env.Connect(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
 	if len(request.Refs) > 0 {
-		return env.ForEach(request.Refs, "job", "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
-			return client.Control(c.Context, ref, model.VerbCancel, request.Reason)
+		return session.ForEach(request.Refs, "job", "cancelled", func(ref string) (*api.ControlResponse, error) {
+			return session.Control(c.Context, ref, model.VerbCancel, request.Reason)
 		})
 	}
-	resp, err := client.CancelMany(c.Context, request)
+	resp, err := session.CancelMany(c.Context, request)
 	if err != nil {
 		return err
 	}
-	return env.PrintOutcome(resp, "job", "cancelled", asJSON)
+	return session.PrintOutcome(resp, "job", "cancelled")
 }
 
 func cancelRequest(env *command.Env, c *cli.Context) (api.CancelRequest, error) {

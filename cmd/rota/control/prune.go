@@ -27,15 +27,15 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	if req.Metric == "" || req.Keep == "" {
 		return exit.Usagef("--metric and --keep are required: rota array %s", c.Command.ArgsUsage)
 	}
-	client, asJSON, err := env.Connect(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Prune(c.Context, refs[0], req)
+	resp, err := session.Prune(c.Context, refs[0], req)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, resp)
 	}
 	verb := "cancelled"

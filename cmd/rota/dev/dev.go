@@ -246,10 +246,10 @@ func (d *devCluster) supervise(finished <-chan error) error {
 			if p.diedTooOften() {
 				return fmt.Errorf("%s keeps dying: %w%s", p.name, p.reason(), p.tail())
 			}
-			fmt.Fprintf(d.Stderr, "rota: %s died (%v) and is restarted\n", p.name, p.reason())
+			d.Notef("%s died (%v) and is restarted", p.name, p.reason())
 			time.AfterFunc(devRestartWait, func() { restarts <- p })
 		case p := <-restarts:
-			if err := d.restart(p); err != nil {
+			if err := d.launch(p); err != nil {
 				return err
 			}
 		}

@@ -22,14 +22,8 @@ import (
 
 // stop ends the jobs, the nodes and the controllers, and removes what is left.
 func (d *devCluster) stop() error {
-	var nodes, controllers []*daemon
-	for _, p := range d.daemons {
-		if p.program == "rota-noded" {
-			nodes = append(nodes, p)
-		} else {
-			controllers = append(controllers, p)
-		}
-	}
+	first := min(d.opts.controllers, len(d.daemons)) // the controllers come first
+	controllers, nodes := d.daemons[:first], d.daemons[first:]
 	if len(nodes) > 0 {
 		d.endJobs()
 	}
@@ -48,10 +42,10 @@ func (d *devCluster) endJobs() {
 	select {
 	case err := <-done:
 		if err != nil {
-			fmt.Fprintf(d.Stderr, "rota: killing the jobs, because they could not be cancelled: %v\n", err)
+			d.Notef("killing the jobs, because they could not be cancelled: %v", err)
 		}
 	case s := <-d.signals:
-		fmt.Fprintf(d.Stderr, "rota: %s: killing the jobs\n", s)
+		d.Notef("%s: killing the jobs", s)
 	}
 }
 

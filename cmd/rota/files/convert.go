@@ -17,11 +17,7 @@ import (
 
 // convert prints the job file, and on stderr what it does not express.
 func convert(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
-	if err != nil {
-		return err
-	}
-	req, err := input.ReadUnchecked(env, c, file)
+	req, err := input.ReadUnchecked(env, c)
 	if err != nil {
 		return err
 	}
@@ -43,7 +39,7 @@ func convert(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", req.Shown, err)
 	}
-	if asJSON {
+	if req.AsJSON {
 		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
 			"unmapped": append(script.Problems{}, req.Result.Problems...)})
 	} else {
@@ -52,7 +48,7 @@ func convert(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	if !req.AsJSON {
 		fmt.Fprint(env.Stderr, unmapped(req))
 	}
 	return checkConverted(env, job, text)

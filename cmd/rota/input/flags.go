@@ -69,9 +69,9 @@ func givenFlags(c *cli.Context, file string) []script.Flag {
 	return given
 }
 
-// OutputFlag distinguishes the two meanings of -o: a format such as json, or the file for the job's
+// outputFlag distinguishes the two meanings of -o: a format such as json, or the file for the job's
 // output.
-func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
+func outputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
 	text := c.String("output")
 	isFormat := slices.Contains(listing.ListFormats, table.Format(text)) ||
 		strings.HasPrefix(text, string(table.Template)+"=")

@@ -68,16 +68,25 @@ type sortKey struct {
 	descending bool
 }
 
-// Open returns the view that the flags of a command ask for. The command has no arguments.
-func Open[T any](env *command.Env, c *cli.Context, cells []Cell[T]) (*View[T], error) {
+// Open returns the view that the flags of a command ask for, and a session to fetch the list. The
+// command has no arguments.
+func Open[T any](env *command.Env, c *cli.Context, cells []Cell[T]) (*View[T], *command.Session, error) {
 	if err := command.RefuseArguments(c); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o, err := readOptions(env, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newView(o, cells)
+	v, err := newView(o, cells)
+	if err != nil {
+		return nil, nil, err
+	}
+	session, err := env.Dial(c)
+	if err == nil {
+		session.AsJSON = v.Format == table.JSON
+	}
+	return v, session, err
 }
 
 // readOptions reads the flags of a command that prints a list. --long is the same as -o wide.

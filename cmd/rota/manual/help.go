@@ -72,6 +72,15 @@ func printCommandHelp(out io.Writer, c *command.Command) error {
 	return b.Flush()
 }
 
+// dashedNames lists the names of a flag.
+func dashedNames(f cli.Flag) string {
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, command.Dashed(n))
+	}
+	return strings.Join(names, ", ")
+}
+
 // flagUsage returns the description of a flag with its default, and the name of its value, which is
 // in backquotes.
 func flagUsage(doc cli.DocGenerationFlag) (usage, value string) {
@@ -92,9 +101,5 @@ func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
 	if value != "" {
 		value = " " + value
 	}
-	names := make([]string, len(f.Names()))
-	for i, n := range f.Names() {
-		names[i] = command.Dashed(n)
-	}
-	fmt.Fprintf(b, "  %-38s %s\n", strings.Join(names, ", ")+value, usage)
+	fmt.Fprintf(b, "  %-38s %s\n", dashedNames(f)+value, usage)
 }

@@ -10,20 +10,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
 // readDeserved reads --deserved.
-func (s *simulation) readDeserved(c *cli.Context) error {
-	name := c.String("deserved")
-	switch name {
-	case "":
-		return nil
-	case "equal":
+func (s *simulation) readDeserved(name string) error {
+	if name == "equal" {
 		s.setup.Deserved.Equal = true
 		return nil
 	}

@@ -1,8 +1,6 @@
 package submit
 
 import (
-	"fmt"
-
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
@@ -14,7 +12,7 @@ import (
 func exitLikeJob(env *command.Env, job *api.Job) error {
 	code, note := jobCode(job)
 	if note != "" {
-		fmt.Fprintf(env.Stderr, "rota: job %d %s\n", job.ID, show.Clean(note))
+		env.Notef("job %d %s", job.ID, show.Clean(note))
 	}
 	return exit.WithCode(code)
 }

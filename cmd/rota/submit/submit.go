@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
@@ -75,42 +76,39 @@ func Commands() []*command.Command {
 		{Name: "plan", Usage: "show whether and where a job would start now",
 			ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: planJob,
 			Description: "The exit code is 0 if it would start now, 6 if it would wait.",
-			Flags:       input.WithOutput(slices.Concat(input.ScriptFlags(), input.VarFlags())), EndsFlags: input.IsScript, Arguments: complete.Files},
+			Flags:       input.WithOutput(slices.Concat(input.ScriptFlags(), input.VarFlags())),
+			EndsFlags:   input.IsScript, Arguments: complete.Files},
 	})
 }
 
 func submitJob(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
+	req, err := input.Read(env, c)
 	if err != nil {
 		return err
 	}
-	req, err := input.Read(env, c, asJSON, file)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
 	if req.Result.TestOnly {
-		return showPlan(c.Context, env, client, req.Job, asJSON, false)
+		return showPlan(c.Context, session, req.Job, req.AsJSON, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
 		return err
 	}
-	id, err := client.Submit(c.Context, key, req.Job)
+	id, err := session.Submit(c.Context, key, req.Job)
 	if err != nil {
 		return aboutSpec("submit", req.Job.Name, err)
 	}
-	if err := printID(env, id, asJSON, req.Result.Parsable); err != nil {
+	if err := printID(env, id, req.AsJSON, req.Result.Parsable); err != nil {
 		return err
 	}
 	switch {
 	case c.Bool("follow"):
-		return markSubmitted(followSubmitted(c.Context, env, client, id))
+		return markSubmitted(attend(c.Context, session, id, follow.Job))
 	case req.Result.Wait:
-		return markSubmitted(awaitSubmitted(c.Context, env, client, id))
+		return markSubmitted(attend(c.Context, session, id, follow.WaitForEnd))
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ type Table struct {
 	Rows    [][]string
 }
 
-// New returns a table with columns that are never shortened. A column whose title begins with ">" is
-// aligned to the right, without that sign.
+// New returns a table with columns that are never shortened. A column whose title begins with ">"
+// is aligned to the right, without that sign.
 func New(titles ...string) *Table {
 	t := &Table{}
 	for _, title := range titles {

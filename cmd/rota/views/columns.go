@@ -27,12 +27,14 @@ var (
 	codeCell    = listing.TextCell("code", "ST", 0, "code array", shownCode)
 	gpusCell    = listing.NumberCell("gpus", "GPUS", "gpus", func(j *api.Job) int { return j.GPUs })
 	coresCell   = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
-	memoryCell  = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory }, show.Size)
+	memoryCell  = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
+		show.Size)
 	workersCell = listing.TextCell("workers", "WORKERS", 0, "workers elastic",
 		show.Workers).AtRight().SortedBy(func(j *api.Job) int64 { return int64(j.Workers) })
 	attemptCell = listing.NumberCell("attempt", "ATTEMPT", "attempt", func(j *api.Job) int { return j.Attempt })
 	elapsedCell = listing.AmountCell("time", "TIME", "elapsed array", shownTime, show.Clock)
-	limitCell   = listing.AmountCell("limit", "LIMIT", "time_limit", func(j *api.Job) jobspec.Seconds { return j.TimeLimit },
+	limitCell   = listing.AmountCell("limit", "LIMIT", "time_limit",
+		func(j *api.Job) jobspec.Seconds { return j.TimeLimit },
 		show.Limit)
 	priorityCell  = listing.NumberCell("pri", "PRI", "priority", func(j *api.Job) int { return j.Priority })
 	stepsCell     = listing.NumberCell("steps", "STEPS", "steps", func(j *api.Job) int64 { return j.Steps })

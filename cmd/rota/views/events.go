@@ -33,7 +33,7 @@ func (f eventFilter) matches(e *api.Event) bool {
 }
 
 func showEvents(env *command.Env, c *cli.Context) error {
-	v, err := listing.Open(env, c, eventCells)
+	v, session, err := listing.Open(env, c, eventCells)
 	if err != nil {
 		return err
 	}
@@ -46,17 +46,13 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
 	if text := c.String("job"); text != "" {
 		refs, err := command.JobRefs([]string{text})
 		if err != nil {
 			return err
 		}
 		for _, ref := range refs {
-			id, err := command.JobID(c.Context, client, ref)
+			id, err := session.JobID(c.Context, ref)
 			if err != nil {
 				return err
 			}
@@ -65,7 +61,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	}
 	ctx, stop := command.Interruptible(c.Context)
 	defer stop()
-	list, answer, err := eventsAfter(ctx, client, c.Uint64("after"))
+	list, answer, err := eventsAfter(ctx, session.Client, c.Uint64("after"))
 	if err != nil {
 		return err
 	}
@@ -74,7 +70,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 		list.Items = filter.apply(list.Items)
 		return v.Show(env, list)
 	}
-	return followEvents(ctx, env, client, list, max(answer.Index, c.Uint64("after")), filter, v)
+	return followEvents(ctx, session, list, max(answer.Index, c.Uint64("after")), filter, v)
 }
 
 // eventsAfter returns all events after an index that the controller has in memory; it sends them in
@@ -103,13 +99,13 @@ func (f eventFilter) apply(events []api.Event) []api.Event {
 
 // followEvents prints events as they occur, one per line, until the user interrupts; in JSON, one
 // object per line.
-func followEvents(ctx context.Context, env *command.Env, client *api.Client, list *api.List[api.Event], index uint64,
+func followEvents(ctx context.Context, session *command.Session, list *api.List[api.Event], index uint64,
 	f eventFilter, v *listing.View[api.Event]) error {
-	away := follow.Retry{Env: env}
+	away := follow.Retry{Env: session.Env}
 	away.Answered()
 	for {
 		for _, e := range f.apply(list.Items) {
-			if err := printEvent(env, e, v); err != nil {
+			if err := printEvent(session.Env, e, v); err != nil {
 				return err
 			}
 		}
@@ -118,7 +114,7 @@ func followEvents(ctx context.Context, env *command.Env, client *api.Client, lis
 		}
 		var answer api.Answer
 		var err error
-		list, answer, err = client.Events(ctx, index, follow.PollWait)
+		list, answer, err = session.Events(ctx, index, follow.PollWait)
 		if ctx.Err() != nil {
 			return nil // an interrupt is the normal end
 		}

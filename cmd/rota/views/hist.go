@@ -8,9 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -38,7 +36,7 @@ func histFlags() []cli.Flag {
 }
 
 func showHistory(env *command.Env, c *cli.Context) error {
-	v, err := listing.Open(env, c, histCells)
+	v, session, err := listing.Open(env, c, histCells)
 	if err != nil {
 		return err
 	}
@@ -46,13 +44,9 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
 	list, more, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
 		filter.Page = page
-		list, answer, err := client.History(c.Context, filter, api.Read{})
+		list, answer, err := session.History(c.Context, filter, api.Read{})
 		if err == nil && page == "" {
 			env.WarnStale(answer)
 		}
@@ -62,7 +56,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if more && !c.IsSet("limit") {
-		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
+		env.Notef("only the last %d jobs are shown: use --limit N for more", histLimit)
 	}
 	if !v.Structured() {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
@@ -74,12 +68,12 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err := v.Show(env, list); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
-		if follow.Ended(j) {
+	return reportMissing(c.Context, session, filter.Refs, seen, func(j *api.Job) string {
+		if j.Code.Final() {
 			return "" // another flag excludes it
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) {

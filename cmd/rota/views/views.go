@@ -14,10 +14,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -110,7 +108,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if c.Bool("start") {
 		cells = startCells
 	}
-	v, err := listing.Open(env, c, cells)
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
@@ -122,11 +120,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"),
+	q := &queueList{Session: session, view: v, filter: filter, nodes: nodes, tree: c.Bool("tree"),
 		elements: c.Bool("array")}
 	if text := c.String("iterate"); text != "" {
 		return q.iterate(c.Context, text)
@@ -134,34 +128,34 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err := q.print(c.Context); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
+	return reportMissing(c.Context, session, filter.Refs, q.seen, func(j *api.Job) string {
 		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
-		if !follow.Ended(j) || narrowed {
+		if !j.Code.Final() || narrowed {
 			return ""
 		}
 		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
-func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
-	seen map[model.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+func reportMissing(ctx context.Context, session *command.Session, refs []string,
+	seen map[model.JobID]bool, note func(*api.Job) string) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || seen[model.JobID(id)] {
 			continue // unknown array tasks and groups were refused with the list
 		}
-		j, _, err := client.Job(ctx, model.JobID(id), api.Read{})
+		j, _, err := session.Job(ctx, model.JobID(id), api.Read{})
 		switch {
 		case exit.IsNotFound(err):
-			env.PrintError(asJSON, err)
+			session.PrintError(session.AsJSON, err)
 			code = exit.NotFound
 		case err != nil:
 			return err
-		case !asJSON && note(j) != "":
-			fmt.Fprintln(env.Stderr, "rota: "+note(j))
+		case !session.AsJSON && note(j) != "":
+			session.Notef("%s", note(j))
 		}
 	}
 	return exit.WithCode(code)
@@ -222,15 +216,11 @@ func showNodes(env *command.Env, c *cli.Context) error {
 // simpleList prints a list that comes in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
 	fetch func(*api.Client, *listing.View[T]) (*api.List[T], api.Answer, error)) error {
-	v, err := listing.Open(env, c, cells)
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	list, answer, err := fetch(client, v)
+	list, answer, err := fetch(session.Client, v)
 	if err != nil {
 		return err
 	}
