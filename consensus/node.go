@@ -19,11 +19,12 @@ import (
 // Limits of a node.
 const (
 	snapshotsKept    = 2
-	logsCached       = 64       // entries kept in memory for followers that are nearly up to date
-	entriesPerAppend = 64       // in one request to a follower
-	trailingMin      = 64       // entries kept behind a snapshot, for followers a little behind
-	trailingMax      = 10240    // the same
-	trailingBytes    = 64 << 20 // and as many bytes at most, as far as the mean size tells
+	commitInterval   = 15 * time.Millisecond // an idle leader then tells followers what has been committed
+	logsCached       = 64                    // entries kept in memory for followers that are nearly up to date
+	entriesPerAppend = 64                    // in one request to a follower
+	trailingMin      = 64                    // entries kept behind a snapshot, for followers a little behind
+	trailingMax      = 10240                 // the same
+	trailingBytes    = 64 << 20              // and as many bytes at most, as far as the mean size tells
 	snapshotRetry    = time.Minute
 	never            = 365 * 24 * time.Hour
 	drainTimeout     = 2 * time.Second // for proposals in flight when the node stops
@@ -97,7 +98,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n.guard = &guard{store: dir.log, fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{
 		machine: m, fail: n.fail, inFlight: n.inFlightBatch, due: make(chan struct{}, 1),
-		every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
+		every: cfg.SnapshotEvery,
 	}
 	return n
 }
@@ -180,7 +181,7 @@ func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c.HeartbeatTimeout = n.cfg.Heartbeat
 	c.ElectionTimeout = n.cfg.Election
 	c.LeaderLeaseTimeout = n.cfg.LeaderLease
-	c.CommitTimeout = n.cfg.Commit
+	c.CommitTimeout = commitInterval
 	c.MaxAppendEntries = entriesPerAppend
 	c.TrailingLogs = trailingMax
 	c.SnapshotInterval = never

@@ -213,9 +213,6 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
-	if d.cfg.Ready != nil {
-		d.cfg.Ready(d.machine.Node.Addr)
-	}
 	err := group.Wait()
 	if ctx.Err() != nil {
 		return nil

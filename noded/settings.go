@@ -42,8 +42,6 @@ type Config struct {
 	MaxNofile   int64             // files that ulimit.nofile may be at most; 0: no bound
 
 	Logger *slog.Logger
-	// Ready, if set, is called with the address of the listener when all parts run.
-	Ready func(http string)
 }
 
 // DefaultConfig returns the settings of a node on the default ports of this machine.
