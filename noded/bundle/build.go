@@ -82,8 +82,8 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	several := len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks)),
-			oci.Limits(in)
+		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))
+		b.Limits = oci.Limits(in)
 	}
 	for i := range tasks {
 		at := in
@@ -94,19 +94,15 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 		}
 		made, settings, err := s.taskBundle(dir, at, &tasks[i])
 		if err != nil {
-			return b, nameTask(several, &tasks[i], err)
+			if several {
+				err = fmt.Errorf("task %s: %w", tasks[i].Name, err)
+			}
+			return b, err
 		}
 		b.Tasks = append(b.Tasks, made)
 		b.Settings.Tasks = append(b.Settings.Tasks, settings)
 	}
 	return b, nil
-}
-
-func nameTask(several bool, task *jobspec.Task, err error) error {
-	if several {
-		return fmt.Errorf("task %s: %w", task.Name, err)
-	}
-	return err
 }
 
 // taskBundle returns what one task's container is made from, and what its shim must know.
@@ -259,17 +255,16 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 // progressTask returns the index of the task that the worker's progress is read from: the first one
 // with a progress block, or else the leader.
 func progressTask(tasks []jobspec.Task) int {
-	for i := range tasks {
-		if tasks[i].Progress != nil {
+	for _, match := range []func(jobspec.Task) bool{
+		func(t jobspec.Task) bool { return t.Progress != nil },
+		func(t jobspec.Task) bool { return t.Lifecycle == nil && t.Leader != nil && *t.Leader },
+		func(t jobspec.Task) bool { return t.Lifecycle == nil },
+	} {
+		if i := slices.IndexFunc(tasks, match); i >= 0 {
 			return i
 		}
 	}
-	for i := range tasks {
-		if tasks[i].Lifecycle == nil && tasks[i].Leader != nil && *tasks[i].Leader {
-			return i
-		}
-	}
-	return max(0, slices.IndexFunc(tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil }))
+	return 0
 }
 
 // progressFile finds the host directory that holds a job's progress file. Only directories that are
@@ -286,6 +281,5 @@ func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 		}
 	}
 	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node "+
-		"%s shares with its jobs (%s)",
-		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
+		"%s shares with its jobs (%s)", file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
 }
