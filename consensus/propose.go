@@ -222,7 +222,8 @@ func (n *Node) complete(f *batch, future raft.ApplyFuture) {
 	}
 }
 
-// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for it.
+// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for
+// it.
 func (n *Node) inFlightBatch(l *raft.Log) *batch {
 	f := n.inFlight.Load()
 	if f == nil || len(l.Data) != len(f.data) || &l.Data[0] != &f.data[0] {

@@ -104,8 +104,9 @@ func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 	}
 }
 
-// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold the
-// pipe, or the file's server may not answer. The end of the worker must be reported all the same.
+// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold
+// the pipe, or the file's server may not answer. The end of the worker must be reported all the
+// same.
 func (l *logs) awaitRest(limit time.Duration) {
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
