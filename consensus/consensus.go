@@ -14,10 +14,7 @@
 package consensus
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -49,8 +46,7 @@ type Member struct {
 // Dialer opens connections to peers. Tests cut links with it.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Config is a node's identity and its timing. Zero durations and counts take the values of
-// [DefaultConfig].
+// Config is a node's identity and its timing. [DefaultConfig] has the timing.
 type Config struct {
 	Name string // of this member
 	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
@@ -78,14 +74,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults returns c with the defaults in place of zero values.
+// withDefaults returns c with a logger and a dialer.
 func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Heartbeat = cmp.Or(c.Heartbeat, d.Heartbeat)
-	c.Election = cmp.Or(c.Election, max(c.Heartbeat, d.Election))
-	c.LeaderLease = cmp.Or(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
-	c.Stall = cmp.Or(c.Stall, d.Stall)
-	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, d.SnapshotEvery)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -93,24 +83,4 @@ func (c Config) withDefaults() Config {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return c
-}
-
-// Validate returns every problem of c, joined.
-func (c Config) Validate() error {
-	var errs []error
-	complain := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	complain(c.Name == "", "consensus needs the member's name")
-	complain(c.Dir == "", "consensus needs a directory")
-	complain(c.Addr == "" && c.Listener == nil, "consensus needs an address")
-	complain(c.Heartbeat < 5*time.Millisecond, "heartbeat %v is below 5ms", c.Heartbeat)
-	complain(c.Election < c.Heartbeat, "election %v is shorter than heartbeat %v", c.Election, c.Heartbeat)
-	complain(c.LeaderLease > c.Heartbeat, "leader lease %v is longer than heartbeat %v", c.LeaderLease, c.Heartbeat)
-	complain(c.LeaderLease < 5*time.Millisecond, "leader lease %v is below 5ms", c.LeaderLease)
-	complain(c.Stall < c.Heartbeat, "stall %v is shorter than heartbeat %v", c.Stall, c.Heartbeat)
-	complain(c.SnapshotEvery < 0, "the number of entries between snapshots must be positive")
-	return errors.Join(errs...)
 }

@@ -64,9 +64,6 @@ type Node struct {
 // ErrNotWritable, ErrNewer, ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
 func Open(cfg Config, m Machine) (*Node, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	s, err := listen(cfg)
 	if err != nil {
 		return nil, err
@@ -141,6 +138,10 @@ func (n *Node) startRaft(trans raft.Transport) error {
 	if err != nil {
 		return err
 	}
+	config := n.raftConfig(log)
+	if err := raft.ValidateConfig(config); err != nil {
+		return fmt.Errorf("consensus of %s: %w", n.cfg.Name, err)
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := fmt.Errorf("start raft: %w", ErrStopped) // if the guard ends this goroutine
@@ -151,7 +152,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 			done <- err
 		}()
 		debug.SetPanicOnFault(true)
-		n.raft, err = raft.NewRaft(n.raftConfig(log), n.machine, cache, n.guard, snapshots, trans)
+		n.raft, err = raft.NewRaft(config, n.machine, cache, n.guard, snapshots, trans)
 	}()
 	if err := <-done; err != nil {
 		return n.startError(err)
