@@ -53,10 +53,7 @@ func (r *run) done(at model.Instant) (work, worked int64) {
 	if at <= r.from {
 		return 0, 0
 	}
-	worked = int64(at - r.from)
-	if worked > (r.left-1)/r.rate+1 { // it ends earlier
-		worked = (r.left-1)/r.rate + 1
-	}
+	worked = min(int64(at-r.from), (r.left-1)/r.rate+1) // it may end earlier
 	return min(r.left, worked*r.rate), worked
 }
 

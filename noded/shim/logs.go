@@ -73,11 +73,7 @@ func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	}
 	f.users++
 	l.readEnds = append(l.readEnds, ours)
-	l.copying.Add(1)
-	go func() {
-		defer l.copying.Done()
-		l.copyOutput(f, ours, lines)
-	}()
+	l.copying.Go(func() { l.copyOutput(f, ours, lines) })
 	return theirs, nil
 }
 

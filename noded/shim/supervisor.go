@@ -106,7 +106,7 @@ func (sup *supervisor) createTasks() error {
 	}
 	ipc := ""
 	for _, t := range sup.tasks {
-		if err := t.create(sup, scanner, ipc); err != nil {
+		if err := t.create(scanner, ipc); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
