@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"iter"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
@@ -74,6 +76,17 @@ func (r *run) stopWork(at model.Instant) (lost int64) {
 	}
 	r.left -= work
 	return 0
+}
+
+// endedRuns are the jobs that have ended for good, in order of submission.
+func (e *engine) endedRuns() iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for i := range e.runs {
+			if v := &e.runs[i]; v.ended > 0 && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // jct returns the ms from its submission to its end.
