@@ -61,9 +61,6 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
-	if in.Node.GPUs == nil {
-		in.Node.GPUs = []model.GPU{}
-	}
 	return in
 }
 

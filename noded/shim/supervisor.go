@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -335,10 +336,7 @@ func (sup *supervisor) stopExpired() {
 		sup.killAll() // none of the user's programs has started
 		return
 	}
-	grace := time.Duration(sup.settings.LeaseGrace) * time.Millisecond
-	if grace == 0 {
-		grace = defaultLeaseGrace
-	}
+	grace := cmp.Or(time.Duration(sup.settings.LeaseGrace)*time.Millisecond, defaultLeaseGrace)
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(sup.dir, container.Notice{
 		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt,
