@@ -26,7 +26,7 @@ const rootsDir = "root"
 func (s *Store) Build(
 	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU,
 ) (string, error) {
-	dir := filepath.Join(s.containers, id.String())
+	dir := s.dir(id)
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
 	if err != nil {
 		return "", container.Final(err)
@@ -129,7 +129,7 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 	if task.Image == "" {
 		return nil
 	}
-	targets := append([]string(nil), s.shared...)
+	targets := slices.Clone(s.node.SharedPaths)
 	for _, m := range task.Mounts {
 		targets = append(targets, m.Target)
 	}
