@@ -140,8 +140,8 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 func (e *engine) spec(r *run) *jobspec.Job {
 	j := r.job
 	spec := &jobspec.Job{
-		Name: cmp.Or(j.Name, "job"), Class: j.Class, Account: j.Account, Priority: &j.Priority, Groups: group("workers", j.Workers,
-			j.PerNode, j.Request, j.Models),
+		Name: cmp.Or(j.Name, "job"), Class: j.Class, Account: j.Account, Priority: &j.Priority,
+		Groups: group("workers", j.Workers, j.PerNode, j.Request, j.Models),
 	}
 	if e.resizable(j) {
 		makeElastic(&spec.Groups[0], j)

@@ -269,7 +269,8 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 			}
 			ignorant++
 			if !same {
-				t.Errorf("policy %s, seed %d: decisions before %d differ although the workloads were alike until then", row.name, seed, first)
+				t.Errorf("policy %s, seed %d: decisions before %d differ although the workloads were alike until then",
+					row.name, seed, first)
 			}
 			if len(upTo(a)) < 20 {
 				t.Errorf("policy %s, seed %d: only %d decisions were compared", row.name, seed, len(upTo(a)))

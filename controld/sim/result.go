@@ -227,11 +227,7 @@ func (c *collector) class() *Class {
 func (e *engine) classes(r *Result) {
 	var te, be, all collector
 	var wide []float64
-	for i := range e.runs {
-		v := &e.runs[i]
-		if v.ended == 0 {
-			continue
-		}
+	for v := range e.endedRuns() {
 		all.add(e, v)
 		if v.job.Class == jobspec.TE {
 			te.add(e, v)
@@ -249,10 +245,8 @@ func (e *engine) classes(r *Result) {
 // accountsOf sets the results of each account, and the fairness between them.
 func (e *engine) accountsOf(r *Result) {
 	jct := make([][]float64, len(e.totals.accounts))
-	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
-			jct[v.account] = append(jct[v.account], seconds(v.jct()))
-		}
+	for v := range e.endedRuns() {
+		jct[v.account] = append(jct[v.account], seconds(v.jct()))
 	}
 	r.Accounts = map[string]*Account{}
 	capacity := trace.Capacity(e.nodes).GPUs
@@ -276,11 +270,12 @@ func (e *engine) accountsOf(r *Result) {
 
 // fairUsers is Jain's index of the users' mean slowdowns, of best-effort jobs if there are any.
 func (e *engine) fairUsers() float64 {
-	sums, counts := make([]float64, len(e.totals.users)), make([]float64, len(e.totals.users))
+	users := len(e.totals.userOf)
+	sums, counts := make([]float64, users), make([]float64, users)
 	for _, class := range []jobspec.Class{jobspec.BE, jobspec.TE} {
 		var means []float64
-		for i := range e.runs {
-			if v := &e.runs[i]; v.ended > 0 && v.job.Class == class {
+		for v := range e.endedRuns() {
+			if v.job.Class == class {
 				sums[v.user] += v.slowdown()
 				counts[v.user]++
 			}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -109,15 +110,9 @@ func (s *Setup) check(t *trace.Trace) error {
 }
 
 func (s *Setup) fill() {
-	if s.Bound == 0 {
-		s.Bound = DefaultBound
-	}
-	if s.WideGPUs == 0 {
-		s.WideGPUs = DefaultWideGPUs
-	}
-	if s.maxPreempts == 0 {
-		s.maxPreempts = maxPreempted
-	}
+	s.Bound = cmp.Or(s.Bound, DefaultBound)
+	s.WideGPUs = cmp.Or(s.WideGPUs, DefaultWideGPUs)
+	s.maxPreempts = cmp.Or(s.maxPreempts, maxPreempted)
 }
 
 // clock returns the time of Clock, 0 without one.

@@ -9,7 +9,6 @@ import (
 type totals struct {
 	accounts []account
 	byName   map[string]int32
-	users    []string
 	userOf   map[string]int32
 
 	held       model.Vector // by all live attempts
@@ -93,9 +92,8 @@ func (b *totals) addArrival(e *engine, r *run) {
 	}
 	u, known := b.userOf[r.job.User]
 	if !known {
-		u = int32(len(b.users))
+		u = int32(len(b.userOf))
 		b.userOf[r.job.User] = u
-		b.users = append(b.users, r.job.User)
 	}
 	r.account, r.user, r.gpus = i, u, r.job.Demand(r.job.Workers).GPUs
 	a := &b.accounts[i]

@@ -32,7 +32,7 @@ func testStore(t *testing.T) (*Store, string) {
 	shared := filepath.Join(base, "shared")
 	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
 	d := &Store{
-		containers: kept.Containers, logs: kept, cgroupRoot: "/rota/n1", shared: []string{shared}, dev: base,
+		logs: kept, cgroupRoot: "/rota/n1", dev: base,
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
 	for _, dir := range []string{kept.Dir, shared} {

@@ -21,8 +21,8 @@ func OpenAs(path string, user *User) (*os.File, error) {
 
 // OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the
 // directory.
-func OpenBeneath(dir, path string, user *User) (*os.File, error) {
-	return AsUser(*user, func() (*os.File, error) {
+func OpenBeneath(dir, path string, user User) (*os.File, error) {
+	return AsUser(user, func() (*os.File, error) {
 		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: dir, Err: err}

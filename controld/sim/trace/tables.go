@@ -20,8 +20,8 @@ var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "r
 // FitGppAccount is the account above the users of a fitgpp workload.
 const FitGppAccount = "paper"
 
-// jobs reads a table with a job on each line. read returns the job of a line, and notes what is wrong
-// with it in the row.
+// jobs reads a table with a job on each line. read returns the job of a line, and notes what is
+// wrong with it in the row.
 func (s *sink) jobs(l *lines, required, optional []string, read func(*row) *Job) error {
 	return table(l, s.trace, required, optional, func(r *row) error {
 		j := read(r)
