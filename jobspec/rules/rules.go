@@ -305,16 +305,21 @@ func (c *checker) env(path string, env map[string]string) {
 	for _, key := range sortedKeys(env) {
 		total += len(key) + len(env[key]) + 2
 		where := path + "." + key
-		switch {
-		case !jobspec.ValidVariable(key):
-			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
-				"%q cannot name a variable", key)
-		case strings.HasPrefix(key, "ROTA_"):
-			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
-		}
+		c.variableName(where, key)
 		c.plainText(where, env[key])
 	}
 	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
+}
+
+// variableName refuses a name that a variable of a task cannot have.
+func (c *checker) variableName(where, name string) {
+	switch {
+	case !jobspec.ValidVariable(name):
+		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
+			"%q cannot name a variable", name)
+	case strings.HasPrefix(name, "ROTA_"):
+		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
+	}
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
