@@ -1,7 +1,7 @@
-// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for
-// those of the job alone, [ValidateAt] for its times at submission, and [Warnings] for what is
-// allowed and probably not meant. Whether the cluster has room, queue and account for the job is
-// decided by controld.
+// Package rules has the rules that a job must meet, however it is submitted. [Validate] checks the
+// job alone, [ValidateAt] its times at submission, and [ValidateScheduling] what the state machine
+// relies on. [Warnings] finds what is allowed and probably a mistake. Whether the cluster has
+// capacity, queue and account for the job is decided by controld.
 package rules
 
 import (
