@@ -211,9 +211,9 @@ func (c *checker) duration(path string, d jobspec.Seconds) {
 	}
 }
 
-func (c *checker) size(path string, b, low, high jobspec.Bytes) {
-	if b != 0 && (b < low || b > high) {
-		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+func (c *checker) size(path string, b, least jobspec.Bytes) {
+	if b != 0 && (b < least || b > jobspec.MaxSize) {
+		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, least, jobspec.MaxSize)
 	}
 }
 

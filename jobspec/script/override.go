@@ -134,7 +134,7 @@ func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) 
 			"%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
 	case s.gpus > 0:
 		r.GPUs = s.gpus
-		if with := s.resources(a).GPU; with != nil {
+		if with := s.resources().GPU; with != nil {
 			if r.GPU != nil {
 				with.MinMemory = r.GPU.MinMemory
 			}
