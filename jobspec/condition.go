@@ -52,6 +52,17 @@ func NodeAttributes() []NodeAttribute {
 	}
 }
 
+// AttributeNames lists the names of all attributes as users write them, with KEY for the key of a
+// label.
+func AttributeNames() []string {
+	var names []string
+	for _, a := range NodeAttributes() {
+		names = append(names, a.Name)
+	}
+	names[len(names)-1] += "KEY"
+	return names
+}
+
 const labelPrefix = "node.label."
 
 // Operators of a constraint, in the order of the documentation.
@@ -211,8 +222,7 @@ func (c *Condition) Has(n *NodeFacts) []string {
 }
 
 func lookUp(name string) (NodeAttribute, error) {
-	all := NodeAttributes()
-	for _, a := range all {
+	for _, a := range NodeAttributes() {
 		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
 			break
 		}
@@ -230,12 +240,7 @@ func lookUp(name string) (NodeAttribute, error) {
 			return a, nil
 		}
 	}
-	var names []string
-	for _, a := range all {
-		names = append(names, a.Name)
-	}
-	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "),
+	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(AttributeNames(), ", "),
 		"nodes have no attribute %q", name)
 }
 
