@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check same lint demo bench papers figures third-party pgo fuzz golden clean
+.PHONY: help setup build test test-long check same lint demo bench papers figures third-party fuzz golden clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,14 +65,6 @@ figures: ## print how large the product's code is: lines, tokens, files in refer
 
 third-party: ## write packaging/THIRD_PARTY_LICENSES.md: the licences of the modules that are linked into the programs
 	$(GO) run ./cmd/lab/licences packaging/THIRD_PARTY_LICENSES.md
-
-pgo: build ## profile the control daemon under submissions, for the compiler: cmd/rota-controld/default.pgo, which go build takes by itself
-	CGO_ENABLED=1 $(GO) build -trimpath -o bin/rota-bench ./cmd/lab/bench
-	CGO_ENABLED=0 $(GO) build -pgo=off -trimpath -o bin/ ./cmd/rota-controld
-	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	ROTA_PROFILE_DIR="$$dir" bin/rota-bench -only '^submit$$' -out "$$dir/bench.json"; \
-	$(GO) tool pprof -proto "$$dir"/*.pprof > cmd/rota-controld/default.pgo
-	@echo "profile in cmd/rota-controld/default.pgo; build again to use it, or remove it to do without"
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME

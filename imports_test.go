@@ -72,32 +72,42 @@ var rules = map[string]rule{
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/model":       {ours: []string{"jobspec"}, pure: true, why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm": {
-		ours: []string{
-			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/groups", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate",
+		ours: []string{"controld/fsm/state",
+			"jobspec", "controld/model", "controld/fsm/grid",
 			"controld/fsm/lifecycle", "controld/fsm/admission",
 		}, pure: true,
 		why: "replicas must compute the same state from the same log",
 	},
-	"controld/fsm/table":     {pure: true, why: "a map with free views knows nothing of what it keeps"},
-	"controld/fsm/groups":    {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "which pending jobs are alike follows from the jobs"},
-	"controld/fsm/grid":      {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
-	"controld/fsm/topology":  {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
-	"controld/fsm/admission": {ours: []string{"jobspec", "jobspec/rules", "controld/model"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
-	"controld/fsm/lifecycle": {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what the end of an attempt means follows from the job alone"},
-	"controld/fsm/estimate":  {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
+	"controld/fsm/state": {
+		ours: []string{"controld/fsm/index",
+			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/groups", "controld/fsm/grid", "controld/fsm/topology",
+			"controld/fsm/estimate", "controld/fsm/texts", "controld/fsm/lifecycle", "controld/fsm/admission",
+		}, pure: true,
+		why: "what a replica holds; it knows no command",
+	},
+	"controld/fsm/index":      {ours: []string{"controld/model", "controld/fsm/table"}, pure: true, why: "what finds jobs by something else than an id follows from the jobs"},
+	"controld/fsm/formattest": {why: "tests of formats need it, and nothing else does"},
+	"controld/fsm/table":      {pure: true, why: "a map with free views knows nothing of what it keeps"},
+	"controld/fsm/groups":     {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "which pending jobs are alike follows from the jobs"},
+	"controld/fsm/grid":       {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
+	"controld/fsm/topology":   {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
+	"controld/fsm/admission":  {ours: []string{"jobspec", "jobspec/rules", "controld/model"}, pure: true, why: "whether a job may be submitted follows from its text and its queue"},
+	"controld/fsm/lifecycle":  {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what the end of an attempt means follows from the job alone"},
+	"controld/fsm/texts":      {ours: []string{"jobspec", "controld/model"}, pure: true, why: "jobs that are alike share memory, whatever the state does"},
+	"controld/fsm/estimate":   {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
-	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit":   {ours: []string{"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/drf": {pure: true, why: "shares are arithmetic over a tree of accounts"},
+	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
 		}, pure: true,
 		why: "what a cycle works on, without a field for one policy",
 	},
@@ -115,7 +125,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/place": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
+			"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "it starts what fits, in the order that it is given",
@@ -128,42 +138,42 @@ var rules = map[string]rule{
 	},
 	"controld/sched/preempt": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "what policies that preempt share: candidates, cost, search",
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
 		}, pure: true,
 		why: "what every policy is: hooks of the phases of a cycle",
 	},
 	"controld/sched/fairshare": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
-			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/drf", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
 		}, pure: true,
 		why: "entitlement by the account tree, and reclaim",
 	},
 	"controld/sched/rota": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/drf", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
-			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
+			"controld/sched/reserve", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "the rules of policy rota alone",
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "policies to compare with, a file each",
 	},
 	"controld/sched/explain": {
-		ours: []string{
+		ours: []string{"controld/fsm/topology",
 			"controld/model", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
@@ -171,13 +181,13 @@ var rules = map[string]rule{
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
-			"controld/sched/scratch", "controld/sched/share", "jobspec",
+			"controld/sched/scratch", "jobspec",
 		},
 		why: "it plays scenarios for tests of the scheduler",
 	},
-	"controld/sim/trace/field": {pure: true, why: "numbers and times in a file are text"},
+	"controld/sim/trace/field": {ours: []string{"jobspec"}, pure: true, why: "numbers and times in a file are text"},
 	"controld/sim/trace": {
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace/field"}, pure: true, why: "a trace is data",
 	},
@@ -186,7 +196,7 @@ var rules = map[string]rule{
 		why: "a workload is a function of its seed",
 	},
 	"controld/sim": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {
@@ -209,10 +219,10 @@ var rules = map[string]rule{
 	"controld/history":      {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
 	"controld/telemetry":    {ours: []string{"controld/model"}, why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/api"}, why: "which tasks have lost follows from what they reported",
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/api"}, why: "which tasks have lost follows from what they reported",
 	},
 	"controld/replica": {
-		ours: []string{"consensus", "controld/model", "controld/fsm"}, third: []string{"github.com/prometheus"},
+		ours: []string{"consensus", "controld/model", "controld/fsm", "controld/fsm/state"}, third: []string{"github.com/prometheus"},
 		why: "the state behind the log, for the server and the leader alike",
 	},
 	"controld/peers": {
@@ -221,7 +231,7 @@ var rules = map[string]rule{
 	},
 	"controld/leader": {
 		ours: []string{
-			"consensus", "controld/model", "controld/fsm", "controld/sched", "controld/member", "controld/history", "controld/replica",
+			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/member", "controld/history", "controld/replica",
 			"controld/peers", "controld/telemetry", "controld/earlystop",
 		},
 		third: []string{"github.com/prometheus", "golang.org/x/sync"},
@@ -235,23 +245,23 @@ var rules = map[string]rule{
 		ours: []string{"controld/api"}, third: []string{"github.com/danielgtaylor/huma/v2"}, why: "it describes the API and serves nothing",
 	},
 	"controld/server/present": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/api", "controld/telemetry"},
+		ours: []string{"jobspec", "controld/model", "controld/fsm/state", "controld/api", "controld/telemetry"},
 		why:  "what users see is a function of the state",
 	},
 	"controld/server/submission": {
-		ours: []string{"jobspec", "jobspec/rules", "controld/model", "controld/fsm", "controld/api", "controld/server/problem"},
+		ours: []string{"jobspec", "jobspec/rules", "controld/model", "controld/fsm/state", "controld/api", "controld/server/problem"},
 		why:  "whether a job is accepted is a function of the state",
 	},
 	"controld/server/jobref": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/fsm", "controld/api", "controld/history", "controld/replica", "controld/server/problem",
+			"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/history", "controld/replica", "controld/server/problem",
 			"controld/server/submission",
 		},
 		why: "names of jobs are resolved in one place",
 	},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref",
@@ -261,7 +271,7 @@ var rules = map[string]rule{
 	},
 	"controld": {
 		ours: []string{
-			"consensus", "controld/model", "controld/fsm", "controld/member", "controld/api", "controld/api/identity", "controld/api/serve",
+			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/member", "controld/api", "controld/api/identity", "controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop", "controld/leader",
 			"controld/server",
 		},
@@ -281,7 +291,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
+	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
 		ours: []string{"jobspec", "controld/model", "controld/api"}, third: []string{"golang.org/x/sys"},
@@ -304,11 +314,11 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"jobspec", "noded/container"},
+		ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol, and with jobspec the pattern of progress in output",
+		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{

@@ -283,8 +283,8 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	c.Eventually("end of every goroutine", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestNothingAcknowledgedIsLost kills, cuts and restarts minorities at random while clients propose, and compares what was
-// acknowledged with what every member has applied.
+// TestNothingAcknowledgedIsLost kills, cuts and restarts minorities at random while clients
+// propose, and compares what was acknowledged with what every member has applied.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("%d members", n), func(t *testing.T) {

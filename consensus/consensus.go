@@ -1,4 +1,5 @@
-// Package consensus keeps one replicated log and a state machine behind it. It is the only importer of hashicorp/raft.
+// Package consensus keeps one replicated log and a state machine behind it. It is the only importer
+// of hashicorp/raft.
 //
 // A caller's duties:
 //
@@ -6,12 +7,14 @@
 //  2. On the members of a new cluster call [Node.Bootstrap] once, with the same list everywhere.
 //  3. Put all work that only a leader may do inside [Node.Lead]; its context ends with leadership.
 //  4. Before answering a read that must be current, call [Node.Verify].
-//  5. Watch [Node.Failed]: what arrives there means that the disk can no longer be trusted, and the process has to stop.
+//  5. Watch [Node.Failed]: after an error from it the disk cannot be trusted, and the process must
+//     stop.
 //
 // Concurrent proposals share an entry, and so one fsync on each member (propose.go).
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +24,19 @@ import (
 	"time"
 )
 
-// Machine is what the log drives. Apply, Snapshot and Restore are called one at a time, on one goroutine.
+// Machine is what the log drives. Apply, Snapshot and Restore are called one at a time, on one
+// goroutine.
 type Machine interface {
-	// Apply carries out proposals of the entry at index, in order, and returns one result for each: all of them, or the next few of
-	// them, if the others follow. It must be deterministic, however they are parted. The slices must be
-	// neither changed nor kept: its caller may use its memory again once it is answered. A Machine that cannot go on must end the process.
+	// Apply carries out proposals of the entry at index, in order, and returns one result for each.
+	// It gets all proposals of the entry, or the next few of them in each call, and must give the same
+	// results either way. The slices must be neither changed nor kept. A Machine that cannot go on
+	// must end the process.
 	Apply(index uint64, proposals [][]byte) []any
-	// Snapshot fixes the present state and returns at once. The function it returns writes that state; it runs while later
-	// entries are being applied.
+	// Snapshot fixes the present state and returns at once. The function it returns writes that state;
+	// it runs while later entries are being applied.
 	Snapshot() (func(io.Writer) error, error)
-	// Restore replaces the state by one that a Snapshot wrote. After an error the old state must still be whole.
+	// Restore replaces the state by one that a Snapshot wrote. After an error the old state must still
+	// be whole.
 	Restore(r io.Reader) error
 }
 
@@ -43,7 +49,8 @@ type Member struct {
 // Dialer opens connections to peers. Tests cut links with it.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Config is a node's identity and its timing. Zero durations and counts take the values of [DefaultConfig].
+// Config is a node's identity and its timing. Zero durations and counts take the values of
+// [DefaultConfig].
 type Config struct {
 	Name string // of this member
 	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
@@ -52,7 +59,7 @@ type Config struct {
 
 	Logger *slog.Logger // nil discards
 
-	Heartbeat   time.Duration // silence after which a follower looks for another leader; keep it well above the worst fsync
+	Heartbeat   time.Duration // silence after which a follower starts an election; keep it well above the worst fsync
 	Election    time.Duration // how long a candidate waits for votes; at least Heartbeat
 	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
 	Commit      time.Duration // after which an idle leader tells followers what has been committed
@@ -60,9 +67,6 @@ type Config struct {
 
 	SnapshotEvery int   // entries between snapshots
 	SnapshotBytes int64 // or bytes of entries, whichever comes first; for a large state at least as many bytes as that has
-
-	// Compress says whether entries may be compressed now, which members of the first release cannot read; nil: always.
-	Compress func() bool
 
 	Dial     Dialer       // nil: plain TCP
 	Listener net.Listener // nil: TCP on Bind or Addr; closed by the node
@@ -73,40 +77,28 @@ func DefaultConfig() Config {
 	return Config{
 		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond,
 		Commit:        15 * time.Millisecond,
-		Stall:         30 * time.Second, // as long as the kernel waits for a disk before it gives it up
+		Stall:         30 * time.Second, // the kernel gives a disk up after this time
 		SnapshotEvery: 8192, SnapshotBytes: 128 << 20,
 	}
 }
 
-// withDefaults fills what is zero.
+// withDefaults returns c with the defaults in place of zero values.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	c.Heartbeat = orElse(c.Heartbeat, d.Heartbeat)
-	c.Election = orElse(c.Election, max(c.Heartbeat, d.Election))
-	c.LeaderLease = orElse(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
-	c.Commit = orElse(c.Commit, d.Commit)
-	c.Stall = orElse(c.Stall, d.Stall)
-	c.SnapshotEvery = orElse(c.SnapshotEvery, d.SnapshotEvery)
-	c.SnapshotBytes = orElse(c.SnapshotBytes, d.SnapshotBytes)
+	c.Heartbeat = cmp.Or(c.Heartbeat, d.Heartbeat)
+	c.Election = cmp.Or(c.Election, max(c.Heartbeat, d.Election))
+	c.LeaderLease = cmp.Or(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
+	c.Commit = cmp.Or(c.Commit, d.Commit)
+	c.Stall = cmp.Or(c.Stall, d.Stall)
+	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, d.SnapshotEvery)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, d.SnapshotBytes)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Compress == nil {
-		c.Compress = func() bool { return true }
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return c
-}
-
-// orElse returns v, or d where v was left out.
-func orElse[T comparable](v, d T) T {
-	var zero T
-	if v == zero {
-		return d
-	}
-	return v
 }
 
 // Validate returns every problem of c, joined.

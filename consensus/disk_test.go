@@ -206,7 +206,8 @@ func newestPage(t *testing.T, dir string) int64 {
 	return 0
 }
 
-// TestTornHeader breaks the header that the last commit wrote. The log then ends one commit earlier, and goes on from there.
+// TestTornHeader breaks the header that the last commit wrote. The log then ends one commit
+// earlier, and goes on from there.
 func TestTornHeader(t *testing.T) {
 	dir := filled(t)
 	damage(t, dir, newestPage(t, dir))
@@ -220,8 +221,8 @@ func TestTornHeader(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the disk under a member. It must stop with a message that names the directory, and everything it has
-// acknowledged must be there when there is room again.
+// TestDiskFull fills the disk under a member. It must stop with a message that names the directory,
+// and everything it has acknowledged must be there when there is room again.
 func TestDiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: mounting a small tmpfs needs root")
@@ -256,7 +257,8 @@ func TestDiskFull(t *testing.T) {
 	case <-withTimeout(t).Done():
 		t.Fatal("the member goes on with a full disk")
 	}
-	if _, _, err := n.Propose(withTimeout(t), []byte("x")); !errors.Is(err, consensus.ErrStopped) || !errors.As(err, &fatal) {
+	_, _, err = n.Propose(withTimeout(t), []byte("x"))
+	if !errors.Is(err, consensus.ErrStopped) || !errors.As(err, &fatal) {
 		t.Errorf("propose after the end: %v", err)
 	}
 	if err := n.Shutdown(); err != nil {
@@ -341,7 +343,8 @@ func TestKillNine(t *testing.T) {
 	t.Logf("%d acknowledged over 4 kills", len(acked))
 }
 
-// killAfter starts the child, reads count acknowledgements and kills it; what it had printed until then counts too.
+// killAfter starts the child, reads count acknowledgements and kills it; what it had printed until
+// then counts too.
 func killAfter(t *testing.T, dir string, count int, acked map[string]bool) {
 	t.Helper()
 	cmd := exec.CommandContext(withTimeout(t), os.Args[0])
@@ -401,7 +404,8 @@ func TestALeaderWhoseDiskHangsGivesWay(t *testing.T) {
 		}
 		return false
 	})
-	if err := n.Shutdown(); err == nil || !strings.HasSuffix(err.Error(), "stays locked: the disk does not answer") { // Failed has told the rest
+	// The rest was reported by Failed.
+	if err := n.Shutdown(); err == nil || !strings.HasSuffix(err.Error(), "stays locked: the disk does not answer") {
 		t.Errorf("shutdown while the disk hangs: %v", err)
 	}
 }

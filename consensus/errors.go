@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a directory, an address or a call. Errors wrap these; compare with errors.Is.
+// What can be wrong with a directory, an address or a call. Errors wrap these; compare with
+// errors.Is.
 var (
 	ErrNotWritable  = errors.New("directory is not writable")
 	ErrNewer        = errors.New("written by a newer version of rota")
@@ -16,11 +17,13 @@ var (
 	ErrStopped      = errors.New("consensus has stopped")
 	ErrTooLarge     = errors.New("proposal is too large")
 
-	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member may lead now.
+	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member may
+	// lead now.
 	ErrLeadershipLost = errors.New("leadership lost")
 )
 
-// NotLeaderError refuses a call that only the leader can serve. Nothing was proposed; ask Leader instead.
+// NotLeaderError refuses a call that only the leader can serve. Nothing was proposed; ask Leader
+// instead.
 type NotLeaderError struct {
 	Leader Member // zero while none is known
 }
@@ -33,8 +36,9 @@ func (e *NotLeaderError) Error() string {
 	return fmt.Sprintf("not the leader; that is %s at %s", e.Leader.Name, e.Leader.Addr)
 }
 
-// UncertainError says that a proposal was handed to the log, and it is not known yet whether it will be applied. A caller that tries
-// again must make sure by other means, such as a key, that it takes effect once.
+// UncertainError says that a proposal was handed to the log, and it is not known yet whether it
+// will be applied. A caller that tries again must make sure by other means, such as a key, that it
+// takes effect once.
 type UncertainError struct {
 	Cause error
 }
@@ -47,8 +51,9 @@ func (e *UncertainError) Error() string {
 // Unwrap returns the cause.
 func (e *UncertainError) Unwrap() error { return e.Cause }
 
-// FatalError is what [Node.Failed] delivers: this member cannot write or read its log any more and has stopped. Everything
-// acknowledged is on a quorum of disks; the member may be started again once the trouble is gone.
+// FatalError is what [Node.Failed] delivers: this member cannot write or read its log any more and
+// has stopped. Everything acknowledged is on a quorum of disks; the member may be started again
+// once the trouble is gone.
 type FatalError struct {
 	Dir string
 	Op  string // what it was doing
@@ -57,7 +62,8 @@ type FatalError struct {
 
 // Error implements error.
 func (e *FatalError) Error() string {
-	return fmt.Sprintf("%s in %s: %v (nothing acknowledged is lost; free space or repair the disk, then start again)", e.Op, e.Dir, e.Err)
+	return fmt.Sprintf("%s in %s: %v (nothing acknowledged is lost; free space or repair the disk, then start again)",
+		e.Op, e.Dir, e.Err)
 }
 
 // Unwrap returns the error of the disk.

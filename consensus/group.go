@@ -10,16 +10,17 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// An entry holds a group of proposals: format byte, CRC-32C of the rest, number of proposals, then length and bytes of each; in the second
-// format the rest is compressed with S2. The checksum is there because the log file has none over its pages: a flipped bit must stop
-// a member, not make it diverge.
+// An entry holds a group of proposals: format byte, CRC-32C of the rest, number of proposals, then
+// length and bytes of each; in the second format the rest is compressed with S2. The checksum is
+// there because the log file has none over its pages: a flipped bit must stop a member, not make it
+// diverge.
 const (
 	groupPlain      = 1
 	groupCompressed = 2
 	groupHeader     = 1 + crc32.Size
 
-	// compressAbove is how many bytes make compressing worth while. The proposals of a busy moment are alike: together they take a fifth, and
-	// the log writes every page of an entry twice.
+	// compressAbove is the size in bytes above which entries are compressed. Proposals of a busy moment
+	// are alike and shrink to a fifth, and the log writes every page of an entry twice.
 	compressAbove = 2048
 
 	// groupRestMax bounds what a damaged length makes a member allocate.
@@ -31,7 +32,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errGroup is why an entry cannot be read.
 var errGroup = errors.New("entry is damaged")
 
-// packer packs groups into entries. The zero value is ready; what it holds is the memory that the last entry needed.
+// packer packs groups into entries. The zero value is ready; what it holds is the memory that the
+// last entry needed.
 type packer struct {
 	plain, compressed []byte
 }
@@ -39,9 +41,9 @@ type packer struct {
 // packerMax is how much memory a packer keeps.
 const packerMax = 4 * groupBytesMax
 
-// encode packs proposals into one entry, compressed if that is allowed and of use. An entry stays in memory as long as a member may ask for
-// it, so it gets as many bytes as it has.
-func (k *packer) encode(proposals [][]byte, compress bool) []byte {
+// encode packs proposals into one entry, compressed if that is of use. An entry stays in memory as
+// long as a member may ask for it, so it gets as many bytes as it has.
+func (k *packer) encode(proposals [][]byte) []byte {
 	plain := append(k.plain[:0], make([]byte, groupHeader)...)
 	plain[0] = groupPlain
 	plain = binary.AppendUvarint(plain, uint64(len(proposals)))
@@ -50,7 +52,7 @@ func (k *packer) encode(proposals [][]byte, compress bool) []byte {
 		plain = append(plain, p...)
 	}
 	b := plain
-	if compress && len(plain) > compressAbove {
+	if len(plain) > compressAbove {
 		b = k.compress(plain)
 	}
 	b = bytes.Clone(b)

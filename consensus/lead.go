@@ -7,61 +7,62 @@ import (
 	"time"
 )
 
-// reign is one period of leadership of this member.
-type reign struct {
+// leadership is one period of leadership of this member.
+type leadership struct {
 	ctx    context.Context // ends with it; the cause says why
 	cancel context.CancelCauseFunc
 	ready  chan struct{} // closed when every entry of earlier leaders has been applied here
 }
 
-// watchLeadership turns the library's notices into reigns. It never blocks for long, because the library waits for it.
+// watchLeadership follows the library's notices of elections. It never blocks for long, because the
+// library waits for it.
 func (n *Node) watchLeadership() {
 	for {
 		select {
 		case leads := <-n.elected:
-			n.setReign(leads)
+			n.setLeadership(leads)
 		case <-n.observed:
-			n.announce()
-		case <-n.dead:
+			n.announceLeader()
+		case <-n.stopped:
 			return
 		}
 	}
 }
 
-// announce wakes all that wait for a leader.
-func (n *Node) announce() {
+// announceLeader wakes all that wait for a leader.
+func (n *Node) announceLeader() {
 	m, ok := n.Leader()
 	n.log.Info("leader changed", "leader", m.Name, "known", ok, "term", n.Term())
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.wake()
+	n.notifyWaiters()
 }
 
-// wake is called with mu held.
-func (n *Node) wake() {
+// notifyWaiters is called with mu held.
+func (n *Node) notifyWaiters() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
-// setReign begins or ends a period of leadership.
-func (n *Node) setReign(leads bool) {
+// setLeadership begins a period of leadership, or ends the present one.
+func (n *Node) setLeadership(leads bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.reign != nil {
-		n.reign.cancel(ErrLeadershipLost)
-		n.reign = nil
+	if n.leadership != nil {
+		n.leadership.cancel(ErrLeadershipLost)
+		n.leadership = nil
 	}
-	if leads && !n.dying {
-		r := &reign{ready: make(chan struct{})}
+	if leads && !n.isStopped {
+		r := &leadership{ready: make(chan struct{})}
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
-		n.reign = r
-		n.tasks.Go(func() { n.prepare(r) })
+		n.leadership = r
+		n.tasks.Go(func() { n.makeReady(r) })
 	}
-	n.wake()
+	n.notifyWaiters()
 }
 
-// prepare waits until this member has applied all that earlier leaders acknowledged.
-func (n *Node) prepare(r *reign) {
+// makeReady waits until this member has applied all that earlier leaders acknowledged.
+func (n *Node) makeReady(r *leadership) {
 	for {
 		if _, err := n.Barrier(r.ctx); err == nil {
 			close(r.ready)
@@ -73,32 +74,34 @@ func (n *Node) prepare(r *reign) {
 	}
 }
 
-// present returns the reign, if any, and what is closed at the next change.
-func (n *Node) present() (*reign, <-chan struct{}) {
+// currentLeadership returns this member's leadership, nil if it does not lead, and a channel that
+// is closed at the next change.
+func (n *Node) currentLeadership() (*leadership, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reign, n.changed
+	return n.leadership, n.changed
 }
 
-// Lead calls run each time this member becomes leader, after it has applied everything that earlier leaders acknowledged. The
-// context of run ends with leadership; its cause is ErrLeadershipLost, ErrStopped, or that of ctx. Lead returns when ctx ends, when
-// the node stops, or when run returns an error although its context is alive.
+// Lead calls run each time this member becomes leader, after it has applied everything that earlier
+// leaders acknowledged. The context of run ends with leadership; its cause is ErrLeadershipLost,
+// ErrStopped, or that of ctx. Lead returns when ctx ends, when the node stops, or when run returns
+// an error although its context is alive.
 func (n *Node) Lead(ctx context.Context, run func(ctx context.Context) error) error {
 	for {
-		r, err := n.awaitReign(ctx)
+		r, err := n.awaitLeadership(ctx)
 		if err != nil {
 			return err
 		}
-		if err := reignOnce(ctx, r, run); err != nil {
+		if err := leadOnce(ctx, r, run); err != nil {
 			return fmt.Errorf("lead: %w", err)
 		}
 	}
 }
 
-// awaitReign waits until this member leads and is ready.
-func (n *Node) awaitReign(ctx context.Context) (*reign, error) {
+// awaitLeadership waits until this member leads and is ready.
+func (n *Node) awaitLeadership(ctx context.Context) (*leadership, error) {
 	for {
-		r, changed := n.present()
+		r, changed := n.currentLeadership()
 		var ready <-chan struct{}
 		if r != nil && r.ctx.Err() == nil {
 			ready = r.ready
@@ -109,14 +112,15 @@ func (n *Node) awaitReign(ctx context.Context) (*reign, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-n.dead:
+		case <-n.stopped:
 			return nil, n.stopError()
 		}
 	}
 }
 
-// reignOnce calls run for the rest of r, and waits for the end of r if run returns early without an error.
-func reignOnce(ctx context.Context, r *reign, run func(ctx context.Context) error) error {
+// leadOnce calls run for the rest of r, and waits for the end of r if run returns early without an
+// error.
+func leadOnce(ctx context.Context, r *leadership, run func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
@@ -131,69 +135,53 @@ func reignOnce(ctx context.Context, r *reign, run func(ctx context.Context) erro
 
 // WaitLeader waits until some member is known to lead, and returns it.
 func (n *Node) WaitLeader(ctx context.Context) (Member, error) {
+	return n.awaitLeader(ctx, func(Member) bool { return true })
+}
+
+// UntilOther waits until a member other than m is known to lead, or ctx ends. While none is known m
+// may lead still.
+func (n *Node) UntilOther(ctx context.Context, m Member) error {
+	_, err := n.awaitLeader(ctx, func(now Member) bool { return now.Name != m.Name })
+	return err
+}
+
+// awaitLeader waits until a member that is wanted is known to lead, and returns it.
+func (n *Node) awaitLeader(ctx context.Context, wanted func(Member) bool) (Member, error) {
 	for {
-		_, changed := n.present()
-		if m, ok := n.Leader(); ok {
+		_, changed := n.currentLeadership()
+		if m, ok := n.Leader(); ok && wanted(m) {
 			return m, nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Member{}, context.Cause(ctx)
-		case <-n.dead:
-			return Member{}, n.stopError()
+		if _, err := receive(ctx, n, changed); err != nil {
+			return Member{}, err
 		}
 	}
 }
 
-// UntilOther waits until a member other than m is known to lead, or ctx ends. While none is known m may lead still.
-func (n *Node) UntilOther(ctx context.Context, m Member) error {
-	for {
-		_, changed := n.present()
-		if now, ok := n.Leader(); ok && now.Name != m.Name {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-n.dead:
-			return n.stopError()
-		}
-	}
-}
-
-// verification is one call of Verify.
-type verification struct {
-	done chan error // buffered
-}
-
-// Verify makes sure that this member leads now, by asking a quorum, and that it has applied everything that was acknowledged
-// before the call: what the machine shows afterwards is current. Concurrent calls share a question. Errors: *[NotLeaderError],
-// ErrStopped, the cause of ctx.
+// Verify makes sure that this member leads now, by asking a quorum, and that it has applied
+// everything that was acknowledged before the call: what the machine shows afterwards is current.
+// Concurrent calls share a question. Errors: *[NotLeaderError], ErrStopped, the cause of ctx.
 func (n *Node) Verify(ctx context.Context) error {
-	v := &verification{done: make(chan error, 1)}
+	answer := make(chan error, 1)
 	select {
-	case n.verifies <- v:
+	case n.verifies <- answer:
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-n.dead:
+	case <-n.stopped:
 		return n.stopError()
 	}
-	select {
-	case err := <-v.done:
+	answered, err := receive(ctx, n, answer)
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-n.dead:
-		return n.stopError()
 	}
+	return answered
 }
 
-// verifyOnDemand answers verifications. All that wait when a question goes out share its answer; later ones wait for the next.
+// verifyOnDemand answers verifications. All that wait when a question goes out share its answer;
+// later ones wait for the next.
 func (n *Node) verifyOnDemand() {
 	answered := make(chan struct{}, 1)
-	var waiting []*verification
+	var waiting []chan error
 	asking := false
 	for {
 		if !asking && len(waiting) > 0 {
@@ -201,18 +189,18 @@ func (n *Node) verifyOnDemand() {
 			waiting, asking = nil, true
 			n.tasks.Go(func() {
 				err := n.askQuorum()
-				for _, v := range group {
-					v.done <- err
+				for _, answer := range group {
+					answer <- err
 				}
 				answered <- struct{}{}
 			})
 		}
 		select {
-		case v := <-n.verifies:
-			waiting = append(waiting, v)
+		case answer := <-n.verifies:
+			waiting = append(waiting, answer)
 		case <-answered:
 			asking = false
-		case <-n.dead:
+		case <-n.stopped:
 			return
 		}
 	}
@@ -220,7 +208,7 @@ func (n *Node) verifyOnDemand() {
 
 // askQuorum asks once.
 func (n *Node) askQuorum() error {
-	r, err := n.ownReign()
+	r, err := n.ownLeadership()
 	if err != nil {
 		return err
 	}
@@ -228,7 +216,7 @@ func (n *Node) askQuorum() error {
 	case <-r.ready:
 	case <-r.ctx.Done():
 		return n.notLeader()
-	case <-n.dead:
+	case <-n.stopped:
 		return n.stopError()
 	}
 	var uncertain *UncertainError
@@ -239,20 +227,19 @@ func (n *Node) askQuorum() error {
 	return err
 }
 
-// ownReign returns the reign of this member. The library knows of an election a moment before watchLeadership does.
-func (n *Node) ownReign() (*reign, error) {
+// ownLeadership returns the leadership of this member. It waits for watchLeadership if the library
+// knows already that this member has been elected.
+func (n *Node) ownLeadership() (*leadership, error) {
 	for {
-		r, changed := n.present()
+		r, changed := n.currentLeadership()
 		if r != nil {
 			return r, nil
 		}
 		if !n.IsLeader() {
 			return nil, n.notLeader()
 		}
-		select {
-		case <-changed:
-		case <-n.dead:
-			return nil, n.stopError()
+		if _, err := receive(context.Background(), n, changed); err != nil {
+			return nil, err
 		}
 	}
 }

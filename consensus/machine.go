@@ -17,12 +17,12 @@ import (
 
 // adapter drives a Machine from the library's callbacks, which come one at a time on one goroutine.
 type adapter struct {
-	machine Machine
-	fail    func(op string, err error)
-	flying  func(*raft.Log) *flight // the callers that wait for an entry, if they wait here
-	due     chan struct{}           // has one element when a snapshot is wanted
-	every   int
-	bytes   int64
+	machine  Machine
+	fail     func(op string, err error)
+	inFlight func(*raft.Log) *batch // the callers that wait for an entry, if they wait here
+	due      chan struct{}          // has one element when a snapshot is wanted
+	every    int
+	bytes    int64
 
 	applied atomic.Uint64 // index of the last entry that Machine has seen
 
@@ -49,16 +49,18 @@ func (a *adapter) Apply(l *raft.Log) any {
 	}
 	results := a.carryOut(l)
 	a.applied.Store(l.Index)
-	a.count(1, int64(len(l.Data)))
+	a.countEntries(1, int64(len(l.Data)))
 	return results
 }
 
-// partCount is how many proposals of an entry are applied before their callers are answered: while others are applied, they can go on.
+// partCount is how many proposals of an entry are applied before their callers are answered: while
+// others are applied, they can go on.
 const partCount = 16
 
-// carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at once.
+// carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at
+// once.
 func (a *adapter) carryOut(l *raft.Log) []any {
-	f := a.flying(l)
+	f := a.inFlight(l)
 	if f == nil {
 		proposals, err := decodeGroup(l.Data)
 		if err != nil {
@@ -85,13 +87,13 @@ func (a *adapter) apply(index uint64, proposals [][]byte) []any {
 	return results
 }
 
-// count adds to what the next snapshot will replace and asks for one when there is enough.
-func (a *adapter) count(entries int, size int64) {
+// countEntries counts entries that the next snapshot will replace, and asks for one when it is due.
+func (a *adapter) countEntries(entries int, size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.entries += entries
 	a.entriesSize += size
-	if a.isDue() {
+	if a.snapshotDue() {
 		select {
 		case a.due <- struct{}{}:
 		default:
@@ -99,45 +101,33 @@ func (a *adapter) count(entries int, size int64) {
 	}
 }
 
-// isDue reports whether the log has grown enough since the last snapshot. A large state is written less often, once the log has as many
-// bytes: however large it grows, an entry's share of writing it stays the same, and a start reads at most about twice the state. It is
-// called with mu held.
-func (a *adapter) isDue() bool {
+// snapshotDue reports whether the log has grown enough since the last snapshot. A large state is
+// written once the log has as many bytes. So the cost per entry does not grow with the state, and a
+// start reads at most about twice the state. It is called with mu held.
+func (a *adapter) snapshotDue() bool {
 	if a.entries < a.every && a.entriesSize < a.bytes {
 		return false
 	}
 	return a.stateSize < smallState || a.entriesSize >= a.stateSize
 }
 
-// smallState is the size in bytes below which writing the state is not worth a thought.
+// smallState is the size in bytes below which writing the state costs next to nothing.
 const smallState = 1 << 20
 
-// wrote notes the size of a snapshot.
-func (a *adapter) wrote(size int64) {
+// recordSize notes the size of a snapshot.
+func (a *adapter) recordSize(size int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stateSize = size
 }
 
-// counter counts the bytes that pass through it.
-type counter struct {
-	io.Writer
-	io.Reader
-	n int64
-}
+// counter is the number of bytes that were written to it.
+type counter int64
 
 // Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// Read implements io.Reader.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	return n, err
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // meanSize is the mean size of the entries since the last snapshot.
@@ -156,7 +146,7 @@ func (a *adapter) Snapshot() (raft.FSMSnapshot, error) {
 	a.mu.Lock()
 	a.entries, a.entriesSize = 0, 0
 	a.mu.Unlock()
-	return &snapshot{write: write, wrote: a.wrote, applied: a.applied.Load()}, nil
+	return &snapshot{write: write, recordSize: a.recordSize, applied: a.applied.Load()}, nil
 }
 
 // Restore implements raft.FSM.
@@ -180,7 +170,8 @@ func (a *adapter) lastRestoreError() error {
 	return a.restoreErr
 }
 
-// A snapshot file is a zstd stream. It starts with a frame that decoders skip, so that `zstd -dc` shows the state alone.
+// A snapshot file is a zstd stream. It starts with a frame that decoders skip, so that `zstd -dc`
+// shows the state alone.
 const (
 	snapshotFormat = 1
 	skippableFrame = 0x184D2A50
@@ -195,9 +186,9 @@ type snapshotHeader struct {
 
 // snapshot is a state waiting to be written.
 type snapshot struct {
-	write   func(io.Writer) error
-	wrote   func(size int64) // told how many bytes the state has
-	applied uint64
+	write      func(io.Writer) error
+	recordSize func(size int64) // told how many bytes the state has
+	applied    uint64
 }
 
 // Persist implements raft.FSMSnapshot.
@@ -226,15 +217,16 @@ func (s *snapshot) writeTo(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	state := &counter{Writer: z}
-	if err := errors.Join(s.write(state), z.Close()); err != nil {
+	var size counter
+	if err := errors.Join(s.write(io.MultiWriter(z, &size)), z.Close()); err != nil {
 		return err
 	}
-	s.wrote(state.n)
+	s.recordSize(int64(size))
 	return nil
 }
 
-// restore reads a snapshot into m and returns the index of the last entry in it, and how many bytes the state has.
+// restore reads a snapshot into m and returns the index of the last entry in it, and how many bytes
+// the state has.
 func restore(r io.Reader, m Machine) (applied uint64, size int64, err error) {
 	h, err := readHeader(r)
 	if err != nil {
@@ -245,11 +237,11 @@ func restore(r io.Reader, m Machine) (applied uint64, size int64, err error) {
 		return 0, 0, fmt.Errorf("snapshot: %w", err)
 	}
 	defer z.Close()
-	state := &counter{Reader: z}
-	if err := m.Restore(state); err != nil {
+	var read counter
+	if err := m.Restore(io.TeeReader(z, &read)); err != nil {
 		return 0, 0, fmt.Errorf("restore the snapshot at entry %d: %w", h.Applied, err)
 	}
-	return h.Applied, state.n, nil
+	return h.Applied, int64(read), nil
 }
 
 // readHeader reads the first frame.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -39,27 +40,27 @@ type Node struct {
 	raft    *raft.Raft
 
 	proposals chan *proposal
-	flight    atomic.Pointer[flight] // what sendProposals waits for
-	verifies  chan *verification
+	inFlight  atomic.Pointer[batch] // what sendProposals waits for
+	verifies  chan chan error       // answers to calls of Verify, each with room for one
 	elected   chan bool             // from the library, in order
 	observed  chan raft.Observation // other members' leadership
 	tasks     sync.WaitGroup
 
 	stopping chan struct{} // closed first: nothing new is taken
-	dead     chan struct{} // closed when nothing more will happen
+	stopped  chan struct{} // closed when nothing more will happen
 	failed   chan error
 
-	mu      sync.Mutex
-	reign   *reign        // nil unless this member leads
-	changed chan struct{} // closed and replaced when leadership changes anywhere
-	fatal   error
-	ended   bool // stopping is closed
-	dying   bool // dead is closed
-	started bool // raft is set
+	mu         sync.Mutex
+	leadership *leadership   // nil unless this member leads
+	changed    chan struct{} // closed and replaced when leadership changes anywhere
+	fatal      error
+	isStopping bool // stopping is closed
+	isStopped  bool // stopped is closed
+	started    bool // raft is set
 }
 
-// Open starts the member that cfg describes, with the state that its directory holds. Errors wrap ErrNotWritable, ErrNewer,
-// ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
+// Open starts the member that cfg describes, with the state that its directory holds. Errors wrap
+// ErrNotWritable, ErrNewer, ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
 func Open(cfg Config, m Machine) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -85,24 +86,25 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n := &Node{
 		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name),
 		proposals: make(chan *proposal, groupCountMax),
-		verifies:  make(chan *verification),
+		verifies:  make(chan chan error),
 		elected:   make(chan bool, 16),
 		observed:  make(chan raft.Observation, 16),
 		stopping:  make(chan struct{}),
-		dead:      make(chan struct{}),
+		stopped:   make(chan struct{}),
 		failed:    make(chan error, 1),
 		changed:   make(chan struct{}),
 	}
 	n.guard = &guard{store: dir.log, fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{
-		machine: m, fail: n.fail, flying: n.flying, due: make(chan struct{}, 1), every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
+		machine: m, fail: n.fail, inFlight: n.inFlightBatch, due: make(chan struct{}, 1),
+		every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
 	}
 	return n
 }
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	trans := newTransport(n.stream, &raftLog{to: n.log})
+	trans := newTransport(n.stream, newRaftLog(n.log))
 	if err := n.startRaft(trans); err != nil {
 		return errors.Join(err, trans.Close())
 	}
@@ -129,7 +131,7 @@ func (n *Node) markStarted() error {
 
 // startRaft opens the library's node on a goroutine of its own, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
-	log := &raftLog{to: n.log}
+	log := newRaftLog(n.log)
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, snapshotsKept, log)
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)
@@ -170,8 +172,9 @@ func (n *Node) startError(err error) error {
 	return corrupt(n.cfg.Dir, err)
 }
 
-// raftConfig translates the configuration. Snapshots are taken by takeSnapshots, which counts bytes too.
-func (n *Node) raftConfig(log *raftLog) *raft.Config {
+// raftConfig translates the configuration. Snapshots are taken by takeSnapshots, which counts bytes
+// too.
+func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(n.cfg.Name)
 	c.HeartbeatTimeout = n.cfg.Heartbeat
@@ -189,8 +192,8 @@ func (n *Node) raftConfig(log *raftLog) *raft.Config {
 	return c
 }
 
-// Bootstrap makes members the voters of a new cluster. Each of them is called with the same list. It returns ErrBootstrapped
-// where there is state already.
+// Bootstrap makes members the voters of a new cluster. Each of them is called with the same list.
+// It returns ErrBootstrapped where there is state already.
 func (n *Node) Bootstrap(members []Member) error {
 	var c raft.Configuration
 	for _, m := range members {
@@ -206,7 +209,8 @@ func (n *Node) Bootstrap(members []Member) error {
 	return nil
 }
 
-// HasState reports whether this member belongs to a cluster: it has been bootstrapped, or a leader has sent it entries.
+// HasState reports whether this member belongs to a cluster: it has been bootstrapped, or a leader
+// has sent it entries.
 func (n *Node) HasState() bool { return n.raft.LastIndex() > 0 }
 
 // Self returns this member.
@@ -227,7 +231,8 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 // Applied returns the index of the last entry that the machine has applied or restored.
 func (n *Node) Applied() uint64 { return n.machine.applied.Load() }
 
-// LastContact returns when this member last heard from a leader: now, if it leads itself, and zero if never.
+// LastContact returns when this member last heard from a leader: now, if it leads itself, and zero
+// if never.
 func (n *Node) LastContact() time.Time {
 	if n.IsLeader() {
 		return time.Now()
@@ -270,7 +275,7 @@ func (n *Node) Snapshot(ctx context.Context) error {
 	return nil
 }
 
-// snapshotFuture asks the library for a snapshot, after having told it how much of the log may stay.
+// snapshotFuture asks the library for a snapshot, after it has set how much of the log stays.
 func (n *Node) snapshotFuture() raft.Future {
 	c := n.raft.ReloadableConfig()
 	c.TrailingLogs = trailing(n.machine.meanSize(), n.cfg.SnapshotEvery)
@@ -286,8 +291,8 @@ func trailing(size int64, every int) uint64 {
 	return uint64(min(max(fits, trailingMin), trailingMax, max(int64(every), trailingMin)))
 }
 
-// takeSnapshots takes one whenever enough has been applied, and tries again later when it could not be written: a full disk
-// does not stop the log before it must.
+// takeSnapshots takes a snapshot whenever enough has been applied. If it cannot be written, it is
+// tried again later: a full disk does not stop the log before it must.
 func (n *Node) takeSnapshots() {
 	retry := time.NewTimer(never)
 	defer retry.Stop()
@@ -295,7 +300,7 @@ func (n *Node) takeSnapshots() {
 		select {
 		case <-n.stopping:
 			return
-		case <-n.dead:
+		case <-n.stopped:
 			return
 		case <-retry.C:
 		case <-n.machine.due:
@@ -307,17 +312,33 @@ func (n *Node) takeSnapshots() {
 	}
 }
 
-// wait waits for f. The library may never answer after the node has stopped, so f gets its own goroutine.
+// wait waits for f. The library may never answer after the node has stopped, so that f gets its own
+// goroutine.
 func (n *Node) wait(ctx context.Context, f raft.Future) error {
+	answer, err := receive(ctx, n, answerOf(f))
+	if err != nil {
+		return err
+	}
+	return n.translate(answer)
+}
+
+// answerOf returns a channel on which the outcome of f comes.
+func answerOf(f raft.Future) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
+	return done
+}
+
+// receive returns the next value of a channel. It fails when ctx ends or the node stops.
+func receive[T any](ctx context.Context, n *Node, from <-chan T) (T, error) {
+	var zero T
 	select {
-	case err := <-done:
-		return n.translate(err)
+	case v := <-from:
+		return v, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-n.dead:
-		return n.stopError()
+		return zero, context.Cause(ctx)
+	case <-n.stopped:
+		return zero, n.stopError()
 	}
 }
 
@@ -366,17 +387,19 @@ func (n *Node) stopError() error {
 	return ErrStopped
 }
 
-// Failed delivers one *[FatalError] when the log can no longer be written or read. The member has then stopped by itself, and
-// the process should end with the message; [Node.Shutdown] still releases the directory.
+// Failed delivers one *[FatalError] when the log can no longer be written or read. The member has
+// then stopped by itself, and the process should end with the message; [Node.Shutdown] still
+// releases the directory.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// fail stops the node because of its disk. It runs on goroutines of the library, so it waits for nothing.
+// fail stops the node because of its disk. It runs on goroutines of the library, so it waits for
+// nothing.
 func (n *Node) fail(op string, err error) {
-	if errors.Is(err, errDead) {
+	if errors.Is(err, errLogClosed) {
 		return
 	}
 	n.mu.Lock()
-	if n.fatal != nil || n.dying {
+	if n.fatal != nil || n.isStopped {
 		n.mu.Unlock()
 		return
 	}
@@ -385,7 +408,7 @@ func (n *Node) fail(op string, err error) {
 	n.guard.kill()
 	n.log.Error("consensus stops", "dir", n.cfg.Dir, "op", op, "error", err)
 	n.failed <- n.fatal
-	n.die()
+	n.markStopped()
 	go n.halt() // from another goroutine: the library may hold its locks in this one
 }
 
@@ -400,36 +423,36 @@ func (n *Node) halt() {
 	}
 }
 
-// end closes stopping and reports whether it was this call that did.
-func (n *Node) end() bool {
+// markStopping closes stopping and reports whether it was this call that did.
+func (n *Node) markStopping() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ended {
+	if n.isStopping {
 		return false
 	}
-	n.ended = true
+	n.isStopping = true
 	close(n.stopping)
 	return true
 }
 
-// die closes dead and ends leadership.
-func (n *Node) die() {
+// markStopped closes stopped and ends leadership.
+func (n *Node) markStopped() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.dying {
+	if n.isStopped {
 		return
 	}
-	n.dying = true
-	close(n.dead)
-	if n.reign != nil {
-		n.reign.cancel(ErrStopped)
+	n.isStopped = true
+	close(n.stopped)
+	if n.leadership != nil {
+		n.leadership.cancel(ErrStopped)
 	}
 }
 
-// Shutdown stops the node: it finishes what was proposed, hands leadership on, and releases address and directory. Later calls
-// do nothing.
+// Shutdown stops the node: it finishes what was proposed, hands leadership on, and releases address
+// and directory. Later calls do nothing.
 func (n *Node) Shutdown() error {
-	if !n.end() {
+	if !n.markStopping() {
 		return nil
 	}
 	n.drain()
@@ -441,19 +464,20 @@ func (n *Node) Shutdown() error {
 	return n.release()
 }
 
-// Abort stops the node at once, as a crash would: nothing is finished, nothing more is written to the log. For tests.
+// Abort stops the node at once, as a crash would: nothing is finished, nothing more is written to
+// the log. For tests.
 func (n *Node) Abort() error {
 	n.guard.killAndWait()
-	if !n.end() {
+	if !n.markStopping() {
 		return nil
 	}
 	return n.release()
 }
 
-// release ends every goroutine and gives address and directory back. Where a write does not return its goroutine cannot end, and the
-// directory is left to the end of the process.
+// release ends every goroutine and gives address and directory back. If a write does not return,
+// its goroutine cannot end, and the directory stays locked until the process ends.
 func (n *Node) release() error {
-	n.die()
+	n.markStopped()
 	future := n.raft.Shutdown()
 	_ = n.stream.Close() // no caller is left to tell
 	if errors.Is(n.fatalError(), errStalled) {

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/consensus/consensustest"
 )
 
-// parted is a machine that goes on with an entry only once a caller of an earlier part of it has been answered.
+// parted is a machine that goes on with an entry only once a caller of an earlier part of it has
+// been answered.
 type parted struct {
 	answered chan uint64   // the index of every answer
 	late     chan struct{} // closed when the test has waited long enough

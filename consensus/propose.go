@@ -11,15 +11,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Limits of a group. Proposals that arrive while an entry is on its way wait and go together in the next, so a lone caller waits for one
-// fsync and many callers share it.
+// Limits of a group. Proposals that arrive while an entry is on its way wait and go together in the
+// next, so a lone caller waits for one fsync and many callers share it.
 const (
 	groupCountMax = 4096
 	groupBytesMax = 1 << 20
 	groupYields   = 2
 	groupWait     = time.Millisecond
 
-	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one request.
+	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one
+	// request.
 	ProposalMax = 32 << 20
 )
 
@@ -31,7 +32,8 @@ const (
 	answered
 )
 
-// proposal is one call of Propose. The goroutine that moves state away from waiting decides what becomes of it.
+// proposal is one call of Propose. The goroutine that moves state away from waiting decides what
+// becomes of it.
 type proposal struct {
 	data   []byte
 	state  atomic.Int32
@@ -49,25 +51,27 @@ func (p *proposal) finish(result any, index uint64, err error) {
 	}
 }
 
-// flight is a group on its way in an entry.
-type flight struct {
+// batch is a group on its way in an entry.
+type batch struct {
 	data  []byte // the entry
 	group []*proposal
 
 	waiting atomic.Int64 // proposals that waited for the next entry when the first of the group was answered
 }
 
-// answer tells proposals of the group, from one on, what came of them. Their entry is in the log of a majority and they have been applied, so
-// nothing can take that back; those behind them in the group need not be waited for.
-func (f *flight) answer(from int, results []any, index uint64) {
+// answer answers proposals of the group, from the given index on. They have been applied, so that
+// they need not wait for those behind them.
+func (f *batch) answer(from int, results []any, index uint64) {
 	for i, r := range results {
 		f.group[from+i].finish(r, index, nil)
 	}
 }
 
-// Propose appends data to the log and returns what the machine's Apply made of it and the index of its entry. The bytes must not
-// be changed meanwhile, and never after an error: the log may have them still. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may not take effect),
-// ErrTooLarge, ErrStopped, or the cause of ctx if that ended before data went out.
+// Propose appends data to the log and returns what the machine's Apply made of it and the index of
+// its entry. The bytes must not be changed meanwhile, and never after an error: the log may have
+// them still. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may
+// not take effect), ErrTooLarge, ErrStopped, or the cause of ctx if that ended before data went
+// out.
 func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 	if len(data) > ProposalMax {
 		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), ProposalMax)
@@ -82,16 +86,16 @@ func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 		return nil, 0, context.Cause(ctx)
 	case <-n.stopping:
 		return nil, 0, n.stopError()
-	case <-n.dead:
+	case <-n.stopped:
 		return nil, 0, n.stopError()
 	}
 	return n.await(ctx, p)
 }
 
-// refusal is why a member that does not lead takes nothing.
+// refusal returns the error for a proposal to a member that does not lead.
 func (n *Node) refusal() error {
 	select {
-	case <-n.dead:
+	case <-n.stopped:
 		return n.stopError()
 	case <-n.stopping:
 		return n.stopError()
@@ -108,7 +112,7 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 		return p.result, p.index, p.err
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-	case <-n.dead:
+	case <-n.stopped:
 		cause = n.stopError()
 	}
 	if p.state.CompareAndSwap(waiting, withdrawn) {
@@ -129,21 +133,22 @@ func (n *Node) sendProposals() {
 	for {
 		select {
 		case p := <-n.proposals:
-			if group := n.gather(p, callers*3/4); len(group) > 0 {
-				f := &flight{data: entries.encode(contents(group), n.cfg.Compress()), group: group}
-				n.flight.Store(f)
+			if group := n.collectGroup(p, callers*3/4); len(group) > 0 {
+				f := &batch{data: entries.encode(contents(group)), group: group}
+				n.inFlight.Store(f)
 				n.complete(f, n.raft.Apply(f.data, 0))
 				callers = len(group) + int(f.waiting.Load())
 			}
-		case <-n.dead:
+		case <-n.stopped:
 			return
 		}
 	}
 }
 
-// gather claims first and whatever else is waiting, within the limits. Callers that have just been answered come again at once or not for
-// long: a group of fewer than enough waits a moment for them, or entries of one or two would take turns with those of all others.
-func (n *Node) gather(first *proposal, enough int) []*proposal {
+// collectGroup claims first and all other waiting proposals, within the limits. Callers that have
+// just been answered often propose again at once. A group of fewer than enough waits a moment for
+// them, since otherwise entries of one or two proposals would alternate with entries of many.
+func (n *Node) collectGroup(first *proposal, enough int) []*proposal {
 	var group []*proposal
 	var late <-chan time.Time
 	size := 0
@@ -155,30 +160,30 @@ func (n *Node) gather(first *proposal, enough int) []*proposal {
 		if len(group) == groupCountMax || size >= groupBytesMax {
 			return group
 		}
-		if p = n.another(); p == nil && len(group) < enough {
+		if p = n.waitingProposal(); p == nil && len(group) < enough {
 			if late == nil {
 				late = time.After(groupWait)
 			}
-			p = n.next(late)
+			p = n.nextProposal(late)
 		}
 	}
 	return group
 }
 
-// next waits for a proposal until late, and returns nil then.
-func (n *Node) next(late <-chan time.Time) *proposal {
+// nextProposal waits for a proposal until late, and returns nil then.
+func (n *Node) nextProposal(late <-chan time.Time) *proposal {
 	select {
 	case p := <-n.proposals:
 		return p
 	case <-late:
-	case <-n.dead:
+	case <-n.stopped:
 	}
 	return nil
 }
 
-// another returns a proposal that waits, or nil. Before it gives up it lets other goroutines go first, a few times: callers whose last
-// proposals have just been answered are about to make their next, and an entry shared by more of them is cheaper for all.
-func (n *Node) another() *proposal {
+// waitingProposal returns a proposal that waits, or nil. Before it returns nil, it lets other
+// goroutines run a few times: callers that have just been answered may be about to propose again.
+func (n *Node) waitingProposal() *proposal {
 	for range groupYields {
 		select {
 		case p := <-n.proposals:
@@ -204,10 +209,10 @@ func contents(group []*proposal) [][]byte {
 	return data
 }
 
-// complete waits for an entry and tells each proposal of the group that has not been answered yet what came of it.
-func (n *Node) complete(f *flight, future raft.ApplyFuture) {
+// complete waits for an entry and answers the proposals of the group that are not answered yet.
+func (n *Node) complete(f *batch, future raft.ApplyFuture) {
 	err := n.waitApplied(future)
-	n.flight.Store(nil)
+	n.inFlight.Store(nil)
 	if err == nil {
 		f.answer(0, future.Response().([]any), future.Index())
 		return
@@ -217,9 +222,9 @@ func (n *Node) complete(f *flight, future raft.ApplyFuture) {
 	}
 }
 
-// flying returns the group whose entry l is, if this node proposed it and still waits for it.
-func (n *Node) flying(l *raft.Log) *flight {
-	f := n.flight.Load()
+// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for it.
+func (n *Node) inFlightBatch(l *raft.Log) *batch {
+	f := n.inFlight.Load()
 	if f == nil || len(l.Data) != len(f.data) || &l.Data[0] != &f.data[0] {
 		return nil
 	}
@@ -227,35 +232,25 @@ func (n *Node) flying(l *raft.Log) *flight {
 	return f
 }
 
-// waitApplied waits for an entry. Once it has gone out, the end of the node leaves its fate open.
+// waitApplied waits for an entry. If the node stops meanwhile, the outcome is unknown.
 func (n *Node) waitApplied(future raft.ApplyFuture) error {
-	done := make(chan error, 1)
-	go func() { done <- future.Error() }()
-	select {
-	case err := <-done:
-		return n.afterSending(err)
-	case <-n.dead:
+	done := answerOf(future)
+	err, stopped := receive(context.Background(), n, done)
+	if stopped != nil {
+		select {
+		case err = <-done: // it came in the same moment
+		default:
+			err = raft.ErrRaftShutdown
+		}
 	}
-	select {
-	case err := <-done:
-		return n.afterSending(err)
-	default:
-		return &UncertainError{Cause: n.stopError()}
-	}
-}
-
-// afterSending translates the library's answer to an entry. One that came because the node stopped says nothing about the entry.
-func (n *Node) afterSending(err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, raft.ErrRaftShutdown) {
+	if errors.Is(err, raft.ErrRaftShutdown) { // it says nothing about the entry
 		return &UncertainError{Cause: n.stopError()}
 	}
 	return n.translate(err)
 }
 
-// drain waits, within bounds, until no proposal is waiting or in flight: a barrier comes after all of them.
+// drain waits, for drainTimeout at most, until no proposal is waiting or in flight. A barrier comes
+// after all of them.
 func (n *Node) drain() {
 	if !n.IsLeader() {
 		return
@@ -272,21 +267,19 @@ func (n *Node) drain() {
 	}
 }
 
-// Barrier waits until every entry before it has been applied here and returns the index of the last one. Only the leader can.
+// Barrier waits until every entry before it has been applied here and returns the index of the last
+// one. Only the leader can.
 func (n *Node) Barrier(ctx context.Context) (uint64, error) {
 	future := make(chan raft.Future, 1)
 	go func() { future <- n.raft.Barrier(0) }()
-	select {
-	case f := <-future:
-		if err := n.wait(ctx, f); err != nil {
-			return 0, fmt.Errorf("barrier: %w", err)
-		}
-		return n.Applied(), nil
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	case <-n.dead:
-		return 0, n.stopError()
+	f, err := receive(ctx, n, future)
+	if err != nil {
+		return 0, err
 	}
+	if err := n.wait(ctx, f); err != nil {
+		return 0, fmt.Errorf("barrier: %w", err)
+	}
+	return n.Applied(), nil
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// record is a machine that remembers what it was given, in order. The result of a proposal is "<member>:<proposal>".
+// record is a machine that remembers what it was given, in order. The result of a proposal is
+// "<member>:<proposal>".
 type record struct {
 	name string
 

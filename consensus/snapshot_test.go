@@ -2,6 +2,7 @@ package consensus_test
 
 import (
 	"io"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/consensus/consensustest"
 )
 
-// bulky is a machine with a large state. It remembers how many bytes of proposals there were at each snapshot.
+// bulky is a machine with a large state. It remembers how many bytes of proposals there were at
+// each snapshot.
 type bulky struct {
 	mu   sync.Mutex
 	seen int
@@ -58,11 +60,14 @@ func TestALargeStateIsWrittenLessOften(t *testing.T) {
 		return machines[len(machines)-1]
 	}, func(cfg *consensus.Config) {
 		cfg.SnapshotEvery = every
-		cfg.Compress = func() bool { return false } // the entries shall have the size of their proposals
 	})
 	c.WaitLeader()
+	// Random bytes cannot be compressed, so that entries have the size of their proposals.
+	random := rand.NewChaCha8([32]byte{})
 	add := func(size int) {
-		if _, _, err := c.Node("n1").Propose(t.Context(), make([]byte, size)); err != nil {
+		proposal := make([]byte, size)
+		random.Read(proposal)
+		if _, _, err := c.Node("n1").Propose(t.Context(), proposal); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -88,10 +88,12 @@ func makeWritable(dir string) error {
 
 // notWritable explains err.
 func notWritable(dir string, err error) error {
-	return fmt.Errorf("state directory %s: %w: %w (make it writable for this user, or name another with --data-dir)", dir, ErrNotWritable, err)
+	return fmt.Errorf("state directory %s: %w: %w (make it writable for this user, or name another with --data-dir)",
+		dir, ErrNotWritable, err)
 }
 
-// lockWait is for how long another process may hold a directory: a daemon that was killed lets go of it only when the kernel has taken its memory back.
+// lockWait is for how long another process may hold a directory: a daemon that was killed lets go
+// of it only when the kernel has taken its memory back.
 const lockWait = 2 * time.Second
 
 // lockDirectory keeps other processes out of dir until the file is closed or the process ends.
@@ -109,12 +111,13 @@ func lockDirectory(dir string) (*os.File, error) {
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errors.Join(err, f.Close())
 		case time.Now().After(deadline):
-			return nil, errors.Join(fmt.Errorf("state directory %s: %w (is the daemon running already?)", dir, ErrLocked), f.Close())
+			err = fmt.Errorf("state directory %s: %w (is the daemon running already?)", dir, ErrLocked)
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 }
 
-// removeUnfinished removes snapshots that a crash cut short; nothing else ever would.
+// removeUnfinished removes snapshots that a crash cut short. The library leaves them.
 func removeUnfinished(dir string) error {
 	unfinished, err := filepath.Glob(filepath.Join(dir, snapshotsDir, "*.tmp"))
 	for _, path := range unfinished {
@@ -128,7 +131,8 @@ func boltOptions() *bbolt.Options {
 	return &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }
 
-// createLog makes an empty log under another name and renames it, so that a crash never leaves half of one.
+// createLog makes an empty log under another name and renames it, so that a crash never leaves half
+// of one.
 func createLog(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -138,19 +142,20 @@ func createLog(path string) error {
 		return err
 	}
 	db, err := bbolt.Open(fresh, 0o600, boltOptions())
+	if err == nil {
+		err = db.Close()
+	}
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
 	if err != nil {
-		return fmt.Errorf("make log %s: %w", path, err)
-	}
-	if err := db.Close(); err != nil {
-		return fmt.Errorf("make log %s: %w", path, err)
-	}
-	if err := os.Rename(fresh, path); err != nil {
 		return fmt.Errorf("make log %s: %w", path, err)
 	}
 	return syncDir(filepath.Dir(path))
 }
 
-// openLog opens the log at path. Damage that checkLog cannot see shows as a panic or as a fault in mapped memory.
+// openLog opens the log at path. Damage that checkLog cannot see shows as a panic or as a fault in
+// mapped memory.
 func openLog(path string) (store *raftboltdb.BoltStore, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -167,8 +172,8 @@ func openLog(path string) (store *raftboltdb.BoltStore, err error) {
 
 // corrupt says what to do about a damaged file.
 func corrupt(path string, err error) error {
-	return fmt.Errorf("%s: %w: %w (with other members alive, move the directory away, remove this member and add it again;"+
-		" else restore a copy)", path, ErrCorrupt, err)
+	return fmt.Errorf("%s: %w: %w (with other members alive, move the directory away, remove this member and add "+
+		"it again; else restore a copy)", path, ErrCorrupt, err)
 }
 
 // syncDir makes the names in dir durable.
@@ -180,10 +185,11 @@ func syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// guard stands before the log. The library answers some failures of the disk by panicking and others by trying again for
-// ever; the guard reports the first one, and ends whichever of the library's goroutines met it, so that nothing is decided
-// on a log that may not be what it seems. It also reports a write that does not return: while a leader waits for its disk the library goes
-// on telling the others that it leads, and no member could do anything for ever.
+// guard checks every access to the log. The library panics after some failures of the disk, and
+// tries again for ever after others. The guard reports the first failure, and ends the goroutine of
+// the library that met it, so that nothing is decided on a log that may be damaged. It also reports
+// a write that does not return: while a leader waits for its disk, the library goes on telling the
+// others that it leads, and the cluster would stand still.
 type guard struct {
 	store *raftboltdb.BoltStore
 	fail  func(op string, err error) // called once, by the first that fails
@@ -196,7 +202,8 @@ type guard struct {
 // errStalled is why a node fails whose disk does not answer.
 var errStalled = errors.New("the disk does not answer")
 
-// kill makes every later access end its goroutine, as if the process had ended. A write in progress goes on.
+// kill makes every later access end its goroutine, as if the process had ended. A write in progress
+// goes on.
 func (g *guard) kill() { g.dead.Store(true) }
 
 // killAndWait kills, and waits for the write in progress.
@@ -208,19 +215,21 @@ func (g *guard) killAndWait() {
 
 // write runs f unless the guard is dead; an error kills it.
 func (g *guard) write(op string, f func() error) {
-	defer time.AfterFunc(g.stall, func() { g.fail(op, fmt.Errorf("%w: a write takes more than %v", errStalled, g.stall)) }).Stop()
-	if err := g.attempt(f); err != nil {
+	defer time.AfterFunc(g.stall, func() {
+		g.fail(op, fmt.Errorf("%w: a write takes more than %v", errStalled, g.stall))
+	}).Stop()
+	if err := g.writeLocked(f); err != nil {
 		g.fail(op, err)
 		runtime.Goexit()
 	}
 }
 
-// attempt is the part of write under the lock.
-func (g *guard) attempt(f func() error) error {
+// writeLocked is the part of write under the lock.
+func (g *guard) writeLocked(f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.dead.Load() {
-		return errDead
+		return errLogClosed
 	}
 	err := f()
 	if err != nil {
@@ -229,8 +238,8 @@ func (g *guard) attempt(f func() error) error {
 	return err
 }
 
-// errDead ends a goroutine that comes after the first failure.
-var errDead = errors.New("log is closed")
+// errLogClosed ends a goroutine that comes after the first failure.
+var errLogClosed = errors.New("log is closed")
 
 // read ends the goroutine after an error, except where nothing was found.
 func (g *guard) read(op string, err error) error {
@@ -242,8 +251,6 @@ func (g *guard) read(op string, err error) error {
 	runtime.Goexit()
 	return err
 }
-
-// The log.
 
 // FirstIndex returns the first entry that is kept, 0 if there is none.
 func (g *guard) FirstIndex() (uint64, error) {
@@ -277,8 +284,6 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	return nil
 }
 
-// Term and vote.
-
 // Set implements raft.StableStore: the vote.
 func (g *guard) Set(key, value []byte) error {
 	g.write("write the vote", func() error { return g.store.Set(key, value) })
@@ -291,7 +296,8 @@ func (g *guard) SetUint64(key []byte, value uint64) error {
 	return nil
 }
 
-// Get returns the library's own idea of absence, which is an error it compares by text.
+// Get implements raft.StableStore: the vote. The library compares the error for a missing key by
+// its text.
 func (g *guard) Get(key []byte) ([]byte, error) {
 	v, err := g.store.Get(key)
 	return v, g.read("read the vote", err)

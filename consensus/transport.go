@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ const (
 	rpcTimeout   = 10 * time.Second // a group of many megabytes on a slow link still fits
 )
 
-// serialTransport sends heartbeats down the path of every other request. The shortcut that the library offers handles them on
-// another goroutine than the one that owns the log, and two of them at once can make logs diverge (hashicorp/raft#695).
+// serialTransport sends heartbeats down the path of every other request. The shortcut that the
+// library offers handles them on another goroutine than the one that owns the log, and two of them
+// at once can make logs diverge (hashicorp/raft#695).
 type serialTransport struct{ *raft.NetworkTransport }
 
 // SetHeartbeatHandler leaves the shortcut unused.
@@ -33,8 +35,9 @@ func newTransport(s *stream, log hclog.Logger) serialTransport {
 	})}
 }
 
-// stream is the listener and dialer of one node. It remembers every open connection, because closing a listener leaves accepted
-// ones alive, and a node that has stopped must not go on answering.
+// stream is the listener and dialer of one node. It remembers every open connection, because
+// closing a listener leaves accepted ones alive, and a node that has stopped must not go on
+// answering.
 type stream struct {
 	net.Listener
 	addr address
@@ -59,7 +62,7 @@ func listen(cfg Config) (*stream, error) {
 	ln := cfg.Listener
 	if ln == nil {
 		var err error
-		at := orElse(cfg.Bind, cfg.Addr)
+		at := cmp.Or(cfg.Bind, cfg.Addr)
 		if ln, err = net.Listen("tcp", at); err != nil {
 			return nil, listenError(at, err)
 		}
@@ -74,12 +77,14 @@ func listen(cfg Config) (*stream, error) {
 // listenError explains why at cannot be listened on.
 func listenError(at string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("raft cannot listen on %s: %w (another daemon may be running; stop it or choose another --raft)", at, ErrPortInUse)
+		return fmt.Errorf("raft cannot listen on %s: %w (another daemon may be running; stop it or choose another --raft)",
+			at, ErrPortInUse)
 	}
 	return fmt.Errorf("raft cannot listen on %s: %w", at, err)
 }
 
-// advertised is the address that peers dial: the configured one, or the listener's where the port was left to the system.
+// advertised is the address that peers dial: the configured one, or the listener's where the port
+// was left to the system.
 func advertised(configured string, actual net.Addr) (address, error) {
 	if configured == "" {
 		return address(actual.String()), nil
@@ -89,7 +94,8 @@ func advertised(configured string, actual net.Addr) (address, error) {
 		return "", fmt.Errorf("raft address %q: %w", configured, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("raft address %s cannot be dialled by other members: name this machine's own address", configured)
+		return "", fmt.Errorf("raft address %s cannot be dialled by other members: name this machine's own address",
+			configured)
 	}
 	if port == "0" {
 		_, port, _ = net.SplitHostPort(actual.String())

@@ -36,13 +36,14 @@ func checkVersion(dir string) error {
 		return corrupt(path, fmt.Errorf("%q is not a version", bytes.TrimSpace(text)))
 	}
 	if v.Format > format {
-		return fmt.Errorf("state directory %s: %w: it has format %d and this daemon knows up to %d (install the newer version again)",
-			dir, ErrNewer, v.Format, format)
+		return fmt.Errorf("state directory %s: %w: it has format %d and this daemon knows up to %d (install the "+
+			"newer version again)", dir, ErrNewer, v.Format, format)
 	}
 	return nil
 }
 
-// markVersion writes the version file before anything else is written. A log without one was tampered with.
+// markVersion writes the version file before anything else is written. A log without one was
+// tampered with.
 func markVersion(dir string) error {
 	path := filepath.Join(dir, versionFile)
 	if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
@@ -74,8 +75,9 @@ func writeDurably(path string, text []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Layout of a bolt file: two meta pages, each with a page header before it, written in turn. A torn write damages one of them
-// and leaves the transaction before; the log then ends one commit earlier, which was never acknowledged.
+// Layout of a bolt file: two meta pages, each with a page header before it, written in turn. A torn
+// write damages one of them and leaves the transaction before; the log then ends one commit
+// earlier, which was never acknowledged.
 const (
 	boltMagic      = 0xED0CDAED
 	boltVersion    = 2
@@ -89,8 +91,8 @@ type boltMeta struct {
 	pageSize, pages, txid uint64
 }
 
-// checkLog compares the size of the log file with what its newest valid meta page says. Bolt itself would map the file and
-// fault later, in the middle of work.
+// checkLog compares the size of the log file with what its newest valid meta page says. Bolt itself
+// would map the file and fault later, in the middle of work.
 func checkLog(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -111,8 +113,8 @@ func checkLog(path string) error {
 	return nil
 }
 
-// newestMeta returns the valid meta page of the later transaction. The second page's place depends on the page size, which
-// only the first one tells; if that is damaged, every size is tried.
+// newestMeta returns the valid meta page of the later transaction. The second page's place depends
+// on the page size, which only the first one tells; if that is damaged, every size is tried.
 func newestMeta(r io.ReaderAt) (boltMeta, bool) {
 	best, found := readMeta(r, 0)
 	for size := int64(512); size <= maxPageSize; size *= 2 {

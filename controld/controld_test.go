@@ -248,11 +248,12 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 		t.Errorf("status %d", p.Status)
 	}
 	for what, err := range map[string]error{
-		"hold": owner.Hold(t.Context(), 1, ""), "release": owner.Release(t.Context(), 1,
-			""), "cancel": owner.Cancel(t.Context(), 1, "enough"),
+		"hold":           controlled(owner.Control(t.Context(), "1", model.VerbHold, "")),
+		"release":        controlled(owner.Control(t.Context(), "1", model.VerbRelease, "")),
+		"cancel":         owner.Cancel(t.Context(), 1, "enough"),
 		"cancel by root": s.client(user(0)).Cancel(t.Context(), 2, ""),
 	} {
-		if err != nil && what != "hold" && what != "release" {
+		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -260,11 +261,12 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 		api.CodeWrongState); p.Detail != "job 1 has ended: it is CANCELLED" {
 		t.Errorf("a job that has ended: %s", p.Detail)
 	}
-	if p := wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState); p.Detail != "job 3 waits already" {
+	_, err := owner.Control(t.Context(), "3", model.VerbRequeue, "")
+	if p := wantProblem(t, err, api.CodeWrongState); p.Detail != "job 3 waits already" {
 		t.Errorf("requeueing a job that waits: %s", p.Detail)
 	}
-	if p := wantProblem(t, owner.Release(t.Context(), 3, ""),
-		api.CodeWrongState); p.Detail != "job 3 is not held: it is PENDING" {
+	_, err = owner.Control(t.Context(), "3", model.VerbRelease, "")
+	if p := wantProblem(t, err, api.CodeWrongState); p.Detail != "job 3 is not held: it is PENDING" {
 		t.Errorf("releasing a job that is not held: %s", p.Detail)
 	}
 	resp, err := other.CancelMany(t.Context(), api.CancelRequest{User: "u1000"})
@@ -350,7 +352,7 @@ func TestCancelByStateMeansElements(t *testing.T) {
 		list.Items[0].Reason.Code != string(model.ReasonArrayLimit) {
 		t.Errorf("what waits: %+v, %v", list, err)
 	}
-	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(model.ReasonArrayLimit) { // 1_5
+	if why, _, err := c.WhyBy(t.Context(), "7"); err != nil || why.Reason.Code != string(model.ReasonArrayLimit) { // 1_5
 		t.Errorf("an element waits because of %+v, %v", why, err)
 	}
 	_, err = c.Logs(t.Context(), 1, api.LogOptions{Follow: true})
@@ -376,15 +378,15 @@ func TestHoldAndRelease(t *testing.T) {
 	if _, err := c.Submit(t.Context(), "", job("a")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Hold(t.Context(), 1, ""); err != nil {
+	if _, err := c.Control(t.Context(), "1", model.VerbHold, ""); err != nil {
 		t.Fatal(err)
 	}
 	newNode(t, s.addrs.HTTP, "n1", 0).run(t.Context())
-	why, _, err := c.Why(t.Context(), 1)
+	why, _, err := c.WhyBy(t.Context(), "1")
 	if err != nil || why.Reason.Code != string(model.ReasonHeldUser) {
 		t.Fatalf("why: %+v, %v", why, err)
 	}
-	if err := c.Release(t.Context(), 1, ""); err != nil {
+	if _, err := c.Control(t.Context(), "1", model.VerbRelease, ""); err != nil {
 		t.Fatal(err)
 	}
 	waitState(t, c, 1, model.Completed)

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
 // checkDataFormat refuses a data directory whose log and snapshots have another format than this
-// program reads, and marks a new one with [fsm.DataFormat].
+// program reads, and marks a new one with [state.DataFormat].
 func checkDataFormat(dir string) error {
 	file := filepath.Join(dir, "format")
 	text, err := os.ReadFile(file)
@@ -19,7 +19,7 @@ func checkDataFormat(dir string) error {
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("data directory: %w", err)
-	case found == fsm.DataFormat:
+	case found == state.DataFormat:
 		return nil
 	case found == "":
 		found = "of an earlier program"
@@ -28,9 +28,9 @@ func checkDataFormat(dir string) error {
 		return fmt.Errorf("data directory %s has format %s, and this program reads and writes format %s. "+
 			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
 			"directory, "+
-			"then move the directory away and start again with an empty one", dir, found, fsm.DataFormat)
+			"then move the directory away and start again with an empty one", dir, found, state.DataFormat)
 	}
-	if err := os.WriteFile(file, []byte(fsm.DataFormat+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(state.DataFormat+"\n"), 0o600); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return nil

@@ -409,3 +409,6 @@ func (n *fakeNode) react(a api.Alloc) (model.WorkerReport, bool) {
 	}
 	return r, true
 }
+
+// controlled returns the error of [api.Client.Control] alone.
+func controlled(_ *api.ControlResponse, err error) error { return err }

@@ -115,7 +115,7 @@ func TestAFollowedLogGoesOnWithTheNextAttempt(t *testing.T) {
 		text, err := readLog(t, c, 1, api.LogOptions{Follow: true})
 		followed <- fmt.Sprint(text, err)
 	}()
-	if err := c.Requeue(t.Context(), 1, ""); err != nil {
+	if _, err := c.Control(t.Context(), "1", model.VerbRequeue, ""); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the second attempt", func() error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
 // TestTheClusterVersionIsRaised shows how a second version comes into use: controllers are replaced
@@ -56,7 +57,7 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 	s.ready()
 	s.stop()
 	file := filepath.Join(s.cfg.DataDir, "format")
-	if text, err := os.ReadFile(file); err != nil || string(text) != fsm.DataFormat+"\n" {
+	if text, err := os.ReadFile(file); err != nil || string(text) != state.DataFormat+"\n" {
 		t.Fatalf("the directory is marked %q, %v", text, err)
 	}
 	start(t, s.cfg).stop()
@@ -68,7 +69,7 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatalf("format %q is accepted", other)
 		}
-		for _, want := range []string{s.cfg.DataDir, fsm.DataFormat, "move the directory away",
+		for _, want := range []string{s.cfg.DataDir, state.DataFormat, "move the directory away",
 			strings.TrimSpace(other)} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("format %q: %v; want %q in it", other, err, want)

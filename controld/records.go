@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -44,7 +44,7 @@ func (d *daemon) storeRecords(ctx context.Context) error {
 	}
 }
 
-func (d *daemon) recordNew(ctx context.Context, v *fsm.View) error {
+func (d *daemon) recordNew(ctx context.Context, v *state.View) error {
 	last := d.records.Last()
 	if v.Trimmed() > last {
 		if err := d.fillFromPeers(ctx, v.Trimmed()); err != nil {

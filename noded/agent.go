@@ -90,6 +90,7 @@ type Agent struct {
 	steps       sync.WaitGroup // those that run
 	registering chan struct{}  // held during a registration
 	out         outbox
+	gpus        nodeGPUs
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -99,9 +100,6 @@ type Agent struct {
 	index        uint64 // of the last answer that was applied
 	desiredKnown bool   // a controller has answered since this daemon started
 	lease        lease  // the last confirmed one
-	gpus         gpu.Inventory
-	occupied     map[string]string // GPUs with processes of ended jobs on them: the problem by UUID
-	unregistered bool              // the inventory has changed since it was registered
 }
 
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
@@ -129,7 +127,8 @@ type worker struct {
 func NewAgent(p Parts) *Agent {
 	return &Agent{
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
-		workers: map[container.ID]*worker{}, occupied: map[string]string{},
+		workers:     map[container.ID]*worker{},
+		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
@@ -147,7 +146,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
-	group.Go(func() error { return a.watchGPUs(ctx) })
+	group.Go(func() error { return a.gpus.watch(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err
@@ -306,7 +305,7 @@ func (a *Agent) reconcile(w *worker) {
 	s, again := nextStep(w.facts, now)
 	a.setWaiting(w, w.Blocked || w.coresShort)
 	if s.Op == opNone {
-		w.lastOp, w.delay, w.notBefore, w.Tries = "", 0, time.Time{}, 0
+		w.resetRetries(opNone)
 		w.wakeAt(a, again)
 		if w.idle() {
 			a.dropWorker(w)
@@ -314,7 +313,7 @@ func (a *Agent) reconcile(w *worker) {
 		return
 	}
 	if s.Op != w.lastOp {
-		w.lastOp, w.delay, w.notBefore, w.Tries = s.Op, 0, time.Time{}, 0
+		w.resetRetries(s.Op)
 	}
 	if now.Before(w.notBefore) {
 		w.wakeAt(a, w.notBefore)
@@ -338,8 +337,7 @@ func (a *Agent) dropWorker(w *worker) {
 // attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt &&
-			(stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt && (w.exists() || w.busy) {
 			return true
 		}
 	}
@@ -423,8 +421,7 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step",
-			string(s.Op), "in", w.delay, "err", err)
+		a.logOf(w.id).Warn("a step failed and will be tried again", "step", string(s.Op), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, errNoCores)
 	a.reconcile(w)
@@ -437,12 +434,22 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 // The delay doubles from retryMin to retryMax.
 func (w *worker) delayRepeat(o op, err error) {
 	if err == nil && o != opKill {
-		w.delay, w.notBefore, w.Tries = 0, time.Time{}, 0
+		w.resetRetries(o)
 		return
 	}
 	w.Tries++
 	w.delay = min(max(2*w.delay, retryMin), retryMax)
 	w.notBefore = time.Now().Add(w.delay)
+}
+
+// resetRetries forgets the failures of the last step; o is the present one.
+func (w *worker) resetRetries(o op) {
+	w.lastOp, w.delay, w.notBefore, w.Tries = o, 0, time.Time{}, 0
+}
+
+// logOf returns a log whose messages name a container and its job.
+func (a *Agent) logOf(id container.ID) *slog.Logger {
+	return a.Log.With("job", id.Job, "alloc", id.String())
 }
 
 // Live reports whether a container may still write output: it runs, or is about to.

@@ -508,8 +508,8 @@ func TestUnwritableGPUFile(t *testing.T) {
 		GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")},
 		Log:     slog.New(slog.DiscardHandler),
 	})
-	if err := a.LoadGPUs(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
-		t.Errorf("got %v, %d GPUs", err, len(a.gpus.Devices))
+	if err := a.gpus.load(t.Context()); err != nil || len(a.gpus.inventory.Devices) != 2 {
+		t.Errorf("got %v, %d GPUs", err, len(a.gpus.inventory.Devices))
 	}
 }
 

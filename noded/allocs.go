@@ -15,7 +15,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 	wait := backoff{}
 	registered := false
 	for ctx.Err() == nil {
-		if !registered || a.needsRegistration() {
+		if !registered || a.gpus.needRegistration() {
 			if err := a.register(ctx); err != nil {
 				if errors.Is(err, errNoController) {
 					wait = backoff{} // a controller may be found at any moment
@@ -134,23 +134,20 @@ func (a *Agent) register(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	a.mu.Lock()
 	node := a.Node
-	node.GPUs = a.currentGPUs()
-	a.unregistered = false
-	a.mu.Unlock()
+	node.GPUs = a.gpus.forRegistration()
 	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
-		a.mu.Lock()
-		a.unregistered = true
-		a.mu.Unlock()
+		a.gpus.setUnregistered()
 		return err
 	}
 	a.Log.Info("registered", "node", node.Name, "cores", node.Cores, "gpus", len(node.GPUs))
 	return nil
 }
 
-func (a *Agent) needsRegistration() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.unregistered
+// registerNow registers the node at once, because the end of the worker, which frees the GPU, is
+// reported next.
+func (a *Agent) registerNow(ctx context.Context) {
+	if err := a.register(ctx); err != nil {
+		a.logRetry(ctx, "cannot register an unhealthy GPU; it will be tried again", err, 0)
+	}
 }

@@ -100,8 +100,9 @@ func (c *controllers) current() (*api.Client, []string, error) {
 }
 
 // Register implements [Controller].
-func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse,
-	error) {
+func (c *controllers) Register(
+	ctx context.Context, node string, req api.RegisterRequest,
+) (*api.RegisterResponse, error) {
 	client, _, err := c.current()
 	if err != nil {
 		return nil, err
@@ -110,8 +111,9 @@ func (c *controllers) Register(ctx context.Context, node string, req api.Registe
 }
 
 // Allocs implements [Controller].
-func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
-	error) {
+func (c *controllers) Allocs(
+	ctx context.Context, node, boot string, after uint64, wait time.Duration,
+) (*api.NodeAllocs, error) {
 	client, _, err := c.current()
 	if err != nil {
 		return nil, err
@@ -133,8 +135,8 @@ type proxiedUser struct{}
 
 const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
 
-// proxyHandler returns a handler that passes requests of local users on to a controller, and vouches for
-// the user's identity.
+// proxyHandler returns a handler that passes requests of local users on to a controller, and vouches
+// for the user's identity.
 func (c *controllers) proxyHandler() http.Handler {
 	var users identity.Users
 	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
@@ -159,12 +161,11 @@ func (c *controllers) proxyHandler() http.Handler {
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var id model.Identity
 		peer, err := identity.PeerOf(r.Context())
-		if err != nil {
-			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
-			return
+		if err == nil {
+			id, err = users.Of(peer)
 		}
-		id, err := users.Of(peer)
 		if err != nil {
 			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return

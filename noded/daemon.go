@@ -162,15 +162,15 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
-	d.gpus = d.gpuSource(ctx)
+	d.gpus = d.gpuSource()
 	return nil
 }
 
-func (d *daemon) gpuSource(ctx context.Context) gpu.Source {
+func (d *daemon) gpuSource() gpu.Source {
 	if d.cfg.SimGPUs > 0 {
 		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
 	}
-	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
+	return gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 }
 
 // inventoryFile returns where the inventory of the GPUs is kept. That of simulated GPUs is not
@@ -190,7 +190,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		GPUs:    d.gpus,
 		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	return d.agent.LoadGPUs(ctx)
+	return d.agent.gpus.load(ctx)
 }
 
 // run runs all parts until ctx ends or one of them fails.

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/gpu"
 )
 
 const (
@@ -16,13 +21,24 @@ const (
 	gpuPollInterval  = 100 * time.Millisecond
 )
 
-// watchGPUs checks the health of the GPUs until ctx ends, and has the node registered again when it
-// changes.
-func (a *Agent) watchGPUs(ctx context.Context) error {
+// nodeGPUs are the GPUs of the node with their health.
+type nodeGPUs struct {
+	source gpu.Source
+	file   gpu.InventoryFile
+	log    *slog.Logger
+
+	mu           sync.Mutex
+	inventory    gpu.Inventory
+	occupied     map[string]string // GPUs with processes of ended jobs on them: the problem by UUID
+	unregistered bool              // they have changed since the node was registered
+}
+
+// watch checks the health of the GPUs until ctx ends.
+func (g *nodeGPUs) watch(ctx context.Context) error {
 	tick := time.NewTicker(gpuCheckInterval)
 	defer tick.Stop()
 	for {
-		a.refreshGPUs(ctx)
+		g.refresh(ctx)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -31,78 +47,112 @@ func (a *Agent) watchGPUs(ctx context.Context) error {
 	}
 }
 
-// LoadGPUs reads the GPUs for the first time; without them the node is not registered. GPUs that
-// the last daemon knew on this boot keep their index, even if the driver does not answer.
-func (a *Agent) LoadGPUs(ctx context.Context) error {
-	known, err := a.GPUFile.Load()
+// load reads the GPUs for the first time. GPUs that the last daemon knew on this boot keep their
+// index, even if the driver does not answer.
+func (g *nodeGPUs) load(ctx context.Context) error {
+	known, err := g.file.Load()
 	if err != nil {
-		a.Log.Warn("cannot read which GPUs the last daemon had", "err", err)
+		g.log.Warn("cannot read which GPUs the last daemon had", "err", err)
 	}
-	now, err := a.GPUs.Inventory(ctx)
+	now, err := g.source.Inventory(ctx)
 	if err != nil && len(known.Devices) == 0 {
 		return fmt.Errorf("read GPUs: %w", err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.gpus = known.Update(now, err)
-	a.saveGPUs()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inventory = known.Update(now, err)
+	g.save()
 	return nil
 }
 
-// saveGPUs keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
+// save keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
 // is held.
-func (a *Agent) saveGPUs() {
-	if err := a.GPUFile.Save(a.gpus); err != nil {
-		a.Log.Error("cannot save the list of GPUs for the next daemon", "err", err)
+func (g *nodeGPUs) save() {
+	if err := g.file.Save(g.inventory); err != nil {
+		g.log.Error("cannot save the list of GPUs for the next daemon", "err", err)
 	}
 }
 
-// refreshGPUs reads the GPUs again. If there were none, the driver may have been loaded late.
-func (a *Agent) refreshGPUs(ctx context.Context) {
-	now, err := a.GPUs.Inventory(ctx)
+// refresh reads the GPUs again. If there were none, the driver may have been loaded late.
+func (g *nodeGPUs) refresh(ctx context.Context) {
+	now, err := g.source.Inventory(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		err = errors.New(shortMessage(err))
 	}
-	a.recheckOccupied(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := a.currentGPUs()
-	a.gpus = a.gpus.Update(now, err)
-	a.noteGPUChanges(before)
-	if len(a.gpus.Devices) > len(before) {
-		a.saveGPUs()
+	g.recheckOccupied(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.current()
+	g.inventory = g.inventory.Update(now, err)
+	g.noteChanges(before)
+	if len(g.inventory.Devices) > len(before) {
+		g.save()
 	}
 }
 
-// allGPUs returns the GPUs of the node, with the health that the driver reported last.
-func (a *Agent) allGPUs() []model.GPU {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.gpus.GPUs()
+// forRegistration returns the GPUs as they are to be registered now. Any later change needs another
+// registration.
+func (g *nodeGPUs) forRegistration() []model.GPU {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unregistered = false
+	return g.current()
 }
 
-// currentGPUs returns the GPUs of the node with their health, including problems that this daemon
-// found itself. The mutex is held.
-func (a *Agent) currentGPUs() []model.GPU {
-	gpus := a.gpus.GPUs()
+// setUnregistered notes that the last registration has failed.
+func (g *nodeGPUs) setUnregistered() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unregistered = true
+}
+
+// needRegistration reports whether the GPUs have changed since the node was registered.
+func (g *nodeGPUs) needRegistration() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.unregistered
+}
+
+// all returns the GPUs, with the health that the driver reported last.
+func (g *nodeGPUs) all() []model.GPU {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inventory.GPUs()
+}
+
+// numaNode returns the NUMA node of the first of the GPUs with these indices, -1 if there is none or
+// its node is unknown.
+func (g *nodeGPUs) numaNode(indices []int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(indices) == 0 || indices[0] >= len(g.inventory.Devices) {
+		return -1
+	}
+	return g.inventory.Devices[indices[0]].NUMA
+}
+
+// current returns the GPUs with their health, including problems that this daemon found itself. The
+// mutex is held.
+func (g *nodeGPUs) current() []model.GPU {
+	gpus := g.inventory.GPUs()
 	for n := range gpus {
-		if problem := a.occupied[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
+		if problem := g.occupied[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
 			gpus[n].Healthy, gpus[n].Problem = false, problem
 		}
 	}
 	return gpus
 }
 
-// checkGPUsHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
+// checkHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
 // such GPUs, but may not know the latest problems yet, such as a process of the previous job that
 // is still there.
-func (a *Agent) checkGPUsHealthy(indices []int) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := a.currentGPUs()
+func (g *nodeGPUs) checkHealthy(indices []int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.current()
 	for _, i := range indices {
 		if i < len(now) && !now[i].Healthy {
 			return fmt.Errorf("GPU %d (%s) cannot be used: %s", i, now[i].UUID, now[i].Problem)
@@ -111,52 +161,45 @@ func (a *Agent) checkGPUsHealthy(indices []int) error {
 	return nil
 }
 
-// noteGPUChanges has the node registered again if the health of its GPUs differs from before. The
+// noteChanges has the node registered again if the health of its GPUs differs from before. The
 // mutex is held.
-func (a *Agent) noteGPUChanges(before []model.GPU) {
-	after := a.currentGPUs()
+func (g *nodeGPUs) noteChanges(before []model.GPU) {
+	after := g.current()
 	if reflect.DeepEqual(before, after) {
 		return
 	}
-	a.unregistered = true
+	g.unregistered = true
 	if len(after) > len(before) {
-		a.Log.Info("new GPUs found", "gpus", len(after), "before", len(before))
+		g.log.Info("new GPUs found", "gpus", len(after), "before", len(before))
 	}
 	for n := range before {
-		if g := after[n]; before[n] != g {
-			a.Log.Warn("the health of a GPU changed", "gpu", g.UUID, "healthy", g.Healthy, "problem", g.Problem)
+		if now := after[n]; before[n] != now {
+			g.log.Warn("the health of a GPU changed", "gpu", now.UUID, "healthy", now.Healthy, "problem", now.Problem)
 		}
 	}
 }
 
-// awaitVacantGPUs waits until no processes are left on the GPUs of an ended worker. It is called
-// before the end is reported, which frees the GPUs for other jobs. A GPU that keeps a process is
-// taken out of use until the process is gone.
-func (a *Agent) awaitVacantGPUs(ctx context.Context, indices []int) {
-	for _, n := range indices {
-		a.mu.Lock()
-		known := n < len(a.gpus.Devices)
-		var uuid string
-		if known {
-			uuid = a.gpus.Devices[n].UUID
-		}
-		a.mu.Unlock()
-		if !known {
-			continue
-		}
-		if problem := a.awaitVacant(ctx, uuid); problem != "" {
-			a.setOccupied(uuid, problem)
-			a.registerNow(ctx)
-		}
+// awaitVacant waits until no processes are left on a GPU of an ended worker, and reports whether it
+// is vacant. It is called before the end is reported, which frees the GPU for other jobs. A GPU that
+// keeps a process is taken out of use until the process is gone.
+func (g *nodeGPUs) awaitVacant(ctx context.Context, index int) bool {
+	all := g.all()
+	if index >= len(all) {
+		return true
 	}
+	problem := g.awaitNoProcesses(ctx, all[index].UUID)
+	if problem != "" {
+		g.setOccupied(all[index].UUID, problem)
+	}
+	return problem == ""
 }
 
-// awaitVacant waits until a GPU has no processes. It returns the problem if some stay.
-func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
+// awaitNoProcesses waits until a GPU has no processes. It returns the problem if some stay.
+func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
 	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
 	defer cancel()
 	for {
-		pids, err := a.GPUs.Processes(ctx, uuid)
+		pids, err := g.source.Processes(ctx, uuid)
 		switch {
 		case err == nil && len(pids) == 0:
 			return ""
@@ -177,37 +220,26 @@ func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
 	}
 }
 
-func (a *Agent) setOccupied(uuid, problem string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := a.currentGPUs()
+func (g *nodeGPUs) setOccupied(uuid, problem string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.current()
 	if problem == "" {
-		delete(a.occupied, uuid)
+		delete(g.occupied, uuid)
 	} else {
-		a.occupied[uuid] = problem
+		g.occupied[uuid] = problem
 	}
-	a.noteGPUChanges(before)
-}
-
-// registerNow registers the node at once, because the end of the worker, which frees the GPU, is
-// reported next.
-func (a *Agent) registerNow(ctx context.Context) {
-	if err := a.register(ctx); err != nil {
-		a.logRetry(ctx, "cannot register an unhealthy GPU; it will be tried again", err, 0)
-	}
+	g.noteChanges(before)
 }
 
 // recheckOccupied puts GPUs back into use that have become vacant.
-func (a *Agent) recheckOccupied(ctx context.Context) {
-	a.mu.Lock()
-	var uuids []string
-	for uuid := range a.occupied {
-		uuids = append(uuids, uuid)
-	}
-	a.mu.Unlock()
+func (g *nodeGPUs) recheckOccupied(ctx context.Context) {
+	g.mu.Lock()
+	uuids := slices.Collect(maps.Keys(g.occupied))
+	g.mu.Unlock()
 	for _, uuid := range uuids {
-		if pids, err := a.GPUs.Processes(ctx, uuid); err == nil && len(pids) == 0 {
-			a.setOccupied(uuid, "")
+		if pids, err := g.source.Processes(ctx, uuid); err == nil && len(pids) == 0 {
+			g.setOccupied(uuid, "")
 		}
 	}
 }

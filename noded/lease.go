@@ -35,8 +35,8 @@ func (l lease) end() time.Time {
 	return l.askedAt.awake.Add(l.term - l.askedAt.slept())
 }
 
-// renewPart says when a shim's lease is old: when the confirmed one ends later by at least this part
-// (one over renewPart) of the term. So not every answer costs an order to every shim.
+// renewPart says when a shim's lease is old: when the confirmed one ends later by at least
+// 1/renewPart of the term. So not every answer costs an order to every shim.
 const renewPart = 10
 
 // renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
@@ -45,8 +45,7 @@ const renewPart = 10
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
-		lives := stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2
-		if lives && w.Desired != nil && end.Sub(w.lease) >= term/renewPart {
+		if w.exists() && w.Desired != nil && end.Sub(w.lease) >= term/renewPart {
 			w.lease = end
 			a.steps.Go(func() { a.renewLease(w, l) })
 		}
@@ -59,7 +58,7 @@ func (a *Agent) renewLease(w *worker, l lease) {
 	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
 	defer cancel()
 	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
-		a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
+		a.logOf(w.id).Warn("cannot renew a lease", "err", err)
 		a.mu.Lock()
 		w.lease = time.Time{} // the next answer tries again
 		a.mu.Unlock()

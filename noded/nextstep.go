@@ -24,6 +24,9 @@ type facts struct {
 	Tries          int             // how often the step that is due has failed
 }
 
+// exists reports whether the container exists and has not ended.
+func (f facts) exists() bool { return f.Actual == container.Created || f.Actual == container.Running }
+
 // op is a kind of step that can be due for a container.
 type op string
 
@@ -69,13 +72,11 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 // stepAfterResult is for a container whose result is known: it is removed once the controllers have
 // confirmed the result and do not list the container any more.
 func stepAfterResult(f facts) step {
-	switch f.Actual {
-	case container.Created, container.Running:
+	switch {
+	case f.exists():
 		return step{Op: opKill}
-	case container.Exited, container.Lost:
-		if f.Confirmed && f.Desired == nil && !f.DesiredUnknown {
-			return step{Op: opRemove}
-		}
+	case f.Actual != "" && f.Confirmed && f.Desired == nil && !f.DesiredUnknown:
+		return step{Op: opRemove}
 	}
 	return step{}
 }

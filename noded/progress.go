@@ -24,7 +24,7 @@ func (a *Agent) sampleProgress(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if samples := a.readProgress(); len(samples) > 0 {
-			a.out.putSamples(samples)
+			a.out.putSamples(samples, false)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	}
 	line, next, err := a.readTail(w, tail, from)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		a.Log.Debug("progress file cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Debug("progress file cannot be read", "err", err)
 	}
 	a.mu.Lock()
 	w.tail = next
@@ -151,10 +151,9 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	}
 	after := time.Duration(model.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
-		a.out.putFinding(model.WorkerReport{
-			Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: model.WorkerRunning,
-			Rate: rate,
-		})
+		r := reportOf(id, model.WorkerRunning)
+		r.Rate = rate
+		a.out.putFinding(r)
 	}
 }
 
@@ -170,18 +169,17 @@ func (a *Agent) queueFindings(id container.ID) {
 	}
 	list, err := a.Bundles.Findings(id)
 	if err != nil {
-		a.Log.Warn("findings of log policies cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Warn("findings of log policies cannot be read", "err", err)
 		return
 	}
 	a.mu.Lock()
-	// a caller that finds nothing new knows that all findings are in the outbox, before the worker's end
+	// If a caller finds nothing new, all findings are in the outbox before the worker's end.
 	defer a.mu.Unlock()
 	from := min(w.findingsQueued, len(list))
 	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {
-		a.out.putFinding(model.WorkerReport{
-			Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: model.WorkerRunning,
-			Policy: one.Policy, Message: one.Line,
-		})
+		r := reportOf(id, model.WorkerRunning)
+		r.Policy, r.Message = one.Policy, one.Line
+		a.out.putFinding(r)
 	}
 }

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -39,42 +40,34 @@ func newOutbox() outbox {
 		samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
-func (o *outbox) putReport(id container.ID, r model.WorkerReport) {
+func (o *outbox) putReport(r model.WorkerReport) {
 	o.mu.Lock()
-	o.workers[id] = r
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	o.workers[workerID(r)] = r
 	o.notify()
 }
 
 func (o *outbox) putFinding(r model.WorkerReport) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.findings[findingKey{workerID(r), r.Policy}] = r
-	o.mu.Unlock()
 	o.notify()
 }
 
-func (o *outbox) putSamples(s []api.Sample) {
+// putSamples adds samples. With again they could not be sent before, and newer ones stay instead.
+func (o *outbox) putSamples(samples []api.Sample, again bool) {
 	o.mu.Lock()
-	for _, one := range s {
-		o.samples[container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}] = one
-	}
-	o.mu.Unlock()
-	o.notify()
-}
-
-// returnSamples puts back samples that could not be sent, unless there are newer ones.
-func (o *outbox) returnSamples(samples []api.Sample) {
-	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, one := range samples {
 		id := container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}
-		if _, newer := o.samples[id]; !newer {
+		if _, newer := o.samples[id]; !newer || !again {
 			o.samples[id] = one
 		}
 	}
-	o.mu.Unlock()
 	o.notify()
 }
 
+// notify wakes sendReports.
 func (o *outbox) notify() {
 	select {
 	case o.ready <- struct{}{}:
@@ -86,18 +79,14 @@ func (o *outbox) notify() {
 func (o *outbox) nextBatch() (workers []model.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.findings { // before the ends of the same workers, which they explain
-		workers = append(workers, r)
-	}
+	workers = slices.Collect(maps.Values(o.findings)) // before the ends of the same workers, which they explain
 	for _, r := range o.workers {
 		if len(workers) >= reportMax {
 			break
 		}
 		workers = append(workers, r)
 	}
-	for _, one := range o.samples {
-		samples = append(samples, one)
-	}
+	samples = slices.Collect(maps.Values(o.samples))
 	clear(o.samples) // samples are not sent again
 	return workers, samples
 }
@@ -105,6 +94,7 @@ func (o *outbox) nextBatch() (workers []model.WorkerReport, samples []api.Sample
 // dropConfirmed drops what was sent, unless there is something newer.
 func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, r := range sent {
 		if id := workerID(r); r.Policy != "" || r.Rate != 0 {
 			delete(o.findings, findingKey{id, r.Policy})
@@ -112,9 +102,7 @@ func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 			delete(o.workers, id)
 		}
 	}
-	more := len(o.workers)+len(o.findings) > 0
-	o.mu.Unlock()
-	if more {
+	if len(o.workers)+len(o.findings) > 0 {
 		o.notify()
 	}
 }
@@ -132,11 +120,15 @@ func (a *Agent) queueReport(w *worker) {
 	}
 	w.lastReported = state
 	if w.Entry.Final != nil {
-		a.out.putReport(w.id, *w.Entry.Final)
+		a.out.putReport(*w.Entry.Final)
 		return
 	}
-	a.out.putReport(w.id, model.WorkerReport{Job: model.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker,
-		State: state})
+	a.out.putReport(reportOf(w.id, state))
+}
+
+// reportOf returns a report of the state of a worker.
+func reportOf(id container.ID, state model.WorkerState) model.WorkerReport {
+	return model.WorkerReport{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: state}
 }
 
 // sendReports sends what is in the outbox, one batch at a time, so that the reports of a worker
@@ -167,16 +159,14 @@ func (a *Agent) sendReports(ctx context.Context) error {
 // sendSamples sends samples once. If that fails, those that an array waits for go back into the
 // outbox, where newer ones replace them and reports of workers overtake them.
 func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *backoff) {
-	sending, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Samples: samples})
+	err := a.sendReport(ctx, nil, samples)
 	if err == nil {
 		*wait = backoff{}
 		return
 	}
 	if samples = awaitedSamples(samples); len(samples) > 0 {
 		a.logRetry(ctx, "cannot report progress to the controllers; it will be tried again", err, wait.sleep(ctx))
-		a.out.returnSamples(samples)
+		a.out.putSamples(samples, true)
 	}
 }
 
@@ -190,10 +180,7 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 func (a *Agent) deliverReports(ctx context.Context, workers []model.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
-		sending, cancel := context.WithTimeout(ctx, reportTimeout)
-		_, err := a.Control.Report(sending, a.Node.Name,
-			api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
-		cancel()
+		err := a.sendReport(ctx, workers, samples)
 		if err == nil {
 			return true
 		}
@@ -201,6 +188,15 @@ func (a *Agent) deliverReports(ctx context.Context, workers []model.WorkerReport
 		a.logRetry(ctx, "cannot report to the controllers; it will be tried again", err, wait.sleep(ctx))
 	}
 	return false
+}
+
+// sendReport sends one report.
+func (a *Agent) sendReport(ctx context.Context, workers []model.WorkerReport, samples []api.Sample) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	_, err := a.Control.Report(ctx, a.Node.Name,
+		api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
+	return err
 }
 
 // markConfirmed notes which results the controllers have confirmed.

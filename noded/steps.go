@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -48,7 +47,7 @@ var errNoCores = errors.New("its cores are not free yet")
 // create writes the intent to the journal and creates the container. An error becomes the worker's
 // result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
+	if err := a.gpus.checkHealthy(f.Desired.GPUs); err != nil {
 		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
 	cores, err := a.takeCores(f)
@@ -62,7 +61,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		}
 	}
 	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
-	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.allGPUs())
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.all())
 	if err == nil {
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
@@ -72,7 +71,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	if ctx.Err() != nil && a.isStopping() {
 		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
-	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
+	a.logOf(id).Warn("cannot create container", "err", err)
 	done, ferr := a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed,
 		Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
@@ -91,7 +90,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
 	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
-		a.Log.Warn("cannot remove what is left of a failed launch", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Warn("cannot remove what is left of a failed launch", "err", err)
 	}
 }
 
@@ -152,17 +151,16 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 	}
 	if err := a.Bundles.Notice(id, n); err != nil {
 		// The signal matters more than the notice.
-		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
+		a.logOf(id).Error("cannot write notice", "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
 		if err := a.Runtime.Signal(ctx, id, container.SignalNumber(s.Signal)); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause,
-		Signal: s.Signal}); err != nil {
-		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err",
-			err)
+	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}
+	if err := a.Journal.Append(stopped); err != nil {
+		a.logOf(id).Error("cannot write to the journal that a signal was sent", "err", err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
@@ -180,12 +178,17 @@ func noticeReason(c model.Cause) string {
 
 // recordResult writes the result of a container to the journal. From then on its cores are free.
 // Before that its GPUs are checked for processes that are left on them.
-func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r model.WorkerReport) (func(*worker),
-	error) {
+func (a *Agent) recordResult(
+	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
+) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
-		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
-		a.out.putSamples(a.newProgress(id)) // the last progress is reported with the end
+		for _, n := range f.Desired.GPUs {
+			if !a.gpus.awaitVacant(ctx, n) {
+				a.registerNow(ctx)
+			}
+		}
+		a.out.putSamples(a.newProgress(id), false) // the last progress is reported with the end
 		a.queueFindings(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
@@ -231,7 +234,7 @@ func (a *Agent) takeCores(f facts) ([]int, error) {
 	if f.Journaled {
 		return f.Entry.Cores, nil
 	}
-	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.numaNodeOf(f.Desired))
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.gpus.numaNode(f.Desired.GPUs))
 	if cores == nil {
 		return nil, errNoCores
 	}
@@ -242,15 +245,4 @@ func (a *Agent) releaseCores(cores []int) {
 	if a.Cores != nil {
 		a.Cores.Release(cores)
 	}
-}
-
-// numaNodeOf returns the NUMA node of an allocation's first GPU, -1 if it has none or its node is
-// unknown.
-func (a *Agent) numaNodeOf(d *api.Alloc) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(d.GPUs) == 0 || d.GPUs[0] >= len(a.gpus.Devices) {
-		return -1
-	}
-	return a.gpus.Devices[d.GPUs[0]].NUMA
 }

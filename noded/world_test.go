@@ -205,7 +205,7 @@ func (w *world) start() {
 	w.life = l
 	w.crashed = make(chan struct{})
 	w.mu.Unlock()
-	if err := l.agent.LoadGPUs(ctx); err != nil {
+	if err := l.agent.gpus.load(ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
 // nobody is the uid of an account without rights.
@@ -49,7 +49,7 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 		}
 	}
 	newerLog := func(t *testing.T, data string) {
-		newer("format", fsm.DataFormat+"\n")(t, data)
+		newer("format", state.DataFormat+"\n")(t, data)
 		newer("raft/version", `{"format":99}`)(t, data)
 	}
 	otherFormat := func(t *testing.T, data string) {
@@ -68,8 +68,8 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"}, want: []string{"data directory", file, "not a directory", "writable"}},
 			{name: "directory not writable", user: nobody, want: []string{"data", "permission denied"}},
 			{name: "log of a newer version", setup: newerLog, want: []string{"newer version", "format 99", "install"}},
-			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`), want: []string{"earlier program", fsm.DataFormat, "empty one"}},
-			{name: "data of another format", setup: otherFormat, want: []string{"format 9-dev", fsm.DataFormat, "empty one"}},
+			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`), want: []string{"earlier program", state.DataFormat, "empty one"}},
+			{name: "data of another format", setup: otherFormat, want: []string{"format 9-dev", state.DataFormat, "empty one"}},
 		},
 		"rota-noded": {
 			{name: "port in use", flags: []string{"--http", busy}, want: []string{"--http", "port in use", busy, "choose another"}},

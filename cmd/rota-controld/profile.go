@@ -9,7 +9,7 @@ import (
 )
 
 // profileVariable names the environment variable with the directory for a CPU profile of the whole
-// run, in the format of `go tool pprof`. `make pgo` sets it.
+// run, in the format of `go tool pprof`.
 const profileVariable = "ROTA_PROFILE_DIR"
 
 // startProfile starts a CPU profile in dir, unless dir is empty, and returns what ends it.

@@ -17,7 +17,7 @@ func testWorld() *command.Env {
 }
 
 func TestReorder(t *testing.T) {
-	all := commands(testWorld())
+	all := commands()
 	for _, c := range []struct{ in, want string }{
 		{"logs 3 -f", "logs --follow -- 3"},
 		{"logs -f 3", "logs --follow -- 3"},
@@ -93,7 +93,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t}
 	var all strings.Builder
 	all.WriteString(s.Run("help").Stdout)
-	for _, c := range commands(testWorld()) {
+	for _, c := range commands() {
 		got := s.Run(c.Name, "--help")
 		if got.Code != 0 || !strings.Contains(got.Stdout, "Usage: rota "+c.Name) {
 			t.Errorf("rota %s --help: %d %s", c.Name, got.Code, got.Stdout+got.Stderr)

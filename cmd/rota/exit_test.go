@@ -22,7 +22,6 @@ func TestExitCodes(t *testing.T) {
 		{api.CodeInvalidJob, 422, exit.Usage, exit.OwnUsage},
 		{api.CodeImpossible, 422, exit.Usage, exit.OwnUsage},
 		{api.CodeInternal, 500, exit.Failed, exit.OwnFailed},
-		{api.CodeBusy, 429, exit.Failed, exit.OwnFailed},
 	} {
 		a := rotatest.NewAnswers(t)
 		p := api.Problem{Title: "T", Status: c.status, Code: c.problem, Detail: "what went wrong", Hint: "what to do",

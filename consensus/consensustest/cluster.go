@@ -1,4 +1,5 @@
-// Package consensustest runs several members of a consensus cluster in one process, and cuts, kills and restarts them.
+// Package consensustest runs several members of a consensus cluster in one process, and cuts, kills
+// and restarts them.
 package consensustest
 
 import (
@@ -37,8 +38,8 @@ type member struct {
 	machine consensus.Machine
 }
 
-// Start starts and bootstraps n members. It calls machine anew at every start of a member, and tune, which may be nil, to change
-// its configuration. All are stopped when the test ends.
+// Start starts and bootstraps n members. It calls machine anew at every start of a member, and
+// tune, which may be nil, to change its configuration. All are stopped when the test ends.
 func Start(tb testing.TB, n int, machine func(name string) consensus.Machine, tune func(*consensus.Config)) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, machine: machine, tune: tune, network: network{cut: map[[2]string]bool{}}}

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 )
 
-// network carries the connections between members. A connection belongs to the link between the two ends; cutting the
-// link closes it and refuses new ones.
+// network carries the connections between members. A connection belongs to the link between the two
+// ends; cutting the link closes it and refuses new ones.
 type network struct {
 	mu    sync.Mutex
 	names map[string]string // by address

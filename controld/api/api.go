@@ -377,7 +377,6 @@ type Problem struct {
 	Code   string   `json:"code"`
 	Detail string   `json:"detail"`
 	Hint   string   `json:"hint,omitempty"`
-	Leader string   `json:"leader,omitempty"` // with code not-leader
 	Errors []string `json:"errors,omitempty"` // when there are several
 }
 
@@ -396,9 +395,7 @@ const (
 	CodeKeyReused    = "key-reused"   // 409
 	CodeWrongState   = "wrong-state"  // 409
 	CodeTooLarge     = "too-large"    // 413
-	CodeBusy         = "busy"         // 429
 	CodeNoLeader     = "no-leader"    // 503
-	CodeNotLeader    = "not-leader"   // 421
 	CodeInternal     = "internal"     // 500
 	CodeUncertain    = "uncertain"    // 503 leadership changed while waiting: it may have been done or not
 	CodeTimeout      = "timeout"      // 504

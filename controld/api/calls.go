@@ -97,22 +97,25 @@ func setTrue(v url.Values, name string, on bool) {
 
 func idText(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
-func jobPath(id model.JobID, rest string) string { return "/v1/jobs/" + idText(id) + rest }
-
-func (c *Client) get(ctx context.Context, path string, query url.Values, read Read, out any) (Answer, error) {
+// get returns what GET answers as a T, a zero one with an error.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values, read Read) (*T, Answer, error) {
 	q := call{method: http.MethodGet, path: path, query: query}
 	read.into(&q)
-	return c.do(ctx, q, out)
+	out := new(T)
+	a, err := c.do(ctx, q, out)
+	return out, a, err
 }
 
-func (c *Client) post(ctx context.Context, q call, in, out any) error {
+// post sends in and returns the answer as a T, a zero one with an error.
+func post[T any](ctx context.Context, c *Client, q call, in any) (*T, error) {
+	out := new(T)
 	body, err := json.Marshal(in)
 	if err != nil {
-		return fmt.Errorf("encode the request: %w", err)
+		return out, fmt.Errorf("encode the request: %w", err)
 	}
 	q.method, q.body = http.MethodPost, body
 	_, err = c.do(ctx, q, out)
-	return err
+	return out, err
 }
 
 // Submit submits one job and returns its id. With a key it may be repeated without submitting
@@ -127,9 +130,9 @@ func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (mode
 
 // SubmitAll submits up to 10,000 jobs, all or none, and returns their ids in order.
 func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job) ([]model.JobID, error) {
-	var resp SubmitResponse
 	q := call{path: "/v1/jobs", key: key, repeat: key != ""}
-	if err := c.post(ctx, q, SubmitRequest{Jobs: jobs}, &resp); err != nil {
+	resp, err := post[SubmitResponse](ctx, c, q, SubmitRequest{Jobs: jobs})
+	if err != nil {
 		return nil, err
 	}
 	if len(resp.IDs) != len(jobs) {
@@ -140,33 +143,18 @@ func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job)
 
 // Plan asks whether a job would start now, without submitting it.
 func (c *Client) Plan(ctx context.Context, job *jobspec.Job) (*PlanResponse, error) {
-	var resp PlanResponse
-	err := c.post(ctx, call{path: "/v1/plan", repeat: true}, PlanRequest{Job: job}, &resp)
-	if err != nil {
-		return nil, err
-	}
-	return &resp, nil
+	return post[PlanResponse](ctx, c, call{path: "/v1/plan", repeat: true}, PlanRequest{Job: job})
 }
 
 // Job returns one job with its specification; a finished one comes from the history when the state
 // has it no more.
 func (c *Client) Job(ctx context.Context, id model.JobID, read Read) (*Job, Answer, error) {
-	var job Job
-	a, err := c.get(ctx, jobPath(id, ""), nil, read, &job)
-	if err != nil {
-		return nil, a, err
-	}
-	return &job, a, nil
+	return c.JobBy(ctx, idText(id), read)
 }
 
 // JobBy is Job for a job by name as well: 123_4 or 123.train.
 func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer, error) {
-	var job Job
-	a, err := c.get(ctx, refPath(ref, ""), nil, read, &job)
-	if err != nil {
-		return nil, a, err
-	}
-	return &job, a, nil
+	return get[Job](ctx, c, refPath(ref, ""), nil, read)
 }
 
 // refPath is the path of a job by name.
@@ -174,80 +162,40 @@ func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref)
 
 // Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
 func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reason string) (*ControlResponse, error) {
-	var resp ControlResponse
-	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason},
-		&resp); err != nil {
-		return nil, err
-	}
-	return &resp, nil
+	q := call{path: refPath(ref, "/"+string(verb)), repeat: true}
+	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
-// WhyBy is Why for a job by name as well.
+// WhyBy returns why a job, named as by [Client.JobBy], waits.
 func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
-	var why Why
-	a, err := c.get(ctx, refPath(ref, "/why"), nil, Read{}, &why)
-	return &why, a, err
+	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
 }
 
 // Update changes the time limit, priority or name of a job that has not ended. Adding time is not
 // repeated when its outcome is unknown.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
-	var resp ControlResponse
-	err := c.post(ctx, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change, &resp)
-	return &resp, err
+	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change)
 }
 
 // Prune cancels all tasks of an array but the best by a metric.
 func (c *Client) Prune(ctx context.Context, ref string, req PruneRequest) (*PruneResponse, error) {
-	var resp PruneResponse
-	err := c.post(ctx, call{path: refPath(ref, "/prune")}, req, &resp)
-	return &resp, err
+	return post[PruneResponse](ctx, c, call{path: refPath(ref, "/prune")}, req)
 }
 
 // Jobs returns one page of the jobs that match.
 func (c *Client) Jobs(ctx context.Context, f JobFilter, read Read) (*List[Job], Answer, error) {
-	var list List[Job]
-	a, err := c.get(ctx, "/v1/jobs", f.values(), read, &list)
-	return &list, a, err
+	return get[List[Job]](ctx, c, "/v1/jobs", f.values(), read)
 }
 
 // Cancel stops a job: a pending one at once, a running one with its kill signal and timeout.
 func (c *Client) Cancel(ctx context.Context, id model.JobID, reason string) error {
-	return c.control(ctx, id, model.VerbCancel, reason)
-}
-
-// Hold keeps a pending job from starting.
-func (c *Client) Hold(ctx context.Context, id model.JobID, reason string) error {
-	return c.control(ctx, id, model.VerbHold, reason)
-}
-
-// Release ends a hold.
-func (c *Client) Release(ctx context.Context, id model.JobID, reason string) error {
-	return c.control(ctx, id, model.VerbRelease, reason)
-}
-
-// Requeue stops a running job and makes it pending again.
-func (c *Client) Requeue(ctx context.Context, id model.JobID, reason string) error {
-	return c.control(ctx, id, model.VerbRequeue, reason)
-}
-
-func (c *Client) control(ctx context.Context, id model.JobID, verb model.Verb, reason string) error {
-	q := call{path: jobPath(id, "/"+string(verb)), repeat: true}
-	return c.post(ctx, q, ControlRequest{Reason: reason}, nil)
+	_, err := c.Control(ctx, idText(id), model.VerbCancel, reason)
+	return err
 }
 
 // CancelMany cancels every live job that matches the request, of those that the caller may cancel.
 func (c *Client) CancelMany(ctx context.Context, req CancelRequest) (*ControlResponse, error) {
-	var resp ControlResponse
-	err := c.post(ctx, call{path: "/v1/jobs/cancel", repeat: true}, req, &resp)
-	return &resp, err
-}
-
-// Why returns why a job waits.
-func (c *Client) Why(ctx context.Context, id model.JobID) (*Why, Answer, error) {
-	var why Why
-	a, err := c.get(ctx, jobPath(id, "/why"), nil, Read{}, &why)
-	return &why, a, err
+	return post[ControlResponse](ctx, c, call{path: "/v1/jobs/cancel", repeat: true}, req)
 }
 
 // LogOptions select a part of a job's output.
@@ -270,7 +218,7 @@ func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.Rea
 			v.Set(name, strconv.Itoa(n))
 		}
 	}
-	q := call{method: http.MethodGet, path: jobPath(id, "/logs"), query: v, repeat: true, stream: true}
+	q := call{method: http.MethodGet, path: refPath(idText(id), "/logs"), query: v, repeat: true, stream: true}
 	resp, err := c.roundTrip(ctx, q)
 	if err != nil {
 		return nil, err
@@ -280,29 +228,26 @@ func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.Rea
 
 // SetNode drains a node or resumes it; verb is drain or resume.
 func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
-	path := "/v1/nodes/" + url.PathEscape(name) + "/" + verb
-	return c.post(ctx, call{path: path, repeat: true}, NodeRequest{Reason: reason}, nil)
+	q := call{path: nodePath(name, "/"+verb), repeat: true}
+	_, err := post[Node](ctx, c, q, NodeRequest{Reason: reason})
+	return err
 }
 
 // RemoveController takes the vote of a controller that is gone for good.
 func (c *Client) RemoveController(ctx context.Context, name string) error {
-	return c.post(ctx, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil, nil)
+	_, err := post[Cluster](ctx, c, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil)
+	return err
 }
 
 // Nodes lists the nodes.
 func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, error) {
-	var list List[Node]
-	a, err := c.get(ctx, "/v1/nodes", nil, read, &list)
-	return &list, a, err
+	return get[List[Node]](ctx, c, "/v1/nodes", nil, read)
 }
 
 // Events lists what happened after an index, oldest first; it waits up to wait for something to
 // happen.
 func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (*List[Event], Answer, error) {
-	var list List[Event]
-	v := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {wait.String()}}
-	a, err := c.do(ctx, call{method: http.MethodGet, path: "/v1/events", query: v, wait: wait}, &list)
-	return &list, a, err
+	return get[List[Event]](ctx, c, "/v1/events", nil, Read{After: after, Wait: wait})
 }
 
 // HistoryFilter selects finished jobs; all that is set must match.
@@ -329,62 +274,47 @@ func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List
 	if !f.Until.IsZero() {
 		v.Set("until", f.Until.UTC().Format(timeLayout))
 	}
-	var list List[Job]
-	a, err := c.get(ctx, "/v1/history", v, read, &list)
-	return &list, a, err
+	return get[List[Job]](ctx, c, "/v1/history", v, read)
 }
 
 // Shares lists what each account holds.
 func (c *Client) Shares(ctx context.Context, read Read) (*List[Share], Answer, error) {
-	var list List[Share]
-	a, err := c.get(ctx, "/v1/shares", nil, read, &list)
-	return &list, a, err
+	return get[List[Share]](ctx, c, "/v1/shares", nil, read)
 }
 
 // Config returns the replicated configuration.
 func (c *Client) Config(ctx context.Context, read Read) (*model.Config, Answer, error) {
-	var cfg model.Config
-	a, err := c.get(ctx, "/v1/config", nil, read, &cfg)
-	return &cfg, a, err
+	return get[model.Config](ctx, c, "/v1/config", nil, read)
 }
 
 // Cluster returns the controllers.
 func (c *Client) Cluster(ctx context.Context) (*Cluster, Answer, error) {
-	var cl Cluster
-	a, err := c.get(ctx, "/v1/cluster", nil, Read{}, &cl)
-	return &cl, a, err
+	return get[Cluster](ctx, c, "/v1/cluster", nil, Read{})
 }
 
 // Check checks every invariant on the live state.
 func (c *Client) Check(ctx context.Context) (*Check, Answer, error) {
-	var check Check
-	a, err := c.get(ctx, "/v1/check", nil, Read{}, &check)
-	return &check, a, err
+	return get[Check](ctx, c, "/v1/check", nil, Read{})
 }
 
 func nodePath(node, rest string) string { return "/v1/nodes/" + url.PathEscape(node) + rest }
 
 // Register sends a node's inventory to the controllers. Called by node daemons.
 func (c *Client) Register(ctx context.Context, node string, req RegisterRequest) (*RegisterResponse, error) {
-	var resp RegisterResponse
-	err := c.post(ctx, call{path: nodePath(node, "/register"), repeat: true}, req, &resp)
-	return &resp, err
+	return post[RegisterResponse](ctx, c, call{path: nodePath(node, "/register"), repeat: true}, req)
 }
 
 // Allocs fetches what should exist on a node once the index is above after, or wait has passed.
 // Called by node daemons.
 func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
 	wait time.Duration) (*NodeAllocs, error) {
-	var allocs NodeAllocs
 	v := url.Values{"boot_id": {bootID}}
-	_, err := c.get(ctx, nodePath(node, "/allocs"), v, Read{After: after, Wait: wait}, &allocs)
-	return &allocs, err
+	allocs, _, err := get[NodeAllocs](ctx, c, nodePath(node, "/allocs"), v, Read{After: after, Wait: wait})
+	return allocs, err
 }
 
 // Report sends what changed on a node to the controllers; reports may be repeated. Called by node
 // daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
-	var resp ReportResponse
-	err := c.post(ctx, call{path: nodePath(node, "/report"), repeat: true}, req, &resp)
-	return &resp, err
+	return post[ReportResponse](ctx, c, call{path: nodePath(node, "/report"), repeat: true}, req)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -102,15 +103,9 @@ func Dial(addr string) (*Client, error) { return DialWith(addr, Options{}) }
 
 // DialWith is Dial with options.
 func DialWith(addr string, opts Options) (*Client, error) {
-	if opts.RetryFor == 0 {
-		opts.RetryFor = 10 * time.Second
-	}
-	if opts.Unreachable == 0 {
-		opts.Unreachable = 2 * time.Second
-	}
-	if opts.Answer == 0 {
-		opts.Answer = 10 * time.Second
-	}
+	opts.RetryFor = cmp.Or(opts.RetryFor, 10*time.Second)
+	opts.Unreachable = cmp.Or(opts.Unreachable, 2*time.Second)
+	opts.Answer = cmp.Or(opts.Answer, 10*time.Second)
 	c := &Client{opts: opts}
 	for _, one := range strings.Split(addr, ",") {
 		if one = strings.TrimSpace(one); one == "" {
@@ -190,9 +185,9 @@ func (c *Client) Close() {
 
 // NewKey returns a random idempotency key.
 func NewKey() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+	b := make([]byte, 16)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
 }
 
 // call is one request, as often as it is tried.
@@ -237,10 +232,8 @@ func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) 
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -253,7 +246,7 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	var p *Problem
 	if errors.As(err, &p) {
 		switch p.Code {
-		case CodeNoLeader, CodeNotLeader: // nothing was done
+		case CodeNoLeader: // nothing was done
 			return c.opts.RetryFor, true
 		case CodeUncertain:
 			return c.opts.RetryFor, q.repeat
@@ -350,8 +343,7 @@ func readProblem(resp *http.Response) error {
 	return p
 }
 
-// do makes a call and decodes its answer into out, if out is not nil. It returns the state's index
-// that answered.
+// do makes a call and decodes its answer into out. It returns the state's index that answered.
 func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 	if q.method == http.MethodGet {
 		q.repeat = true
@@ -369,10 +361,8 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 			}
 			return Answer{}, &UnreachableError{Addrs: c.Addrs(), Err: err}
 		}
-		if out != nil {
-			if err := json.Unmarshal(b, out); err != nil {
-				return Answer{}, fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err)
-			}
+		if err := json.Unmarshal(b, out); err != nil {
+			return Answer{}, fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err)
 		}
 		return answerOf(resp.Header), nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -90,7 +91,7 @@ func (a *Arrays) put(array model.JobID, task int, value float64) {
 
 // Losers returns the tasks that cannot be among the best any more, of each array that has some. It
 // forgets arrays that have ended.
-func (a *Arrays) Losers(v *fsm.View) []fsm.Target {
+func (a *Arrays) Losers(v *state.View) []fsm.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []fsm.Target
@@ -108,7 +109,7 @@ func (a *Arrays) Losers(v *fsm.View) []fsm.Target {
 	return out
 }
 
-func losersOf(v *fsm.View, array *model.Job, values map[int]float64) (lost model.Ranges) {
+func losersOf(v *state.View, array *model.Job, values map[int]float64) (lost model.Ranges) {
 	stop := array.Spec.Array.Stop
 	rule, err := jobspec.ParseKeep(stop.Keep)
 	if err != nil {

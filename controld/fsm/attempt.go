@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
+// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead
+// of three.
 type simple struct {
 	job      model.Job
 	attempts [1]model.Attempt
@@ -42,39 +43,41 @@ func copyWithAttempt(j *model.Job, workers int) (*model.Job, *model.Attempt) {
 }
 
 // lose ends, without word from them, the workers for which gone says so.
-func (s *State) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
+func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
 	next, a := copyToChange(j)
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if !w.State.Final() && gone(w) {
 			w.State, w.Message = model.WorkerFailed, why
-			s.vacate(next, a, w)
+			m.vacate(next, a, w)
 		}
 	}
 	// The stop is noted also when no worker is left to be stopped: it says how the attempt ended.
 	if lifecycle.Outranks(model.CauseNodeLost, a.Stop) {
-		s.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
+		m.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
 	}
-	s.advance(next, a)
+	m.advance(next, a)
 }
 
-// vacate charges for a worker that has just become final, and gives back its room unless that is kept for the next attempt.
-func (s *State) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
-	w.Ended = s.v.at
+// vacate charges for a worker that has just become final, and gives back its room unless that is
+// kept for the next attempt.
+func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
+	w.Ended = m.v.At()
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
 	j.Ledger.CoreMS += held * charged.Cores
-	s.v.usage.Charge(j.Association(), charged, a.Assigned.At, s.moment())
+	m.s.Charge(j.Association(), charged, a.Assigned.At)
 	if a.Keeps(w.Index) {
-		_, i := s.v.Node(w.Node)
-		s.touchNode(i)
+		_, i := m.v.Node(w.Node)
+		m.s.TouchNode(i)
 		return
 	}
-	s.vacateRoom(j, w.Index, j.RequestOf(w.Index), &w.Place).freed = s.v.at
+	m.s.Vacate(j, w.Index, j.RequestOf(w.Index), &w.Place, false)
 }
 
-// advance draws the conclusions from what the workers of an attempt have come to, and stores the job.
-func (s *State) advance(j *model.Job, a *model.Attempt) {
+// advance draws the conclusions from what the workers of an attempt have come to, and stores the
+// job.
+func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 	least, trouble := 3, model.Cause("")
 	for i := range a.Workers {
 		w := &a.Workers[i]
@@ -84,36 +87,36 @@ func (s *State) advance(j *model.Job, a *model.Attempt) {
 		}
 	}
 	if least == 3 {
-		s.end(j, a)
+		m.end(j, a)
 		return
 	}
 	switch {
 	case a.Stop == nil && model.Succeeded(j, a):
-		s.stop(j, a, model.Stop{Cause: model.CauseCompleted})
+		m.stop(j, a, model.Stop{Cause: model.CauseCompleted})
 	case lifecycle.StopsRest(a, trouble):
-		s.stop(j, a, model.Stop{Cause: trouble})
+		m.stop(j, a, model.Stop{Cause: trouble})
 	}
 	if a.Stop == nil {
-		s.proceed(j, a, least)
+		m.proceed(j, a, least)
 	}
-	s.put(j)
+	m.put(j)
 }
 
 // proceed lets commands start once every container exists, and notes when every command runs.
-func (s *State) proceed(j *model.Job, a *model.Attempt, least int) {
+func (m *Machine) proceed(j *model.Job, a *model.Attempt, least int) {
 	if least >= 1 && !a.Released {
 		a.Released = true
-		s.touch(a)
-		s.emitJob(model.EventCreated, j, "")
+		m.s.TouchNodesOf(a)
+		m.s.EmitJob(model.EventCreated, j, "")
 	}
 	if least >= 2 && a.Started.At == 0 {
-		a.Started, j.State = s.now(), model.Running
+		a.Started, j.State = m.s.Now(), model.Running
 		if j.Started.At == 0 {
-			j.Started = s.now()
+			j.Started = m.s.Now()
 		}
 		if j.Parent != 0 {
-			s.childChangesOf(j.Parent).ran = true
+			m.childChangesOf(j.Parent).ran = true
 		}
-		s.emitJob(model.EventStarted, j, "")
+		m.s.EmitJob(model.EventStarted, j, "")
 	}
 }

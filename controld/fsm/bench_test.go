@@ -11,7 +11,7 @@ import (
 )
 
 // crowd returns a state with nodes of 8 GPUs and pending jobs of 200 shapes in 8 accounts.
-func crowd(b *testing.B, nodes, jobs int) *State {
+func crowd(b *testing.B, nodes, jobs int) *Machine {
 	b.Helper()
 	s := New(model.DefaultConfig())
 	apply := func(c Command) {
@@ -51,12 +51,12 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs it to its end and submits another,
-// with a view after each of the four entries.
+// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs
+// it to its end and submits another, with a view after each of the four entries.
 func BenchmarkStartFinish(b *testing.B) {
 	s := crowd(b, 10_000, 100_000)
 	apply := func(c Command) any {
-		got, err := s.Apply(s.Index()+1, Entry{Stamp: model.Stamp{At: s.At() + 1}, Command: c})
+		got, err := s.Apply(s.Index()+1, Entry{Stamp: model.Stamp{At: s.v.At() + 1}, Command: c})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -73,7 +73,8 @@ func BenchmarkStartFinish(b *testing.B) {
 		for g := range int(j.Request.Active.GPUs / 1000) {
 			p.GPUs = append(p.GPUs, g)
 		}
-		if err := apply(CommitPlan{Actions: []Action{{Start: &StartJob{Job: next, Places: []model.Place{p}}}}}).([]error)[0]; err != nil {
+		start := &StartJob{Job: next, Places: []model.Place{p}}
+		if err := apply(CommitPlan{Actions: []Action{{Start: start}}}).([]error)[0]; err != nil {
 			b.Fatal(err)
 		}
 		for _, state := range []model.WorkerState{model.WorkerRunning, model.WorkerExited} {
@@ -87,7 +88,9 @@ func BenchmarkView(b *testing.B) {
 	s := crowd(b, 1000, 100_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.cached = nil
+		if _, err := s.Apply(s.Index()+1, Entry{Command: TrimHistory{}}); err != nil { // a view is kept until the next entry
+			b.Fatal(err)
+		}
 		s.View()
 	}
 }
@@ -120,11 +123,13 @@ func BenchmarkSnapshotRead(b *testing.B) {
 	}
 }
 
-// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest first, the youngest first, or in no order.
+// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest
+// first, the youngest first, or in no order.
 func BenchmarkCancel(b *testing.B) {
 	const jobs, each = 100_000, 10_000
 	for name, pick := range map[string]func(i int) int{
-		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i }, "mixed": func(i int) int { return i * 61_211 % jobs },
+		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i },
+		"mixed": func(i int) int { return i * 61_211 % jobs },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -150,7 +155,7 @@ func BenchmarkCancel(b *testing.B) {
 					}
 					s.View()
 				}
-				if s.v.finished.Size() != jobs {
+				if len(s.v.Finished(0)) != jobs {
 					b.Fatal("some are left")
 				}
 			}
@@ -158,7 +163,8 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000 pending jobs.
+// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000
+// pending jobs.
 func BenchmarkSubmitArray(b *testing.B) {
 	s := crowd(b, 0, 100_000)
 	spec := crowdSpec(3)

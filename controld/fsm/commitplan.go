@@ -12,8 +12,9 @@ import (
 // KindCommitPlan is the kind of [CommitPlan].
 var KindCommitPlan = newKind("commit-plan/1")
 
-// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the present state with the same Fits that
-// decided; one that no longer holds is refused alone, a gang whole. Its result is []error, one for each action.
+// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the
+// present state with the same Fits that decided; one that no longer holds is refused alone, a gang
+// whole. Its result is []error, one for each action.
 type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
@@ -29,35 +30,41 @@ type Action struct {
 	Unreserve *model.JobID       `json:"unreserve,omitempty"`
 	// GiveUp ends a waiting job that can no longer end by its deadline.
 	GiveUp *model.JobID `json:"give_up,omitempty"`
-	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
+	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry
+	// does; this is for when there is no other.
 	Settle bool `json:"settle,omitempty"`
 	// Resize gives an elastic job another number of workers.
 	Resize *ResizeJob `json:"resize,omitempty"`
 }
 
-// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
+// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
+// job takes as many as it gets places for.
 type StartJob struct {
 	Job        model.JobID   `json:"job"`
 	TaskNumber int           `json:"task,omitempty"` // the child to make, Job being its parent job
 	Places     []model.Place `json:"places"`
 	Port       int           `json:"port"` // MASTER_PORT on the first place's node, free there
-	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
-	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
+	// Bypasses is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if
+	// it is still pending, once for all starts of a plan together, so that a long queue is copied once
+	// a plan and not once a start.
 	Bypasses model.JobID `json:"bypasses,omitempty"`
 
 	cause model.Cause // why the attempt before was stopped to begin this one
 }
 
-// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).
+// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job
+// (contracts: one table).
 type StopJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
 	Cause   model.Cause `json:"cause"`
 
-	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
+	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is
+	// refused.
 	For model.JobID `json:"for,omitempty"`
 
-	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes
+	// nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
@@ -74,13 +81,14 @@ func (CommitPlan) Kind() Kind { return KindCommitPlan }
 // Empty reports whether there is nothing in a plan to be carried out or noted.
 func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Rotated }
 
-// apply carries out the actions of the plan in order. Each is checked against the state that the ones before it have left.
-func (c CommitPlan) apply(s *State) (any, error) {
+// apply carries out the actions of the plan in order. Each is checked against the state that the
+// ones before it have left.
+func (c CommitPlan) apply(m *Machine) (any, error) {
 	errs := make([]error, len(c.Actions))
 	passed := map[model.JobID]int{}
 	var heads []model.JobID
 	for i, a := range c.Actions {
-		errs[i] = s.act(a)
+		errs[i] = m.act(a)
 		if past := startedPast(a); past != 0 && errs[i] == nil {
 			if passed[past] == 0 {
 				heads = append(heads, past)
@@ -89,10 +97,10 @@ func (c CommitPlan) apply(s *State) (any, error) {
 		}
 	}
 	for _, id := range heads {
-		s.countBypass(id, passed[id])
+		m.countBypass(id, passed[id])
 	}
 	if c.Rotated {
-		s.recordRotation()
+		m.s.Learn().Rotation()
 	}
 	return errs, nil
 }
@@ -105,18 +113,19 @@ func startedPast(a Action) model.JobID {
 }
 
 // countBypass notes that starts went past a blocked head.
-func (s *State) countBypass(id model.JobID, n int) {
-	s.applyChildChanges(id)
-	if j := s.v.Job(id); j != nil && j.StillToStart() {
+func (m *Machine) countBypass(id model.JobID, n int) {
+	m.applyChildChanges(id)
+	if j := m.v.Job(id); j != nil && j.StillToStart() {
 		next := *j
 		next.Bypassed += n
-		s.put(&next)
+		m.put(&next)
 	}
 }
 
-func (s *State) act(a Action) error {
+func (m *Machine) act(a Action) error {
 	set := 0
-	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle, a.Resize != nil} {
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
+		a.GiveUp != nil, a.Settle, a.Resize != nil} {
 		if is {
 			set++
 		}
@@ -125,21 +134,21 @@ func (s *State) act(a Action) error {
 	case set != 1:
 		return model.ErrBadAction
 	case a.Start != nil:
-		return wrapJob("start", a.Start.Job, s.start(a.Start))
+		return wrapJob("start", a.Start.Job, m.start(a.Start))
 	case a.Stop != nil:
-		return wrapJob("stop", a.Stop.Job, s.planStop(a.Stop))
+		return wrapJob("stop", a.Stop.Job, m.planStop(a.Stop))
 	case a.End != nil:
-		return wrapJob("end", a.End.Job, s.planEnd(a.End))
+		return wrapJob("end", a.End.Job, m.planEnd(a.End))
 	case a.Reserve != nil:
-		return wrapJob("reserve for", a.Reserve.Job, s.reserve(a.Reserve))
+		return wrapJob("reserve for", a.Reserve.Job, m.reserve(a.Reserve))
 	case a.GiveUp != nil:
-		return wrapJob("give up", *a.GiveUp, s.planGiveUp(*a.GiveUp))
+		return wrapJob("give up", *a.GiveUp, m.planGiveUp(*a.GiveUp))
 	case a.Resize != nil:
-		return wrapJob("resize", a.Resize.Job, s.planResize(a.Resize))
+		return wrapJob("resize", a.Resize.Job, m.planResize(a.Resize))
 	case a.Settle:
 		return nil
 	}
-	return wrapJob("unreserve", *a.Unreserve, s.planUnreserve(*a.Unreserve))
+	return wrapJob("unreserve", *a.Unreserve, m.planUnreserve(*a.Unreserve))
 }
 
 func wrapJob(what string, id model.JobID, err error) error {
@@ -150,62 +159,65 @@ func wrapJob(what string, id model.JobID, err error) error {
 }
 
 // start begins a new attempt, the gang whole or not at all.
-func (s *State) start(c *StartJob) error {
-	j := s.v.Job(c.Job)
+func (m *Machine) start(c *StartJob) error {
+	j := m.v.Job(c.Job)
 	switch {
 	case j == nil:
 		return model.ErrNoJob
 	case c.TaskNumber != 0 || j.Children != nil:
-		return s.startTask(j, c)
+		return m.startTask(j, c)
 	case j.State != model.Pending:
 		return model.ErrWrongState
-	case model.IsSetAside(j) || j.Eligible > s.v.at:
+	case model.IsSetAside(j) || j.Eligible > m.v.At():
 		return model.ErrNotEligible
 	}
-	return s.launch(j, c)
+	return m.launch(j, c)
 }
 
 // launch begins an attempt of a job that may start, if it fits where it is put.
-func (s *State) launch(j *model.Job, c *StartJob) error {
+func (m *Machine) launch(j *model.Job, c *StartJob) error {
 	if j.MayHave(len(c.Places)) {
 		j = j.Resized(len(c.Places))
 	}
-	at, err := s.locate(j, c)
+	at, err := m.locate(j, c.Places)
 	if err != nil {
 		return err
 	}
-	if err := s.occupy(j, c, at); err != nil {
+	if err := m.checkPorts(j, c.Port, c.Places, at); err != nil {
 		return err
 	}
-	s.begin(j, c, at)
+	if err := m.s.Occupy(j, c.Job, c.Places, at); err != nil {
+		return err
+	}
+	m.begin(j, c, at)
 	return nil
 }
 
 // begin stores the new attempt, whose room has been taken.
-func (s *State) begin(j *model.Job, c *StartJob, at []int) {
-	s.recordQueueWait(j)
+func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
+	m.s.Learn().QueueWait(j)
 	next, a := copyWithAttempt(j, len(c.Places))
 	next.Attempt++
-	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, s.now(), c.Port, j.Workers == 1
+	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
 	for i, p := range c.Places {
-		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned, Whole: s.wholeOf(j.RequestOf(i), at[i])}
-		h := s.ownHolding(at[i])
-		h.add(heldWorker{j.ID, i})
-		h.holdPorts(a.Ports(i))
+		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned,
+			Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
+		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
-	s.unreserve(c.Job)
-	s.recordElasticStart(next)
-	s.put(next)
+	m.s.Unreserve(c.Job)
+	m.s.Learn().ElasticStart(next)
+	m.put(next)
 	if next.Parent != 0 {
-		s.childChangesOf(next.Parent).began = true
+		m.childChangesOf(next.Parent).began = true
 	}
-	s.emitJob(model.EventAssigned, next, c.cause)
+	m.s.EmitJob(model.EventAssigned, next, c.cause)
 }
 
-// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.
-func (s *State) planStop(c *StopJob) error {
-	a, err := s.attempt(c.Job, c.Attempt)
+// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout
+// never replaces another stop.
+func (m *Machine) planStop(c *StopJob) error {
+	a, err := m.attempt(c.Job, c.Attempt)
 	switch {
 	case err != nil:
 		return err
@@ -213,27 +225,29 @@ func (s *State) planStop(c *StopJob) error {
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
 	case a.Stop != nil && (c.Cause == model.CauseTimeout || !lifecycle.Outranks(c.Cause, a.Stop)):
 		return model.ErrStopping
-	case c.For != 0 && !s.wantsRoom(c.For):
+	case c.For != 0 && !m.wantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
 	}
-	next, a := copyToChange(s.v.Job(c.Job))
-	s.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
-	s.put(next)
+	next, a := copyToChange(m.v.Job(c.Job))
+	m.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
+	m.put(next)
 	return nil
 }
 
-// plannable reports whether a plan may stop an attempt for a cause; the others follow from what nodes and users say.
+// plannable reports whether a plan may stop an attempt for a cause; the others follow from what
+// nodes and users say.
 func plannable(c model.Cause) bool {
 	switch c {
-	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseDrain, model.CauseMigrate:
+	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow,
+		model.CauseDrain, model.CauseMigrate:
 		return true
 	}
 	return false
 }
 
 // attempt returns a job's live attempt if it has that number.
-func (s *State) attempt(id model.JobID, n int) (*model.Attempt, error) {
-	j := s.v.Job(id)
+func (m *Machine) attempt(id model.JobID, n int) (*model.Attempt, error) {
+	j := m.v.Job(id)
 	if j == nil {
 		return nil, model.ErrNoJob
 	}
@@ -244,59 +258,59 @@ func (s *State) attempt(id model.JobID, n int) (*model.Attempt, error) {
 	return a, nil
 }
 
-// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the margin after it, were over.
-func (s *State) planEnd(c *EndAttempt) error {
-	a, err := s.attempt(c.Job, c.Attempt)
+// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the
+// margin after it, were over.
+func (m *Machine) planEnd(c *EndAttempt) error {
+	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
 	}
 	if c.Cause != model.CauseNodeLost {
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
 	}
-	gone := func(w *model.Worker) bool { return s.leaseOver(w.Node) }
+	gone := func(w *model.Worker) bool { return m.leaseOver(w.Node) }
 	if !slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return !w.State.Final() && gone(&w) }) {
 		return model.ErrLeaseRunning
 	}
-	s.lose(s.v.Job(c.Job), gone, "the node was lost")
+	m.lose(m.v.Job(c.Job), gone, "the node was lost")
 	return nil
 }
 
-func (s *State) leaseOver(node string) bool {
-	n, _ := s.v.Node(node)
-	return n.State == model.NodeDown && s.v.at >= s.v.LostAt(n)
+func (m *Machine) leaseOver(node string) bool {
+	n, _ := m.v.Node(node)
+	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n)
 }
 
-// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank among reservations.
-func (s *State) reserve(c *model.Reservation) error {
-	j := s.v.Job(c.Job)
+// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank
+// among reservations.
+func (m *Machine) reserve(c *model.Reservation) error {
+	j := m.v.Job(c.Job)
 	switch {
 	case j == nil:
 		return model.ErrNoJob
 	case !j.StillToStart() || j.Hold != model.NotHeld:
 		return model.ErrWrongState
 	}
-	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until, ForPreemptor: c.ForPreemptor, Guaranteed: c.Guaranteed}
-	old := s.v.Reservation(c.Job)
+	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor,
+		Guaranteed: c.Guaranteed}
+	old := m.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At
-	} else if err := model.Limit("the number of reservations", int64(len(s.v.reservations)+1), model.MaxReservations, ""); err != nil {
+	} else if err := model.Limit("the number of reservations", int64(len(m.v.Reservations())+1), model.MaxReservations,
+		""); err != nil {
 		return err
 	}
-	if err := s.checkClaims(r.Claims); err != nil {
+	if err := m.checkClaims(r.Claims); err != nil {
 		return err
 	}
-	s.dropReservation(c.Job)
-	i, _ := s.v.findReservation(c.Job)
-	s.v.reservations = slices.Insert(slices.Clone(s.v.reservations), i, &r)
-	s.v.eachClaim(&r, s.ownGrid().Claim)
-	s.emit(model.Event{Type: model.EventReserved, Job: c.Job, For: c.Job})
+	m.s.Reserve(&r)
 	return nil
 }
 
-func (s *State) checkClaims(claims []model.Claim) error {
+func (m *Machine) checkClaims(claims []model.Claim) error {
 	seen := map[string]bool{}
 	for _, c := range claims {
-		n, _ := s.v.Node(c.Node)
+		n, _ := m.v.Node(c.Node)
 		if n == nil || seen[c.Node] || c.Resources.Negative() || !c.Resources.Within(grid.Capacity(n)) {
 			return fmt.Errorf("node %s: %w", c.Node, model.ErrBadClaim)
 		}
@@ -308,31 +322,10 @@ func (s *State) checkClaims(claims []model.Claim) error {
 	return nil
 }
 
-func (s *State) planUnreserve(id model.JobID) error {
-	if s.v.Reservation(id) == nil {
+func (m *Machine) planUnreserve(id model.JobID) error {
+	if m.v.Reservation(id) == nil {
 		return model.ErrNoReservation
 	}
-	s.unreserve(id)
+	m.s.Unreserve(id)
 	return nil
-}
-
-// unreserve drops a job's reservation, if it has one.
-func (s *State) unreserve(id model.JobID) {
-	if s.dropReservation(id) {
-		s.emit(model.Event{Type: model.EventUnreserved, Job: id, For: id})
-	}
-}
-
-func (s *State) dropReservation(id model.JobID) bool {
-	i, ok := s.v.findReservation(id)
-	if !ok {
-		return false
-	}
-	g := s.ownGrid()
-	s.v.eachClaim(s.v.reservations[i], g.Unclaim)
-	s.v.reservations = slices.Delete(slices.Clone(s.v.reservations), i, i+1)
-	if len(s.v.reservations) == 0 {
-		g.ForgetClaims()
-	}
-	return true
 }

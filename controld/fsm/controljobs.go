@@ -12,8 +12,8 @@ import (
 // KindControlJobs is the kind of [ControlJobs].
 var KindControlJobs = newKind("control-jobs/1")
 
-// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is []ControlResult, one for each target; one refusal
-// does not stop the rest.
+// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is
+// []ControlResult, one for each target; one refusal does not stop the rest.
 type ControlJobs struct {
 	Verb    model.Verb `json:"verb"`
 	Targets []Target   `json:"targets"`
@@ -25,61 +25,67 @@ type ControlJobs struct {
 
 // Target is a job, or some children.
 type Target struct {
-	ID    model.JobID  `json:"id"`
-	Tasks model.Ranges `json:"tasks,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
+	ID model.JobID `json:"id"`
+	// by number, from 1; none: the job itself and with a parent job all its children
+	Tasks model.Ranges `json:"tasks,omitempty"`
 }
 
 // Kind implements Command.
 func (ControlJobs) Kind() Kind { return KindControlJobs }
 
 // apply applies the verb to each target; one refusal does not stop the rest.
-func (c ControlJobs) apply(s *State) (any, error) {
-	do, ok := s.verbs()[c.Verb]
+func (c ControlJobs) apply(m *Machine) (any, error) {
+	do, ok := m.verbs()[c.Verb]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", c.Verb, model.ErrBadVerb)
 	}
-	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall, ""); err != nil {
+	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall,
+		""); err != nil {
 		return nil, err
 	}
 	if c.Signal != "" && (c.Verb != model.VerbCancel || !slices.Contains(stopSignals, c.Signal)) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal, stopSignals)}
+		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal,
+			stopSignals)}
 	}
 	results := make([]model.ControlResult, len(c.Targets))
 	for i, t := range c.Targets {
-		results[i] = model.ControlResult{ID: t.ID, Err: s.control(t, &c, do)}
+		results[i] = model.ControlResult{ID: t.ID, Err: m.control(t, &c, do)}
 	}
 	return results, nil
 }
 
 // stopSignals are those that a job can be asked to stop with.
-var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
+	"SIGWINCH", "SIGKILL"}
 
 // verb does something to a job that is no parent job.
 type verb func(*model.Job, *ControlJobs) error
 
-func (s *State) verbs() map[model.Verb]verb {
-	return map[model.Verb]verb{model.VerbCancel: s.cancel, model.VerbHold: s.hold, model.VerbRelease: s.release, model.VerbRequeue: s.askRequeue}
+func (m *Machine) verbs() map[model.Verb]verb {
+	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release,
+		model.VerbRequeue: m.askRequeue}
 }
 
-// control does it to one target. The id of a child that has not been made names that child of its parent job.
-func (s *State) control(t Target, c *ControlJobs, do verb) error {
-	j := s.v.Job(t.ID)
-	if record, n := s.v.ParentOf(t.ID); j == nil && record != nil && !record.State.Final() && len(t.Tasks) == 0 {
-		j, t.Tasks = record, model.Span(n, n)
+// control does it to one target. The id of a child that has not been made names that child of its
+// parent job.
+func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
+	j := m.v.Job(t.ID)
+	if parent, n := m.v.ParentOf(t.ID); j == nil && parent != nil && !parent.State.Final() && len(t.Tasks) == 0 {
+		j, t.Tasks = parent, model.Span(n, n)
 	}
 	switch {
 	case j == nil:
 		return fmt.Errorf("job %d: %w", t.ID, model.ErrNoJob)
 	case !c.Admin && c.By != j.Owner.UID:
 		return fmt.Errorf("job %d of %s: %w", t.ID, j.Owner.User, model.ErrNotOwner)
-	case len(t.Tasks) > 0 && (j.Children == nil || !within(t.Tasks, j.Children.Size)):
-		return fmt.Errorf("members %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
+	case len(t.Tasks) > 0 && (j.Children == nil || !t.Tasks.Within(j.Children.Size)):
+		return fmt.Errorf("tasks %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
 	}
 	state, err := j.State, error(nil)
 	if j.Children == nil {
 		err = do(j, c)
 	} else {
-		err = s.controlParent(j, t.Tasks, c, do)
+		err = m.controlParent(j, t.Tasks, c, do)
 	}
 	if err != nil {
 		return fmt.Errorf("%s job %d in state %s: %w", c.Verb, t.ID, state, err)
@@ -87,24 +93,25 @@ func (s *State) control(t Target, c *ControlJobs, do verb) error {
 	return nil
 }
 
-// controlParent does it to children, to all if none are named. It is refused if it comes to nothing with all of them.
-func (s *State) controlParent(j *model.Job, members model.Ranges, c *ControlJobs, do verb) error {
+// controlParent does it to children, to all if none are named. It is refused if it comes to nothing
+// with all of them.
+func (m *Machine) controlParent(j *model.Job, tasks model.Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return model.ErrWrongState
 	}
-	whole := len(members) == 0
+	whole := len(tasks) == 0
 	if whole {
-		members = model.Span(1, j.Children.Size)
+		tasks = model.Span(1, j.Children.Size)
 	}
-	made := members.Both(j.Children.MadeTasks())
-	refusal := s.controlWaiting(j, members, whole, c)
+	made := tasks.Both(j.Children.MadeTasks())
+	refusal := m.controlWaiting(j, tasks, whole, c)
 	done := refusal == nil
 	for n := range made.All() {
-		m := s.v.Child(j.ID, n)
-		if m == nil || m.State.Final() {
+		task := m.v.Child(j.ID, n)
+		if task == nil || task.State.Final() {
 			continue
 		}
-		if err := do(m, c); err != nil {
+		if err := do(task, c); err != nil {
 			refusal = cmp.Or(refusal, err)
 		} else {
 			done = true
@@ -117,27 +124,27 @@ func (s *State) controlParent(j *model.Job, members model.Ranges, c *ControlJobs
 }
 
 // controlWaiting does it to the children that have not been made, by noting it in the parent job.
-func (s *State) controlWaiting(j *model.Job, members model.Ranges, whole bool, c *ControlJobs) error {
-	waiting := members.Both(j.Children.Waiting)
+func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c *ControlJobs) error {
+	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
-		s.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason})
+		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason})
 		return nil
 	case c.Verb == model.VerbRequeue, len(waiting) == 0:
 		return model.ErrWrongState
 	case c.Verb == model.VerbCancel:
-		s.dropTasks(j, waiting, model.Reason{Text: c.Reason})
+		m.dropTasks(j, waiting, model.Reason{Text: c.Reason})
 		return nil
 	case whole:
-		return s.verbs()[c.Verb](j, c)
+		return m.verbs()[c.Verb](j, c)
 	case c.Verb == model.VerbHold:
-		return s.holdTasks(j, waiting, c)
+		return m.holdTasks(j, waiting, c)
 	}
-	return s.releaseTasks(j, waiting, c)
+	return m.releaseTasks(j, waiting, c)
 }
 
 // holdTasks keeps some waiting children from being made.
-func (s *State) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
+func (m *Machine) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
 	if j.Hold != model.NotHeld {
 		return nil // all of them are
 	}
@@ -148,15 +155,16 @@ func (s *State) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) er
 		f.HeldUser = f.HeldUser.With(waiting.Without(f.HeldAdmin))
 	}
 	if len(next.Ready()) == 0 {
-		s.unreserve(j.ID)
+		m.s.Unreserve(j.ID)
 	}
-	s.put(next)
-	s.emitJob(model.EventHeld, next, "")
+	m.put(next)
+	m.s.EmitJob(model.EventHeld, next, "")
 	return nil
 }
 
-// releaseTasks lets some waiting children be made again. When the whole parent job was held, the others stay so one by one.
-func (s *State) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
+// releaseTasks lets some waiting children be made again. When the whole parent job was held, the
+// others stay so one by one.
+func (m *Machine) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
 	next, f := copyParent(j)
 	switch j.Hold {
 	case model.NotHeld:
@@ -177,43 +185,44 @@ func (s *State) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs)
 		return model.ErrWrongState
 	}
 	f.HeldUser, f.HeldAdmin = f.HeldUser.Without(mine), f.HeldAdmin.Without(mine)
-	s.putReleased(next)
+	m.putReleased(next)
 	return nil
 }
 
 // putReleased stores a job that is not held any more.
-func (s *State) putReleased(next *model.Job) {
-	if next.Eligible > s.v.at {
+func (m *Machine) putReleased(next *model.Job) {
+	if next.Eligible > m.v.At() {
 		next.Reason = next.Delayed()
 	} else {
-		next.Eligible = s.v.at // time spent on hold is no reason to be reserved for
+		next.Eligible = m.v.At() // time spent on hold is no reason to be reserved for
 	}
-	s.put(next)
-	s.emitJob(model.EventReleased, next, "")
+	m.put(next)
+	m.s.EmitJob(model.EventReleased, next, "")
 }
 
 // cancel ends a pending job at once and asks a live one to stop. Asking again changes nothing.
-func (s *State) cancel(j *model.Job, c *ControlJobs) error {
+func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	if j.State.Final() {
 		return model.ErrWrongState
 	}
 	if j.State == model.Pending {
 		next := *j
-		s.finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
+		m.finish(&next, model.Cancelled, model.Reason{Text: c.Reason})
 		return nil
 	}
-	return s.askStop(j, model.CauseCancelled, c)
+	return m.askStop(j, model.CauseCancelled, c)
 }
 
-func (s *State) askRequeue(j *model.Job, c *ControlJobs) error {
+func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
 	if j.Live() == nil {
 		return model.ErrWrongState
 	}
-	return s.askStop(j, model.CauseRequeue, c)
+	return m.askStop(j, model.CauseRequeue, c)
 }
 
-// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
-func (s *State) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
+// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one
+// already is no error.
+func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
 	if stop := j.Live().Stop; !lifecycle.Outranks(cause, stop) {
 		if stop.Cause == cause || stop.Cause == model.CauseCancelled {
 			return nil
@@ -221,13 +230,14 @@ func (s *State) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
 		return model.ErrStopping
 	}
 	next, a := copyToChange(j)
-	s.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
-	s.put(next)
+	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
+	m.put(next)
 	return nil
 }
 
-// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place of a weaker one.
-func (s *State) hold(j *model.Job, c *ControlJobs) error {
+// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place
+// of a weaker one.
+func (m *Machine) hold(j *model.Job, c *ControlJobs) error {
 	byAdmin := c.Admin && c.By != j.Owner.UID
 	switch {
 	case !j.StillToStart():
@@ -240,17 +250,17 @@ func (s *State) hold(j *model.Job, c *ControlJobs) error {
 	if byAdmin {
 		next.Hold, next.Reason.Code = model.HeldByAdmin, model.ReasonHeldAdmin
 	}
-	s.unreserve(j.ID)
-	s.put(&next)
-	s.emitJob(model.EventHeld, &next, "")
+	m.s.Unreserve(j.ID)
+	m.put(&next)
+	m.s.EmitJob(model.EventHeld, &next, "")
 	return nil
 }
 
 // release lets a held job start again. The count that put it on hold starts anew.
-func (s *State) release(j *model.Job, c *ControlJobs) error {
+func (m *Machine) release(j *model.Job, c *ControlJobs) error {
 	switch {
 	case j.Children != nil:
-		return s.releaseTasks(j, j.Children.Waiting, c)
+		return m.releaseTasks(j, j.Children.Waiting, c)
 	case !j.StillToStart() || j.Hold == model.NotHeld:
 		return model.ErrWrongState
 	case j.Hold == model.HeldByAdmin && !c.Admin:
@@ -261,6 +271,6 @@ func (s *State) release(j *model.Job, c *ControlJobs) error {
 		next.Counters.Requeues = 0
 	}
 	next.Hold, next.Reason = model.NotHeld, model.Reason{}
-	s.putReleased(&next)
+	m.putReleased(&next)
 	return nil
 }

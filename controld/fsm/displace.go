@@ -6,14 +6,15 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What is remembered of a job's displacements: those of a day, and no more than any policy asks about.
+// What is remembered of a job's displacements: those of a day, and no more than any policy asks
+// about.
 const (
 	maxDisplaced = 32
 )
 
-// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the other was to get is offered to the job
-// itself when the other does not wait any more.
-func (s *State) displaced(j *model.Job, cause model.Cause) {
+// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the
+// other was to get is offered to the job itself when the other does not wait any more.
+func (m *Machine) displaced(j *model.Job, cause model.Cause) {
 	a := &j.Attempts[len(j.Attempts)-1]
 	switch cause {
 	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
@@ -23,12 +24,12 @@ func (s *State) displaced(j *model.Job, cause model.Cause) {
 	default:
 		return
 	}
-	s.recordStopDuration(j.Queue, a.Ended.At-a.Stop.At)
-	over := s.v.at - model.DisplacedFor
+	m.s.Learn().StopDuration(j.Queue, a.Ended.At-a.Stop.At)
+	over := m.v.At() - model.DisplacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t model.Instant) bool { return t <= over })
-	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)
+	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], m.v.At())
 	j.Reason = model.Reason{Code: model.ReasonPreempted, For: a.Stop.For, Text: causeText[cause]}
-	j.OwnRoomFirst = a.Stop.For != 0 && !s.wantsRoom(a.Stop.For)
+	j.OwnRoomFirst = a.Stop.For != 0 && !m.wantsRoom(a.Stop.For)
 }
 
 // causeText says in words why a job was displaced.
@@ -39,16 +40,17 @@ var causeText = map[model.Cause]string{
 }
 
 // wantsRoom reports whether a job still waits for room that is made for it.
-func (s *State) wantsRoom(id model.JobID) bool {
-	j := s.v.Job(id)
+func (m *Machine) wantsRoom(id model.JobID) bool {
+	j := m.v.Job(id)
 	return j != nil && j.StillToStart() && !model.IsSetAside(j)
 }
 
-// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job that it was stopped for.
-func (s *State) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
+// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
+// that it was stopped for.
+func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
 	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Stop != nil {
 		e.For = j.Attempts[n-1].Stop.For
 	}
-	s.emit(e)
+	m.s.Emit(e)
 }

@@ -10,7 +10,8 @@ import (
 // KindNodeReport is the kind of [NodeReport].
 var KindNodeReport = newKind("node-report/1")
 
-// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been said before, changes nothing.
+// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been
+// said before, changes nothing.
 type NodeReport struct {
 	Node    string               `json:"node"`
 	BootID  string               `json:"boot_id"`
@@ -20,9 +21,10 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// apply notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
-func (c NodeReport) apply(s *State) (any, error) {
-	n, _ := s.v.Node(c.Node)
+// apply notes what became of workers. What is of an old attempt, of another node, or known already
+// changes nothing.
+func (c NodeReport) apply(m *Machine) (any, error) {
+	n, _ := m.v.Node(c.Node)
 	switch {
 	case n == nil:
 		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrNoNode)
@@ -36,33 +38,40 @@ func (c NodeReport) apply(s *State) (any, error) {
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
-			s.recordFinding(c.Node, &c.Workers[i])
+			m.recordFinding(c.Node, &c.Workers[i])
 			continue
 		}
-		s.rated(c.Node, &c.Workers[i])
-		s.workerReport(c.Node, &c.Workers[i])
+		m.rated(c.Node, &c.Workers[i])
+		m.workerReport(c.Node, &c.Workers[i])
 	}
 	return nil, nil
 }
 
-func (s *State) workerReport(node string, r *model.WorkerReport) {
-	a, err := s.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
+// reported returns the live attempt and its worker that a node's report is about, nil if it is about
+// another node's worker or an old attempt.
+func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, *model.Worker) {
+	a, err := m.attempt(r.Job, r.Attempt)
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node {
+		return nil, nil
+	}
+	return a, &a.Workers[r.Worker]
+}
+
+func (m *Machine) workerReport(node string, r *model.WorkerReport) {
+	a, w := m.reported(node, r)
+	if a == nil || model.Rank(r.State) <= model.Rank(w.State) {
 		return
 	}
-	if w := &a.Workers[r.Worker]; w.Node != node || model.Rank(r.State) <= model.Rank(w.State) {
-		return
-	}
-	next, a := copyToChange(s.v.Job(r.Job))
-	w := &a.Workers[r.Worker]
+	next, a := copyToChange(m.v.Job(r.Job))
+	w = &a.Workers[r.Worker]
 	w.State = r.State
 	if r.State == model.WorkerRunning || r.State == model.WorkerExited || r.Began {
-		w.Started = cmp.Or(w.Started, s.v.at)
+		w.Started = cmp.Or(w.Started, m.v.At())
 	}
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
 		w.LaunchFinal, w.Why = r.Final, r.Why
-		s.vacate(next, a, w)
+		m.vacate(next, a, w)
 	}
-	s.advance(next, a)
+	m.advance(next, a)
 }

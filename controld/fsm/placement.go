@@ -4,21 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// locate returns the positions of a start's places if these and the ports are what the job asks for.
-func (s *State) locate(j *model.Job, c *StartJob) ([]int, error) {
-	at, err := s.locatePlaces(j, c.Places)
-	if err != nil {
-		return nil, err
-	}
-	return at, s.checkPorts(j, c, at)
-}
-
-// locatePlaces is locate for places whose ports do not matter.
-func (s *State) locatePlaces(j *model.Job, places []model.Place) ([]int, error) {
+// locate returns the positions of the nodes of places if these are what a job asks for. Ports do
+// not matter.
+func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 	if len(places) != j.Workers {
 		return nil, fmt.Errorf("%d places for %d workers: %w", len(places), j.Workers, model.ErrWrongPlaces)
 	}
@@ -28,7 +19,7 @@ func (s *State) locatePlaces(j *model.Job, places []model.Place) ([]int, error) 
 		on = map[[2]int]int{}
 	}
 	for i, p := range places {
-		_, n := s.v.Node(p.Node)
+		_, n := m.v.Node(p.Node)
 		if n < 0 {
 			return nil, fmt.Errorf("node %s: %w", p.Node, model.ErrNoNode)
 		}
@@ -40,7 +31,7 @@ func (s *State) locatePlaces(j *model.Job, places []model.Place) ([]int, error) 
 		if on[[2]int{part, n}] > shape.PerNode || len(p.GPUs) != shape.Request.Devices() {
 			return nil, fmt.Errorf("node %s: %w", p.Node, model.ErrWrongPlaces)
 		}
-		if shape.Constraints != "" && s.v.EligibleNodes(shape.Constraints)[n/64]&(1<<(n%64)) == 0 {
+		if shape.Constraints != "" && m.v.EligibleNodes(shape.Constraints)[n/64]&(1<<(n%64)) == 0 {
 			return nil, fmt.Errorf("node %s does not meet the job's constraints: %w", p.Node, model.ErrWrongPlaces)
 		}
 		at[i] = n
@@ -48,24 +39,25 @@ func (s *State) locatePlaces(j *model.Job, places []model.Place) ([]int, error) 
 	return at, nil
 }
 
-// checkPorts accepts no port where there is none to give: for a single worker, and on nodes without a range. The workers of a gang of
-// several groups have one each, besides the one at which the gang meets.
-func (s *State) checkPorts(j *model.Job, c *StartJob, at []int) error {
-	if err := s.checkPort(c.Port, at[0], len(c.Places) == 1); err != nil {
+// checkPorts looks at the port at which the workers of a start meet, and at those of its places: it
+// accepts no port where there is none to give: for a single worker, and on nodes without a range.
+// The workers of a gang of several groups have one each, besides the one at which the gang meets.
+func (m *Machine) checkPorts(j *model.Job, port int, places []model.Place, at []int) error {
+	if err := m.checkPort(port, at[0], len(places) == 1); err != nil {
 		return err
 	}
 	var taken map[[2]int]bool
 	if len(j.Parts) > 0 {
-		taken = map[[2]int]bool{{at[0], c.Port}: true}
+		taken = map[[2]int]bool{{at[0], port}: true}
 	}
-	for i, p := range c.Places {
+	for i, p := range places {
 		if len(j.Parts) == 0 {
 			if p.Port != 0 {
 				return fmt.Errorf("port %d for worker %d: %w", p.Port, i, model.ErrPort)
 			}
 			continue
 		}
-		if err := s.checkPort(p.Port, at[i], false); err != nil {
+		if err := m.checkPort(p.Port, at[i], false); err != nil {
 			return err
 		}
 		key := [2]int{at[i], p.Port}
@@ -77,64 +69,13 @@ func (s *State) checkPorts(j *model.Job, c *StartJob, at []int) error {
 	return nil
 }
 
-func (s *State) checkPort(port, at int, needless bool) error {
-	n := s.v.nodes[at]
+func (m *Machine) checkPort(port, at int, needless bool) error {
+	n := m.v.Nodes()[at]
 	if port == 0 && (needless || n.PortMin == 0) {
 		return nil
 	}
-	h, _ := s.v.holdings.Get(int64(at))
-	if _, used := slices.BinarySearch(h.ports, port); used || port < max(1, n.PortMin) || port > n.PortMax {
+	if _, used := slices.BinarySearch(m.v.PortsUsed(n.Name), port); used || port < max(1, n.PortMin) || port > n.PortMax {
 		return fmt.Errorf("port %d of node %s: %w", port, n.Name, model.ErrPort)
 	}
 	return nil
-}
-
-// occupy takes the room of all places, or none if they do not all fit together.
-func (s *State) occupy(j *model.Job, c *StartJob, at []int) error {
-	g := s.ownGrid()
-	defer s.v.LiftClaims(g, c.Job)()
-	for i, p := range c.Places {
-		r, gpus := j.RequestOf(i), grid.OrNone(p.GPUs)
-		why := grid.Fits(g, at[i], r, gpus)
-		if why != nil && r.Exclusive && j.Shares(at, i) && g.Joins(at[i], r, gpus) {
-			why = nil
-		}
-		if why != nil {
-			for k := range i {
-				g.Release(at[k], j.RequestOf(k), c.Places[k].GPUs)
-			}
-			return &model.FitError{Job: j.ID, Reason: *why}
-		}
-		g.Allocate(at[i], r, gpus)
-	}
-	return nil
-}
-
-// holdPorts notes ports as held on a node.
-func (h *holding) holdPorts(ports []int) {
-	for _, port := range ports {
-		k, _ := slices.BinarySearch(h.ports, port)
-		h.ports = slices.Insert(h.ports, k, port)
-	}
-}
-
-// freePorts gives back the ports of an attempt that has ended.
-func (s *State) freePorts(a *model.Attempt) {
-	for i := range a.Workers {
-		ports := a.Ports(i)
-		if len(ports) == 0 {
-			continue
-		}
-		_, at := s.v.Node(a.Workers[i].Node)
-		h := s.ownHolding(at)
-		h.ports = slices.DeleteFunc(h.ports, func(p int) bool { return slices.Contains(ports, p) })
-	}
-}
-
-// wholeOf returns all that a node has, for the workers that have it for themselves and are charged for it.
-func (s *State) wholeOf(r model.Request, at int) model.Vector {
-	if !r.Exclusive {
-		return model.Vector{}
-	}
-	return grid.Capacity(s.v.nodes[at])
 }

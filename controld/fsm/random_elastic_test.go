@@ -50,7 +50,8 @@ func (c *chaos) workersOf(j *model.Job) int {
 	return e.Fixed + e.Min + e.Unit*c.IntN((e.Max-e.Min)/e.Unit+1)
 }
 
-// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or others join.
+// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or
+// others join.
 func (c *chaos) resize() *ResizeJob {
 	var live []*model.Job
 	for j := range c.s.v.Live() {
@@ -87,7 +88,8 @@ func (c *chaos) resize() *ResizeJob {
 	return r
 }
 
-// placeOf is a place for one more elastic worker of a job: most of the time one where there is room.
+// placeOf is a place for one more elastic worker of a job: most of the time one where there is
+// room.
 func (c *chaos) placeOf(j *model.Job, more []model.Place) model.Place {
 	taken := slices.Clone(more)
 	if a := j.Live(); a != nil {
@@ -100,14 +102,14 @@ func (c *chaos) placeOf(j *model.Job, more []model.Place) model.Place {
 		need = j.Parts[e.Part].Request
 	}
 	p := model.Place{Node: c.nodeName()}
-	for _, i := range c.Perm(len(c.s.v.nodes)) {
-		n := c.s.v.nodes[i]
+	for _, i := range c.Perm(len(c.s.v.Nodes())) {
+		n := c.s.v.Nodes()[i]
 		shared := slices.ContainsFunc(taken, func(o model.Place) bool { return o.Node == n.Name })
-		if c.s.v.grid.Obstacle(i, need, nil) != model.ReasonNone || shared && !c.one(20) {
+		if c.s.v.Grid().Obstacle(i, need, nil) != model.ReasonNone || shared && !c.one(20) {
 			continue
 		}
 		p.Node = n.Name
-		for g, free := 0, c.s.v.grid.FreeGPUs(i); g < 64 && int64(len(p.GPUs))*1000 < need.Active.GPUs; g++ {
+		for g, free := 0, c.s.v.Grid().FreeGPUs(i); g < 64 && int64(len(p.GPUs))*1000 < need.Active.GPUs; g++ {
 			if free&(1<<g) != 0 {
 				p.GPUs = append(p.GPUs, g)
 			}
@@ -171,7 +173,8 @@ func (c *chaos) noticeElastic() {
 	}
 }
 
-// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often and in every way.
+// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often
+// and in every way.
 func TestRandomResizes(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
@@ -189,7 +192,8 @@ func TestRandomResizes(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"elastic job", "elastic element", "elastic part", "elastic job on whole nodes"} {
-		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers", " with more than the fewest"} {
+		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers",
+			" with more than the fewest"} {
 			if seen[what+how] == 0 && *seedFlag == 0 {
 				t.Errorf("there was no %s: %v", what+how, seen)
 			}
@@ -205,10 +209,11 @@ func (c *chaos) elasticCommand() Command {
 		}
 	}
 	switch n := c.IntN(100); {
-	case len(c.s.v.nodes) < 5:
+	case len(c.s.v.Nodes()) < 5:
 		return c.register()
 	case n < 3:
-		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
+		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp,
+			model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
 	case n < 4:
 		return c.register()
 	case n < 14 && open < 10:
@@ -219,7 +224,7 @@ func (c *chaos) elasticCommand() Command {
 	case n < 16:
 		return c.control2()
 	case n < 17:
-		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(40)}
+		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(40)}
 	case n < 30:
 		return CommitPlan{Actions: []Action{{Start: c.unfold()}}}
 	case n < 42:

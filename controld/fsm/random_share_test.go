@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// divideGPUs lets most jobs of a submission ask for a part of a GPU, now and then for one that there is not.
+// divideGPUs lets most jobs of a submission ask for a part of a GPU, now and then for one that
+// there is not.
 func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 	for _, spec := range cmd.Jobs {
 		r := &spec.Groups[0].Tasks[0].Resources
@@ -27,7 +28,7 @@ func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 
 // sharedPlace is a place on a GPU of a node that others share if there is one, or on any.
 func (c *chaos) sharedPlace(p model.Place, at int, share int64) model.Place {
-	g := c.s.v.grid
+	g := c.s.v.Grid()
 	if n := g.BestFitGPU(at, share); n >= 0 && !c.one(4) {
 		p.GPUs = []int{n}
 		return p
@@ -40,7 +41,8 @@ func (c *chaos) sharedPlace(p model.Place, at int, share int64) model.Place {
 	return p
 }
 
-// TestRandomShares is TestRandomHistories with most jobs sharing GPUs, while nodes break, leave and come back.
+// TestRandomShares is TestRandomHistories with most jobs sharing GPUs, while nodes break, leave and
+// come back.
 func TestRandomShares(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
@@ -74,15 +76,20 @@ func TestRandomShares(t *testing.T) {
 
 // noticeShares remembers how GPUs are shared.
 func (c *chaos) noticeShares() {
-	for i, n := range c.s.v.nodes {
+	for i, n := range c.s.v.Nodes() {
 		var sharers [model.MaxGPUsPerNode]int
 		whole := false
-		for _, held := range c.s.heldOn(i) {
-			if held.Request.Share() == 0 {
-				whole = whole || len(held.GPUs) > 0
+		for _, w := range c.s.v.HeldOn(i) {
+			j := c.s.v.Job(w.Job)
+			if w.Worker >= j.Workers {
+				continue // room for one that joins later
+			}
+			gpus := j.Live().Workers[w.Worker].GPUs
+			if r := j.RequestOf(w.Worker); r.Share() == 0 {
+				whole = whole || len(gpus) > 0
 				continue
 			}
-			sharers[held.GPUs[0]]++
+			sharers[gpus[0]]++
 		}
 		for g, k := range sharers {
 			if k == 0 {
@@ -99,7 +106,8 @@ func (c *chaos) noticeShares() {
 	}
 }
 
-// A log of jobs with shares is replayed to the same state, whatever the order of what is derived from it.
+// A log of jobs with shares is replayed to the same state, whatever the order of what is derived
+// from it.
 func TestSharesSurviveNodes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n2", 1)
@@ -112,7 +120,7 @@ func TestSharesSurviveNodes(t *testing.T) {
 	w.ok(w.put(b, "n2", 0))
 	w.restored()
 	_, at := w.s.v.Node("n2")
-	if g := w.s.v.grid; g.FreeShare(at, 0) != 0 || fmt.Sprint(g.LentOn(at)) != "[1000]" {
+	if g := w.s.v.Grid(); g.FreeShare(at, 0) != 0 || fmt.Sprint(g.LentOn(at)) != "[1000]" {
 		t.Fatalf("left %d, lent %v", g.FreeShare(at, 0), g.LentOn(at))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -30,10 +31,11 @@ func seeds() []uint64 {
 	return list
 }
 
-// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are garbage.
+// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are
+// garbage.
 type chaos struct {
 	*rand.Rand
-	s        *State
+	s        *Machine
 	at       model.Instant
 	boots    int
 	seen     map[string]int
@@ -55,7 +57,7 @@ func (c *chaos) job() model.JobID {
 			return live[c.IntN(len(live))]
 		}
 	}
-	return model.JobID(c.Int64N(int64(c.s.v.lastJob) + 2))
+	return model.JobID(c.Int64N(int64(c.s.v.LastJob()) + 2))
 }
 
 func (c *chaos) nodeName() string { return fmt.Sprintf("n%d", c.IntN(8)) }
@@ -77,7 +79,7 @@ func (c *chaos) command() Command {
 		return c.submit()
 	case n < 20:
 		return c.control()
-	case n < 23 || len(c.s.v.nodes) == 0:
+	case n < 23 || len(c.s.v.Nodes()) == 0:
 		return c.register()
 	case n < 27:
 		states := []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained, "x"}
@@ -89,7 +91,7 @@ func (c *chaos) command() Command {
 	case n < 98:
 		return c.updateSome()
 	case n < 99:
-		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(20)}
+		return TrimHistory{UpTo: c.s.v.LastSeq() - c.Int64N(20)}
 	}
 	cfg := model.DefaultConfig()
 	cfg.Policy.MaxLaunchFails = 1 + c.IntN(4)
@@ -189,13 +191,15 @@ func (c *chaos) action() Action {
 	case n == 20:
 		return c.giveUpSome()
 	case n < 15:
-		causes := []model.Cause{model.CauseTimeout, model.CauseTE, model.CauseDrain, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseFailed, ""}
+		causes := []model.Cause{model.CauseTimeout, model.CauseTE, model.CauseDrain, model.CauseReclaim, model.CauseOrder,
+			model.CauseShrink, model.CauseFailed, ""}
 		return Action{Stop: &StopJob{Job: id, Attempt: attempt, Cause: causes[c.IntN(len(causes))]}}
 	case n < 17:
 		return Action{End: &EndAttempt{Job: id, Attempt: attempt, Cause: model.CauseNodeLost}}
 	case n < 19:
 		room := model.Vector{Cores: c.Int64N(32), GPUs: c.Int64N(9) * 1000}
-		return Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}}, Until: c.at}}
+		return Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}},
+			Until: c.at}}
 	}
 	return Action{Unreserve: &id}
 }
@@ -225,11 +229,11 @@ func (c *chaos) start() *StartJob {
 func (c *chaos) places(j *model.Job, workers int) []model.Place {
 	var places []model.Place
 	taken := map[string]uint64{}
-	order := c.Perm(len(c.s.v.nodes))
+	order := c.Perm(len(c.s.v.Nodes()))
 	for i := range workers {
-		n := c.s.v.nodes[order[i/model.PerNode(j)%len(order)]]
+		n := c.s.v.Nodes()[order[i/model.PerNode(j)%len(order)]]
 		_, at := c.s.v.Node(n.Name)
-		mask := c.s.v.grid.FreeGPUs(at) &^ taken[n.Name]
+		mask := c.s.v.Grid().FreeGPUs(at) &^ taken[n.Name]
 		if c.one(20) {
 			mask = 0xff
 		}
@@ -251,7 +255,7 @@ func (c *chaos) places(j *model.Job, workers int) []model.Place {
 
 // report is about one worker on some node, or about nothing there is.
 func (c *chaos) report() Command {
-	n := c.s.v.nodes[c.IntN(len(c.s.v.nodes))]
+	n := c.s.v.Nodes()[c.IntN(len(c.s.v.Nodes()))]
 	cmd := NodeReport{Node: n.Name, BootID: n.BootID}
 	if c.one(30) {
 		cmd.BootID = "old"
@@ -263,7 +267,8 @@ func (c *chaos) report() Command {
 			d := desired[c.IntN(len(desired))]
 			r.Job, r.Attempt, r.Worker = d.Job.ID, d.Job.Attempt, d.Worker
 		}
-		states := []model.WorkerState{model.WorkerAssigned, model.WorkerCreated, model.WorkerCreated, model.WorkerRunning, model.WorkerRunning, model.WorkerExited, model.WorkerFailed}
+		states := []model.WorkerState{model.WorkerAssigned, model.WorkerCreated, model.WorkerCreated, model.WorkerRunning,
+			model.WorkerRunning, model.WorkerExited, model.WorkerFailed}
 		r.State = states[c.IntN(len(states))]
 		if r.State == model.WorkerExited {
 			r.ExitCode = []int{0, 0, 0, 0, 1, 85}[c.IntN(6)]
@@ -276,12 +281,12 @@ func (c *chaos) report() Command {
 
 // heldView is a view and what it said when it was taken.
 type heldView struct {
-	v    *View
+	v    *state.View
 	said string
 }
 
 // say writes down everything that a view says, the derived parts included.
-func say(t testing.TB, v *View) string {
+func say(t testing.TB, v *state.View) string {
 	var b bytes.Buffer
 	b.Write(snapshotOf(t, v))
 	for j := range v.Live() {
@@ -297,13 +302,14 @@ func say(t testing.TB, v *View) string {
 		}
 	}
 	for i, n := range v.Nodes() {
-		fmt.Fprintln(&b, n.Name, v.grid.Free(i), v.grid.FreeGPUs(i), v.grid.Claimed(i), v.PortsUsed(n.Name), v.NodeModified(n.Name))
+		fmt.Fprintln(&b, n.Name, v.Grid().Free(i), v.Grid().FreeGPUs(i), v.Grid().Claimed(i), v.PortsUsed(n.Name),
+			v.NodeModified(n.Name))
 		for _, d := range v.Desired(n.Name) {
 			fmt.Fprintln(&b, "desired", d.Job.ID, d.Worker)
 		}
 	}
-	for n := range v.grid.Buckets() {
-		fmt.Fprintln(&b, v.grid.Bucket(n))
+	for n := range v.Grid().Buckets() {
+		fmt.Fprintln(&b, v.Grid().Bucket(n))
 	}
 	for r := range v.LiveAttempts() {
 		fmt.Fprintln(&b, "run", r.Job.ID, r.Attempt.N, r.Holds, r.Ends)
@@ -316,8 +322,9 @@ func say(t testing.TB, v *View) string {
 	return b.String()
 }
 
-// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a state restored from a
-// snapshot must go the same way as the one that went on; and what a view said once it must say for ever.
+// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a
+// state restored from a snapshot must go the same way as the one that went on; and what a view said
+// once it must say for ever.
 func TestRandomHistories(t *testing.T) {
 	const steps = 4000
 	seen := map[string]int{}
@@ -354,7 +361,7 @@ func TestRandomHistories(t *testing.T) {
 }
 
 // follow applies an entry to the twin by way of its encoding, and compares.
-func (c *chaos) follow(t *testing.T, seed uint64, twin *State, i uint64, e Entry, want error) *State {
+func (c *chaos) follow(t *testing.T, seed uint64, twin *Machine, i uint64, e Entry, want error) *Machine {
 	data, err := Encode(e)
 	if err != nil {
 		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
@@ -400,7 +407,7 @@ func checkHeld(t *testing.T, seed uint64, held []heldView) {
 
 // varied remembers for what causes attempts have ended.
 func (c *chaos) varied() {
-	for _, e := range c.s.v.events {
+	for _, e := range c.s.v.Events(0) {
 		if e.Type == model.EventEnded {
 			c.seen[string("an attempt that ended with cause "+e.Cause)]++
 		}

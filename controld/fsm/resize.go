@@ -4,113 +4,63 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
-// job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at
-// their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. No retries are
-// used up, and policies are not asked again.
+// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once,
+// with the grace that the job has asked for; when the last one has exited, the same entry of the
+// log begins the next attempt with those that are not to leave, at their places, and those that
+// join. Until then their room is taken, whether they run, have exited or have not begun. No retries
+// are used up, and policies are not asked again.
 type ResizeJob struct {
-	Job     model.JobID   `json:"job"`
-	Attempt int           `json:"attempt"`
-	Leave   []int         `json:"leave,omitempty"` // elastic workers whose room is given up, by number in the attempt, ascending
-	Join    []model.Place `json:"join,omitempty"`  // of further workers: free now, without ports
-	For     model.JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those that leave; 0: none. When it does not wait any more the resize is refused
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	// elastic workers whose room is given up, by number in the attempt, ascending
+	Leave []int         `json:"leave,omitempty"`
+	Join  []model.Place `json:"join,omitempty"` // of further workers: free now, without ports
+	// the waiting job that gets the room of those that leave; 0: none. When it does not wait any more
+	// the resize is refused
+	For model.JobID `json:"for,omitempty"`
 
-	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes
+	// nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
-// planResize asks all workers of an elastic job to stop, and takes the room of those that will join it.
-func (s *State) planResize(c *ResizeJob) error {
-	a, err := s.attempt(c.Job, c.Attempt)
+// planResize asks all workers of an elastic job to stop, and takes the room of those that will join
+// it.
+func (m *Machine) planResize(c *ResizeJob) error {
+	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
 		return err
 	}
-	j := s.v.Job(c.Job)
+	j := m.v.Job(c.Job)
 	r := &model.Resize{Leave: c.Leave, Join: c.Join}
 	cause, err := r.Check(j, a)
 	switch {
 	case err != nil:
 		return err
-	case c.For != 0 && !s.wantsRoom(c.For):
+	case c.For != 0 && !m.wantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
 	}
 	places := r.Places(j, a)
-	at, err := s.locatePlaces(j.Resized(len(places)), places)
+	at, err := m.locate(j.Resized(len(places)), places)
 	if err != nil {
 		return err
 	}
-	if err := s.join(j, a, r, at); err != nil {
+	if err := m.s.Join(j, a, r, at); err != nil {
 		return err
 	}
 	next, a := copyToChange(j)
-	s.stop(next, a, model.Stop{Cause: cause, For: c.For, Resize: r})
-	s.put(next)
+	m.stop(next, a, model.Stop{Cause: cause, For: c.For, Resize: r})
+	m.put(next)
 	return nil
 }
 
-// join takes the room of the workers that will join a job, or none if they do not all fit. Positions are those of all places of the next
-// attempt.
-func (s *State) join(j *model.Job, a *model.Attempt, r *model.Resize, at []int) error {
-	e, _ := j.Elastic()
-	first := e.First + j.Size() - len(r.Leave)
-	g, request := s.ownGrid(), j.RequestOf(e.First)
-	for k, p := range r.Join {
-		node, gpus := at[first+k], grid.OrNone(p.GPUs)
-		why := grid.Fits(g, node, request, gpus)
-		if why != nil && request.Exclusive && slices.Contains(at[e.First:first+k], node) && g.Joins(node, request, gpus) {
-			why = nil
-		}
-		if why != nil {
-			for i := range k {
-				g.Release(at[first+i], request, r.Join[i].GPUs)
-			}
-			return &model.FitError{Job: j.ID, Reason: *why}
-		}
-		g.Allocate(node, request, gpus)
-	}
-	for k := range r.Join {
-		s.ownHolding(at[first+k]).add(heldWorker{j.ID, len(a.Workers) + k})
-	}
-	return nil
-}
-
-func (h *holding) add(w heldWorker) {
-	k, _ := slices.BinarySearchFunc(h.workers, w, heldWorker.compare)
-	h.workers = slices.Insert(h.workers, k, w)
-}
-
-func (h *holding) remove(w heldWorker) {
-	if k, ok := slices.BinarySearchFunc(h.workers, w, heldWorker.compare); ok {
-		h.workers = slices.Delete(h.workers, k, k+1)
-	}
-}
-
-// needOf returns what a live job holds under a number.
-func needOf(j *model.Job, worker int) grid.Held {
-	a := j.Live()
-	if worker < len(a.Workers) {
-		return grid.Held{Request: j.RequestOf(worker), GPUs: grid.OrNone(a.Workers[worker].GPUs)}
-	}
-	e, _ := j.Elastic()
-	return grid.Held{Request: j.RequestOf(e.First), GPUs: grid.OrNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
-}
-
-// vacateRoom gives back what a job holds under a number, and returns what is noted of the node.
-func (s *State) vacateRoom(j *model.Job, worker int, request model.Request, p *model.Place) *holding {
-	_, i := s.v.Node(p.Node)
-	s.ownGrid().Release(i, request, p.GPUs)
-	h := s.ownHolding(i)
-	h.remove(heldWorker{j.ID, worker})
-	return h
-}
-
-// cancelResize gives back what is kept for the next attempt of a job that is being resized and holds nothing else, and returns the places that
-// it was kept for. Workers that still run keep their room until they have exited. taken says that it is taken again at once.
-func (s *State) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model.Place {
+// cancelResize gives back what is kept for the next attempt of a job that is being resized and
+// holds nothing else, and returns the places that it was kept for. Workers that still run keep
+// their room until they have exited. taken says that it is taken again at once.
+func (m *Machine) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model.Place {
 	r := a.Resize()
 	if r == nil {
 		return nil
@@ -125,9 +75,7 @@ func (s *State) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model
 			}
 			request = j.RequestOf(worker)
 		}
-		if h := s.vacateRoom(j, worker, request, p); !taken {
-			h.freed = s.v.at
-		}
+		m.s.Vacate(j, worker, request, p, taken)
 	}
 	stop := *a.Stop
 	stop.Resize = nil
@@ -135,37 +83,40 @@ func (s *State) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model
 	return places
 }
 
-// cancelResizeOnNode gives up the next attempt of a job that was to have room on a node which was booted anew.
-func (s *State) cancelResizeOnNode(j *model.Job) {
+// cancelResizeOnNode gives up the next attempt of a job that was to have room on a node which was
+// booted anew.
+func (m *Machine) cancelResizeOnNode(j *model.Job) {
 	if j.Live().Resize() == nil {
 		return
 	}
 	next, a := copyToChange(j)
-	s.cancelResize(next, a, false)
-	s.put(next)
+	m.cancelResize(next, a, false)
+	m.put(next)
 }
 
-// resizes reports whether an attempt that has ended for a cause is followed by one with other workers at once.
+// resizes reports whether an attempt that has ended for a cause is followed by one with other
+// workers at once.
 func resizes(c model.Cause) bool {
 	return c == model.CauseShrink || c == model.CauseGrow || c == model.CauseMigrate
 }
 
-// relaunch begins the next attempt of a job that has been resized. If its places are not to be had any more it waits like others.
-func (s *State) relaunch(id model.JobID, places []model.Place, cause model.Cause) {
-	j := s.v.Job(id)
-	if j == nil || j.State != model.Pending || model.IsSetAside(j) || j.Eligible > s.v.at {
+// relaunch begins the next attempt of a job that has been resized. If its places are not to be had
+// any more it waits like others.
+func (m *Machine) relaunch(id model.JobID, places []model.Place, cause model.Cause) {
+	j := m.v.Job(id)
+	if j == nil || j.State != model.Pending || model.IsSetAside(j) || j.Eligible > m.v.At() {
 		return
 	}
 	c := &StartJob{Job: id, Places: slices.Clone(places), cause: cause}
-	s.givePorts(j, c)
-	_ = s.launch(j, c) // a job that does not fit waits
+	m.givePorts(j, c)
+	_ = m.launch(j, c) // a job that does not fit waits
 }
 
 // givePorts chooses the ports of a start: the lowest that are free.
-func (s *State) givePorts(j *model.Job, c *StartJob) {
+func (m *Machine) givePorts(j *model.Job, c *StartJob) {
 	taken := map[string][]int{}
 	free := func(node string) int {
-		port, _ := s.v.FreePort(node, taken[node]...)
+		port, _ := m.v.FreePort(node, taken[node]...)
 		taken[node] = append(taken[node], port)
 		return port
 	}
@@ -180,16 +131,12 @@ func (s *State) givePorts(j *model.Job, c *StartJob) {
 }
 
 // rated notes how fast an attempt is, the first time that it is reported.
-func (s *State) rated(node string, r *model.WorkerReport) {
-	if r.Rate <= 0 {
+func (m *Machine) rated(node string, r *model.WorkerReport) {
+	if a, _ := m.reported(node, r); a == nil || r.Rate <= 0 || a.Rate != 0 {
 		return
 	}
-	a, err := s.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 {
-		return
-	}
-	next, a := copyToChange(s.v.Job(r.Job))
-	a.Rate, a.Rated = r.Rate, s.v.at
-	s.put(next)
-	s.recordStepRate(next, a)
+	next, a := copyToChange(m.v.Job(r.Job))
+	a.Rate, a.Rated = r.Rate, m.v.At()
+	m.put(next)
+	m.s.Learn().StepRate(next, a)
 }

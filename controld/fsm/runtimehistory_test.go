@@ -47,7 +47,7 @@ func TestForeseeTellsNamesApart(t *testing.T) {
 	}
 	v := w.s.View()
 	foresee := func(name string, ran int64) int64 {
-		got, known := v.PredictRemaining(w.job(w.submit(1, 1, called(name))), ran)
+		got, known := v.Statistics().PredictRemaining(w.job(w.submit(1, 1, called(name))), ran)
 		if !known {
 			t.Fatalf("nothing is known of %q after %d ms", name, ran)
 		}
@@ -58,7 +58,8 @@ func TestForeseeTellsNamesApart(t *testing.T) {
 		t.Errorf("a short job takes %d min, a long one %d min", short/pastMinute, long/pastMinute)
 	}
 	if other < short || other >= long {
-		t.Errorf("another of the user's takes %d min: between %d and %d it should be, as some of them are soon over", other/pastMinute, short/pastMinute, long/pastMinute)
+		t.Errorf("another of the user's takes %d min: between %d and %d it should be, as some of them are soon over",
+			other/pastMinute, short/pastMinute, long/pastMinute)
 	}
 	if late := foresee("short", 60*pastMinute); late <= 3*60*pastMinute {
 		t.Errorf("a short job that has outlived its like takes %d min, not what the user's long ones do", late/pastMinute)
@@ -71,26 +72,28 @@ func TestForeseeKnowsNothingOfStrangers(t *testing.T) {
 		w.ended(600, called("short"))
 	}
 	probe := w.job(w.submit(1, 1, called("short")))
-	if got, known := w.s.View().PredictRemaining(probe, 0); known {
+	if got, known := w.s.View().Statistics().PredictRemaining(probe, 0); known {
 		t.Errorf("too few jobs are over, but one takes %d ms", got)
 	}
 	w.ended(600, called("short"))
-	if _, known := w.s.View().PredictRemaining(probe, 0); !known {
+	if _, known := w.s.View().Statistics().PredictRemaining(probe, 0); !known {
 		t.Error("enough jobs are over, but nothing is known")
 	}
-	if got, known := w.s.View().PredictRemaining(probe, 100*60*pastMinute); known {
+	if got, known := w.s.View().Statistics().PredictRemaining(probe, 100*60*pastMinute); known {
 		t.Errorf("none has come so far, but one takes %d ms", got)
 	}
 }
 
-// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep ending stay, and so do the user and the account.
+// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep
+// ending stay, and so do the user and the account.
 func TestPastsForgetTheOldest(t *testing.T) {
 	fill := func(prefix string) *estimate.RuntimeHistory {
 		s := &estimate.RuntimeHistory{}
 		always := estimate.JobKind{Account: prefix + "a", User: "u", Name: "always"}
 		for i := range 2 * estimate.MaxRuntimeHistories {
 			near := i % (len(s.List) + 1) // where it is looked for first does not matter
-			s.Add(near, &estimate.JobKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*estimate.MaxRuntimeHistories))}, 1000, 1)
+			s.Add(near, &estimate.JobKind{Account: prefix + "a", User: "u",
+				Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*estimate.MaxRuntimeHistories))}, 1000, 1)
 			if i%100 == 0 {
 				s.Add(0, &always, 60*pastMinute, 1)
 			}
@@ -121,13 +124,13 @@ func TestPastsSurviveSnapshots(t *testing.T) {
 	for range estimate.RuntimesKept + 10 {
 		w.ended(600, called("short"))
 	}
-	if view.statistics != nil && view.statistics.Runtimes != nil {
+	if l := view.Statistics(); l != nil && l.Runtimes != nil {
 		t.Error("an older view has learnt")
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	want, err := json.Marshal(w.s.v.statistics.Runtimes)
+	want, err := json.Marshal(w.s.v.Statistics().Runtimes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +142,8 @@ func TestPastsSurviveSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(s.v.statistics.Runtimes)
-	if err != nil || !bytes.Equal(got, want) || s.v.statistics.Runtimes.Used != w.s.v.statistics.Runtimes.Used {
+	got, err := json.Marshal(s.v.Statistics().Runtimes)
+	if err != nil || !bytes.Equal(got, want) || s.v.Statistics().Runtimes.Used != w.s.v.Statistics().Runtimes.Used {
 		t.Errorf("after the snapshot %s, before %s, %v", got, want, err)
 	}
 }
@@ -157,13 +160,15 @@ func TestCheckFindsBadPasts(t *testing.T) {
 		{{Kind: a, Used: 1, Counts: [estimate.RuntimeClasses]int8{60, 60}}},
 	} {
 		w := pastWorld(t)
-		p := w.s.ownRuntimeHistory()
-		p.List, p.Used = bad, 2
+		w.ended(600, called("short"))
+		history := w.s.Present().Statistics().Runtimes
+		history.List, history.Used = bad, 2
 		if w.s.Check() == nil {
 			t.Errorf("nothing is wrong with %+v", bad)
 		}
 	}
-	for _, text := range []string{`[null]`, `[{"kind":{"account":"b"},"used":1,"counts":[]},{"kind":{},"used":2,"counts":[]}]`} {
+	for _, text := range []string{`[null]`,
+		`[{"kind":{"account":"b"},"used":1,"counts":[]},{"kind":{},"used":2,"counts":[]}]`} {
 		if err := json.Unmarshal([]byte(text), &estimate.RuntimeHistory{}); !errors.Is(err, model.ErrSnapshot) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -179,14 +184,15 @@ func TestPastsOfManyNamesStaySmall(t *testing.T) {
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	data, err := json.Marshal(w.s.v.statistics.Runtimes)
+	data, err := json.Marshal(w.s.v.Statistics().Runtimes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.s.v.statistics.Runtimes.List); n != estimate.MaxRuntimeHistories || len(data) > 200*estimate.MaxRuntimeHistories {
+	if n := len(w.s.v.Statistics().Runtimes.List); n != estimate.MaxRuntimeHistories ||
+		len(data) > 200*estimate.MaxRuntimeHistories {
 		t.Errorf("%d kinds in %d bytes", n, len(data))
 	}
-	if _, known := w.s.View().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {
+	if _, known := w.s.View().Statistics().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {
 		t.Error("what is known of the user is forgotten with the names")
 	}
 }

@@ -10,7 +10,8 @@ import (
 // KindSetNodeState is the kind of [SetNodeState].
 var KindSetNodeState = newKind("set-node-state/1")
 
-// SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has registered anew since.
+// SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has
+// registered anew since.
 type SetNodeState struct {
 	Node   string          `json:"node"`
 	BootID string          `json:"boot_id,omitempty"`
@@ -21,10 +22,10 @@ type SetNodeState struct {
 // Kind implements Command.
 func (SetNodeState) Kind() Kind { return KindSetNodeState }
 
-// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was down it says that the node has
-// been heard of again, which leaves a drain in force.
-func (c SetNodeState) apply(s *State) (any, error) {
-	old, i := s.v.Node(c.Node)
+// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was
+// down it says that the node has been heard of again, which leaves a drain in force.
+func (c SetNodeState) apply(m *Machine) (any, error) {
+	old, i := m.v.Node(c.Node)
 	switch {
 	case old == nil:
 		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrNoNode)
@@ -49,36 +50,36 @@ func (c SetNodeState) apply(s *State) (any, error) {
 	default:
 		return nil, fmt.Errorf("node %s, state %q: %w", c.Node, c.State, model.ErrBadNodeState)
 	}
-	s.moveNode(i, &n, c.Reason)
+	m.moveNode(i, &n, c.Reason)
 	return nil, nil
 }
 
 // moveNode stores a node whose state may have changed.
-func (s *State) moveNode(i int, n *model.Node, reason string) {
-	old := s.v.nodes[i]
+func (m *Machine) moveNode(i int, n *model.Node, reason string) {
+	old := m.v.Nodes()[i]
 	n.Reason = reason
 	if n.State == old.State {
-		s.replaceNode(i, n)
+		m.s.ReplaceNode(i, n)
 		return
 	}
-	n.Since = s.now()
-	s.replaceNode(i, n)
-	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown, model.NodeDrained: model.EventNodeDrain}[n.State]
-	s.emit(model.Event{Type: event, Node: n.Name})
+	n.Since = m.s.Now()
+	m.s.ReplaceNode(i, n)
+	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown,
+		model.NodeDrained: model.EventNodeDrain}[n.State]
+	m.s.Emit(model.Event{Type: event, Node: n.Name})
 }
 
 // loseWorkers ends, as lost, every worker on a node.
-func (s *State) loseWorkers(i int, why string) {
-	h, _ := s.v.holdings.Get(int64(i))
-	name := s.v.nodes[i].Name
-	for _, w := range slices.Clone(h.workers) {
+func (m *Machine) loseWorkers(i int, why string) {
+	name := m.v.Nodes()[i].Name
+	for _, w := range m.v.HeldOn(i) {
 		there := func(x *model.Worker) bool { return x.Node == name }
-		switch j := s.v.Job(w.job); {
+		switch j := m.v.Job(w.Job); {
 		case j.Live() == nil:
 		case slices.ContainsFunc(j.Live().Workers, func(x model.Worker) bool { return !x.State.Final() && there(&x) }):
-			s.lose(j, there, why)
+			m.lose(j, there, why)
 		default:
-			s.cancelResizeOnNode(j)
+			m.cancelResizeOnNode(j)
 		}
 	}
 }

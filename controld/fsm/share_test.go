@@ -49,7 +49,7 @@ func TestJobsShareAGPU(t *testing.T) {
 	if err := w.put(whole, "n1", 1); !errors.As(err, &none) {
 		t.Fatalf("a GPU that others share was given away: %v", err)
 	}
-	if free, shared := w.s.v.grid.Free(0).GPUs, w.s.v.grid.SharedGPUs(0); free != 1000 || shared != 0 {
+	if free, shared := w.s.v.Grid().Free(0).GPUs, w.s.v.Grid().SharedGPUs(0); free != 1000 || shared != 0 {
 		t.Fatalf("%d thousandths are free, and something of %b", free, shared)
 	}
 	w.run(a)
@@ -59,7 +59,7 @@ func TestJobsShareAGPU(t *testing.T) {
 	if j := w.job(b); j.Ledger.GPUMS != 4000 {
 		t.Fatalf("held 400 thousandths for 10 s and is charged %d ms", j.Ledger.GPUMS)
 	}
-	if g := w.s.v.grid; g.Free(0).GPUs != 1400 || g.SharedGPUs(0) != 2 || g.FreeShare(0, 1) != 400 {
+	if g := w.s.v.Grid(); g.Free(0).GPUs != 1400 || g.SharedGPUs(0) != 2 || g.FreeShare(0, 1) != 400 {
 		t.Fatalf("free %d, shared %b, left %d", g.Free(0).GPUs, g.SharedGPUs(0), g.FreeShare(0, 1))
 	}
 	w.ok(w.put(c, "n1", 1))
@@ -68,7 +68,7 @@ func TestJobsShareAGPU(t *testing.T) {
 	w.run(c)
 	w.report(c, 0, model.WorkerExited)
 	w.ok(w.put(whole, "n1", 1))
-	if g := w.s.v.grid; g.Free(0).GPUs != 1000 || g.FreeGPUs(0) != 1 {
+	if g := w.s.v.Grid(); g.Free(0).GPUs != 1000 || g.FreeGPUs(0) != 1 {
 		t.Fatalf("free %d, empty %b", g.Free(0).GPUs, g.FreeGPUs(0))
 	}
 }
@@ -83,14 +83,15 @@ func (w *world) restored() {
 	if err := back.Check(); err != nil {
 		w.t.Fatal(err)
 	}
-	for i, n := range back.v.nodes {
-		if err := back.v.grid.CompareNode(i, n, w.s.v.grid, i); err != nil {
+	for i, n := range back.v.Nodes() {
+		if err := back.v.Grid().CompareNode(i, n, w.s.v.Grid(), i); err != nil {
 			w.t.Fatalf("restored: %v", err)
 		}
 	}
 }
 
-// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far as no job has it.
+// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far
+// as no job has it.
 func TestSharedGPUBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -99,7 +100,7 @@ func TestSharedGPUBreaks(t *testing.T) {
 	broken := testNode("n1", 2)
 	broken.GPUs[0].Healthy = false
 	w.must(RegisterNode{Node: broken})
-	if g := w.s.v.grid; g.Free(0).GPUs != 1000 || g.FreeShare(0, 0) != 0 {
+	if g := w.s.v.Grid(); g.Free(0).GPUs != 1000 || g.FreeShare(0, 0) != 0 {
 		t.Fatalf("free %d, left of the broken one %d", g.Free(0).GPUs, g.FreeShare(0, 0))
 	}
 	if w.put(b, "n1", 0) == nil {
@@ -107,7 +108,7 @@ func TestSharedGPUBreaks(t *testing.T) {
 	}
 	w.must(RegisterNode{Node: testNode("n1", 2)})
 	w.ok(w.put(b, "n1", 0))
-	if g := w.s.v.grid; g.FreeShare(0, 0) != 400 {
+	if g := w.s.v.Grid(); g.FreeShare(0, 0) != 400 {
 		t.Fatalf("left %d", g.FreeShare(0, 0))
 	}
 	gone := testNode("n1", 2)
@@ -132,8 +133,9 @@ func TestSharesAndClaims(t *testing.T) {
 	w.ok(w.put(head, "n1", 1))
 }
 
-// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left beside another job, and that is no
-// room. The first takes the GPU that is empty, whatever the later promise claims.
+// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left
+// beside another job, and that is no room. The first takes the GPU that is empty, whatever the
+// later promise claims.
 func TestPromisedPartsInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -141,7 +143,8 @@ func TestPromisedPartsInTheWay(t *testing.T) {
 	w.ok(w.put(a, "n1", 0))
 	for _, id := range []model.JobID{first, second} {
 		claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 810}}
-		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1, ForPreemptor: true}}))
+		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1,
+			ForPreemptor: true}}))
 	}
 	if w.put(outsider, "n1", 1) == nil {
 		t.Fatal("the empty GPU was taken that was promised")
@@ -197,7 +200,8 @@ func (d devicesOf) holds(node int, gpus int64, n int) bool {
 	return seats >= int64(n)
 }
 
-// TestGridOfParts takes and gives back whole GPUs and parts at random and compares with a model that knows each GPU by itself.
+// TestGridOfParts takes and gives back whole GPUs and parts at random and compares with a model
+// that knows each GPU by itself.
 func TestGridOfParts(t *testing.T) {
 	type held struct {
 		node int

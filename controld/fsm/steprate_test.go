@@ -1,40 +1,19 @@
 package fsm
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestPacesByPlacement keeps what workers on one node do apart from what as many do on several.
-func TestPacesByPlacement(t *testing.T) {
-	on := func(rate int64, nodes ...string) estimate.StepRate {
-		a := model.Attempt{Rate: rate}
-		for _, n := range nodes {
-			a.Workers = append(a.Workers, model.Worker{Place: model.Place{Node: n}})
-		}
-		return estimate.StepRateOf(model.Elastic{First: 1, Fixed: 1}, &a) // a server comes first
-	}
-	var p estimate.StepRates
-	for _, n := range []estimate.StepRate{on(300, "s", "a", "b"), on(100, "s", "a"), on(380, "s", "a", "a"), on(100, "s", "s"), on(340, "a", "b", "a")} {
-		p = p.With(n, 7)
-	}
-	want := []estimate.StepRate{{Size: 1, Rate: 100}, {Size: 2, Rate: 380}, {Size: 2, Spread: true, Rate: 320}}
-	if !slices.Equal(p.Sizes, want) || p.At != 7 {
-		t.Errorf("got %v at %d, want %v", p.Sizes, p.At, want)
-	}
-}
-
-// TestServiceOfJobsAlike learns what elastic jobs of one user and name took in all from those that have completed, whatever their sizes, and from
-// no other job.
+// TestServiceOfJobsAlike learns what elastic jobs of one user and name took in all from those that
+// have completed, whatever their sizes, and from no other job.
 func TestServiceOfJobsAlike(t *testing.T) {
 	w := elasticWorld(t)
 	usual := func(id model.JobID, want int64) {
 		t.Helper()
-		if got := w.s.View().MeanService(w.job(id)); got != want {
+		if got := w.s.View().Statistics().MeanService(w.job(id)); got != want {
 			t.Errorf("job %d is taken to need %d ms of a GPU, want %d", id, got, want)
 		}
 	}

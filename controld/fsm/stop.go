@@ -7,17 +7,18 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
-func (s *State) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
+// stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never
+// comes later than announced.
+func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), ask.Cause)
 	ask.Signal = cmp.Or(ask.Signal, signal)
-	ask.At, ask.KillAt = s.v.at, s.v.at.After(grace)
+	ask.At, ask.KillAt = m.v.At(), m.v.At().After(grace)
 	if a.Stop != nil {
-		s.cancelResize(j, a, false)
+		m.cancelResize(j, a, false)
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
 	}
 	a.Stop = &ask
 	j.State = model.Completing
-	s.touch(a)
-	s.emitFor(model.EventStopping, j, ask.Cause)
+	m.s.TouchNodesOf(a)
+	m.emitFor(model.EventStopping, j, ask.Cause)
 }

@@ -15,9 +15,10 @@ import (
 // KindSubmitJobs is the kind of [SubmitJobs].
 var KindSubmitJobs = newKind("submit-jobs/1")
 
-// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
-// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
-// array job or pipeline is followed by those of its tasks.
+// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the
+// same Digest again returns the same ids, another Digest is refused with ErrKeyReused. Keys are
+// kept 24 h or the last million. Its result is []JobID: the id of an array job or pipeline is
+// followed by those of its tasks.
 type SubmitJobs struct {
 	Owner  model.Identity `json:"owner"`
 	Key    string         `json:"key,omitempty"`
@@ -30,7 +31,8 @@ type SubmitJobs struct {
 // Kind implements Command.
 func (SubmitJobs) Kind() Kind { return KindSubmitJobs }
 
-// PastJob is what the history says of a job that another depends on and the state may no longer have.
+// PastJob is what the history says of a job that another depends on and the state may no longer
+// have.
 type PastJob struct {
 	ID      model.JobID    `json:"id"`
 	Code    int            `json:"code,omitempty"` // exit code
@@ -40,38 +42,35 @@ type PastJob struct {
 }
 
 // apply adds the jobs, all or none.
-func (c SubmitJobs) apply(s *State) (any, error) {
-	s.expireKeys()
-	if ids, err := s.recall(c); ids != nil || err != nil {
+func (c SubmitJobs) apply(m *Machine) (any, error) {
+	m.s.ExpireKeys()
+	if ids, err := m.s.SubmittedWithKey(c.Owner.UID, c.Key, c.Digest); ids != nil || err != nil {
 		return ids, err
 	}
-	if err := s.admit(len(c.Jobs)); err != nil {
+	if err := m.admit(len(c.Jobs)); err != nil {
 		return nil, err
 	}
-	r := s.newResolver(c.Owner, c.Admin, c.Facts)
+	r := m.newResolver(c.Owner, c.Admin, c.Facts)
 	jobs, members := make([]*model.Job, len(c.Jobs)), 0
 	for i, spec := range c.Jobs {
-		j, err := s.draft(c.Owner, spec, s.v.lastJob+model.JobID(i+members+1), r)
+		j, err := m.draft(c.Owner, spec, m.v.LastJob()+model.JobID(i+members+1), r)
 		if err != nil {
 			return nil, &model.JobError{Index: i, Name: nameOf(spec), Err: err}
 		}
 		jobs[i] = j
 		members += j.Weight() - 1
 	}
-	if err := model.Limit("the number of jobs and elements in the cluster", int64(s.v.njobs+len(jobs)+members), model.MaxJobs, ""); err != nil {
+	if err := model.Limit("the number of jobs and elements in the cluster", int64(m.v.Weight()+len(jobs)+members),
+		model.MaxJobs, ""); err != nil {
 		return nil, err
 	}
 	ids := make([]model.JobID, len(jobs))
 	for i, j := range jobs {
-		ids[i] = s.addJob(j, r)
+		ids[i] = m.addJob(j, r)
 	}
-	s.recordSubmission()
+	m.s.Learn().Submission()
 	if c.Key != "" {
-		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
-		if members > 0 {
-			k.IDs = slices.Clone(ids)
-		}
-		s.remember(k)
+		m.s.RememberKey(c.Owner.UID, c.Key, c.Digest, ids)
 	}
 	return ids, nil
 }
@@ -84,42 +83,40 @@ func nameOf(spec *jobspec.Job) string {
 }
 
 // admit refuses submissions that are empty or too many.
-func (s *State) admit(n int) error {
+func (m *Machine) admit(n int) error {
 	if n == 0 {
 		return &model.SpecError{Text: "a submission has at least one job"}
 	}
 	if err := model.Limit("the number of jobs in one submission", int64(n), model.MaxJobsPerCall, ""); err != nil {
 		return err
 	}
-	return model.Limit("the number of jobs in the cluster", int64(s.v.njobs+n), model.MaxJobs, "")
+	return model.Limit("the number of jobs in the cluster", int64(m.v.Weight()+n), model.MaxJobs, "")
 }
 
 // add gives a job its id and stores it.
-func (s *State) add(j *model.Job) model.JobID {
-	s.pack(j)
-	s.v.lastJob++
-	j.ID = s.v.lastJob
-	s.put(j)
-	s.recordArrival(j)
-	s.recordRequest(j)
-	s.emitJob(model.EventSubmitted, j, "")
+func (m *Machine) add(j *model.Job) model.JobID {
+	m.s.Pack(j)
+	j.ID = m.s.GiveIDs(1)
+	m.put(j)
+	m.s.Learn().Arrival(j)
+	m.s.EmitJob(model.EventSubmitted, j, "")
 	if j.Hold != model.NotHeld {
-		s.emitJob(model.EventHeld, j, "")
+		m.s.EmitJob(model.EventHeld, j, "")
 	}
 	return j.ID
 }
 
 // draft makes a pending job, or a parent job, from what its owner asked for.
-func (s *State) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r *resolver) (*model.Job, error) {
+func (m *Machine) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r *resolver) (*model.Job, error) {
 	if err := admission.CheckSpec(spec); err != nil {
 		return nil, err
 	}
-	j, err := s.compose(owner, spec)
+	j, err := m.compose(owner, spec)
 	if err != nil {
 		return nil, err
 	}
 	j.ID = id
-	if err := s.setTimes(j); err != nil {
+	if err := m.setTimes(j); err != nil {
 		return nil, err
 	}
 	switch n := len(spec.Groups); {
@@ -129,10 +126,10 @@ func (s *State) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r
 	case n > 1 && !model.OneGang(spec):
 		j.Children = &model.Children{Size: n, Live: n}
 	}
-	if err := s.admitNodeSets(spec); err != nil {
+	if err := m.s.AdmitNodeSets(spec); err != nil {
 		return nil, err
 	}
-	if err := s.checkGroupLimits(j); err != nil {
+	if err := m.checkGroupLimits(j); err != nil {
 		return nil, err
 	}
 	if err := r.resolve(j); err != nil {
@@ -143,22 +140,24 @@ func (s *State) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r
 }
 
 // compose makes a pending job without an id. The job has been checked.
-func (s *State) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, error) {
+func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, error) {
 	name := cmp.Or(spec.Queue, model.DefaultQueue)
-	q, ok := s.v.config.Queues[name]
+	q, ok := m.v.Config().Queues[name]
 	if !ok {
-		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue, strings.Join(slices.Sorted(maps.Keys(s.v.config.Queues)), ", "))
+		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue,
+			strings.Join(slices.Sorted(maps.Keys(m.v.Config().Queues)), ", "))
 	}
 	j := &model.Job{
 		Owner: owner, Account: cmp.Or(spec.Account, model.DefaultAccount), Queue: name,
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: model.DefaultPriority,
-		Spec: spec, State: model.Pending, Submitted: s.now(), Eligible: s.v.at,
+		Spec: spec, State: model.Pending, Submitted: m.s.Now(), Eligible: m.v.At(),
 	}
 	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s", name)}
+		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s",
+			name)}
 	}
 	j.LayOut()
-	s.setGPUEquivalents(j)
+	j.PerCore = m.v.GPUEquivalentPerCore(j)
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
 	}
@@ -170,28 +169,29 @@ func (s *State) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, er
 }
 
 // checkGroupLimits holds every group of a job whose groups run one by one to the queue's limits.
-func (s *State) checkGroupLimits(j *model.Job) error {
+func (m *Machine) checkGroupLimits(j *model.Job) error {
 	if j.Children == nil || j.Spec.Array != nil {
 		return nil
 	}
-	q := s.v.config.Queues[j.Queue]
+	q := m.v.Config().Queues[j.Queue]
 	for n := range j.Spec.Groups {
-		m := j.MakeTask(n + 1)
-		m.Limit = model.TimeLimit(j.Spec, m.GroupSpec(), j.Class, &q)
-		m.LayOut()
-		if err := admission.CheckQueue(m, j.Queue, &q); err != nil {
-			return fmt.Errorf("group %q: %w", m.GroupSpec().Name, err)
+		task := j.MakeTask(n + 1)
+		task.Limit = model.TimeLimit(j.Spec, task.GroupSpec(), j.Class, &q)
+		task.LayOut()
+		if err := admission.CheckQueue(task, j.Queue, &q); err != nil {
+			return fmt.Errorf("group %q: %w", task.GroupSpec().Name, err)
 		}
 	}
 	return nil
 }
 
-// addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
-func (s *State) addJob(j *model.Job, r *resolver) model.JobID {
-	s.pack(j)
+// addJob stores a drafted job, which has its id, and the children of one whose groups run one by
+// one.
+func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
+	m.s.Pack(j)
 	if j.Children == nil || j.Spec.Array != nil {
-		id := s.add(j)
-		s.v.lastJob += model.JobID(j.Weight() - 1)
+		id := m.add(j)
+		m.s.GiveIDs(j.Weight() - 1)
 		r.settleNew(j)
 		return id
 	}
@@ -200,26 +200,26 @@ func (s *State) addJob(j *model.Job, r *resolver) model.JobID {
 	if j.Hold != model.NotHeld {
 		record.Reason = model.Reason{}
 	}
-	id := s.add(&record)
-	s.v.lastJob += model.JobID(j.Children.Size)
-	q := s.v.config.Queues[j.Queue]
-	members := make([]*model.Job, j.Children.Size)
-	for n := range members {
-		m := j.MakeTask(n + 1)
-		m.Hold, m.Reason = j.Hold, j.Reason
-		m.Limit = model.TimeLimit(j.Spec, m.GroupSpec(), j.Class, &q)
-		m.LayOut()
-		s.setGPUEquivalents(m)
-		if m.Dependencies = groupNeeds(j, n); len(m.Dependencies) == 0 {
-			m.Dependencies = slices.Clone(j.Dependencies)
+	id := m.add(&record)
+	m.s.GiveIDs(j.Children.Size)
+	q := m.v.Config().Queues[j.Queue]
+	tasks := make([]*model.Job, j.Children.Size)
+	for n := range tasks {
+		task := j.MakeTask(n + 1)
+		task.Hold, task.Reason = j.Hold, j.Reason
+		task.Limit = model.TimeLimit(j.Spec, task.GroupSpec(), j.Class, &q)
+		task.LayOut()
+		task.PerCore = m.v.GPUEquivalentPerCore(task)
+		if task.Dependencies = groupNeeds(j, n); len(task.Dependencies) == 0 {
+			task.Dependencies = slices.Clone(j.Dependencies)
 		}
-		members[n] = m
-		s.put(m)
-		s.emitJob(model.EventSubmitted, m, "")
+		tasks[n] = task
+		m.put(task)
+		m.s.EmitJob(model.EventSubmitted, task, "")
 	}
-	for n, m := range members {
+	for n, task := range tasks {
 		if len(j.Spec.Groups[n].DependsOn) == 0 {
-			r.settleNew(m)
+			r.settleNew(task)
 		}
 	}
 	return id
@@ -227,7 +227,8 @@ func (s *State) addJob(j *model.Job, r *resolver) model.JobID {
 
 // groupNeeds are the dependencies of one group of a job on others.
 func groupNeeds(j *model.Job, group int) []model.OpenDependency {
-	byType := map[string]string{"ok": model.NeedAfterOK, "any": model.NeedAfterAny, "failed": model.NeedAfterNotOK, "started": model.NeedAfter}
+	byType := map[string]string{"ok": model.NeedAfterOK, "any": model.NeedAfterAny, "failed": model.NeedAfterNotOK,
+		"started": model.NeedAfter}
 	var needs []model.OpenDependency
 	for _, g := range j.Spec.Groups[group].Needs() {
 		kind := byType[g.Condition]

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestFullSpec submits jobs with all kinds of long parts: what comes back is what went in, also by way of JSON and of snapshots.
+// TestFullSpec submits jobs with all kinds of long parts: what comes back is what went in, also by
+// way of JSON and of snapshots.
 func TestFullSpec(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("long ", 100)
@@ -61,7 +62,7 @@ func TestFullSpec(t *testing.T) {
 	if err := back.Check(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*State{w.s, back, Fork(w.s.View())} {
+	for _, s := range []*Machine{w.s, back, Fork(w.s.View())} {
 		k := 0
 		for j := range s.View().Jobs() {
 			spec := want[min(k, len(want)-1)]
@@ -104,19 +105,28 @@ func copied(t *testing.T, spec *jobspec.Job) *jobspec.Job {
 // TestScriptsAreForgotten drops a script with the last job that has it.
 func TestScriptsAreForgotten(t *testing.T) {
 	w := newWorld(t)
-	script := func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "same" }
-	a, b := w.submit(1, 1, script), w.submit(1, 1, script)
-	if w.job(a).Texts.Scripts[0] != w.job(b).Texts.Scripts[0] || len(w.s.contents) != 1 {
+	submit := func() (model.JobID, *model.Text) {
+		id := w.submit(1, 1, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "same" })
+		return id, w.job(id).Texts.Scripts[0]
+	}
+	gone := func(ids ...model.JobID) {
+		for _, id := range ids {
+			w.ok(w.control(model.VerbCancel, 1000, false, id))
+		}
+		w.must(TrimHistory{UpTo: 9})
+	}
+	a, text := submit()
+	b, again := submit()
+	if again != text {
 		t.Fatal("a script is kept twice")
 	}
-	w.ok(w.control(model.VerbCancel, 1000, false, a))
-	w.must(TrimHistory{UpTo: 9})
-	if len(w.s.contents) != 1 {
+	gone(a)
+	c, again := submit()
+	if again != text {
 		t.Fatal("a script that a job has is forgotten")
 	}
-	w.ok(w.control(model.VerbCancel, 1000, false, b))
-	w.must(TrimHistory{UpTo: 9})
-	if len(w.s.contents) != 0 {
+	gone(b, c)
+	if _, again = submit(); again == text {
 		t.Fatal("a script that no job has is kept")
 	}
 }

@@ -15,12 +15,14 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
-// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a parent job it counts for the children
-// that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
+// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
+// With a parent job it counts for the children that are yet to start. Its result is
+// []ControlResult, one for each id; one refusal does not stop the rest.
 type UpdateJobs struct {
-	IDs       []model.JobID    `json:"ids"`
-	By        uint32           `json:"by"`                   // uid of the caller
-	Admin     bool             `json:"admin"`                // an operator or root: anyone's jobs, and beyond the queue's limits
+	IDs []model.JobID `json:"ids"`
+	By  uint32        `json:"by"` // uid of the caller
+	// an operator or root: anyone's jobs, and beyond the queue's limits
+	Admin     bool             `json:"admin"`
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`   // 0 to 100
@@ -31,13 +33,13 @@ type UpdateJobs struct {
 func (UpdateJobs) Kind() Kind { return KindUpdateJobs }
 
 // apply changes jobs one by one.
-func (c UpdateJobs) apply(s *State) (any, error) {
+func (c UpdateJobs) apply(m *Machine) (any, error) {
 	if err := checkUpdate(&c); err != nil {
 		return nil, err
 	}
 	results := make([]model.ControlResult, len(c.IDs))
 	for i, id := range c.IDs {
-		results[i] = model.ControlResult{ID: id, Err: s.update(id, &c)}
+		results[i] = model.ControlResult{ID: id, Err: m.update(id, &c)}
 	}
 	return results, nil
 }
@@ -49,7 +51,8 @@ func checkUpdate(c *UpdateJobs) error {
 		return &model.SpecError{Text: "an update changes something"}
 	case c.TimeLimit != nil && c.AddTime != nil:
 		return &model.SpecError{Text: "an update either sets the time limit or adds to it"}
-	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil && (*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
+	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil &&
+		(*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
 		return &model.SpecError{Text: "a time limit is at least one second and at most ten years"}
 	case c.Priority != nil && (*c.Priority < 0 || *c.Priority > jobspec.MaxPriority):
 		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to %d, not %d", jobspec.MaxPriority, *c.Priority)}
@@ -59,8 +62,8 @@ func checkUpdate(c *UpdateJobs) error {
 	return model.Limit("the number of jobs in one request", int64(len(c.IDs)), model.MaxJobsPerCall, "")
 }
 
-func (s *State) update(id model.JobID, c *UpdateJobs) error {
-	j := s.v.Job(id)
+func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
+	j := m.v.Job(id)
 	switch {
 	case j == nil:
 		return fmt.Errorf("job %d: %w", id, model.ErrNoJob)
@@ -70,36 +73,36 @@ func (s *State) update(id model.JobID, c *UpdateJobs) error {
 		return fmt.Errorf("update job %d in state %s: %w", id, j.State, model.ErrWrongState)
 	}
 	next := *j
-	if err := s.newLimit(&next, c); err != nil {
+	if err := m.newLimit(&next, c); err != nil {
 		return fmt.Errorf("update job %d: %w", id, err)
 	}
 	if c.Priority != nil {
 		next.Priority = *c.Priority
 	}
-	if err := s.rename(&next, c.Name); err != nil {
+	if err := m.rename(&next, c.Name); err != nil {
 		return fmt.Errorf("update job %d: %w", id, err)
 	}
-	s.put(&next)
+	m.put(&next)
 	if a := next.Live(); a != nil {
-		s.touch(a) // its nodes are told the new limit
+		m.s.TouchNodesOf(a) // its nodes are told the new limit
 	}
-	s.emitJob(model.EventUpdated, &next, "")
+	m.s.EmitJob(model.EventUpdated, &next, "")
 	if next.Children != nil {
-		return s.updateTasks(&next, *c)
+		return m.updateTasks(&next, *c)
 	}
 	return nil
 }
 
-// updateTasks changes the children that have been made and wait; it returns the first refusal. What is yet to be made follows
-// the parent job.
-func (s *State) updateTasks(record *model.Job, c UpdateJobs) error {
+// updateTasks changes the children that have been made and wait; it returns the first refusal. What
+// is yet to be made follows the parent job.
+func (m *Machine) updateTasks(record *model.Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to
-	for m := range s.v.madeTasks(record) {
-		if m.State != model.Pending {
+	for task := range m.v.MadeTasks(record) {
+		if task.State != model.Pending {
 			continue
 		}
-		if err := s.update(m.ID, &c); err != nil && refused == nil {
+		if err := m.update(task.ID, &c); err != nil && refused == nil {
 			refused = err
 		}
 	}
@@ -107,7 +110,7 @@ func (s *State) updateTasks(record *model.Job, c UpdateJobs) error {
 }
 
 // newLimit changes a job's time limit as far as its queue allows. An operator is not bound by that.
-func (s *State) newLimit(j *model.Job, c *UpdateJobs) error {
+func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 	switch {
 	case c.TimeLimit != nil:
 		j.Limit = *c.TimeLimit
@@ -119,16 +122,18 @@ func (s *State) newLimit(j *model.Job, c *UpdateJobs) error {
 		j.Limit += *c.AddTime
 	}
 	if j.Limit <= 0 || j.Limit > jobspec.MaxDuration {
-		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s", j.Limit)}
+		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s",
+			j.Limit)}
 	}
-	if q, ok := s.v.config.Queues[j.Queue]; ok && !c.Admin {
+	if q, ok := m.v.Config().Queues[j.Queue]; ok && !c.Admin {
 		return admission.CheckQueue(j, j.Queue, &q)
 	}
 	return nil
 }
 
-// rename gives a job another name. A family has one name for all, so it can be changed only while none of it has begun.
-func (s *State) rename(j *model.Job, name *string) error {
+// rename gives a job another name. A family has one name for all, so it can be changed only while
+// none of it has begun.
+func (m *Machine) rename(j *model.Job, name *string) error {
 	switch {
 	case name == nil || *name == j.Spec.Name:
 		return nil
@@ -144,10 +149,10 @@ func (s *State) rename(j *model.Job, name *string) error {
 	if j.State != model.Pending || j.Children.Made() > j.Children.Live {
 		return fmt.Errorf("some of it has begun: %w", model.ErrWrongState)
 	}
-	for m := range s.v.madeTasks(j) {
-		next := *m
+	for task := range m.v.MadeTasks(j) {
+		next := *task
 		next.Spec = &spec
-		s.put(&next)
+		m.put(&next)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -13,13 +14,13 @@ import (
 // world drives a state as the log does, and checks every invariant after each command.
 type world struct {
 	t     testing.TB
-	s     *State
+	s     *Machine
 	index uint64
 	at    model.Instant
 	log   []Entry
 
-	auditor *Auditor // of audited
-	audited *State
+	auditor *state.Auditor // of audited
+	audited *Machine
 }
 
 func newWorld(t testing.TB) *world {
@@ -60,6 +61,16 @@ func (w *world) audit() {
 	w.auditor, w.audited = auditor, w.s
 }
 
+// audited begins to audit a sound state.
+func audited(t testing.TB, s *Machine) *state.Auditor {
+	t.Helper()
+	a, err := s.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 func (w *world) must(c Command) any {
 	w.t.Helper()
 	got, err := w.apply(c)
@@ -72,7 +83,8 @@ func (w *world) must(c Command) any {
 func (w *world) wait(d jobspec.Seconds) { w.at += model.Instant(d) * 1000 }
 
 func testNode(name string, gpus int) model.Node {
-	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000, PortMax: 20003}
+	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000,
+		PortMax: 20003}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Healthy: true})
 	}
@@ -106,7 +118,7 @@ func (w *world) submit(workers, gpus int, edit ...func(*jobspec.Job)) model.JobI
 func (w *world) place(node string, gpus int) model.Place {
 	_, i := w.s.v.Node(node)
 	p := model.Place{Node: node}
-	for g, mask := 0, w.s.v.grid.FreeGPUs(i); g < 64 && len(p.GPUs) < gpus; g++ {
+	for g, mask := 0, w.s.v.Grid().FreeGPUs(i); g < 64 && len(p.GPUs) < gpus; g++ {
 		if mask&(1<<g) != 0 {
 			p.GPUs = append(p.GPUs, g)
 		}
@@ -210,14 +222,15 @@ func targets(ids ...model.JobID) []Target {
 
 func (w *world) control(verb model.Verb, by uint32, admin bool, ids ...model.JobID) error {
 	w.t.Helper()
-	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin, Reason: "told so"}).([]model.ControlResult)
+	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin,
+		Reason: "told so"}).([]model.ControlResult)
 	return res[0].Err
 }
 
 // snapshot returns the snapshot of the present state.
 func (w *world) snapshot() []byte { return snapshotOf(w.t, w.s.View()) }
 
-func snapshotOf(t testing.TB, v *View) []byte {
+func snapshotOf(t testing.TB, v *state.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := v.WriteSnapshot(&b); err != nil {

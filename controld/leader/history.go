@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 )
@@ -38,7 +39,7 @@ func (l *Leader) trimHistory(ctx context.Context) error {
 // trimmable returns the highest number whose job, with all before it, need not stay in the state:
 // it is not among the newest keep, or ended more than keepFor ago. The wall clock decides only when
 // to propose; the command names the number.
-func trimmable(v *fsm.View, keep int, keepFor time.Duration, now model.UnixMS) int64 {
+func trimmable(v *state.View, keep int, keepFor time.Duration, now model.UnixMS) int64 {
 	upTo := v.LastSeq() - int64(keep)
 	for _, j := range v.Finished(max(upTo, v.Trimmed())) {
 		if now-j.Ended.Wall < model.UnixMS(keepFor.Milliseconds()) {

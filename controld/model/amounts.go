@@ -5,7 +5,7 @@ type Amounts struct {
 	Cores  int64
 	Memory int64   // in whole MiB, rounded up for each worker
 	GPUs   int64   // in thousandths, of any model
-	Models []int64 // in thousandths, of each model that the configuration names: see fsm.View.Models; nil: none of any
+	Models []int64 // in thousandths, of each model that the configuration names: see state.View.Models; nil: none of any
 }
 
 // InMiB returns a size in whole MiB, rounded up.

@@ -8,5 +8,5 @@ const (
 	MaxKeys         = 1_000_000 // idempotency keys
 	MaxReservations = 1_024     // more would keep the cluster from being used
 	MaxQueues       = 1_024
-	MaxExclude      = 16      // nodes that one job avoids; the oldest is forgiven
+	MaxExclude      = 16 // nodes that one job avoids; the oldest is forgiven
 )

@@ -78,12 +78,23 @@ func (r Request) Plus(o Request) Request {
 	return Request{Active: r.Active.Plus(o.Active), Resident: r.Resident.Plus(o.Resident), Exclusive: r.Exclusive}
 }
 
-// most returns the greater amount of each resource.
-func (r Request) most(o Request) Request {
-	return Request{Active: r.Active.most(o.Active), Resident: r.Resident.most(o.Resident), Exclusive: r.Exclusive}
+// Minus subtracts the amounts of o.
+func (r Request) Minus(o Request) Request {
+	return Request{Active: r.Active.Minus(o.Active), Resident: r.Resident.Minus(o.Resident), Exclusive: r.Exclusive}
 }
 
-func (v Vector) most(o Vector) Vector {
+// Times returns the request of n workers on one node.
+func (r Request) Times(n int) Request {
+	return Request{Active: r.Active.Times(int64(n)), Resident: r.Resident.Times(int64(n)), Exclusive: r.Exclusive}
+}
+
+// most returns the greater amount of each resource.
+func (r Request) most(o Request) Request {
+	return Request{Active: r.Active.Most(o.Active), Resident: r.Resident.Most(o.Resident), Exclusive: r.Exclusive}
+}
+
+// Most returns the greater amount of each resource.
+func (v Vector) Most(o Vector) Vector {
 	return Vector{Cores: max(v.Cores, o.Cores), Memory: max(v.Memory, o.Memory), GPUs: max(v.GPUs, o.GPUs)}
 }
 

@@ -148,3 +148,8 @@ func (r *Ranges) UnmarshalText(text []byte) error {
 	*r = out
 	return nil
 }
+
+// Within reports whether all numbers are from 1 to size.
+func (r Ranges) Within(size int) bool {
+	return len(r) == 0 || r[0].First >= 1 && r[len(r)-1].Last <= size
+}

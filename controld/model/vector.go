@@ -51,6 +51,9 @@ func (v Vector) Within(w Vector) bool {
 	return v.Cores <= w.Cores && v.Memory <= w.Memory && v.GPUs <= w.GPUs
 }
 
+// Positive returns the vector with nothing in place of amounts below zero.
+func (v Vector) Positive() Vector { return v.Most(Vector{}) }
+
 // Negative reports whether any amount is below zero.
 func (v Vector) Negative() bool { return v.Cores < 0 || v.Memory < 0 || v.GPUs < 0 }
 

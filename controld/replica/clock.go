@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -25,7 +25,7 @@ func (c *logClock) start(base model.Instant) { c.started.Store(&clockStart{base,
 func (c *logClock) stop() { c.started.Store(nil) }
 
 // now is the present instant, at least that of v.
-func (c *logClock) now(v *fsm.View) model.Instant {
+func (c *logClock) now(v *state.View) model.Instant {
 	s := c.started.Load()
 	if s == nil {
 		return v.At()

@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // machine applies the entries of the log to the state and publishes a view after each.
 type machine struct {
-	view     atomic.Pointer[fsm.View]
+	view     atomic.Pointer[state.View]
 	changed  broadcast
 	prepared prepared
 	users    userJobs
 
 	mu    sync.Mutex // held while state changes or is checked
-	state *fsm.State
+	state *fsm.Machine
 }
 
 func newMachine() *machine {
@@ -73,7 +74,7 @@ func (m *machine) publish() {
 }
 
 // adopt replaces the state as a whole.
-func (m *machine) adopt(state *fsm.State) {
+func (m *machine) adopt(state *fsm.Machine) {
 	state.TrackChanges()
 	m.state = state
 	v := state.View()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -46,7 +47,7 @@ func Open(cfg consensus.Config, metrics *prometheus.Registry) (*Replica, error) 
 func Buckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 18) }
 
 // View returns the newest state on this controller.
-func (r *Replica) View() *fsm.View { return r.machine.view.Load() }
+func (r *Replica) View() *state.View { return r.machine.view.Load() }
 
 // Changed returns a channel that is closed at the next change of the state. Take it before the
 // view, so that no change is missed.
@@ -58,7 +59,7 @@ func (r *Replica) Wake() { r.machine.changed.wake() }
 
 // Now returns the log's time, at least that of v. It stands still on a controller that does not
 // lead.
-func (r *Replica) Now(v *fsm.View) model.Instant { return r.clock.now(v) }
+func (r *Replica) Now(v *state.View) model.Instant { return r.clock.now(v) }
 
 // WallNow returns the wall clock, as commands and job lists have it.
 func WallNow() model.UnixMS { return model.UnixMS(time.Now().UnixMilli()) }
@@ -128,6 +129,6 @@ func (r *Replica) ChangedJobsOf(user string, after uint64) ([]model.JobID, bool)
 
 // WhenJobsOf returns a condition for Until: one of a user's jobs has changed after an index. It
 // takes a few nanoseconds for a user that has had jobs.
-func (r *Replica) WhenJobsOf(user string, after uint64) func(*fsm.View) bool {
+func (r *Replica) WhenJobsOf(user string, after uint64) func(*state.View) bool {
 	return r.machine.users.changedAfter(user, after)
 }

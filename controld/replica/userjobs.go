@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -37,7 +37,7 @@ type change struct {
 const maxChanges = 1024
 
 // rebuild replaces all lists by those of a view.
-func (f *userJobs) rebuild(v *fsm.View) {
+func (f *userJobs) rebuild(v *state.View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun.Store(v.Index())
@@ -51,7 +51,7 @@ func (f *userJobs) rebuild(v *fsm.View) {
 }
 
 // of returns a user's list, which is made if there is none. Its caller holds mu.
-func (f *userJobs) of(user string, v *fsm.View) *jobList {
+func (f *userJobs) of(user string, v *state.View) *jobList {
 	u := f.byUser[user]
 	if u == nil {
 		u = &jobList{}
@@ -71,7 +71,7 @@ func (u *jobList) reset(index uint64) {
 }
 
 // update adds what has changed between two views.
-func (f *userJobs) update(before, after *fsm.View, changed []model.JobID) {
+func (f *userJobs) update(before, after *state.View, changed []model.JobID) {
 	if len(changed) == 0 {
 		return
 	}
@@ -143,9 +143,9 @@ func (f *userJobs) since(user string, index uint64) ([]model.JobID, bool) {
 }
 
 // changedAfter returns a condition: one of a user's jobs has changed after an index.
-func (f *userJobs) changedAfter(user string, index uint64) func(*fsm.View) bool {
+func (f *userJobs) changedAfter(user string, index uint64) func(*state.View) bool {
 	u := f.known(user)
-	return func(*fsm.View) bool {
+	return func(*state.View) bool {
 		if u == nil {
 			now := f.known(user)
 			return index < f.begun.Load() || now != nil && now.last.Load() > index

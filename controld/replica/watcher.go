@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
 // watchers are the callers that wait for a condition on the state. Each condition is evaluated once
@@ -18,13 +18,13 @@ type watchers struct {
 
 // watcher waits for one condition.
 type watcher struct {
-	ready func(*fsm.View) bool // quick, and without effect
-	come  chan struct{}        // closed once ready has returned true
+	ready func(*state.View) bool // quick, and without effect
+	come  chan struct{}          // closed once ready has returned true
 }
 
 // add adds a condition. Its caller evaluates it once more afterwards, so that no change is missed,
 // and removes it.
-func (w *watchers) add(ready func(*fsm.View) bool) *watcher {
+func (w *watchers) add(ready func(*state.View) bool) *watcher {
 	one := &watcher{ready: ready, come: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *watchers) remove(one *watcher) {
 }
 
 // wake wakes the watchers whose condition holds of v.
-func (w *watchers) wake(v *fsm.View) {
+func (w *watchers) wake(v *state.View) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.all {
@@ -68,7 +68,7 @@ func (r *Replica) Watch(ctx context.Context) error {
 
 // Until waits until ready holds of the state, and returns the view of which it does. It returns the
 // newest view and false if end was closed first. It is an error if ctx ended first.
-func (r *Replica) Until(ctx context.Context, ready func(*fsm.View) bool, end <-chan struct{}) (*fsm.View,
+func (r *Replica) Until(ctx context.Context, ready func(*state.View) bool, end <-chan struct{}) (*state.View,
 	bool, error) {
 	v := r.View()
 	if ready(v) {

@@ -15,7 +15,7 @@ import (
 
 // crowd is a large cluster without the checks of a world.
 type crowd struct {
-	state *fsm.State
+	state *fsm.Machine
 	index uint64
 	now   model.Instant
 }

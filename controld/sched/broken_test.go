@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -27,7 +28,7 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 					}
 				}
 				if fault.spoil != nil {
-					l.judge.spoil = func(v *fsm.View, actions *[]fsm.Action) {
+					l.judge.spoil = func(v *state.View, actions *[]fsm.Action) {
 						planted = fault.spoil(l.judge, v, actions) || planted
 					}
 				}
@@ -51,7 +52,7 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 var faults = []struct {
 	name, rule, policy string
 	falsify            func(*judge, *observed) bool
-	spoil              func(*judge, *fsm.View, *[]fsm.Action) bool
+	spoil              func(*judge, *state.View, *[]fsm.Action) bool
 }{
 	{name: "a clock starts again", rule: "A1", policy: "rota", falsify: func(j *judge, o *observed) bool {
 		return change(o, func(job *model.Job, a *model.Attempt) bool {
@@ -65,7 +66,7 @@ var faults = []struct {
 			return true
 		})
 	}},
-	{name: "a job that leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+	{name: "a job that leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *state.View,
 		actions *[]fsm.Action) bool {
 		for job := range v.Live() {
 			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
@@ -153,7 +154,7 @@ var faults = []struct {
 		return true
 	}},
 	{name: "a job that loses too much is displaced again", rule: "A6", policy: "rota",
-		spoil: func(j *judge, v *fsm.View, actions *[]fsm.Action) bool {
+		spoil: func(j *judge, v *state.View, actions *[]fsm.Action) bool {
 			return displaceOne(v, actions, someWaiting(v), func(job *model.Job) bool {
 				lost, held := wasteBy(job, j.Now)
 				return job.Spec.Checkpoint != nil && lost*5 > held
@@ -222,12 +223,12 @@ var faults = []struct {
 			return job.Ledger.GPUMS > 0
 		})
 	}},
-	{name: "a job leaves for no job", rule: "A12", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+	{name: "a job leaves for no job", rule: "A12", policy: "rota", spoil: func(_ *judge, v *state.View,
 		actions *[]fsm.Action) bool {
 		return displaceOne(v, actions, 0, func(*model.Job) bool { return true })
 	}},
 	{name: "another gets the room of a job that left for none", rule: "A12", policy: "rota",
-		spoil: func(_ *judge, v *fsm.View, actions *[]fsm.Action) bool {
+		spoil: func(_ *judge, v *state.View, actions *[]fsm.Action) bool {
 			first := slices.IndexFunc(*actions, func(a fsm.Action) bool { return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst })
 			if first < 0 {
 				return false
@@ -243,7 +244,7 @@ var faults = []struct {
 			*actions = list
 			return true
 		}},
-	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *fsm.View,
+	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *state.View,
 		actions *[]fsm.Action) bool {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == model.CauseOrder {
@@ -305,7 +306,7 @@ func swapJob(o *observed, do func(*model.Job) bool) bool {
 }
 
 // someWaiting returns a job that waits, 0 if there is none.
-func someWaiting(v *fsm.View) (id model.JobID) {
+func someWaiting(v *state.View) (id model.JobID) {
 	for job := range v.Jobs() {
 		if job.Waits() && job.Hold == model.NotHeld {
 			id = job.ID
@@ -315,7 +316,7 @@ func someWaiting(v *fsm.View) (id model.JobID) {
 }
 
 // displaceOne plans that one job leaves for another.
-func displaceOne(v *fsm.View, actions *[]fsm.Action, taker model.JobID, will func(*model.Job) bool) bool {
+func displaceOne(v *state.View, actions *[]fsm.Action, taker model.JobID, will func(*model.Job) bool) bool {
 	for job := range v.Live() {
 		a := job.Live()
 		if a.Stop != nil || job.Class == jobspec.TE || a.Started.At == 0 || !will(job) || job.DisplacedSince(0) > 0 {

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -23,7 +24,7 @@ type Cache struct {
 }
 
 // Cycle is the function [Cycle] with this cache.
-func (d *Cache) Cycle(v *fsm.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+func (d *Cache) Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 	t, _ := d.decide(v, now, p)
 	rotation := t.RotationChecked
 	d.candidates.EndCycle()
@@ -32,7 +33,7 @@ func (d *Cache) Cycle(v *fsm.View, now model.Instant, p model.Policy) (fsm.Commi
 
 // decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
 // need.
-func (d *Cache) decide(v *fsm.View, now model.Instant, p model.Policy) (*scratch.State, *policy.Rules) {
+func (d *Cache) decide(v *state.View, now model.Instant, p model.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)

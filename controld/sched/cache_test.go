@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -20,7 +21,7 @@ func TestCache(t *testing.T) {
 			for seed := range uint64(schedtest.States(1_500) / 30) {
 				l := newLife(1+seed, policy, map[string]int{})
 				cache := &sched.Cache{}
-				l.decide = func(v *fsm.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+				l.decide = func(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 					if l.random.IntN(2) == 0 {
 						v = l.State.Present()
 					}

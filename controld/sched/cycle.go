@@ -1,7 +1,7 @@
 // Package sched decides which jobs start, stop and wait.
 //
 // [Cycle] is a function from a view of the state to a plan: it reads no clock, keeps nothing
-// between calls and changes nothing. The plan becomes real when fsm.State.Apply has checked each
+// between calls and changes nothing. The plan becomes real when fsm.Machine.Apply has checked each
 // action with the same feasibility function that decided. A cycle works on a scratch state, on
 // which it tries things out, and appends actions to the plan.
 //
@@ -37,13 +37,15 @@
 //     comes free
 //   - place: starts what fits, and where; elastic: the sizes of elastic jobs
 //   - preempt: which running jobs leave, by cost
-//   - fairshare: accounts, with the arithmetic of package share, reclaim and policy fairshare
+//   - drf: dominant resource fairness; fairshare: what accounts hold by it, reclaim, policy
+//     fairshare
 //   - rota: policy rota; baseline: policies to compare with
 //   - explain: why a job waits
 package sched
 
 import (
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -52,6 +54,6 @@ import (
 // checked, so that this is not done again at every event. The second result is the next instant,
 // later than now, at which another cycle could decide otherwise although nothing has changed by
 // then; 0 if there is none. To run many cycles, keep a [Cache].
-func Cycle(v *fsm.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
+func Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 	return new(Cache).Cycle(v, now, p)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -147,7 +148,7 @@ type life struct {
 	graceTimes int                  // graces are so many times as long
 	planned    func(fsm.CommitPlan) // is told of each plan
 
-	decide func(*fsm.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
+	decide func(*state.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
 }
 
 func newLife(seed uint64, policy string, seen map[string]int) *life {
@@ -452,7 +453,7 @@ func (l *life) carryOut(plan fsm.CommitPlan) error {
 // falsify it.
 type observed struct {
 	now          model.Instant
-	view         *fsm.View
+	view         *state.View
 	nodes        []*model.Node
 	jobs         []*model.Job // by id
 	reservations []*model.Reservation

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -27,8 +28,8 @@ type judge struct {
 	swaps    map[[2]model.JobID]model.Instant  // when one of two jobs last left for the other
 	states   int
 
-	falsify func(*observed)                // plants a fault in what is seen
-	spoil   func(*fsm.View, *[]fsm.Action) // and in what is planned
+	falsify func(*observed)                  // plants a fault in what is seen
+	spoil   func(*state.View, *[]fsm.Action) // and in what is planned
 }
 
 func newJudge(l *life) *judge {
@@ -43,7 +44,7 @@ func newJudge(l *life) *judge {
 func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairshare" }
 
 // plan looks at what is about to be done.
-func (j *judge) plan(v *fsm.View, plan fsm.CommitPlan, wake model.Instant) error {
+func (j *judge) plan(v *state.View, plan fsm.CommitPlan, wake model.Instant) error {
 	if wake != 0 && wake <= j.Now {
 		return fmt.Errorf("the next wake-up %d is not after %d", wake, j.Now)
 	}
@@ -83,7 +84,7 @@ func (j *judge) plan(v *fsm.View, plan fsm.CommitPlan, wake model.Instant) error
 }
 
 // resized looks at an elastic job that is to have another size.
-func (j *judge) resized(v *fsm.View, r *fsm.ResizeJob, stopped map[model.JobID]bool) error {
+func (j *judge) resized(v *state.View, r *fsm.ResizeJob, stopped map[model.JobID]bool) error {
 	job := v.Job(r.Job)
 	switch e, elastic := job.Elastic(); {
 	case stopped[r.Job] || job.Live() == nil || job.Live().Stop != nil:
@@ -99,7 +100,7 @@ func (j *judge) resized(v *fsm.View, r *fsm.ResizeJob, stopped map[model.JobID]b
 }
 
 // displacement checks a job that is asked to leave.
-func (j *judge) displacement(v *fsm.View, s *fsm.StopJob) error {
+func (j *judge) displacement(v *state.View, s *fsm.StopJob) error {
 	o, p := v.Job(s.Job), v.Config().Policy
 	a, taker := o.Live(), v.Job(s.For)
 	switch {
@@ -171,7 +172,7 @@ func (j *judge) swap(o *model.Job, s *fsm.StopJob, least model.Instant) error {
 }
 
 // offered is A12: no job of its class starts before one that has left for none, if that one fits.
-func (j *judge) offered(v *fsm.View, actions []fsm.Action) error {
+func (j *judge) offered(v *state.View, actions []fsm.Action) error {
 	var first []*model.Job
 	for o := range v.Jobs() {
 		if o.OwnRoomFirst && o.Waits() && o.Hold == model.NotHeld && o.Eligible <= j.Now {
@@ -403,7 +404,7 @@ func (j *judge) kept(o *observed) error {
 
 // comes reports whether what a reservation claims is or will be free beside what others claim for
 // which room was taken.
-func comes(v *fsm.View, r *model.Reservation) bool {
+func comes(v *state.View, r *model.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
 		have := schedtest.WillBeFree(v, v.Live(), node)
@@ -411,7 +412,7 @@ func comes(v *fsm.View, r *model.Reservation) bool {
 		for _, o := range v.Reservations() {
 			for _, other := range o.Claims {
 				if o.ForPreemptor && o.Job != r.Job && other.Node == c.Node {
-					have = fit.Minus(have, fit.Both(other.Resources))
+					have = have.Minus(fit.Both(other.Resources))
 				}
 			}
 		}
@@ -425,7 +426,7 @@ func comes(v *fsm.View, r *model.Reservation) bool {
 // comesInParts reports whether the workers of a job that room is kept for on a node do not find
 // their GPUs there when all that are leaving have left, because those that stay hold something of too
 // many.
-func comesInParts(v *fsm.View, id model.JobID, c model.Claim, node int) bool {
+func comesInParts(v *state.View, id model.JobID, c model.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
 		return false

@@ -1,8 +1,9 @@
 package sched_test
 
 import (
-	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"testing"
+
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
 // TestMishaps plays the random histories of all kinds while GPUs break, and nodes go down, are

@@ -47,21 +47,19 @@ var policies = []namedPolicy{
 	plain("dragon", baseline.Dragon),
 }
 
+// Policies returns the names of all policies.
+func Policies() []string {
+	names := make([]string, len(policies))
+	for i := range policies {
+		names[i] = policies[i].name
+	}
+	return names
+}
+
 // policyNamed returns a policy by its name; "" stands for the first.
 func policyNamed(name string) *namedPolicy {
 	if i := slices.IndexFunc(policies, func(p namedPolicy) bool { return p.name == name }); i >= 0 {
 		return &policies[i]
 	}
 	return &policies[0]
-}
-
-// Policies returns the names that [model.Policy].Name can have, in order; "" is also one, that of
-// policy standard.
-func Policies() []string {
-	names := make([]string, len(policies))
-	for i := range policies {
-		names[i] = policies[i].name
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,7 +1,7 @@
 package sched
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/explain"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
@@ -11,24 +11,24 @@ import (
 
 // Explain computes why a job waits, as [Cycle] at now sees it. For a job that does not wait the
 // reason is what the state knows of it, and for an unknown id it is empty.
-func Explain(v *fsm.View, now model.Instant, p model.Policy, id model.JobID) explain.Explanation {
+func Explain(v *state.View, now model.Instant, p model.Policy, id model.JobID) explain.Explanation {
 	return reasonsAt(v, now, p).Explain(id)
 }
 
 // Reasons returns a function that says why a job waits. It runs one cycle, and then looks once at
 // each distinct request that it is asked about, so that listing the whole queue costs little more
 // than listing its groups. Not for concurrent use.
-func Reasons(v *fsm.View, now model.Instant, p model.Policy) func(model.JobID) model.Reason {
+func Reasons(v *state.View, now model.Instant, p model.Policy) func(model.JobID) model.Reason {
 	return reasonsAt(v, now, p).Reason
 }
 
 // Shares lists accounts, parents first, each followed by its users, with what each has and should
 // have. It is the same for all policies.
-func Shares(v *fsm.View, now model.Instant, p model.Policy) []fairshare.Share {
+func Shares(v *state.View, now model.Instant, p model.Policy) []fairshare.Share {
 	return fairshare.Shares(v, now, p)
 }
 
-func reasonsAt(v *fsm.View, now model.Instant, p model.Policy) *explain.Reasons {
+func reasonsAt(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
 	after, rules := new(Cache).decide(v, now, p)
 	return explain.New(scratch.New(v, now, p, new(fit.Room)), after, rules)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -42,7 +43,7 @@ type route struct {
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
 	// ready does all its work beforehand.
-	ready  func(*exchange) func(*fsm.View) bool
+	ready  func(*exchange) func(*state.View) bool
 	gather time.Duration // how long a long poll waits for more once there is news
 	// handle returns the answer's body. A route that writes it by itself returns nil.
 	handle func(*exchange) (any, error)
@@ -56,8 +57,8 @@ type exchange struct {
 	caller identity.Caller
 	query  url.Values
 	after  uint64
-	view   *fsm.View // what the answer is made from
-	sent   bool      // the handler has written the answer
+	view   *state.View // what the answer is made from
+	sent   bool        // the handler has written the answer
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -95,9 +96,7 @@ func (x *exchange) run(rt *route) (any, error) {
 		if !x.s.Replica.Leading() && (!x.s.fresh.Load() || rt.past && x.s.missesRecords()) {
 			return nil, x.forward()
 		}
-		if consistent, err := x.flag("consistent"); err != nil {
-			return nil, err
-		} else if consistent {
+		if x.flag("consistent") {
 			if !x.s.Replica.Leading() {
 				return nil, x.forward()
 			}
@@ -117,26 +116,20 @@ func (x *exchange) run(rt *route) (any, error) {
 
 // await holds a long poll back until there is news, its wait is over, or the daemon stops.
 func (x *exchange) await(rt *route) error {
-	after, err := x.number("after", 0)
-	if err != nil {
-		return err
-	}
-	wait, err := x.duration("wait")
-	if err != nil {
-		return err
-	}
-	x.after = uint64(after)
+	x.after = uint64(x.number("after", 0))
 	x.view = x.s.Replica.View()
-	if wait <= 0 {
+	wait := x.duration("wait")
+	if wait == 0 {
 		return nil
 	}
-	ready := func(v *fsm.View) bool { return v.Index() > x.after }
+	ready := func(v *state.View) bool { return v.Index() > x.after }
 	if rt.ready != nil {
 		ready = rt.ready(x)
 	}
 	end, cancel := context.WithTimeout(x.s.alive, min(wait, maxWait))
 	defer cancel()
-	come := false
+	var come bool
+	var err error
 	x.view, come, err = x.s.Replica.Until(x.ctx(), ready, end.Done())
 	if come && rt.gather > 0 {
 		x.gather(rt.gather, end.Done())
@@ -147,10 +140,8 @@ func (x *exchange) await(rt *route) error {
 // gather waits for more changes before a list is answered, until end is closed at the latest. One
 // change seldom comes alone.
 func (x *exchange) gather(most time.Duration, end <-chan struct{}) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(most):
 	case <-end:
 	case <-x.ctx().Done():
 	}

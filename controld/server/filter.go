@@ -23,12 +23,9 @@ type jobFilter struct {
 func (x *exchange) jobFilter() (jobFilter, error) {
 	q := x.query
 	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"),
-		name: q.Get("name")}
-	var err error
-	if f.all, err = x.flag("all"); err != nil {
-		return f, err
-	}
-	if err := x.selectNamed(&f, splitAll(q["id"])); err != nil {
+		name: q.Get("name"), all: x.flag("all")}
+	err := x.selectNamed(&f, splitAll(q["id"]))
+	if err != nil {
 		return f, err
 	}
 	f.states, err = parseStates(splitAll(q["state"]))

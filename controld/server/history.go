@@ -16,23 +16,9 @@ func listHistory(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := x.limit()
-	if err != nil {
-		return nil, err
-	}
-	before, err := x.number("page", 0)
-	if err != nil {
-		return nil, err
-	}
-	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before,
-		Limit: limit + 1, IDs: f.named}
-	if q.Since, err = x.instant("since"); err != nil {
-		return nil, err
-	}
-	if q.Until, err = x.instant("until"); err != nil {
-		return nil, err
-	}
-	jobs, err := x.finished(q)
+	limit := x.limit()
+	jobs, err := x.finished(history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states,
+		Before: x.number("page", 0), Limit: limit + 1, IDs: f.named, Since: x.instant("since"), Until: x.instant("until")})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/sched"
@@ -18,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func newList[T any](kind string, v *fsm.View) *api.List[T] {
+func newList[T any](kind string, v *state.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
 }
 
@@ -61,9 +62,9 @@ func (x *exchange) specOf(j *model.Job) *jobspec.Job {
 }
 
 // jobReady returns whether a long poll for one job has news.
-func jobReady(x *exchange) func(*fsm.View) bool {
+func jobReady(x *exchange) func(*state.View) bool {
 	polled := x.polledJobs()
-	return func(v *fsm.View) bool {
+	return func(v *state.View) bool {
 		for _, id := range polled {
 			if v.JobModified(id) > x.after {
 				return true

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -40,26 +40,10 @@ type field struct {
 }
 
 func (x *exchange) listing() (listing, error) {
-	var l listing
+	l := listing{limit: x.limit(), page: model.JobID(x.number("page", 0)), spec: x.flag("spec"), delta: x.flag("delta"),
+		stream: x.flag("stream")}
 	var err error
 	if l.filter, err = x.jobFilter(); err != nil {
-		return l, err
-	}
-	if l.limit, err = x.limit(); err != nil {
-		return l, err
-	}
-	page, err := x.number("page", 0)
-	if err != nil {
-		return l, err
-	}
-	l.page = model.JobID(page)
-	if l.spec, err = x.flag("spec"); err != nil {
-		return l, err
-	}
-	if l.delta, err = x.flag("delta"); err != nil {
-		return l, err
-	}
-	if l.stream, err = x.flag("stream"); err != nil {
 		return l, err
 	}
 	if l.delta && l.filter.user == "" {
@@ -218,11 +202,11 @@ func (x *exchange) byID(ids []model.JobID) iter.Seq[*model.Job] {
 
 // listReady returns whether a long poll for a list has news. A user's list waits for changes of
 // that user's jobs alone.
-func listReady(x *exchange) func(*fsm.View) bool {
+func listReady(x *exchange) func(*state.View) bool {
 	if user := x.query.Get("user"); user != "" {
 		return x.s.Replica.WhenJobsOf(user, x.after)
 	}
-	return func(v *fsm.View) bool { return v.Index() > x.after }
+	return func(v *state.View) bool { return v.Index() > x.after }
 }
 
 // listFields returns a list whose items have some fields only. The rows of a table take a tenth of

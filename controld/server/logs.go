@@ -1,9 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,27 +74,18 @@ func logs(x *exchange) (any, error) {
 }
 
 func (x *exchange) logRequest(j *model.Job) (logRequest, error) {
-	q := logRequest{id: j.ID, stream: x.query.Get("stream")}
-	if q.stream == "" {
-		q.stream = "stdout"
-	}
+	q := logRequest{id: j.ID, stream: cmp.Or(x.query.Get("stream"), "stdout")}
 	if q.stream != "stdout" && q.stream != "stderr" {
 		return q, problem.Invalid("parameter stream=%q: write stdout or stderr", q.stream)
 	}
 	if q.task = x.query.Get("task"); q.task != "" && !slices.Contains(taskNames(j.Spec), q.task) {
 		return q, problem.NotFound("job %d has no task %q; it has %s", j.ID, q.task, strings.Join(taskNames(j.Spec), ", "))
 	}
-	attempt, err1 := x.number("attempt", 0)
-	worker, err2 := x.number("worker", 0)
-	tail, err3 := x.number("tail", 0)
-	follow, err4 := x.flag("follow")
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return q, err
-	}
-	if worker >= int64(j.Workers) {
+	if worker := x.number("worker", 0); worker >= int64(j.Workers) {
 		return q, problem.NotFound("job %d has no worker %d: it has %d, from 0", j.ID, worker, j.Workers)
 	}
-	q.attempt, q.worker, q.tail, q.follow = int(attempt), int(worker), tail, follow
+	q.worker, q.attempt = int(x.number("worker", 0)), int(x.number("attempt", 0))
+	q.tail, q.follow = x.number("tail", 0), x.flag("follow")
 	return q, nil
 }
 
@@ -197,7 +188,8 @@ func (x *exchange) passLog(a *model.Attempt, q *logRequest) error {
 			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
 	}
 	x.beginLog()
-	return x.copyLog(resp.Body)
+	_, err = io.Copy(promptWriter{x}, resp.Body)
+	return err
 }
 
 // refusalText is the reason that a node gives for refusing a request.
@@ -245,22 +237,14 @@ func (x *exchange) flush() {
 	}
 }
 
-// copyLog passes output on as it comes.
-func (x *exchange) copyLog(from io.Reader) error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			if _, err := x.w.Write(buf[:n]); err != nil {
-				return err
-			}
-			x.flush()
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+// promptWriter sends the client what is written at once.
+type promptWriter struct{ x *exchange }
+
+// Write implements io.Writer.
+func (w promptWriter) Write(b []byte) (int, error) {
+	n, err := w.x.w.Write(b)
+	if err == nil {
+		w.x.flush()
 	}
+	return n, err
 }

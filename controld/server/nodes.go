@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -158,7 +159,7 @@ const maxUp = 5 * time.Second
 func (x *exchange) awaitUp(name string) error {
 	end, cancel := context.WithTimeout(x.s.alive, maxUp)
 	defer cancel()
-	_, up, err := x.s.Replica.Until(x.ctx(), func(v *fsm.View) bool {
+	_, up, err := x.s.Replica.Until(x.ctx(), func(v *state.View) bool {
 		n, _ := v.Node(name)
 		return n == nil || n.State != model.NodeDown || !x.s.Replica.Leading()
 	}, end.Done())
@@ -170,19 +171,12 @@ func (x *exchange) awaitUp(name string) error {
 
 // awaitNode waits for news of a node, but not so long that the leader would take it for dead.
 func (x *exchange) awaitNode(name string) error {
-	after, err := x.number("after", 0)
-	if err != nil {
-		return err
-	}
-	wait, err := x.duration("wait")
-	if err != nil {
-		return err
-	}
+	after, wait := uint64(x.number("after", 0)), x.duration("wait")
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
 	end, cancel := context.WithTimeout(x.s.alive, min(wait, alive))
 	defer cancel()
-	_, _, err = x.s.Replica.Until(x.ctx(), func(v *fsm.View) bool {
-		return v.NodeModified(name) > uint64(after) || !x.s.Replica.Leading()
+	_, _, err := x.s.Replica.Until(x.ctx(), func(v *state.View) bool {
+		return v.NodeModified(name) > after || !x.s.Replica.Leading()
 	}, end.Done())
 	return err
 }

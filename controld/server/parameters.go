@@ -2,97 +2,89 @@ package server
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/jobref"
+	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// checkQuery refuses a parameter that the route does not have: a misspelt filter must not select
-// everything.
+// checkQuery refuses a parameter that the route does not have, since a misspelt filter must not
+// select everything, and a value that is not of its parameter's kind. Handlers may rely on both.
 func (rt *route) checkQuery(q url.Values) error {
 	for name := range q {
-		if !rt.has(name) {
+		if !slices.ContainsFunc(rt.Query(), func(p openapi.Param) bool { return p.Name == name }) {
 			return problem.Invalid("unknown parameter %q", name)
+		}
+	}
+	for _, p := range rt.Query() {
+		check, s := kinds[p.Kind], q.Get(p.Name)
+		if s == "" || check.valid == nil {
+			continue
+		}
+		if p.Name == "limit" && s == "0" {
+			return problem.Invalid("parameter limit=0: ask for at least one")
+		}
+		if !check.valid(s) {
+			return problem.Invalid("parameter %s=%q: write %s", p.Name, s, check.write)
 		}
 	}
 	return nil
 }
 
-func (rt *route) has(name string) bool {
-	if rt.Poll && (name == "after" || name == "wait" || name == "consistent") {
-		return true
-	}
-	for _, p := range rt.Params {
-		if p.In == "query" && p.Name == name {
-			return true
-		}
-	}
-	return false
+// kinds are the kinds of parameters that are checked: what is valid, and what to write instead.
+var kinds = map[openapi.Kind]struct {
+	valid func(string) bool
+	write string
+}{
+	openapi.Boolean: {func(s string) bool { _, err := strconv.ParseBool(s); return err == nil }, "true or false"},
+	openapi.Integer: {isNumber, "a whole number from 0"},
+	openapi.Page:    {isNumber, "a whole number from 0"},
+	openapi.Duration: {func(s string) bool { d, err := time.ParseDuration(s); return err == nil && d >= 0 },
+		"a duration such as 60s"},
+	openapi.Instant: {func(s string) bool { return new(api.Time).UnmarshalText([]byte(s)) == nil },
+		"a time such as 2026-01-31T08:00:00Z"},
+}
+
+func isNumber(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return err == nil && n >= 0
 }
 
 // flag returns a parameter of the query, false if it is missing.
-func (x *exchange) flag(name string) (bool, error) {
-	s := x.query.Get(name)
-	if s == "" {
-		return false, nil
-	}
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return false, problem.Invalid("parameter %s=%q: write true or false", name, s)
-	}
-	return b, nil
+func (x *exchange) flag(name string) bool {
+	b, _ := strconv.ParseBool(x.query.Get(name)) // checkQuery has refused what it cannot read; so below
+	return b
 }
 
 // number returns a whole number from 0 of the query, the default if it is missing.
-func (x *exchange) number(name string, absent int64) (int64, error) {
-	s := x.query.Get(name)
-	if s == "" {
-		return absent, nil
+func (x *exchange) number(name string, absent int64) int64 {
+	if n, err := strconv.ParseInt(x.query.Get(name), 10, 64); err == nil {
+		return n
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
-		return 0, problem.Invalid("parameter %s=%q: write a whole number from 0", name, s)
-	}
-	return n, nil
+	return absent
 }
 
 // duration returns a duration of the query, 0 if it is missing.
-func (x *exchange) duration(name string) (time.Duration, error) {
-	s := x.query.Get(name)
-	if s == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, problem.Invalid("parameter %s=%q: write a duration such as 60s", name, s)
-	}
-	return d, nil
+func (x *exchange) duration(name string) time.Duration {
+	d, _ := time.ParseDuration(x.query.Get(name))
+	return d
 }
 
 // limit returns how many items a page may have.
-func (x *exchange) limit() (int, error) {
-	n, err := x.number("limit", defaultList)
-	if err == nil && n == 0 {
-		err = problem.Invalid("parameter limit=0: ask for at least one")
-	}
-	return int(min(n, maxList)), err
-}
+func (x *exchange) limit() int { return int(min(x.number("limit", defaultList), maxList)) }
 
 // instant returns a time of the query, 0 if it is missing.
-func (x *exchange) instant(name string) (model.UnixMS, error) {
-	s := x.query.Get(name)
-	if s == "" {
-		return 0, nil
-	}
+func (x *exchange) instant(name string) model.UnixMS {
 	var t api.Time
-	if err := t.UnmarshalText([]byte(s)); err != nil {
-		return 0, problem.Invalid("parameter %s=%q: write a time such as 2026-01-31T08:00:00Z", name, s)
+	if t.UnmarshalText([]byte(x.query.Get(name))) != nil {
+		return 0
 	}
-	return model.UnixMS(t.UnixMilli()), nil
+	return model.UnixMS(t.UnixMilli())
 }
 
 // finder finds jobs by name in the view that this request is answered from.

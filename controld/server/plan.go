@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/sched"
@@ -61,7 +62,7 @@ func plan(x *exchange) (any, error) {
 
 // trialSubmit submits a job to a fork of the state that is then dropped, and returns what it is
 // then and the id that the job would get.
-func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*fsm.View, model.JobID, error) {
+func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*state.View, model.JobID, error) {
 	jobs := []*jobspec.Job{job}
 	facts, err := x.finder().Facts(x.ctx(), owner.User, jobs)
 	if err != nil {

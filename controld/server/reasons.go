@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 )
@@ -14,13 +14,13 @@ import (
 // processor at most, however many lists are asked for.
 type waitReasons struct {
 	mu   sync.Mutex
-	view *fsm.View
+	view *state.View
 	next time.Time // not found again before
 	find func(model.JobID) model.Reason
 }
 
 // reason returns why j waits.
-func (w *waitReasons) reason(v *fsm.View, now model.Instant, j *model.Job) model.Reason {
+func (w *waitReasons) reason(v *state.View, now model.Instant, j *model.Job) model.Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if begin := time.Now(); w.view != v && begin.After(w.next) {

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,7 +16,7 @@ import (
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-func inQuery(kind string, names ...string) []openapi.Param {
+func inQuery(kind openapi.Kind, names ...string) []openapi.Param {
 	var ps []openapi.Param
 	for _, n := range names {
 		ps = append(ps, openapi.Param{Name: n, In: "query", Kind: kind})
@@ -23,36 +24,26 @@ func inQuery(kind string, names ...string) []openapi.Param {
 	return ps
 }
 
-func concat(groups ...[]openapi.Param) []openapi.Param {
-	var all []openapi.Param
-	for _, g := range groups {
-		all = append(all, g...)
-	}
-	return all
-}
-
 var (
-	pathID = []openapi.Param{{Name: "id", In: "path", Kind: "string",
+	pathID = []openapi.Param{{Name: "id", In: "path", Kind: openapi.String,
 		Doc: "id of the job: 123, 123_4 for an array task, 123.train for a group"}}
-	pathNode       = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the node"}}
-	pathController = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the controller"}}
-	paging         = []openapi.Param{{Name: "limit", In: "query", Kind: "integer",
+	pathNode       = []openapi.Param{{Name: "name", In: "path", Kind: openapi.String, Doc: "name of the node"}}
+	pathController = []openapi.Param{{Name: "name", In: "path", Kind: openapi.String, Doc: "name of the controller"}}
+	paging         = []openapi.Param{{Name: "limit", In: "query", Kind: openapi.Integer,
 		Doc: "items of one page: 1000 if not said, at most 10000"},
-		{Name: "page", In: "query", Kind: "string", Doc: "next of the page before"}}
+		{Name: "page", In: "query", Kind: openapi.Page, Doc: "next of the page before"}}
 )
 
 // routes is the whole API.
 func routes() []route {
-	all := jobRoutes()
-	all = append(all, nodeRoutes()...)
-	return append(all, systemRoutes()...)
+	return slices.Concat(jobRoutes(), nodeRoutes(), systemRoutes())
 }
 
 func jobRoutes() []route {
-	jobFilters := concat(inQuery("array", "id", "state"), inQuery("string", "user", "account", "queue", "name", "class"),
-		inQuery("boolean", "all", "spec", "delta", "stream"), inQuery("array", "fields"), paging)
-	historyFilters := concat(inQuery("array", "id", "state"),
-		inQuery("string", "user", "account", "name", "since", "until"), paging)
+	jobFilters := slices.Concat(inQuery(openapi.Array, "id", "state"), inQuery(openapi.String, "user", "account", "queue", "name", "class"),
+		inQuery(openapi.Boolean, "all", "spec", "delta", "stream"), inQuery(openapi.Array, "fields"), paging)
+	historyFilters := slices.Concat(inQuery(openapi.Array, "id", "state"),
+		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"), paging)
 	routes := []route{
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs",
 			Summary: "Submit one job, or a list of them, all or none",
@@ -81,8 +72,8 @@ func jobRoutes() []route {
 			Poll: true, Out: typeOf[api.Why]()},
 			past: true, handle: why},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/jobs/{id}/logs", Summary: "Output of one worker of a job",
-			Params: concat(pathID, inQuery("integer", "worker", "tail", "attempt"), inQuery("string", "task", "stream"),
-				inQuery("boolean", "follow")),
+			Params: slices.Concat(pathID, inQuery(openapi.Integer, "worker", "tail", "attempt"), inQuery(openapi.String, "task", "stream"),
+				inQuery(openapi.Boolean, "follow")),
 			Media: "application/octet-stream"},
 			handle: logs},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/plan", Summary: "Whether a job would start now",
@@ -124,7 +115,7 @@ func nodeRoutes() []route {
 			access: machines, place: onLeader, handle: register},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/nodes/{name}/allocs",
 			Summary: "What should exist on a node",
-			Params:  concat(pathNode, inQuery("string", "boot_id", "wait"), inQuery("integer", "after")),
+			Params:  slices.Concat(pathNode, inQuery(openapi.String, "boot_id"), inQuery(openapi.Duration, "wait"), inQuery(openapi.Integer, "after")),
 			Out:     typeOf[api.NodeAllocs]()},
 			access: machines, place: onLeader, handle: allocs},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/report",
@@ -167,7 +158,7 @@ func systemRoutes() []route {
 			access: anyone, handle: getOpenAPI},
 		{Operation: openapi.Operation{Method: "GET", Path: peers.StatePath},
 			access: machines, handle: internalState},
-		{Operation: openapi.Operation{Method: "GET", Path: peers.RecordsPath, Params: inQuery("integer", "from", "to")},
+		{Operation: openapi.Operation{Method: "GET", Path: peers.RecordsPath, Params: inQuery(openapi.Integer, "from", "to")},
 			access: machines, handle: internalRecords},
 	}
 }

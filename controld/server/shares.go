@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/sched"
 )
 
@@ -40,7 +40,7 @@ func listShares(x *exchange) (any, error) {
 }
 
 // heldByAccount counts the jobs and GPUs of accounts that have some.
-func heldByAccount(v *fsm.View) map[string]*api.Share {
+func heldByAccount(v *state.View) map[string]*api.Share {
 	held := map[string]*api.Share{}
 	total := 0
 	for j := range v.Jobs() {

@@ -1,11 +1,10 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -26,8 +25,8 @@ func listEvents(x *exchange) (any, error) {
 	return list, nil
 }
 
-func eventsReady(x *exchange) func(*fsm.View) bool {
-	return func(v *fsm.View) bool { return len(v.Events(x.after)) > 0 }
+func eventsReady(x *exchange) func(*state.View) bool {
+	return func(v *state.View) bool { return len(v.Events(x.after)) > 0 }
 }
 
 // getConfig answers GET /v1/config.
@@ -95,12 +94,7 @@ const recordBatch = 1000
 
 // internalRecords answers another controller that missed finished jobs.
 func internalRecords(x *exchange) (any, error) {
-	from, err1 := x.number("from", 1)
-	to, err2 := x.number("to", 0)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	jobs, err := x.s.History.Range(x.ctx(), from, to, recordBatch)
+	jobs, err := x.s.History.Range(x.ctx(), x.number("from", 1), x.number("to", 0), recordBatch)
 	if err != nil {
 		return nil, &api.Problem{Status: http.StatusInternalServerError, Code: api.CodeInternal,
 			Detail: "read the history: " + err.Error()}

@@ -1,4 +1,4 @@
-// Package sim replays workloads through the production code: the same State.Apply and the same
+// Package sim replays workloads through the production code: the same Machine.Apply and the same
 // sched.Cycle, over a virtual clock.
 //
 // Only three things differ from a live cluster. Commands are applied directly instead of being

@@ -335,7 +335,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 		if tr.Jobs[i].Submit == 0 {
 			first++
-			demand = plus(demand, tr.Jobs[i].Demand(1))
+			demand = demand.Plus(tr.Jobs[i].Demand(1))
 		}
 	}
 	capacity := trace.Capacity(s.Nodes)

@@ -208,13 +208,6 @@ func seconds(ms int64) float64 { return float64(ms) / 1000 }
 // collector collects one value of each kind for every job that has ended.
 type collector struct{ slowdown, bounded, wait, first, jct []float64 }
 
-// collectorFor allocates a collector for n jobs.
-func collectorFor(n int) *collector {
-	room := make([]float64, 5*n)
-	part := func(i int) []float64 { return room[i*n : i*n : (i+1)*n] }
-	return &collector{part(0), part(1), part(2), part(3), part(4)}
-}
-
 func (c *collector) add(e *engine, v *run) {
 	jct := v.jct()
 	c.slowdown = append(c.slowdown, v.slowdown())
@@ -232,16 +225,7 @@ func (c *collector) class() *Class {
 }
 
 func (e *engine) classes(r *Result) {
-	ended, trials := 0, 0
-	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
-			ended++
-			if v.job.Class == jobspec.TE {
-				trials++
-			}
-		}
-	}
-	te, be, all := collectorFor(trials), collectorFor(ended-trials), collectorFor(ended)
+	var te, be, all collector
 	var wide []float64
 	for i := range e.runs {
 		v := &e.runs[i]

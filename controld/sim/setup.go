@@ -119,3 +119,11 @@ func (s *Setup) fill() {
 		s.maxPreempts = maxPreempted
 	}
 }
+
+// clock returns the time of Clock, 0 without one.
+func (s *Setup) clock() int64 {
+	if s.Clock == nil {
+		return 0
+	}
+	return s.Clock()
+}

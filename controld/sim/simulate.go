@@ -34,13 +34,6 @@ func Run(t *trace.Trace, s Setup) (*Result, error) {
 	return r, nil
 }
 
-func (s *Setup) clock() int64 {
-	if s.Clock == nil {
-		return 0
-	}
-	return s.Clock()
-}
-
 func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	jobs, excluded := admit(t, s.Nodes)
 	if len(jobs) == 0 {

@@ -82,7 +82,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	several := len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)),
+		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks)),
 			oci.Limits(in)
 	}
 	for i := range tasks {
@@ -97,12 +97,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 			return b, nameTask(several, &tasks[i], err)
 		}
 		b.Tasks = append(b.Tasks, made)
-		if several {
-			b.Settings.Tasks = append(b.Settings.Tasks, settings)
-			continue
-		}
-		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal,
-			settings.Log, settings.Guards, settings.Secrets
+		b.Settings.Tasks = append(b.Settings.Tasks, settings)
 	}
 	return b, nil
 }
@@ -241,19 +236,14 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 	for _, p := range in.Spec.LogPolicies {
 		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
 	}
-	task := &tasks[progressTask(tasks)]
-	if len(tasks) > 1 {
-		s.Reporter = progressTask(tasks)
-	}
+	s.Reporter = progressTask(tasks)
+	task := &tasks[s.Reporter]
 	p := task.Progress
 	if p == nil {
 		return nil
 	}
 	if p.Pattern != "" {
-		s.Steps = &container.StepPattern{Pattern: p.Pattern}
-		if len(tasks) > 1 {
-			s.Steps.Task = task.Name
-		}
+		s.Steps = &container.StepPattern{Pattern: p.Pattern, Task: task.Name}
 		if a := in.Spec.Array; a != nil && a.Stop != nil {
 			s.Steps.AtStep, s.Steps.Metric = a.Stop.AtStep, a.Stop.Metric
 		}

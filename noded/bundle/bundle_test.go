@@ -173,7 +173,7 @@ func TestBundleOfOneTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := container.ReadSettings(dir)
-	if err != nil || len(s.Tasks) != 0 || s.Cgroup != "/rota/n1/5.2.1" || s.KillSignal != int(unix.SIGTERM) {
+	if err != nil || len(s.Tasks) != 1 || s.Cgroup != "/rota/n1/5.2.1" || s.Tasks[0].KillSignal != int(unix.SIGTERM) {
 		t.Errorf("settings %+v, %v", s, err)
 	}
 	var plan launch.Plan

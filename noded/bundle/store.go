@@ -89,7 +89,7 @@ func (s *Store) Progress(id container.ID) *progress.Source {
 		from.Path = container.StepsPath(dir)
 	case set.Progress != nil:
 		from.File = set.Progress
-	case len(set.Tasks) > 0:
+	case set.Several():
 		from.Path = container.ProgressPath(container.TaskDir(dir, set.Reporter))
 	}
 	return from

@@ -54,10 +54,8 @@ func sweepCgroup(cgroup string) error {
 // killOnce kills every process of the cgroup and removes the directories that are empty. It returns
 // how many are left.
 func killOnce(cgroup string) (int, error) {
-	dirs := cgroupDirs(cgroup)
 	var errs []error
-	left := 0
-	for _, dir := range dirs {
+	for _, dir := range cgroupDirs(cgroup) {
 		thaw(dir)
 		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for _, field := range strings.Fields(string(pids)) {
@@ -65,12 +63,11 @@ func killOnce(cgroup string) (int, error) {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may be gone already
 			}
 		}
-		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			left++
+		if err := removeFile(dir); err != nil {
 			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
 		}
 	}
-	return left, errors.Join(errs...)
+	return len(errs), errors.Join(errs...)
 }
 
 // thaw lets frozen processes run, because only running ones can die.

@@ -108,10 +108,7 @@ func WriteProcess(dir string, p Process) error {
 
 func readProcess(dir string) (Process, error) {
 	var p Process
-	b, err := os.ReadFile(filepath.Join(dir, pidFile))
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
+	err := readJSON(filepath.Join(dir, pidFile), &p)
 	return p, err
 }
 
@@ -144,10 +141,10 @@ func WriteExit(dir string, e Exit) error {
 		return fmt.Errorf("write exit record: %w", err)
 	}
 	_, err = f.Write(b)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write exit record: %w", err)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".tmp", path)
 	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err != nil {
 		return fmt.Errorf("write exit record: %w", err)
 	}
 	return nil
@@ -174,17 +171,7 @@ func SocketAddress(dir *os.File) string {
 }
 
 // RemoveSocket deletes a socket that an earlier shim left in dir.
-func RemoveSocket(dir string) error {
-	if err := os.Remove(filepath.Join(dir, socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func RemoveSocket(dir string) error { return removeFile(filepath.Join(dir, socketFile)) }
 
 // RemoveProcess deletes the shim's identity: from then on there is no container in dir.
-func RemoveProcess(dir string) error {
-	if err := os.Remove(filepath.Join(dir, pidFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func RemoveProcess(dir string) error { return removeFile(filepath.Join(dir, pidFile)) }

@@ -131,13 +131,14 @@ func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
 		if !ok {
 			return Answer{}, errShimGone
 		}
-		if a.Error != "" && a.Final {
-			return Answer{}, Final(errors.New(a.Error))
+		if a.Error == "" {
+			return a, nil
 		}
-		if a.Error != "" {
-			return Answer{}, errors.New(a.Error)
+		err := errors.New(a.Error)
+		if a.Final {
+			err = Final(err)
 		}
-		return a, nil
+		return Answer{}, err
 	case <-ctx.Done():
 		return l.awaitLate(ctx)
 	}
@@ -190,10 +191,6 @@ func (l *shimLink) send(ctx context.Context, o Order) error {
 		l.changed(l.id)
 	}
 	return nil
-}
-
-func (l *shimLink) renew(ctx context.Context, lease time.Time) error {
-	return l.send(ctx, Order{Op: OpRenew, Lease: bootDeadline(lease)})
 }
 
 func (l *shimLink) updateStatus(a Answer) {

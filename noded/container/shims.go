@@ -124,7 +124,7 @@ func (s *Shims) find(id ID) (*shimLink, error) {
 // Create implements [Runtime].
 func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) error {
 	if l, err := s.find(id); err == nil {
-		return l.renew(ctx, lease) // an earlier call has created it
+		return l.send(ctx, renewal(lease)) // an earlier call has created it
 	}
 	shim, err := s.pool.takeShim()
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Shims) Kill(ctx context.Context, id ID) error { return s.send(ctx, id, 
 
 // Renew implements [Runtime].
 func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
-	return s.send(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
+	return s.send(ctx, id, renewal(lease))
 }
 
 func (s *Shims) send(ctx context.Context, id ID, o Order) error {
@@ -170,10 +170,8 @@ func (s *Shims) send(ctx context.Context, id ID, o Order) error {
 
 // Remove implements [Runtime]. If the container was never created, it removes the bundle.
 func (s *Shims) Remove(_ context.Context, id ID) error {
-	if l, err := s.find(id); err == nil {
-		if !l.hasEnded() {
-			return fmt.Errorf("remove container %s: %w", id, ErrLive)
-		}
+	if l, err := s.find(id); err == nil && !l.hasEnded() {
+		return fmt.Errorf("remove container %s: %w", id, ErrLive)
 	}
 	err := sweepLeftovers(s.Path(id))
 	if err == nil {
@@ -242,6 +240,9 @@ func ParseID(text string) (ID, bool) {
 	n, err := fmt.Sscanf(text, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker)
 	return id, err == nil && n == 3 && id.String() == text
 }
+
+// renewal returns the order to move the end of a lease.
+func renewal(lease time.Time) Order { return Order{Op: OpRenew, Lease: bootDeadline(lease)} }
 
 // bootDeadline converts a time to nanoseconds of CLOCK_BOOTTIME; the zero time is no deadline.
 func bootDeadline(t time.Time) int64 {

@@ -40,7 +40,7 @@ func newBench(t *testing.T, library, world string) *bench {
 	t.Helper()
 	b := &bench{path: filepath.Join(t.TempDir(), "world")}
 	b.tell(t, world)
-	b.Helper = gpu.NewHelper(t.Context(), gpu.HelperConfig{
+	b.Helper = gpu.NewHelper(gpu.HelperConfig{
 		Command: []string{os.Args[0]}, Env: []string{envHelper + "=" + library, gputest.EnvWorld + "=" + b.path},
 		Timeout: 3 * time.Second,
 	})
@@ -158,7 +158,7 @@ func TestADriverThatHangsForGoodHoldsOneHelper(t *testing.T) {
 	// The second process holds the output open, so that the helper does not seem to end, as if it
 	// hung in the driver.
 	script := "sleep 1000 & echo $! > $$ && mv $$ helper-$$; exec sleep 1000"
-	h := gpu.NewHelper(t.Context(), gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script},
+	h := gpu.NewHelper(gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script},
 		Timeout: time.Minute})
 	helpers := func() []string {
 		found, _ := filepath.Glob(filepath.Join(dir, "helper-*")) // the pattern is well formed

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,10 +62,8 @@ type child struct {
 }
 
 // NewHelper returns a source that starts its child at the first call.
-func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = callTimeout
-	}
+func NewHelper(cfg HelperConfig) *Helper {
+	cfg.Timeout = cmp.Or(cfg.Timeout, callTimeout)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -180,15 +179,13 @@ func (h *Helper) restart(ctx context.Context, q request) error {
 func (h *Helper) start() error {
 	cmd := exec.Command(h.cfg.Command[0], h.cfg.Command[1:]...)
 	cmd.Env = append(os.Environ(), h.cfg.Env...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return fmt.Errorf("start NVML helper: %w", err)
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	err := errors.Join(inErr, outErr)
+	if err == nil {
+		err = cmd.Start()
 	}
-	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start NVML helper: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start NVML helper: %w", err)
 	}
 	h.child = &child{cmd: cmd, in: in, lines: make(chan []byte, 1), gone: make(chan struct{})}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -55,8 +56,8 @@ func (n *driver) open() (none bool, err error) {
 	return false, nil
 }
 
-// hasFunction reports whether the library has a function. Calling one that an older driver lacks would end
-// the process.
+// hasFunction reports whether the library has a function. Calling one that an older driver lacks
+// would end the process.
 func (n *driver) hasFunction(symbol string) bool {
 	return n.lib.Extensions().LookupSymbol(symbol) == nil
 }
@@ -98,40 +99,44 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
 		return brokenDevice(index, n.lib.ErrorString(r))
 	}
-	note := func(what string, r nvml.Return) {
-		if r != nvml.SUCCESS && d.Healthy {
-			d.Healthy, d.Problem = false, what+": "+n.lib.ErrorString(r)
+	fail := func(problem string) {
+		if d.Healthy { // the first problem stays
+			d.Healthy, d.Problem = false, problem
+		}
+	}
+	check := func(what string, r nvml.Return) {
+		if r != nvml.SUCCESS {
+			fail(what + ": " + n.lib.ErrorString(r))
 		}
 	}
 	d.Model, r = h.GetName()
-	note("name", r)
+	check("name", r)
 	memory, r := h.GetMemoryInfo()
-	note("memory", r)
+	check("memory", r)
 	setSize(&d.Memory, memory.Total)
 	d.Minor, r = h.GetMinorNumber()
-	note("minor number", r)
+	check("minor number", r)
 	if n.hasFunction("nvmlDeviceGetPciInfo_v3") {
 		if pci, r := h.GetPciInfo(); r == nvml.SUCCESS {
-			d.PCI = cString(pci.BusId[:])
+			d.PCI = unix.ByteSliceToString(pci.BusId[:])
 			d.NUMA = numaOf(d.PCI)
 		}
 	}
 	if n.hasFunction("nvmlDeviceGetTotalEccErrors") {
 		count, r := h.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
-		if r == nvml.SUCCESS && count > 0 && d.Healthy {
-			d.Healthy, d.Problem = false, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count)
+		if r == nvml.SUCCESS && count > 0 {
+			fail(fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count))
 		}
 	}
 	if n.hasFunction("nvmlDeviceGetMigMode") {
-		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
-			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with "+
-				"nvidia-smi -mig 0"
+		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE {
+			fail("MIG is enabled, but only whole GPUs are allocated: turn it off with nvidia-smi -mig 0")
 		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if d.Event = n.problems[d.UUID]; d.Event != "" && d.Healthy {
-		d.Healthy, d.Problem = false, d.Event
+	if d.Event = n.problems[d.UUID]; d.Event != "" {
+		fail(d.Event)
 	}
 	return d
 }
@@ -178,11 +183,9 @@ var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true,
 
 // watchEvents records critical errors as the driver reports them.
 func (n *driver) watchEvents() {
-	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2",
-		"nvmlDeviceGetSupportedEventTypes"} {
-		if !n.hasFunction(s) {
-			return
-		}
+	if !n.hasFunction("nvmlEventSetCreate") || !n.hasFunction("nvmlDeviceRegisterEvents") ||
+		!n.hasFunction("nvmlEventSetWait_v2") || !n.hasFunction("nvmlDeviceGetSupportedEventTypes") {
+		return
 	}
 	set, r := n.lib.EventSetCreate()
 	if r != nvml.SUCCESS {
@@ -228,27 +231,13 @@ func (n *driver) recordEvent(e nvml.EventData) {
 	}
 }
 
-func cString[T int8 | uint8](b []T) string {
-	var s strings.Builder
-	for _, c := range b {
-		if c == 0 {
-			break
-		}
-		s.WriteByte(byte(c))
-	}
-	return s.String()
-}
-
 // numaOf returns the NUMA node of a PCI device.
 func numaOf(pci string) int {
 	pci = strings.ToLower(pci)
 	if len(pci) == len("00000000:10:00.0") {
 		pci = pci[4:] // the kernel writes domains with four digits
 	}
-	b, err := os.ReadFile("/sys/bus/pci/devices/" + pci + "/numa_node")
-	if err != nil {
-		return -1
-	}
+	b, _ := os.ReadFile("/sys/bus/pci/devices/" + pci + "/numa_node") // no number is in a missing file
 	node, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil {
 		return -1

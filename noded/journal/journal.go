@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -129,11 +131,10 @@ func (j *Journal) Entries() []Entry {
 func (j *Journal) Entry(id string) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	k, ok := j.state.kept[id]
-	if !ok {
-		return Entry{}, false
+	if k := j.state.kept[id]; k != nil {
+		return k.Entry, true
 	}
-	return k.Entry, true
+	return Entry{}, false
 }
 
 // Append writes records and returns when they are on disk. Concurrent calls share one fsync. After
@@ -182,12 +183,9 @@ func (j *Journal) write(records []Record) error {
 	if j.broken != nil {
 		return j.broken
 	}
-	var buf []byte
-	for _, r := range records {
-		var err error
-		if buf, err = appendLine(buf, r); err != nil {
-			return err
-		}
+	buf, err := encode(records)
+	if err != nil {
+		return err
 	}
 	if _, err := j.file.Write(buf); err != nil {
 		return j.undo(fmt.Errorf("write journal: %w", err))
@@ -242,12 +240,9 @@ func (j *Journal) fail(err error) {
 // rewrite replaces the file by one with only what is still needed, and keeps the old one if that
 // fails. The caller holds mu, or no other goroutine runs.
 func (j *Journal) rewrite() error {
-	var buf []byte
-	for _, r := range j.state.records() {
-		var err error
-		if buf, err = appendLine(buf, r); err != nil {
-			return err
-		}
+	buf, err := encode(j.state.records())
+	if err != nil {
+		return err
 	}
 	j.compactAt = max(compactMin, 2*int64(len(buf)))
 	if int64(len(buf)) == j.size {
@@ -288,13 +283,14 @@ func replaceFile(path string, data []byte) (_ *os.File, err error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, err
 	}
-	if _, err := f.Write(data); err != nil {
-		return nil, err
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return nil, err
+	if err == nil {
+		err = os.Rename(temporary, path)
 	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	_ = dir.Sync() // without it, a crash of the machine may bring back the old file
@@ -357,7 +353,8 @@ func (f *entrySet) apply(r Record) {
 	}
 }
 
-// keepFirstResult keeps the first result of a container, and drops the oldest result if there are too many.
+// keepFirstResult keeps the first result of a container, and drops the oldest result if there are
+// too many.
 func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 	if k.Final != nil {
 		return
@@ -371,14 +368,10 @@ func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 }
 
 func (f *entrySet) entries() []Entry {
-	all := make([]*keptEntry, 0, len(f.kept))
-	for _, k := range f.kept {
-		all = append(all, k)
-	}
-	sort.Slice(all, func(a, b int) bool { return all[a].order < all[b].order })
-	out := make([]Entry, len(all))
-	for i, k := range all {
-		out[i] = k.Entry
+	var out []Entry
+	byOrder := func(a, b *keptEntry) int { return cmp.Compare(a.order, b.order) }
+	for _, k := range slices.SortedFunc(maps.Values(f.kept), byOrder) {
+		out = append(out, k.Entry)
 	}
 	return out
 }

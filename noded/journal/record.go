@@ -69,6 +69,16 @@ func appendLine(buf []byte, r Record) ([]byte, error) {
 	return append(buf, '\n'), nil
 }
 
+// encode returns the lines of records.
+func encode(records []Record) (buf []byte, err error) {
+	for _, r := range records {
+		if buf, err = appendLine(buf, r); err != nil {
+			return nil, err
+		}
+	}
+	return buf, nil
+}
+
 // errTorn is the error of a line that may be half written.
 var errTorn = errors.New("checksum does not match")
 

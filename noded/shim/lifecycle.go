@@ -1,6 +1,13 @@
 package shim
 
-import "github.com/rota-hpc/rota/noded/container"
+import (
+	"cmp"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
 
 // taskState is what is known of one task of a worker.
 type taskState struct {
@@ -15,6 +22,11 @@ func (m *taskState) succeeded() bool { return m.exit.Code == 0 && m.exit.Signal 
 // isMain reports whether the task is a main task.
 func (m *taskState) isMain() bool { return m.Hook == "" }
 
+// killSignal returns the signal that asks the task to stop.
+func (m *taskState) killSignal() unix.Signal {
+	return cmp.Or(unix.Signal(m.KillSignal), unix.SIGTERM)
+}
+
 // endsByItself reports whether the task belongs to the hook and is no sidecar. Such a task ends by
 // itself, and must succeed.
 func (m *taskState) endsByItself(hook string) bool { return m.Hook == hook && !m.Sidecar }
@@ -28,9 +40,9 @@ type actions struct {
 
 // workerPhase says which tasks may still start.
 type workerPhase struct {
-	success  string // which main tasks decide the worker's success: all, leader or any
-	stopping bool   // it was asked to stop: only poststop tasks may start
-	ended    bool   // it was killed or its lease has ended: no task may start
+	success      string // which main tasks decide the worker's success: all, leader or any
+	stopping     bool   // it was asked to stop: only poststop tasks may start
+	noMoreStarts bool   // it was killed or its lease has ended: no task may start
 }
 
 // nextActions decides what is to be done from the states of all tasks. It is a pure function, so
@@ -39,158 +51,107 @@ type workerPhase struct {
 // The lifecycle of the tasks: prestart tasks run one after the other, with their sidecars beside
 // them. Then all main tasks and the poststart tasks run together. When the main tasks have ended,
 // the sidecars are stopped. Last, the poststop tasks run one after the other.
-func nextActions(list []taskState, o workerPhase) actions {
+func nextActions(list []*taskState, o workerPhase) actions {
 	var m actions
-	if !o.stopping && !o.ended && !hookFailed(list, "prestart") {
+	if !o.stopping && !o.noMoreStarts && !hookFailed(list, "prestart") {
 		m.start = tasksToStart(list)
 	}
-	if len(m.start) == 0 && !hookRuns(list, "prestart") {
-		m.stop = tasksToStop(list, o)
+	preparing := anyRuns(list, func(t *taskState) bool { return t.endsByItself("prestart") })
+	if len(m.start) == 0 && !preparing && outcomeDecided(list, o.success) {
+		m.stop = indices(list, container.Running, func(t *taskState) bool {
+			return !t.stoppedByOthers && (t.isMain() || t.endsByItself("poststart"))
+		})
 	}
-	if len(m.start) > 0 || sidecarsNeeded(list) {
+	needsSidecars := anyRuns(list, func(t *taskState) bool { return !t.Sidecar && t.Hook != "poststop" })
+	if len(m.start) > 0 || needsSidecars {
 		return m
 	}
-	if open := running(list, func(t *taskState) bool { return t.Sidecar }); len(open) > 0 {
-		m.stop = append(m.stop, notYetStopped(list, open)...)
+	if anyRuns(list, func(t *taskState) bool { return t.Sidecar }) {
+		sidecars := indices(list, container.Running, func(t *taskState) bool { return t.Sidecar && !t.stoppedByOthers })
+		m.stop = append(m.stop, sidecars...)
 		return m
 	}
-	return cleanUpActions(list, o, m)
-}
-
-// cleanUpActions returns what is to be done once only poststop tasks are left.
-func cleanUpActions(list []taskState, o workerPhase, m actions) actions {
-	if len(running(list, func(*taskState) bool { return true })) > 0 {
+	if anyRuns(list, func(*taskState) bool { return true }) {
 		return m
 	}
-	if !o.ended {
-		for i := range list {
-			if list[i].Hook == "poststop" && list[i].state == container.Created {
-				m.start = []int{i}
-				return m
-			}
-		}
+	last := indices(list, container.Created, func(t *taskState) bool { return t.Hook == "poststop" })
+	if !o.noMoreStarts && len(last) > 0 {
+		m.start = last[:1]
+		return m
 	}
 	m.done = true
 	return m
 }
 
+// indices lists the tasks in a state that match.
+func indices(list []*taskState, state container.State, match func(*taskState) bool) []int {
+	var found []int
+	for i, t := range list {
+		if t.state == state && match(t) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// anyRuns reports whether a task runs that matches.
+func anyRuns(list []*taskState, match func(*taskState) bool) bool {
+	return len(indices(list, container.Running, match)) > 0
+}
+
 // tasksToStart lists the tasks that are due to start.
-func tasksToStart(list []taskState) []int {
-	var begin []int
-	waiting := func(which func(*taskState) bool) {
-		for i := range list {
-			if list[i].state == container.Created && which(&list[i]) {
-				begin = append(begin, i)
-			}
+func tasksToStart(list []*taskState) []int {
+	due := indices(list, container.Created, func(t *taskState) bool { return t.Hook == "prestart" && t.Sidecar })
+	next := slices.IndexFunc(list, func(t *taskState) bool {
+		return t.endsByItself("prestart") && t.state != container.Exited
+	})
+	if next >= 0 {
+		if list[next].state == container.Created {
+			due = append(due, next)
 		}
+		return due
 	}
-	waiting(func(t *taskState) bool { return t.Hook == "prestart" && t.Sidecar })
-	for i := range list {
-		if t := &list[i]; t.endsByItself("prestart") && t.state != container.Exited {
-			if t.state == container.Created {
-				begin = append(begin, i)
-			}
-			return begin
-		}
-	}
-	waiting((*taskState).isMain)
-	waiting(func(t *taskState) bool { return t.Hook == "poststart" })
-	return begin
+	due = append(due, indices(list, container.Created, (*taskState).isMain)...)
+	return append(due, indices(list, container.Created, func(t *taskState) bool { return t.Hook == "poststart" })...)
 }
 
 // hookFailed reports whether a task of a hook has failed.
-func hookFailed(list []taskState, hook string) bool {
-	for i := range list {
-		if t := &list[i]; t.endsByItself(hook) && t.state == container.Exited && !t.stoppedByOthers && !t.succeeded() {
-			return true
-		}
-	}
-	return false
-}
-
-// hookRuns reports whether a task of a hook runs that must end by itself.
-func hookRuns(list []taskState, hook string) bool {
-	return len(running(list, func(t *taskState) bool { return t.endsByItself(hook) })) > 0
-}
-
-// sidecarsNeeded reports whether a task runs that the sidecars are there for.
-func sidecarsNeeded(list []taskState) bool {
-	return len(running(list, func(t *taskState) bool { return !t.Sidecar && t.Hook != "poststop" })) > 0
-}
-
-func running(list []taskState, which func(*taskState) bool) []int {
-	var found []int
-	for i := range list {
-		if list[i].state == container.Running && which(&list[i]) {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-func notYetStopped(list []taskState, among []int) []int {
-	var found []int
-	for _, i := range among {
-		if !list[i].stoppedByOthers {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// tasksToStop lists the main tasks, and the poststart tasks beside them, that are to be stopped
-// because other tasks have decided how the worker ends.
-func tasksToStop(list []taskState, o workerPhase) []int {
-	if !outcomeDecided(list, o.success) {
-		return nil
-	}
-	return notYetStopped(list, running(list, func(t *taskState) bool {
-		return t.isMain() ||
-			t.endsByItself("poststart")
-	}))
+func hookFailed(list []*taskState, hook string) bool {
+	return slices.ContainsFunc(list, func(t *taskState) bool {
+		return t.endsByItself(hook) && t.state == container.Exited && !t.stoppedByOthers && !t.succeeded()
+	})
 }
 
 // outcomeDecided reports whether the tasks that have ended decide how the worker ends.
-func outcomeDecided(list []taskState, success string) bool {
-	if hookFailed(list, "poststart") {
-		return true
-	}
-	leader := leaderIndex(list)
-	for i := range list {
-		t := &list[i]
+func outcomeDecided(list []*taskState, success string) bool {
+	leader := leaderOf(list)
+	return hookFailed(list, "poststart") || slices.ContainsFunc(list, func(t *taskState) bool {
 		if !t.isMain() || t.state != container.Exited || t.stoppedByOthers {
-			continue
+			return false
 		}
 		switch success {
 		case "leader":
-			if i == leader {
-				return true
-			}
+			return t == leader
 		case "any":
-			if t.succeeded() {
-				return true
-			}
-		default:
-			if !t.succeeded() {
-				return true
-			}
+			return t.succeeded()
 		}
-	}
-	return false
+		return !t.succeeded()
+	})
 }
 
-// leaderIndex returns the first main task that is marked as the leader, or the first one.
-func leaderIndex(list []taskState) int {
-	first := -1
-	for i := range list {
-		if !list[i].isMain() {
+// leaderOf returns the first main task that is marked as the leader, or the first main task; nil if
+// there is none.
+func leaderOf(list []*taskState) *taskState {
+	var first *taskState
+	for _, t := range list {
+		if !t.isMain() {
 			continue
 		}
-		if list[i].Leader {
-			return i
+		if t.Leader {
+			return t
 		}
-		if first < 0 {
-			first = i
+		if first == nil {
+			first = t
 		}
 	}
 	return first
@@ -199,47 +160,37 @@ func leaderIndex(list []taskState) int {
 // workerExit returns how the worker ended: the worst exit of the tasks that decide its success, and
 // of the other tasks that must succeed. The second result names the deciding task if it is not a
 // main task.
-func workerExit(list []taskState, success string) (container.Exit, string) {
+func workerExit(list []*taskState, success string) (container.Exit, string) {
 	worst := container.Exit{}
 	var deciding *taskState
-	take := func(which func(int, *taskState) bool) {
-		for i := range list {
-			t := &list[i]
-			if t.state == container.Exited && !t.stoppedByOthers && which(i, t) && severity(t.exit) > severity(worst) {
+	consider := func(match func(*taskState) bool) {
+		for _, i := range indices(list, container.Exited, match) {
+			if t := list[i]; !t.stoppedByOthers && severity(t.exit) > severity(worst) {
 				worst, deciding = t.exit, t
 			}
 		}
 	}
-	take(func(_ int, t *taskState) bool { return t.endsByItself("prestart") })
-	leader, well := leaderIndex(list), false
-	for i := range list {
-		well = well || list[i].isMain() && list[i].state == container.Exited && list[i].succeeded()
-	}
+	consider(func(t *taskState) bool { return t.endsByItself("prestart") })
+	leader := leaderOf(list)
+	well := slices.ContainsFunc(list, func(t *taskState) bool {
+		return t.isMain() && t.state == container.Exited && t.succeeded()
+	})
 	if !(success == "any" && well) {
-		take(func(i int, t *taskState) bool { return t.isMain() && (success != "leader" || i == leader) })
+		consider(func(t *taskState) bool { return t.isMain() && (success != "leader" || t == leader) })
 	}
-	take(func(_ int, t *taskState) bool { return t.endsByItself("poststart") })
+	consider(func(t *taskState) bool { return t.endsByItself("poststart") })
 	if severity(worst) == 0 {
-		take(func(_ int, t *taskState) bool { return t.Hook == "poststop" })
+		consider(func(t *taskState) bool { return t.Hook == "poststop" })
 	}
-	if severity(worst) == 0 && len(list) > 1 && mainTaskNeverRan(list) {
+	// A worker whose main task never ran has failed, even if all other tasks succeeded.
+	neverRan := func(t *taskState) bool { return t.isMain() && t.state != container.Exited }
+	if severity(worst) == 0 && len(list) > 1 && slices.ContainsFunc(list, neverRan) {
 		worst.Signal = sigKill
 	}
 	if deciding == nil || deciding.isMain() {
 		return worst, ""
 	}
 	return worst, deciding.Hook + " task " + deciding.Name
-}
-
-// mainTaskNeverRan reports whether a main task never ran. Then the worker has failed, even if all
-// other tasks succeeded.
-func mainTaskNeverRan(list []taskState) bool {
-	for i := range list {
-		if list[i].isMain() && list[i].state != container.Exited {
-			return true
-		}
-	}
-	return false
 }
 
 const sigKill = 9

@@ -13,13 +13,13 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run one random history of a worker's tasks: this one")
 
 // randomTasks returns the tasks of a worker, at least one of them a main task.
-func randomTasks(r *rand.Rand) ([]taskState, string) {
-	list := []taskState{{Task: container.Task{Name: "main"}}}
+func randomTasks(r *rand.Rand) ([]*taskState, string) {
+	list := []*taskState{{Task: container.Task{Name: "main"}}}
 	for i := range r.IntN(7) {
 		t := container.Task{Name: fmt.Sprint("t", i),
 			Hook: []string{"", "prestart", "poststart", "poststop"}[r.IntN(4)], Leader: r.IntN(3) == 0}
 		t.Sidecar = t.Hook != "" && t.Hook != "poststop" && r.IntN(2) == 0
-		list = append(list, taskState{Task: t})
+		list = append(list, &taskState{Task: t})
 	}
 	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for i := range list {
@@ -33,27 +33,24 @@ type history struct {
 	t    *testing.T
 	seed uint64
 	r    *rand.Rand
-	list []taskState
+	list []*taskState
 	workerPhase
 }
 
 func (h *history) bad(format string, args ...any) {
 	h.t.Helper()
-	h.t.Fatalf("seed %d: %s\n%+v %+v", h.seed, fmt.Sprintf(format, args...), h.workerPhase, h.list)
+	var list []taskState
+	for _, t := range h.list {
+		list = append(list, *t)
+	}
+	h.t.Fatalf("seed %d: %s\n%+v %+v", h.seed, fmt.Sprintf(format, args...), h.workerPhase, list)
 }
 
-func (h *history) any(which func(*taskState) bool) bool {
-	for i := range h.list {
-		if which(&h.list[i]) {
-			return true
-		}
-	}
-	return false
-}
+func (h *history) any(which func(*taskState) bool) bool { return slices.ContainsFunc(h.list, which) }
 
 func (h *history) begin(i int) {
-	t := &h.list[i]
-	if t.state != container.Created || h.ended || h.stopping && t.Hook != "poststop" {
+	t := h.list[i]
+	if t.state != container.Created || h.noMoreStarts || h.stopping && t.Hook != "poststop" {
 		h.bad("%s begins", t.Name)
 	}
 	unready := func(o *taskState) bool {
@@ -77,7 +74,7 @@ func (h *history) begin(i int) {
 func (h *history) step() bool {
 	m := nextActions(h.list, h.workerPhase)
 	for _, i := range m.stop {
-		t := &h.list[i]
+		t := h.list[i]
 		if t.state != container.Running || t.stoppedByOthers {
 			h.bad("%s is dismissed", t.Name)
 		}
@@ -101,12 +98,12 @@ func (h *history) happen() {
 		h.stopping = true
 	}
 	if h.r.IntN(40) == 0 {
-		h.ended = true
+		h.noMoreStarts = true
 	}
 	var open []int
 	for i := range h.list {
-		t := &h.list[i]
-		forever := t.Sidecar && !t.stoppedByOthers && !h.ended
+		t := h.list[i]
+		forever := t.Sidecar && !t.stoppedByOthers && !h.noMoreStarts
 		if t.state == container.Running && !forever {
 			open = append(open, i)
 		}
@@ -114,7 +111,7 @@ func (h *history) happen() {
 	if len(open) == 0 {
 		h.bad("nothing is left that could end, and it is not over")
 	}
-	t := &h.list[open[h.r.IntN(len(open))]]
+	t := h.list[open[h.r.IntN(len(open))]]
 	t.state, t.exit = container.Exited, container.Exit{Code: max(0, h.r.IntN(5)-2)}
 }
 
@@ -144,20 +141,20 @@ func TestNextActionsOnRandomHistories(t *testing.T) {
 // judge checks the exit of the worker: it succeeds only if every task did that must.
 func (h *history) judge() {
 	exit, _ := workerExit(h.list, h.success)
-	mains := slices.DeleteFunc(slices.Clone(h.list), func(m taskState) bool { return !m.isMain() })
-	well := func(m taskState) bool { return m.state == container.Exited && m.succeeded() }
+	mains := slices.DeleteFunc(slices.Clone(h.list), func(m *taskState) bool { return !m.isMain() })
+	well := func(m *taskState) bool { return m.state == container.Exited && m.succeeded() }
 	ok := map[string]bool{
-		"":    !slices.ContainsFunc(mains, func(m taskState) bool { return !well(m) && !m.stoppedByOthers }),
+		"":    !slices.ContainsFunc(mains, func(m *taskState) bool { return !well(m) && !m.stoppedByOthers }),
 		"any": slices.ContainsFunc(mains, well),
 	}
 	ok["all"] = ok[""]
-	if i := leaderIndex(h.list); h.success == "leader" {
-		ok["leader"] = well(h.list[i]) || h.list[i].stoppedByOthers
+	if leader := leaderOf(h.list); h.success == "leader" {
+		ok["leader"] = well(leader) || leader.stoppedByOthers
 	}
 	bad := h.any(func(m *taskState) bool {
 		return !m.isMain() && !m.Sidecar && m.state == container.Exited && !m.succeeded() && !m.stoppedByOthers
 	})
-	unbegun := slices.ContainsFunc(mains, func(m taskState) bool { return m.state != container.Exited })
+	unbegun := slices.ContainsFunc(mains, func(m *taskState) bool { return m.state != container.Exited })
 	if got := severity(exit) == 0; got && (!ok[h.success] || bad || unbegun) {
 		h.bad("it ended as %+v", exit)
 	} else if !got && ok[h.success] && !bad && !unbegun {

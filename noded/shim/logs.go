@@ -26,7 +26,7 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 	l := &logs{}
 	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
-		as = newUserAccess(u)
+		as = userAccess{u}
 	}
 	out, err := openLog(dir, cfg, cfg.Stdout, "stdout", as)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
+	devices "github.com/opencontainers/cgroups/devices/config"
 	"github.com/opencontainers/runc/libcontainer"
 	"github.com/opencontainers/runc/libcontainer/configs"
 	"github.com/opencontainers/runc/libcontainer/specconv"
@@ -21,13 +23,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// channelEnv and channelFD are where rota-init finds its socket (noded/oci/launch.ChannelEnv).
-const (
-	channelEnv = "ROTA_INIT_CHANNEL"
-	channelFD  = 3
-)
+// channelFD is the descriptor at which rota-init finds its socket.
+const channelFD = 3
 
 // runcContainer is a container as libcontainer knows it.
 type runcContainer struct {
@@ -36,17 +36,11 @@ type runcContainer struct {
 	process *libcontainer.Process
 	pid     int
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
-	channel *os.File          // to rota-init: signals go out, the result comes back, and closing it ends the container
-	results chan initResult
+	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
+	results chan launch.Result
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
 	waitErr error
-}
-
-// initResult is how the worker ended, as rota-init reports it.
-type initResult struct {
-	Code   int `json:"code"`
-	Signal int `json:"signal"`
 }
 
 // newContainer creates the container of the bundle in dir; its command waits for start. The
@@ -70,7 +64,7 @@ func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, erro
 	if err := os.RemoveAll(state); err != nil { // left by a shim that was killed while it created the same container
 		return nil, fmt.Errorf("clear container state: %w", err)
 	}
-	b := &runcContainer{dir: dir, results: make(chan initResult, 1), ended: make(chan struct{})}
+	b := &runcContainer{dir: dir, results: make(chan launch.Result, 1), ended: make(chan struct{})}
 	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
 		return nil, explainCgroupError(err)
 	}
@@ -106,14 +100,9 @@ func adaptToMachine(config *configs.Config) {
 	}
 	resources := config.Cgroups.Resources
 	const tunMajor, tunMinor = 10, 200
-	kept := resources.Devices[:0]
-	for _, rule := range resources.Devices {
-		if rule.Major == tunMajor && rule.Minor == tunMinor {
-			continue // jobs are not granted network devices
-		}
-		kept = append(kept, rule)
-	}
-	resources.Devices = kept
+	resources.Devices = slices.DeleteFunc(resources.Devices, func(rule *devices.Rule) bool {
+		return rule.Major == tunMajor && rule.Minor == tunMinor // jobs are not granted network devices
+	})
 }
 
 // explainCgroupError adds advice to the error that operators meet most.
@@ -128,21 +117,17 @@ func explainCgroupError(err error) error {
 
 // launch starts libcontainer's init, which waits before it executes the command.
 func (c *runcContainer) launch(p *specs.Process, out *logs) error {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := container.SocketPair()
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
 		return err
 	}
-	c.channel = os.NewFile(uintptr(fds[0]), "init")
-	theirs := os.NewFile(uintptr(fds[1]), "init")
 	defer theirs.Close()
+	c.channel = ours
 	if c.process, err = newProcess(p); err != nil {
 		return err
 	}
 	c.process.ExtraFiles = []*os.File{theirs}
-	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
+	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", launch.ChannelEnv, channelFD))
 	c.process.Stdout, c.process.Stderr = out.stdout, out.stderr
 	if err := c.inner.Start(c.process); err != nil {
 		return err
@@ -184,7 +169,7 @@ func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 func (c *runcContainer) listen() {
 	defer close(c.results)
 	line, err := bufio.NewReader(c.channel).ReadBytes('\n')
-	var r initResult
+	var r launch.Result
 	if err == nil && json.Unmarshal(line, &r) == nil {
 		c.results <- r
 	}
@@ -226,8 +211,7 @@ func (c *runcContainer) kill() error {
 // exit returns the exit record of an ended container. It must be called before the cgroup is
 // removed.
 func (c *runcContainer) exit() container.Exit {
-	e := container.Exit{Ended: time.Now().UnixMilli(),
-		PeakMem: c.memoryValue("memory.max_usage_in_bytes", "memory.peak")}
+	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: peakMemory(c.cgroups["memory"], c.cgroups[""])}
 	if c.waited != nil {
 		status, _ := c.waited.Sys().(syscall.WaitStatus)
 		e.Code, e.Signal = max(status.ExitStatus(), 0), 0
@@ -246,9 +230,10 @@ func (c *runcContainer) exit() container.Exit {
 	return e
 }
 
-// memoryValue reads a number from the memory cgroup, by its name in version 1 or 2.
-func (c *runcContainer) memoryValue(v1, v2 string) int64 {
-	for _, file := range []string{filepath.Join(c.cgroups["memory"], v1), filepath.Join(c.cgroups[""], v2)} {
+// peakMemory returns the most memory, in bytes, that a cgroup has used. The arguments are its
+// directories in the memory hierarchy of version 1 and in version 2; only one of them exists.
+func peakMemory(v1, v2 string) int64 {
+	for _, file := range []string{filepath.Join(v1, "memory.max_usage_in_bytes"), filepath.Join(v2, "memory.peak")} {
 		if raw, err := os.ReadFile(file); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
 			return n
@@ -263,9 +248,9 @@ func (c *runcContainer) oomKills() int64 {
 		filepath.Join(c.cgroups[""], "memory.events"),
 	} {
 		raw, _ := os.ReadFile(file) // one of the two does not exist
-		for _, line := range strings.Split(string(raw), "\n") {
+		for line := range strings.Lines(string(raw)) {
 			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
-				kills, _ := strconv.ParseInt(n, 10, 64)
+				kills, _ := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
 				return kills
 			}
 		}

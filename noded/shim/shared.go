@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/manager"
@@ -50,18 +47,6 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
-}
-
-// peak returns the most memory, in bytes, that the tasks used together.
-func (r *sharedResources) peak() int64 {
-	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"),
-		filepath.Join(r.cgroup.Path(""), "memory.peak")} {
-		if raw, err := os.ReadFile(name); err == nil {
-			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
-			return n
-		}
-	}
-	return 0
 }
 
 func (r *sharedResources) remove() error {

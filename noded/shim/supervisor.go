@@ -18,20 +18,19 @@ import (
 // supervisor looks after one worker: its container, or one for each of its tasks. Its fields belong
 // to the goroutine of run, except for those that a mutex guards.
 type supervisor struct {
-	dir          string
-	settings     container.Settings
-	tasks        []*task
-	shared       *sharedResources // nil with a single task
-	lease        *lease
-	listener     net.Listener
-	state        container.State
-	stopping     bool // the worker was asked to stop
-	noMoreStarts bool // it was killed, or its lease has ended
-	expired      bool
-	killAt       <-chan time.Time
-	orders       chan request
-	ended        chan *task // tasks whose container has ended
-	overdue      chan *task // tasks that were asked to stop and have used up their time
+	workerPhase
+	dir      string
+	settings container.Settings
+	tasks    []*task
+	shared   *sharedResources // nil with a single task
+	lease    *lease
+	listener net.Listener
+	state    container.State
+	expired  bool // the lease has ended
+	killAt   <-chan time.Time
+	orders   chan request
+	ended    chan *task // tasks whose container has ended
+	overdue  chan *task // tasks that were asked to stop and have used up their time
 
 	mu      sync.Mutex
 	clients []client
@@ -66,8 +65,10 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	sup := &supervisor{dir: order.Dir, settings: settings, lease: l, orders: make(chan request)}
-	sup.tasks = tasksOf(order.Dir, settings)
+	sup := &supervisor{
+		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
+		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request),
+	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
 }
@@ -82,7 +83,7 @@ func (sup *supervisor) create() error {
 		container.WriteProcess(sup.dir, self)); err != nil {
 		return err
 	}
-	if len(sup.settings.Tasks) > 0 {
+	if sup.settings.Several() {
 		if sup.shared, err = newSharedResources(sup.dir, sup.settings); err != nil {
 			return err
 		}
@@ -230,12 +231,7 @@ func (sup *supervisor) run() error {
 // advanceTasks starts and stops the tasks that are due. It reports whether no more is left to do.
 func (sup *supervisor) advanceTasks() bool {
 	for sup.state == container.Running || sup.noMoreStarts {
-		list := make([]taskState, len(sup.tasks))
-		for i, t := range sup.tasks {
-			list[i] = t.taskState
-		}
-		m := nextActions(list, workerPhase{success: sup.settings.Success, stopping: sup.stopping,
-			ended: sup.noMoreStarts})
+		m := nextActions(sup.taskStates(), sup.workerPhase)
 		for _, i := range m.stop {
 			sup.tasks[i].stopForOthers(sup.overdue)
 		}
@@ -247,6 +243,15 @@ func (sup *supervisor) advanceTasks() bool {
 		}
 	}
 	return false
+}
+
+// taskStates returns what is known of each task.
+func (sup *supervisor) taskStates() []*taskState {
+	list := make([]*taskState, len(sup.tasks))
+	for i, t := range sup.tasks {
+		list[i] = &t.taskState
+	}
+	return list
 }
 
 func (sup *supervisor) carryOutAndAnswer(r request) {
@@ -287,11 +292,7 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 	if sup.shared == nil {
 		return s
 	}
-	list := make([]taskState, len(sup.tasks))
-	for i, t := range sup.tasks {
-		list[i] = t.taskState
-	}
-	if leader := leaderIndex(list); !t.isMain() || leader >= 0 && s == sup.tasks[leader].killSignal() {
+	if leader := leaderOf(sup.taskStates()); !t.isMain() || leader != nil && s == leader.killSignal() {
 		return t.killSignal()
 	}
 	return s
@@ -378,17 +379,17 @@ func (sup *supervisor) exitRecord() container.Exit {
 		e.Lease = sup.expired
 		return e
 	}
-	var list []taskState
-	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired, PeakMem: sup.shared.peak()}
+	cgroup := sup.shared.cgroup
+	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired,
+		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
-		list = append(list, t.taskState)
 		e := t.exit
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
 		out.Tasks = append(out.Tasks, container.TaskExit{
 			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})
 	}
-	worst, by := workerExit(list, sup.settings.Success)
+	worst, by := workerExit(sup.taskStates(), sup.success)
 	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
 	if by != "" {
 		out.Why = fmt.Sprintf("its %s ended with %s", by, exitText(worst))

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -23,23 +21,19 @@ type task struct {
 	startError error // its command could not be started
 }
 
-// tasksOf lists the containers that settings ask for: one for the worker, or one for each of its
-// tasks.
+// tasksOf lists the containers that settings ask for, one for each task.
 func tasksOf(dir string, s container.Settings) []*task {
-	if len(s.Tasks) == 0 {
-		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
-		return []*task{{
-			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
-			name: s.ID.String(), user: s.User,
-		}}
-	}
-	var list []*task
+	list := make([]*task, len(s.Tasks))
 	for i, t := range s.Tasks {
-		list = append(list, &task{
-			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i),
-			logDir: filepath.Join(container.LogDir(dir), t.Name),
-			name:   s.ID.String() + "-" + t.Name, user: s.User,
-		})
+		list[i] = &task{
+			taskState: taskState{Task: t, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
+			name: s.ID.String(), user: s.User,
+		}
+		if s.Several() {
+			list[i].dir = container.TaskDir(dir, i)
+			list[i].logDir = filepath.Join(list[i].logDir, t.Name)
+			list[i].name += "-" + t.Name
+		}
 	}
 	return list
 }
@@ -75,10 +69,6 @@ func (t *task) start() {
 		t.startError = err
 		_ = t.container.kill() // its end follows, and with it that of the worker
 	}
-}
-
-func (t *task) killSignal() unix.Signal {
-	return cmp.Or(unix.Signal(t.KillSignal), unix.SIGTERM)
 }
 
 const (
@@ -121,7 +111,7 @@ func (t *task) endUnstarted() error {
 	err := t.container.kill()
 	<-t.container.ended
 	t.recordEnd()
-	if !begun && t.Name != "" {
+	if !begun {
 		t.state = container.Created // so that the record says: it never ran
 	}
 	return errors.Join(err)

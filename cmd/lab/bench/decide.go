@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
@@ -87,7 +88,7 @@ func liveHeap() uint64 {
 
 // large is a full cluster with a long queue.
 type large struct {
-	state      *fsm.State
+	state      *fsm.Machine
 	index      uint64
 	now        model.Instant
 	made       int
@@ -270,7 +271,7 @@ func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []
 func (l *large) running() int { return l.state.View().CountLive() }
 
 // fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
-func fullCycles(v *fsm.View, now model.Instant, policy model.Policy, n int) (ds []time.Duration, actions int) {
+func fullCycles(v *state.View, now model.Instant, policy model.Policy, n int) (ds []time.Duration, actions int) {
 	var cycleCache sched.Cache
 	for range n {
 		began := time.Now()

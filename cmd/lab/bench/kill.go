@@ -162,7 +162,7 @@ func submitUntilAnswered(ctx context.Context, client *api.Client, job *jobspec.J
 			return id, nil
 		}
 		var p *api.Problem
-		if errors.As(err, &p) && p.Status < 500 && p.Code != api.CodeNotLeader && p.Code != api.CodeBusy {
+		if errors.As(err, &p) && p.Status < 500 {
 			return 0, err
 		}
 		select {

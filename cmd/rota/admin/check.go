@@ -18,11 +18,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
 	}
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
@@ -39,7 +35,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 		printCheck(env, check)
 	}
 	if !check.OK {
-		return &exit.CodeError{Code: exit.Failed}
+		return exit.WithCode(exit.Failed)
 	}
 	return nil
 }

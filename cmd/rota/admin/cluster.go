@@ -23,15 +23,11 @@ type clusterShown struct {
 
 // controllers shows the controllers and the scheduling policy, or removes controllers.
 func controllers(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	names := c.Args().Tail()
 	if c.Args().Present() && (c.Args().First() != "remove" || len(names) == 0) {
 		return exit.Usagef("rota cluster %s", c.Command.ArgsUsage)
 	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,7 @@ func JobRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		for _, text := range SplitOutsideBrackets(arg) {
 			if text == "" || text[0] < '0' || text[0] > '9' {
-				return nil, &exit.UsageError{Text: fmt.Sprintf("%q is not a job id", text),
-					Hint: "write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them"}
+				return nil, exit.Usagef("%q is not a job id", text).WithHint("write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them")
 			}
 			refs = append(refs, text)
 		}
@@ -52,8 +51,8 @@ func SplitOutsideBrackets(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// JobArgument returns the one job that a command needs as its argument.
-func JobArgument(c *cli.Context) (string, error) {
+// jobArgument returns the one job that a command needs as its argument.
+func jobArgument(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
@@ -67,8 +66,8 @@ func JobArgument(c *cli.Context) (string, error) {
 	return refs[0], nil
 }
 
-// JobArguments returns the jobs that a command has as its arguments, at least one.
-func JobArguments(c *cli.Context) ([]string, error) {
+// jobArguments returns the jobs that a command has as its arguments, at least one.
+func jobArguments(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
 		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
@@ -141,8 +140,7 @@ func NodeRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		some, err := hostlist.Expand(arg)
 		if err != nil {
-			return nil, &exit.UsageError{Text: err.Error(),
-				Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
+			return nil, exit.Usagef("%v", err).WithHint("separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]")
 		}
 		names = append(names, some...)
 	}

@@ -60,10 +60,7 @@ func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSO
 	if !asJSON && (good > 0 || code == exit.OK) {
 		fmt.Fprintf(env.Stdout, "%d %s\n", good, done)
 	}
-	if code != exit.OK {
-		return &exit.CodeError{Code: code}
-	}
-	return nil
+	return exit.WithCode(code)
 }
 
 // About adds to an error what it is about, unless the text names it already.

@@ -18,7 +18,7 @@ func ParseLimit(text string) (jobspec.Seconds, error) {
 	if err != nil {
 		short, ok := slurmTime(text)
 		if !ok {
-			return 0, &exit.UsageError{Text: "--time " + err.Error()}
+			return 0, exit.Usagef("--time %v", err)
 		}
 		seconds = short
 	}
@@ -78,7 +78,7 @@ func ParseSize(text string) (jobspec.Bytes, error) {
 	}
 	size, err := jobspec.ParseSize(text)
 	if err != nil {
-		return 0, &exit.UsageError{Text: "--mem " + err.Error()}
+		return 0, exit.Usagef("--mem %v", err)
 	}
 	return size, nil
 }

@@ -15,10 +15,6 @@ import (
 
 // pruneArray implements rota array prune.
 func pruneArray(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	if c.Args().Len() != 2 || c.Args().First() != "prune" {
 		return exit.Usagef("rota array %s", c.Command.ArgsUsage)
 	}
@@ -31,7 +27,7 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	if req.Metric == "" || req.Keep == "" {
 		return exit.Usagef("--metric and --keep are required: rota array %s", c.Command.ArgsUsage)
 	}
-	client, err := env.Dial(c)
+	client, asJSON, err := env.Connect(c)
 	if err != nil {
 		return err
 	}

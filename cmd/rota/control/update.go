@@ -12,19 +12,11 @@ import (
 
 // updateJobs changes jobs that have not ended.
 func updateJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
+	client, refs, asJSON, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
 	change, err := readChange(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
 	if err != nil {
 		return err
 	}

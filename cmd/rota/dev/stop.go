@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -55,8 +56,7 @@ func (d *devCluster) endJobs() {
 }
 
 func (d *devCluster) cancelAll(ctx context.Context) error {
-	live := []string{string(model.Pending), string(model.Configuring), string(model.Running),
-		string(model.Completing)}
+	live := show.Words([]model.JobState{model.Pending, model.Configuring, model.Running, model.Completing})
 	client, err := api.DialWith(d.addr, api.Options{RetryFor: 5 * time.Second, Unreachable: time.Second})
 	if err != nil {
 		return err

@@ -63,6 +63,12 @@ func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Text: fmt.Sprintf(format, args...)}
 }
 
+// WithHint sets the hint and returns the error.
+func (e *UsageError) WithHint(hint string) *UsageError {
+	e.Hint = hint
+	return e
+}
+
 // CodeError ends a command with this exit code. The text is printed, unless it is empty.
 type CodeError struct {
 	Code int
@@ -71,6 +77,15 @@ type CodeError struct {
 
 // Error implements error.
 func (e *CodeError) Error() string { return e.Text }
+
+// WithCode returns what ends a command with this exit code: nil for [OK], otherwise an error without
+// a text.
+func WithCode(code int) error {
+	if code == OK {
+		return nil
+	}
+	return &CodeError{Code: code}
+}
 
 // JobError marks an error after the submission of a job, where the command returns the job's code.
 type JobError struct{ Err error }
@@ -111,7 +126,7 @@ func CodeOfProblem(p *api.Problem) int {
 		return NotFound
 	case api.CodeDenied, api.CodeUnauthorised:
 		return Denied
-	case api.CodeNoLeader, api.CodeNotLeader:
+	case api.CodeNoLeader:
 		return Unreachable
 	case api.CodeTimeout:
 		return Timeout

@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
-	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
@@ -15,14 +14,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
-
-// convertCommand returns the command that converts scripts to job files.
-func convertCommand(env *command.Env) *command.Command {
-	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file",
-		ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
-		Description: "Lists what could not be converted on standard error. The options are those of submit.",
-		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
-}
 
 // convert prints the job file, and on stderr what it does not express.
 func convert(env *command.Env, c *cli.Context) error {

@@ -51,8 +51,7 @@ func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 func isAway(err error) bool {
 	var unreachable *api.UnreachableError
 	var problem *api.Problem
-	return errors.As(err, &unreachable) || errors.As(err, &problem) &&
-		(problem.Code == api.CodeNoLeader || problem.Code == api.CodeNotLeader)
+	return errors.As(err, &unreachable) || errors.As(err, &problem) && problem.Code == api.CodeNoLeader
 }
 
 // Repeat has the next ShouldRetry print its message again.

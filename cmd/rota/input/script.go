@@ -67,8 +67,7 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 			c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	if args[0] == ":" {
-		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line",
-			Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+		return nil, exit.Usagef("heterogeneous jobs are not supported on the command line").WithHint("write a job file: one group for each component, and gang_scope = \"job\"")
 	}
 	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
 	if err != nil {
@@ -95,8 +94,7 @@ func readScript(env *command.Env, c *cli.Context, name string, src []byte, args 
 	}
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
-		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables",
-			Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
+		return nil, exit.Usagef("-var is for job files: scripts have no variables").WithHint("pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE")
 	}
 	read := script.Read(src, opts)
 	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil

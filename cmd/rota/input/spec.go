@@ -44,7 +44,7 @@ func newUUID() string {
 
 // UnreadableFile returns the error for a job file or script that cannot be read.
 func UnreadableFile(err error) error {
-	e := &exit.UsageError{Text: fmt.Sprintf("job file: %v", err)}
+	e := exit.Usagef("job file: %v", err)
 	if errors.Is(err, jobfile.ErrNotAJobFile) {
 		e.Text = err.Error()
 	}

@@ -25,8 +25,8 @@ func expressionError(flag, text string, column int, why string) error {
 		line, at = text[i+1:], column-i-1
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	return &exit.UsageError{Text: fmt.Sprintf("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line),
-		strings.Repeat(" ", at))}
+	return exit.Usagef("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line),
+		strings.Repeat(" ", at))
 }
 
 // Filtered returns the items that match an expression. Fields have the names of -o json; a missing

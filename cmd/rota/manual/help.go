@@ -34,7 +34,7 @@ func showHelp(env *command.Env, c *cli.Context, commands []*command.Command) err
 	if found == nil {
 		return command.UnknownCommand(name, commands)
 	}
-	return printCommandHelp(env.Stdout, found.Command)
+	return printCommandHelp(env.Stdout, found)
 }
 
 func printHelp(out io.Writer, commands []*command.Command) error {
@@ -55,7 +55,7 @@ func printHelp(out io.Writer, commands []*command.Command) error {
 	return b.Flush()
 }
 
-func printCommandHelp(out io.Writer, c *cli.Command) error {
+func printCommandHelp(out io.Writer, c *command.Command) error {
 	b := bufio.NewWriter(out)
 	fmt.Fprintf(b, "rota %s: %s\n\nUsage: rota %s\n", c.Name, c.Usage, strings.TrimSpace(c.Name+" "+c.ArgsUsage))
 	if c.Description != "" {

@@ -55,7 +55,7 @@ func manPages(commands []*command.Command) []manPage {
 	pages := []manPage{programPage(commands)}
 	for _, c := range commands {
 		if !c.Hidden {
-			pages = append(pages, commandPage(c.Command))
+			pages = append(pages, commandPage(c))
 		}
 	}
 	return append(pages, jobFilePage())
@@ -174,7 +174,7 @@ var exitStatus = [][2]string{
 		"controller), 124 (timed out) or 125."},
 }
 
-func commandPage(c *cli.Command) manPage {
+func commandPage(c *command.Command) manPage {
 	var r roff
 	name := "rota-" + c.Name
 	r.title(name, "1")

@@ -29,12 +29,11 @@ func (s *simulation) readDeserved(c *cli.Context) error {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return &exit.UsageError{Text: "--deserved: " + err.Error()}
+		return exit.Usagef("--deserved: %v", err)
 	}
 	defer f.Close()
 	if s.setup.Deserved.GPUs, err = readShares(f); err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--deserved %s: %v", name, err),
-			Hint: "equal, or a file with lines of account,gpus"}
+		return exit.Usagef("--deserved %s: %v", name, err).WithHint("equal, or a file with lines of account,gpus")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -97,8 +96,7 @@ func (s *simulation) readNodes(c *cli.Context) error {
 		s.setup.Nodes, err = trace.ReadNodes(f)
 	}
 	if err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err),
-			Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
+		return exit.Usagef("--nodes %s: %v", text, err).WithHint("write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes")
 	}
 	for i := range s.setup.Nodes {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
@@ -117,7 +115,7 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 	for _, text := range append([]string{c.String("policy")}, others...) {
 		p, err := sim.ParsePolicy(text)
 		if err != nil {
-			return &exit.UsageError{Text: err.Error()}
+			return exit.Usagef("%v", err)
 		}
 		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
 			return exit.Usagef("--compare has policy %s twice, or it is that of --policy", p.String())
@@ -184,7 +182,7 @@ func (s *simulation) readLoop(c *cli.Context) error {
 	}
 	p, err := sim.ParsePolicy(policy)
 	if err != nil {
-		return &exit.UsageError{Text: "--closed-loop: " + err.Error()}
+		return exit.Usagef("--closed-loop: %v", err)
 	}
 	s.loop = &closedLoop{thousandths, p}
 	return nil

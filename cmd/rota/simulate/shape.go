@@ -76,7 +76,7 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 	}
 	if text := c.String("checkpoint"); text != "" {
 		if h.saves, err = synth.ParseSaves(text); err != nil {
-			return &exit.UsageError{Text: "--checkpoint: " + err.Error()}
+			return exit.Usagef("--checkpoint: %v", err)
 		}
 	}
 	if text := c.String("estimates"); text != "" {

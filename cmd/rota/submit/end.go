@@ -16,10 +16,7 @@ func exitLikeJob(env *command.Env, job *api.Job) error {
 	if note != "" {
 		fmt.Fprintf(env.Stderr, "rota: job %d %s\n", job.ID, show.Clean(note))
 	}
-	if code == exit.OK {
-		return nil
-	}
-	return &exit.CodeError{Code: code}
+	return exit.WithCode(code)
 }
 
 // jobCode returns the exit code for how a job ended, with a note where the code does not explain

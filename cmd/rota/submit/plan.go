@@ -47,7 +47,7 @@ func showPlan(ctx context.Context, env *command.Env, client *api.Client, job *jo
 		err = printPlan(env, job, plan)
 	}
 	if err == nil && strict && !plan.Starts {
-		return &exit.CodeError{Code: exit.WouldWait}
+		return exit.WithCode(exit.WouldWait)
 	}
 	return err
 }

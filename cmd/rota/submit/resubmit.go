@@ -14,11 +14,7 @@ import (
 
 // resubmit submits failed or cancelled jobs again.
 func resubmit(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	ref, err := command.JobArgument(c)
+	client, ref, asJSON, err := env.ConnectForJob(c)
 	if err != nil {
 		return err
 	}
@@ -31,10 +27,6 @@ func resubmit(env *command.Env, c *cli.Context) error {
 			return cancelled
 		}
 		return failed && code.Final() && code != model.Completed
-	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
 	}
 	job, _, err := client.JobBy(c.Context, ref, api.Read{})
 	if err != nil {

@@ -171,19 +171,6 @@ func checkJob(job *jobspec.Job) error {
 	for i, p := range problems {
 		lines[i] = p.Error()
 	}
-	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems),
-		strings.Join(lines, "\n  "))}
-}
-
-// overrideFlags returns the flags that describe the job.
-func overrideFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "name the job `NAME`"},
-		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
-		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
-		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` of the job, te or be"},
-		&cli.StringFlag{Name: "time", Aliases: []string{"t"},
-			Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
-		&cli.IntFlag{Name: "priority", Usage: "priority `N` among the account's jobs, 0 to 100"},
-	}
+	return exit.Usagef("job %s has %d errors:\n  %s", job.Name, len(problems),
+		strings.Join(lines, "\n  "))
 }

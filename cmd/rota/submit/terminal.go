@@ -51,7 +51,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 		case errors.Is(cause, exit.ErrInterrupted):
 			return fmt.Errorf("exited while cancelling job %d: %w", id, exit.ErrInterrupted)
 		case errors.Is(cause, exit.ErrPipe):
-			return &exit.CodeError{Code: exit.Pipe}
+			return exit.WithCode(exit.Pipe)
 		}
 		return fmt.Errorf("job %d: %w", id, err)
 	}

@@ -18,15 +18,7 @@ import (
 // waitForJobs waits for all jobs, or with --any for the first one, and ends with the highest exit
 // code.
 func waitForJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	client, refs, asJSON, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
@@ -41,10 +33,7 @@ func waitForJobs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if highest != exit.OK {
-		return &exit.CodeError{Code: highest}
-	}
-	return nil
+	return exit.WithCode(highest)
 }
 
 // end is how the wait for one job ended.

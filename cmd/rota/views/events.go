@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -32,21 +33,14 @@ func (f eventFilter) matches(e *api.Event) bool {
 }
 
 func showEvents(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, eventCells)
+	v, err := listing.Open(env, c, eventCells)
 	if err != nil {
 		return err
 	}
 	filter := eventFilter{types: command.SplitList(c.String("type"))}
 	for _, name := range filter.types {
-		if known := eventTypes(); !slices.Contains(known, name) {
-			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(known, ", "))
+		if !slices.Contains(eventTypes, name) {
+			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(eventTypes, ", "))
 		}
 	}
 	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {
@@ -160,17 +154,8 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 	return v.Table(one).Print(env.Stdout, v.Format, false)
 }
 
-// eventTypes returns the types of events.
-func eventTypes() []string {
-	all := []model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased, model.EventUpdated,
-		model.EventAssigned,
-		model.EventCreated, model.EventStarted, model.EventStopping, model.EventPolicy, model.EventEnded,
-		model.EventRequeued,
-		model.EventFinished, model.EventReserved, model.EventUnreserved, model.EventNodeUp, model.EventNodeDown,
-		model.EventNodeDrain, model.EventConfig}
-	names := make([]string, len(all))
-	for i, t := range all {
-		names[i] = string(t)
-	}
-	return names
-}
+// eventTypes are the types of events.
+var eventTypes = show.Words([]model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased,
+	model.EventUpdated, model.EventAssigned, model.EventCreated, model.EventStarted, model.EventStopping,
+	model.EventPolicy, model.EventEnded, model.EventRequeued, model.EventFinished, model.EventReserved,
+	model.EventUnreserved, model.EventNodeUp, model.EventNodeDown, model.EventNodeDrain, model.EventConfig})

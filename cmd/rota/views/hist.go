@@ -23,30 +23,22 @@ const histSince = "now-7days"
 
 func histFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
-		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
-		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
-		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
-		&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`, however old"},
-		&cli.StringFlag{Name: "states", Aliases: []string{"s", "state"},
-			Usage: "only jobs that ended in `STATES`, such as CD,F"},
+		command.Switch("me", "only your jobs"),
+		command.Text("user,u", "only jobs of `USER`"),
+		command.Text("account,A", "only jobs of `ACCOUNT`"),
+		command.Text("name,n", "only jobs with `NAME`"),
+		command.Text("jobs,j,job", "only jobs `IDS`, however old"),
+		command.Text("states,s,state", "only jobs that ended in `STATES`, such as CD,F"),
 		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "only jobs that ended at or after `TIME`",
 			DefaultText: histSince},
-		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "only jobs that ended before `TIME`"},
+		command.Text("until,E", "only jobs that ended before `TIME`"),
 		&cli.IntFlag{Name: "limit", Usage: "only the last `N` jobs", Value: histLimit},
-		&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
+		command.Switch("long,l", "the same as -o wide"),
 	}
 }
 
 func showHistory(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, histCells)
+	v, err := listing.Open(env, c, histCells)
 	if err != nil {
 		return err
 	}
@@ -72,7 +64,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if more && !c.IsSet("limit") {
 		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
 	}
-	if o.Format != table.JSON && o.Format != table.YAML {
+	if !v.Structured() {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
 	}
 	seen := map[model.JobID]bool{}
@@ -91,7 +83,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 }
 
 func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) {
-	f := api.HistoryFilter{User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
+	f := api.HistoryFilter{Account: c.String("account"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), Limit: min(c.Int("limit"), histLimit)}
 	if err := command.RefuseEmpty(c, "user", "account", "name", "states", "jobs"); err != nil {
 		return f, err
@@ -99,20 +91,15 @@ func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) 
 	if c.Int("limit") < 1 {
 		return f, exit.Usagef("--limit %d: must be at least 1", c.Int("limit"))
 	}
-	if c.Bool("me") {
-		name, err := env.CurrentUser()
-		if err != nil {
-			return f, err
-		}
-		f.User = name
-	}
-	refs, err := command.JobRefs(command.SplitList(c.String("jobs")))
-	if err != nil {
+	var err error
+	if f.User, err = env.SelectedUser(c); err != nil {
 		return f, err
 	}
-	f.Refs = refs
+	if f.Refs, err = command.JobRefs(command.SplitList(c.String("jobs"))); err != nil {
+		return f, err
+	}
 	since := c.String("since")
-	if since == "" && len(refs) == 0 {
+	if since == "" && len(f.Refs) == 0 {
 		since = histSince
 	}
 	if since != "" {

@@ -15,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -96,7 +95,7 @@ func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answ
 // isShown reports whether a job is shown. In tables, arrays and pipeline jobs whose tasks are
 // listed are hidden, unless they were named.
 func (q *queueList) isShown(j *api.Job) bool {
-	if q.view.Format == table.JSON || q.view.Format == table.YAML {
+	if q.view.Structured() {
 		return true
 	}
 	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {

@@ -19,15 +19,7 @@ import (
 
 // showStatus shows each job in sections.
 func showStatus(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	client, refs, asJSON, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}

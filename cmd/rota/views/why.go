@@ -17,15 +17,7 @@ import (
 
 // showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
 func showWhy(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	ref, err := command.JobArgument(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	client, ref, asJSON, err := env.ConnectForJob(c)
 	if err != nil {
 		return err
 	}

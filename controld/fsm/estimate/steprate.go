@@ -26,8 +26,8 @@ func (p StepRate) compare(o StepRate) int {
 	return 1
 }
 
-// StepRateOf is what the rate of an attempt says.
-func StepRateOf(e model.Elastic, a *model.Attempt) StepRate {
+// stepRateOf is what the rate of an attempt says.
+func stepRateOf(e model.Elastic, a *model.Attempt) StepRate {
 	p := StepRate{Size: len(a.Workers) - e.Fixed, Rate: a.Rate}
 	for _, w := range a.Workers[e.First : e.First+p.Size] {
 		p.Spread = p.Spread || w.Node != a.Workers[e.First].Node
@@ -40,18 +40,21 @@ type StepRates struct {
 	At    model.Instant `json:"at"` // of the last measurement
 	Sizes []StepRate    `json:"sizes"`
 
-	Ended   int64 `json:"ended,omitempty"`   // of them, how many have completed
-	Service int64 `json:"service,omitempty"` // what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last ones count for most
+	Ended int64 `json:"ended,omitempty"` // of them, how many have completed
+	// what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last
+	// ones count for most
+	Service int64 `json:"service,omitempty"`
 }
 
-// ServicesKept is after how many completed jobs what the earlier ones took counts for about a third.
-const ServicesKept = 8
+// servicesKept is after how many completed jobs what the earlier ones took counts for about a
+// third.
+const servicesKept = 8
 
 // RateKey names jobs that are taken to be alike.
 func RateKey(j *model.Job) string { return j.Owner.User + "/" + j.Spec.Name }
 
-// OldestRated returns the key that was measured longest ago, to be evicted.
-func OldestRated(all map[string]StepRates) string {
+// oldestRated returns the key that was measured longest ago, to be evicted.
+func oldestRated(all map[string]StepRates) string {
 	oldest := ""
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if oldest == "" || all[key].At < all[oldest].At {
@@ -76,6 +79,6 @@ func (p StepRates) With(n StepRate, at model.Instant) StepRates {
 
 // Bounds of what is learnt of speeds.
 const (
-	MaxRatedNames   = 512 // names
+	maxRatedNames   = 512 // names
 	maxRatesPerName = 64  // sizes of one name, those on one node and on several told apart
 )

@@ -8,13 +8,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// WorkloadMix is what jobs with GPUs have asked for, as far as placements should know what will be asked for next. It holds no more than a few
-// kinds of workers and small counts, and what is recent weighs more. A WorkloadMix never changes once a view has it.
+// WorkloadMix is what jobs with GPUs have asked for, as far as placements should know what will be
+// asked for next. It holds no more than a few kinds of workers and small counts, and what is recent
+// weighs more. A WorkloadMix never changes once a view has it.
 type WorkloadMix struct {
 	Kinds []RequestCount `json:"kinds"` // in the order in which they were first seen
 }
 
-// RequestCount is one kind of workers, and how many have come. Amounts are rounded up, so that whatever fits this fits them.
+// RequestCount is one kind of workers, and how many have come. Amounts are rounded up, so that
+// whatever fits this fits them.
 type RequestCount struct {
 	Worker model.Vector `json:"worker"`
 	Count  int64        `json:"count"`
@@ -54,8 +56,8 @@ func (m *WorkloadMix) evictRarest() {
 	m.Kinds = slices.Delete(m.Kinds, rarest, rarest+1)
 }
 
-// RoundedRequest rounds a worker up, so that there are few kinds.
-func RoundedRequest(v model.Vector) model.Vector {
+// roundedRequest rounds a worker up, so that there are few kinds.
+func roundedRequest(v model.Vector) model.Vector {
 	gpus := v.GPUs
 	if model.IsShare(gpus) {
 		gpus = min(model.WholeGPU, (gpus+shareStep-1)/shareStep*shareStep)
@@ -76,6 +78,6 @@ func roundUpCoarse(n int64) int64 {
 const (
 	maxRequestKinds = 64   // when there are more, the rarest is forgotten
 	requestsKept    = 4096 // workers: when there are more, all counts are halved
-	RequestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
+	requestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
 	shareStep       = 10   // thousandths of a GPU that shares are rounded up to
 )

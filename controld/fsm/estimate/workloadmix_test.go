@@ -10,9 +10,9 @@ import (
 func TestMix(t *testing.T) {
 	var m WorkloadMix
 	for i := range 20_000 {
-		m.Add(RoundedRequest(model.Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
+		m.Add(roundedRequest(model.Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
 		if i%100 == 0 {
-			m.Add(RoundedRequest(model.Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
+			m.Add(roundedRequest(model.Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
 		}
 		if len(m.Kinds) > maxRequestKinds {
 			t.Fatalf("%d kinds", len(m.Kinds))

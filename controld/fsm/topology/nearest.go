@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// WorkersIn returns how many workers of a shape fit into the free capacity of one node.
-func WorkersIn(s model.Shape, room model.Vector) int {
+// workersIn returns how many workers of a shape fit into the free capacity of one node.
+func workersIn(s model.Shape, room model.Vector) int {
 	n := int64(s.PerNode)
 	need := s.Request.Active
 	for _, d := range [][2]int64{
@@ -28,8 +28,9 @@ func WorkersIn(s model.Shape, room model.Vector) int {
 	return int(n)
 }
 
-// Nearer reports whether a comes Nearer to a need than b: by how many resources suffice, then by GPUs, memory and cores.
-func Nearer(need, a, b model.Vector) bool {
+// nearer reports whether a comes nearer to a need than b: by how many resources suffice, then by
+// GPUs, memory and cores.
+func nearer(need, a, b model.Vector) bool {
 	enough := func(v model.Vector) (n int) {
 		for _, ok := range []bool{v.Cores >= need.Cores, v.Memory >= need.Memory, v.GPUs >= need.GPUs} {
 			if ok {
@@ -42,11 +43,11 @@ func Nearer(need, a, b model.Vector) bool {
 		cmp.Compare(a.Cores, b.Cores)) > 0
 }
 
-// CountNodes returns a number of nodes in words.
-func CountNodes(n int) string { return fmt.Sprintf("%d node%s", n, Plural(n, "", "s")) }
+// countNodes returns a number of nodes in words.
+func countNodes(n int) string { return fmt.Sprintf("%d node%s", n, plural(n, "", "s")) }
 
-// Plural returns one for 1 and many for any other number.
-func Plural(n int, one, many string) string {
+// plural returns one for 1 and many for any other number.
+func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}

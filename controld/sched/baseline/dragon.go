@@ -271,7 +271,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 			return false
 		}
 		d.Room.Take(&single, spot)
-		f.Join = append(f.Join, model.Place{Node: d.View.Nodes()[node].Name, GPUs: spot[0].GPUs})
+		f.Join = append(f.Join, d.Places(spot)...)
 	}
 	return true
 }

@@ -42,16 +42,13 @@ func (p *promised) pass(t *starter, j *model.Job) {
 		seen = &p.long
 	}
 	g := t.Gang(j)
-	if seen.Covers(&g) {
-		return
-	}
-	if p.keep != nil && !short {
-		t.Room.Claim(p.keep)
-		defer t.Room.Unclaim(p.keep.Job)
-	}
-	if !t.startWhole(j) && len(g.Exclude) == 0 {
-		seen.Add(&g)
-	}
+	seen.Try(&g, func() bool {
+		if p.keep != nil && !short {
+			t.Room.Claim(p.keep)
+			defer t.Room.Unclaim(p.keep.Job)
+		}
+		return t.startWhole(j)
+	})
 }
 
 // promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will
@@ -74,7 +71,7 @@ func promiseTo(t *reserve.Forecast, j *model.Job) *promised {
 	spots, _ := then.Place(&g)
 	need := map[int]model.Request{}
 	for s, part := range g.Seated(spots) {
-		need[s.Node] = fit.Plus(need[s.Node], part.Request)
+		need[s.Node] = need[s.Node].Plus(part.Request)
 	}
 	p.keep = keepFor(t.State, j, need, then)
 	return p
@@ -89,10 +86,8 @@ func keepFor(t *scratch.State, j *model.Job, need map[int]model.Request, then *f
 		if !needed {
 			continue
 		}
-		freed := fit.Minus(then.Free(i), t.Room.Free(i))
-		left := fit.AtLeast(fit.Minus(q, freed))
-		left.Cores, left.Memory, left.GPUs = max(0, left.Cores), max(0, left.Memory), max(0, left.GPUs)
-		r.Claims = append(r.Claims, model.Claim{Node: n.Name, Resources: left})
+		freed := then.Free(i).Minus(t.Room.Free(i))
+		r.Claims = append(r.Claims, model.Claim{Node: n.Name, Resources: fit.AtLeast(q.Minus(freed)).Positive()})
 	}
 	return r
 }

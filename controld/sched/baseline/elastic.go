@@ -64,7 +64,7 @@ func (s *elasticPolicy) serve() {
 				alone = false
 			}
 		}
-		if s.startSized(j, alone) || s.promised(j) || s.giveWay(j) {
+		if s.startSized(j, alone) || s.Promised(j.ID) || s.giveWay(j) {
 			continue
 		}
 		if s.head == nil {
@@ -83,26 +83,11 @@ func sameRank(o, j *model.Job) bool {
 		cmp.Compare(j.Priority, o.Priority)) <= 0
 }
 
-// promised reports whether room is being freed for a job.
-func (s *elasticPolicy) promised(j *model.Job) bool {
-	r := s.Holders[j.ID]
-	return r != nil && r.ForPreemptor
-}
-
 // startSized starts a job, if it is elastic with as many workers as there is room for, or with the
 // least. It reports whether it could.
 func (s *elasticPolicy) startSized(j *model.Job, most bool) bool {
 	c := queue.NewContender(nil, j)
-	for {
-		spots, ok := s.putSized(c, most)
-		if !ok {
-			return false
-		}
-		c.Start(s.State, spots, 0)
-		if !c.NextTask() {
-			return true
-		}
-	}
+	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return s.putSized(c, most) })
 }
 
 // putSized finds spots for a contender and leaves the gang that they are for with it.
@@ -164,13 +149,8 @@ func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
 	})
-	most := int64(1)
-	for _, f := range list {
-		most = max(most, preempt.Standstill(s.State, f))
-	}
-	return func(f *elastic.Job) int64 {
-		return preempt.Ratio(preempt.Standstill(s.State, f), most)/1024*1024 + int64(slices.Index(order, f))
-	}
+	part := preempt.StandstillPart(s.State, list)
+	return func(f *elastic.Job) int64 { return part(f)/1024*1024 + int64(slices.Index(order, f)) }
 }
 
 // protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
@@ -185,7 +165,7 @@ func (s *elasticPolicy) protect(j *model.Job, served bool) {
 	if claims == nil {
 		return
 	}
-	r := &model.Reservation{Job: j.ID, Claims: claims, At: s.Now, Until: s.Now + model.Instant(s.Policy.ReserveHoldMS)}
+	r := s.NewReservation(j.ID, claims, s.Now)
 	if served {
 		s.WakeAt(due)
 		s.Room.Claim(r)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -116,11 +117,10 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 
 // keep reserves room for a job on a node.
 func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
-	p.Reserve(&model.Reservation{
-		Job: j.ID, At: p.Now, ForPreemptor: true,
-		Claims: []model.Claim{{Node: p.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}},
-		Until:  max(p.Now, p.all().Over[node]) + model.Instant(p.Policy.ReserveHoldMS),
-	})
+	claims := p.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	r := p.NewReservation(j.ID, claims, max(p.Now, p.all().Over[node]))
+	r.ForPreemptor = true
+	p.Reserve(r)
 }
 
 // mayTake reports whether a victim may be displaced once more.
@@ -141,7 +141,7 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 		have := r.Coming(p.State, node, &g.Part)
 		for _, i := range r.On[node] {
 			v := &r.List[i]
-			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.At(node))) {
+			if v.Taken || !p.mayTake(v) || !fit.Within(g.Request, have.Plus(v.At(node))) {
 				continue
 			}
 			if (best < 0 || preempt.Compare(v, &r.List[best]) < 0) && reserve.SeatsOne(p.State, node, &g.Request, v.Job.ID) {

@@ -25,10 +25,7 @@ func LAS(t *scratch.State) {
 // attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time
 // of their workers.
 func attainedBy(j *model.Job, now model.Instant) int64 {
-	sum := int64(0)
-	for i := range j.Attempts {
-		sum += scratch.RanFor(&j.Attempts[i], now)
-	}
+	sum := scratch.RanInAll(j, now)
 	if gpus := j.Total().GPUs; gpus > 0 {
 		return model.GPUTime(sum, gpus)
 	}

@@ -47,9 +47,5 @@ func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Can
 
 // timeLeft returns what is left of a job's time limit after all its attempts, in ms.
 func timeLeft(j *model.Job, now model.Instant) int64 {
-	left := int64(j.Limit) * 1000
-	for i := range j.Attempts {
-		left -= scratch.RanFor(&j.Attempts[i], now)
-	}
-	return left
+	return int64(j.Limit)*1000 - scratch.RanInAll(j, now)
 }

@@ -71,13 +71,13 @@ func admit(t *scratch.State, list []ranked) {
 	var left model.Request
 	for i, n := range t.View.Nodes() {
 		if n.State == model.NodeUp {
-			left = fit.Plus(left, fit.Both(t.Room.Total(i)))
+			left = left.Plus(fit.Both(t.Room.Total(i)))
 		}
 	}
 	for i := range list {
 		v := list[i].job.Total()
 		if need := fit.Both(v); fit.Within(need, left) {
-			left = fit.Minus(left, need)
+			left = left.Minus(need)
 			list[i].in = true
 		}
 	}
@@ -93,15 +93,9 @@ func (s *starter) startRanked(list []ranked) (blocked bool) {
 			continue
 		}
 		g := s.Gang(j)
-		if !seen.Covers(&g) {
-			if s.startWhole(j) {
-				continue
-			}
-			if len(g.Exclude) == 0 {
-				seen.Add(&g)
-			}
+		if !seen.Try(&g, func() bool { return s.startWhole(j) }) {
+			blocked = blocked || list[i].in
 		}
-		blocked = blocked || list[i].in
 	}
 	return blocked
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -13,14 +14,7 @@ import (
 func ShortestFirst(t *scratch.State) {
 	jobs := slices.Collect(waiting(t))
 	slices.SortFunc(jobs, func(a, b *model.Job) int {
-		return cmp.Or(cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(reserve.StartedNow(t, a), reserve.StartedNow(t, b)), cmp.Compare(a.ID, b.ID))
 	})
 	newStarter(t).startAny(slices.Values(jobs))
-}
-
-func limitOf(j *model.Job) model.Instant {
-	if j.Limit <= 0 {
-		return scratch.Never
-	}
-	return model.Instant(j.Limit) * 1000
 }

@@ -15,12 +15,7 @@ func Spread(t *scratch.State) {
 	var seen queue.Frontier
 	for j := range waiting(t) {
 		g := t.Gang(j)
-		if seen.Covers(&g) || spreadWhole(s, j, len(g.More) > 0) {
-			continue
-		}
-		if len(g.Exclude) == 0 {
-			seen.Add(&g)
-		}
+		seen.Try(&g, func() bool { return spreadWhole(s, j, len(g.More) > 0) })
 	}
 }
 
@@ -31,17 +26,11 @@ func spreadWhole(s *starter, j *model.Job, parts bool) bool {
 		return s.startWhole(j)
 	}
 	c := queue.NewContender(nil, j)
-	for startSpread(s.State, c) {
-		if !c.NextTask() {
-			return true
-		}
-	}
-	return false
+	return c.StartAll(s.State, func() ([]fit.Spot, bool) { return spread(s.State, c.Gang(s.State)) })
 }
 
-// startSpread starts a gang of one part and reports whether it could.
-func startSpread(t *scratch.State, c *queue.Contender) bool {
-	g := c.Gang(t)
+// spread finds spots for a gang of one part, worker by worker.
+func spread(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 	try, single := t.Room.Copy(), *g
 	single.Workers = 1
 	var spots []fit.Spot
@@ -49,20 +38,17 @@ func startSpread(t *scratch.State, c *queue.Contender) bool {
 	for range g.Workers {
 		node := emptiest(try, t, &g.Part, g.Exclude, on)
 		if node < 0 {
-			return false
+			return nil, false
 		}
-		single.Nodes = make([]uint64, (len(t.View.Nodes())+63)/64)
-		single.Nodes[node/64] |= 1 << (node % 64)
-		spot, ok := try.Place(&single)
+		spot, ok := try.PlaceOn(&single, node)
 		if !ok {
-			return false
+			return nil, false
 		}
 		try.Take(&single, spot)
 		on[node]++
 		spots = append(spots, spot...)
 	}
-	c.Start(t, spots, 0)
-	return true
+	return spots, true
 }
 
 // emptiest returns the node with room for a worker that has the greatest part of its cores and

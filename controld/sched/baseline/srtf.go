@@ -12,10 +12,6 @@ func LeastRemaining(t *scratch.State) {
 		if j.Limit <= 0 {
 			return int64(scratch.Never)
 		}
-		left := int64(j.Limit) * 1000
-		for i := range j.Attempts {
-			left -= scratch.RanFor(&j.Attempts[i], t.Now)
-		}
-		return max(0, left)
+		return max(0, timeLeft(j, t.Now))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -36,17 +37,11 @@ func newStarter(t *scratch.State) *starter { return &starter{Packer: place.NewPa
 func (s *starter) startWhole(j *model.Job) bool {
 	c := &s.entry
 	*c = queue.Contender{Job: j}
-	for {
+	return c.StartAll(s.State, func() ([]fit.Spot, bool) {
 		spots, ok := put(s.Packer, c.Gang(s.State))
-		if !ok {
-			return false
-		}
-		c.Start(s.State, spots, 0)
 		s.Took(spots)
-		if !c.NextTask() {
-			return true
-		}
-	}
+		return spots, ok
+	})
 }
 
 // startAny starts whatever fits, in order. What asks for at least as much as something that has
@@ -55,11 +50,6 @@ func (s *starter) startAny(jobs iter.Seq[*model.Job]) {
 	var seen queue.Frontier
 	for j := range jobs {
 		g := s.Gang(j)
-		if seen.Covers(&g) || s.startWhole(j) {
-			continue
-		}
-		if len(g.Exclude) == 0 {
-			seen.Add(&g)
-		}
+		seen.Try(&g, func() bool { return s.startWhole(j) })
 	}
 }

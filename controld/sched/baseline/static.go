@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -12,16 +13,12 @@ func Static(t *scratch.State) {
 	s := &elasticPolicy{State: t}
 	for _, j := range s.line() {
 		c := queue.NewContender(nil, j)
-		for fixSize(t, c) {
-			spots, ok := placeTogether(t, c.Gang(t))
-			if !ok {
-				break
+		c.StartAll(t, func() ([]fit.Spot, bool) {
+			if !fixSize(t, c) {
+				return nil, false
 			}
-			c.Start(t, spots, 0)
-			if !c.NextTask() {
-				break
-			}
-		}
+			return placeTogether(t, c.Gang(t))
+		})
 	}
 }
 

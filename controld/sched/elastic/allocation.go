@@ -2,7 +2,7 @@ package elastic
 
 import (
 	"cmp"
-	"container/heap"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -36,7 +36,7 @@ type Allocation struct {
 	list    []*Prospect
 	Of      map[model.JobID]*Prospect
 	pool    model.Request
-	offers  []offer
+	offers  []offer        // the best one last
 	longest map[kind]int64 // see mostHad
 }
 
@@ -45,11 +45,11 @@ func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation 
 	p := &Allocation{Sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
 	for i := range p.View.Nodes() {
 		if p.Room.Up(i) {
-			p.pool = fit.Plus(p.pool, p.Room.Available(i))
+			p.pool = p.pool.Plus(p.Room.Available(i))
 		}
 	}
 	for _, f := range p.running {
-		p.pool = fit.Plus(p.pool, fit.Times(f.Request(), f.Size))
+		p.pool = p.pool.Plus(f.Request().Times(f.Size))
 		p.add(f.Job, f.Terms, scratch.AttainedService(f.Job, f.Attempt, p.Now), IdleWorthPM)
 	}
 	for _, j := range waiting {
@@ -63,7 +63,9 @@ func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation 
 		p.offer(o)
 	}
 	for len(p.offers) > 0 {
-		o := heap.Pop(p).(offer)
+		last := len(p.offers) - 1
+		o := p.offers[last]
+		p.offers = p.offers[:last]
 		p.give(o.to, o.size)
 		p.offer(o.to) // what does not fit any more may with fewer
 	}
@@ -95,8 +97,8 @@ func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int
 
 // give lets a job have so many workers if the pool has room for them.
 func (p *Allocation) give(o *Prospect, size int) {
-	if need := fit.Times(o.asks, size-o.Size); fit.Within(need, p.pool) {
-		p.pool = fit.Minus(p.pool, need)
+	if need := o.asks.Times(size - o.Size); fit.Within(need, p.pool) {
+		p.pool = p.pool.Minus(need)
 		o.Size = size
 	}
 }
@@ -110,7 +112,7 @@ func (p *Allocation) offer(o *Prospect) {
 	best := offer{to: o}
 	for n := o.Size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
 		then := o.curve.At(n)
-		if !fit.Within(fit.Times(o.asks, n-o.Size), p.pool) {
+		if !fit.Within(o.asks.Times(n-o.Size), p.pool) {
 			break
 		}
 		if then*1000 < now*tunables.FasterPM {
@@ -122,7 +124,8 @@ func (p *Allocation) offer(o *Prospect) {
 		}
 	}
 	if best.size > 0 {
-		heap.Push(p, best)
+		at, _ := slices.BinarySearchFunc(p.offers, best, compareOffers)
+		p.offers = slices.Insert(p.offers, at, best)
 	}
 }
 
@@ -137,32 +140,16 @@ func power(part int64) int64 {
 	return all
 }
 
-// Len implements heap.Interface.
-func (p *Allocation) Len() int { return len(p.offers) }
-
-// Less implements heap.Interface.
-func (p *Allocation) Less(i, k int) bool {
-	a, b := &p.offers[i], &p.offers[k]
-	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth),
-		cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
-}
-
-// Swap implements heap.Interface.
-func (p *Allocation) Swap(i, k int) { p.offers[i], p.offers[k] = p.offers[k], p.offers[i] }
-
-// Push implements heap.Interface.
-func (p *Allocation) Push(x any) { p.offers = append(p.offers, x.(offer)) }
-
-// Pop implements heap.Interface.
-func (p *Allocation) Pop() any {
-	last := p.offers[len(p.offers)-1]
-	p.offers = p.offers[:len(p.offers)-1]
-	return last
+// compareOffers orders offers by the priority of the job, then by what they are worth, then by age:
+// the best one last.
+func compareOffers(a, b offer) int {
+	return cmp.Or(cmp.Compare(a.to.job.Priority, b.to.job.Priority), cmp.Compare(a.worth, b.worth),
+		cmp.Compare(b.to.job.ID, a.to.job.ID))
 }
 
 // Left returns how much service a job still needs that has had some, as far as that can be told.
 func (p *Allocation) Left(j *model.Job, had int64) int64 {
-	all := p.View.MeanService(j)
+	all := p.View.Statistics().MeanService(j)
 	if all == 0 {
 		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])
 	}

@@ -24,7 +24,7 @@ type Job struct {
 	Broken  []int         // those with a broken GPU, by the same numbers: their room is of no use to others
 	Leave   []int         // those that are to leave, by the same numbers
 	Join    []model.Place // where further ones are to be
-	Allowed []uint64      // nodes on which further ones may be, as bits; nil: all
+	Allowed fit.NodeSet   // nodes on which further ones may be
 }
 
 // Running lists the elastic jobs that run with all their workers and are not asked to stop, in
@@ -189,16 +189,13 @@ func (f *Job) DropOn(node int) bool {
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	part := *g.At(f.Terms.Part)
-	more := fit.Gang{Part: part, Exclude: g.Exclude}
-	if f.Allowed != nil {
-		more = *more.Within(f.Allowed)
-	}
+	more := (&fit.Gang{Part: part, Exclude: g.Exclude}).Within(f.Allowed)
 	try := t.Room.Copy()
-	spots := beside(try, &more, f, n)
+	spots := beside(try, more, f, n)
 	if left := n - len(spots); left > 0 {
 		more.Workers = left
 		more.Exclude = append(slices.Clone(g.Exclude), f.Nodes...)
-		rest, ok := try.Place(&more)
+		rest, ok := try.Place(more)
 		if !ok {
 			return false
 		}
@@ -208,10 +205,8 @@ func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Requ
 		return false
 	}
 	more.Workers = n
-	t.Room.Take(&more, spots)
-	for _, s := range spots {
-		f.Join = append(f.Join, model.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs})
-	}
+	t.Room.Take(more, spots)
+	f.Join = append(f.Join, t.Places(spots)...)
 	return true
 }
 
@@ -276,9 +271,4 @@ func (f *Job) SurplusOn(settled bool) []estimate.NodeResources {
 		}
 	}
 	return rooms
-}
-
-// MayUse reports whether a job may have further workers on a node.
-func (f *Job) MayUse(node int) bool {
-	return f.Allowed == nil || f.Allowed[node/64]&(1<<(node%64)) != 0
 }

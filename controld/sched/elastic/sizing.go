@@ -41,7 +41,7 @@ func newPacing(known []estimate.StepRate) pacing {
 // for both: it is where either begins.
 func (z *Sizing) CurveOf(j *model.Job) Curve {
 	var near, apart []estimate.StepRate
-	for _, p := range z.View.StepRatesOf(j) {
+	for _, p := range z.View.Statistics().StepRatesOf(j) {
 		if !p.Spread {
 			near = append(near, p)
 		}
@@ -180,8 +180,7 @@ func (z *Sizing) capacities() *capacities {
 			seen[all], c.kinds = true, append(c.kinds, all)
 		}
 		if z.Room.Up(i) {
-			c.part = model.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
-			c.largest = fit.Most(c.largest, all)
+			c.part, c.largest = c.part.Plus(all), c.largest.Most(all)
 		}
 	}
 	c.part.Cores /= tunables.ClusterPart

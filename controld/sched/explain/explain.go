@@ -126,19 +126,19 @@ func notYet(j *model.Job) model.Reason {
 	return why
 }
 
+// heldBy are the reasons of jobs that are held, by what holds them.
+var heldBy = map[model.Hold]model.ReasonCode{
+	model.HeldByAdmin: model.ReasonHeldAdmin, model.HeldRequeue: model.ReasonMaxRequeue,
+	model.HeldLaunch: model.ReasonLaunchFailure, model.HeldNever: model.ReasonNeverMet,
+}
+
 func held(j *model.Job) model.Reason {
-	why := model.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
-	switch j.Hold {
-	case model.HeldByAdmin:
-		why.Code = model.ReasonHeldAdmin
-	case model.HeldRequeue:
-		why.Code = model.ReasonMaxRequeue
-	case model.HeldLaunch:
-		why.Code = model.ReasonLaunchFailure
-	case model.HeldNever:
-		why.Code, why.For = model.ReasonNeverMet, j.Reason.For
-	default:
-		why.Code = model.ReasonHeldUser
+	why := model.Reason{Code: model.ReasonHeldUser, Text: j.Reason.Text, Node: j.Reason.Node}
+	if code, known := heldBy[j.Hold]; known {
+		why.Code = code
+	}
+	if j.Hold == model.HeldNever {
+		why.For = j.Reason.For
 	}
 	return why
 }

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // TestGlance proves that lines are the same whether groups are passed over by their fronts or
@@ -23,7 +24,7 @@ import (
 func TestGlance(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fitgpp", "fairshare"} {
 		passed := 0
-		eachView(t, policy, func(v *fsm.View, now model.Instant) error {
+		eachView(t, policy, func(v *state.View, now model.Instant) error {
 			quick, n := linesOf(v, now, true)
 			passed += n
 			if slow, _ := linesOf(v, now, false); quick != slow {
@@ -42,7 +43,7 @@ func TestGlance(t *testing.T) {
 func TestOrderOfGroups(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fairshare"} {
 		differ := 0
-		eachView(t, policy, func(v *fsm.View, now model.Instant) error {
+		eachView(t, policy, func(v *state.View, now model.Instant) error {
 			other := reread(t, v)
 			if fmt.Sprint(groupsOf(v)) == fmt.Sprint(groupsOf(other)) {
 				return nil
@@ -63,7 +64,7 @@ func TestOrderOfGroups(t *testing.T) {
 
 // eachView plays random histories, with limits and without, and looks at a state every now and
 // then.
-func eachView(t *testing.T, policy string, look func(*fsm.View, model.Instant) error) {
+func eachView(t *testing.T, policy string, look func(*state.View, model.Instant) error) {
 	const steps = 25
 	for seed := range uint64(schedtest.States(4_000) / steps) {
 		c := schedtest.NewContest(1+seed, policy, map[string]int{})
@@ -86,7 +87,7 @@ func eachView(t *testing.T, policy string, look func(*fsm.View, model.Instant) e
 }
 
 // reread returns a state as it is read from its snapshot.
-func reread(t *testing.T, v *fsm.View) *fsm.View {
+func reread(t *testing.T, v *state.View) *state.View {
 	var b bytes.Buffer
 	if err := v.WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func reread(t *testing.T, v *fsm.View) *fsm.View {
 }
 
 // groupsOf lists the first jobs of the groups in their order.
-func groupsOf(v *fsm.View) (list []model.JobID) {
+func groupsOf(v *state.View) (list []model.JobID) {
 	for g := range v.QueueGroups() {
 		list = append(list, g.Head.Job)
 	}
@@ -116,14 +117,14 @@ func planText(t *testing.T, plan fsm.CommitPlan) string {
 
 // linesOf writes down the lines that a cycle goes by, and when it would be woken, and counts the
 // groups that were passed over.
-func linesOf(v *fsm.View, now model.Instant, quick bool) (text string, passed int) {
+func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed int) {
 	t := schedtest.Expired(v, now)
 	f := schedtest.AccountsOn(t)
 	f.FullScan = !quick
 	if t.Policy.Name == "fairshare" {
-		fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
-		text = orderOf((*fairshare.AccountsOpen(f))) + orderOf((*fairshare.AccountsHeads(f))) +
-			firstsOf((*fairshare.AccountsFirst(f)), nameOf)
+		p := fairshare.NewPolicy(f)
+		p.FormLine()
+		text = orderOf(p.Open()) + orderOf(p.Heads()) + firstsOf(p.First(), nameOf)
 	} else {
 		o := f.Order
 		if t.Policy.Name != "rota" {
@@ -145,17 +146,16 @@ func linesOf(v *fsm.View, now model.Instant, quick bool) (text string, passed in
 			passed += o.Fronts
 		}
 	}
-	starved := queue.Firsts[*shares.Node]{}
-	fairshare.AccountsFirstsStarved(f, starved, fairshare.AccountsGlance(f, nil, starved))
-	return fmt.Sprintf("%sstarved %swake at %d", text, firstsOf(starved, nameOf), t.NextWake()), passed + f.Fronts
+	starved := firstsOf(f.FirstsStarved(), nameOf)
+	return fmt.Sprintf("%sstarved %swake at %d", text, starved, t.NextWake()), passed + f.Fronts
 }
 
 // orderOf writes down the order in which the jobs of a queue have their turns.
 func orderOf(q *fairshare.LeafQueue) string {
 	var text strings.Builder
-	for c, leaf := fairshare.LeafQueueBest(q); c != nil; c, leaf = fairshare.LeafQueueBest(q) {
+	for c, leaf := q.Best(); c != nil; c, leaf = q.Best() {
 		fmt.Fprintf(&text, "%d ", c.Job.ID)
-		fairshare.LeafQueuePop(q, leaf)
+		q.Pop(leaf)
 	}
 	return text.String() + "\n"
 }
@@ -169,4 +169,4 @@ func firstsOf[K comparable](first queue.Firsts[K], name func(K) string) string {
 	return strings.Join(list, " ") + "\n"
 }
 
-func nameOf(n *shares.Node) string { return n.Parent().Name + "/" + n.Name }
+func nameOf(n *drf.Node) string { return n.Parent().Name + "/" + n.Name }

@@ -5,8 +5,8 @@ import (
 	"container/heap"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/queue"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // leafQueue is waiting jobs by leaf of the account tree, for each a heap in the order of compare.
@@ -15,20 +15,20 @@ import (
 // a look at all leaves.
 type leafQueue struct {
 	f    *Accounts
-	at   map[*shares.Node]*turn
+	at   map[*drf.Node]*turn
 	root *turn
 }
 
 func newLeafQueue(f *Accounts) *leafQueue {
 	q := &leafQueue{f: f, root: &turn{node: f.Tree.Root()}}
-	q.at = map[*shares.Node]*turn{q.root.node: q.root}
+	q.at = map[*drf.Node]*turn{q.root.node: q.root}
 	f.queues = append(f.queues, q)
 	return q
 }
 
 // turn is the next job at or below a node.
 type turn struct {
-	node  *shares.Node
+	node  *drf.Node
 	above *turn            // nil: it is the root
 	line  queue.Contenders // of a leaf
 	below turns            // of nodes directly below that have jobs in line
@@ -39,9 +39,9 @@ type turn struct {
 
 	best *queue.Contender // nil: no job stands in line
 	job  *model.Job       // its job, until it is found out anew
-	leaf *shares.Node
-	asks shares.Amount
-	next shares.Candidate // the node with as much more as best asks for
+	leaf *drf.Node
+	asks drf.Amount
+	next drf.Candidate // the node with as much more as best asks for
 }
 
 // turns is a heap of siblings, the better class first. Within a class a job comes first that has
@@ -85,7 +85,7 @@ func (s *turns) Pop() any {
 }
 
 // of returns the turn of a node.
-func (q *leafQueue) of(n *shares.Node) *turn {
+func (q *leafQueue) of(n *drf.Node) *turn {
 	t := q.at[n]
 	if t == nil {
 		t = &turn{node: n, above: q.of(n.Parent())}
@@ -94,35 +94,35 @@ func (q *leafQueue) of(n *shares.Node) *turn {
 	return t
 }
 
-func (q *leafQueue) push(leaf *shares.Node, c *queue.Contender) {
+func (q *leafQueue) push(leaf *drf.Node, c *queue.Contender) {
 	t := q.of(leaf)
 	heap.Push(&t.line, c)
 	t.touch()
 }
 
 // put makes a job the only one of a leaf.
-func (q *leafQueue) put(leaf *shares.Node, c *queue.Contender) {
+func (q *leafQueue) put(leaf *drf.Node, c *queue.Contender) {
 	t := q.of(leaf)
 	t.line = append(t.line[:0], c)
 	t.touch()
 }
 
 // pop takes the first job of a leaf out.
-func (q *leafQueue) pop(leaf *shares.Node) {
+func (q *leafQueue) pop(leaf *drf.Node) {
 	t := q.of(leaf)
 	heap.Pop(&t.line)
 	t.touch()
 }
 
 // fix puts the first job of a leaf where it belongs, after it has become another.
-func (q *leafQueue) fix(leaf *shares.Node) {
+func (q *leafQueue) fix(leaf *drf.Node) {
 	t := q.of(leaf)
 	heap.Fix(&t.line, 0)
 	t.touch()
 }
 
 // drop takes those jobs out of all lines of which a function says so.
-func (q *leafQueue) drop(out func(leaf *shares.Node, c *queue.Contender) bool) {
+func (q *leafQueue) drop(out func(leaf *drf.Node, c *queue.Contender) bool) {
 	for leaf, t := range q.at {
 		kept := t.line[:0]
 		for _, c := range t.line {
@@ -141,7 +141,7 @@ func (q *leafQueue) drop(out func(leaf *shares.Node, c *queue.Contender) bool) {
 }
 
 // held is called when what a leaf holds has changed.
-func (q *leafQueue) held(leaf *shares.Node) {
+func (q *leafQueue) held(leaf *drf.Node) {
 	n := leaf
 	for q.at[n] == nil {
 		n = n.Parent()
@@ -158,7 +158,7 @@ func (t *turn) touch() {
 }
 
 // best returns the next job, nil if there is none.
-func (q *leafQueue) best() (*queue.Contender, *shares.Node) {
+func (q *leafQueue) best() (*queue.Contender, *drf.Node) {
 	q.root.settle(q.f)
 	return q.root.best, q.root.leaf
 }

@@ -1,8 +1,9 @@
 package fairshare_test
 
 import (
-	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"testing"
+
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
 // TestMishaps plays histories in which accounts reclaim while GPUs break, and nodes go down, are

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -130,7 +131,7 @@ func (q *quarrel) settle() {
 
 // atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute,
 // when it looks whose turn it is; and what it lets idle TestInvariants knows.
-func (q *quarrel) atRest(v *fsm.View, turned bool) {
+func (q *quarrel) atRest(v *state.View, turned bool) {
 	q.covered(v)
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now)) // limits are judged by the same holdings as shares
 	if q.policy == "rota" {
@@ -141,18 +142,19 @@ func (q *quarrel) atRest(v *fsm.View, turned bool) {
 	}
 	q.turns(v)
 	q.idle(v)
-	fairshare.AccountsPlace(f)
+	fairshare.NewPolicy(f).Place()
 	q.failed(f)
 }
 
 // turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while
 // lines and holdings change.
-func (q *quarrel) turns(v *fsm.View) {
+func (q *quarrel) turns(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
-	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
+	p := fairshare.NewPolicy(f)
+	p.FormLine()
 	for i := range 60 {
-		c, leaf := fairshare.LeafQueueBest((*fairshare.AccountsOpen(f)))
-		if d, at := slowly((*fairshare.AccountsOpen(f)), f.Tree.Root()); c != d || leaf != at {
+		c, leaf := p.Open().Best()
+		if d, at := slowly(p.Open(), f.Tree.Root()); c != d || leaf != at {
 			q.broken = append(q.broken, "whose turn it is was not found out again")
 			return
 		}
@@ -163,7 +165,7 @@ func (q *quarrel) turns(v *fsm.View) {
 			leaf.Hold(f.Asks(c.Job))
 		}
 		if i%3 > 0 {
-			fairshare.LeafQueuePop((*fairshare.AccountsOpen(f)), leaf)
+			p.Open().Pop(leaf)
 		}
 		q.seen["turns"]++
 	}
@@ -171,13 +173,13 @@ func (q *quarrel) turns(v *fsm.View) {
 
 // covered is A5 as well: what was taken for jobs is free, or will be when all have left that are
 // leaving.
-func (q *quarrel) covered(v *fsm.View) {
+func (q *quarrel) covered(v *state.View) {
 	for i, n := range v.Nodes() {
 		var claimed model.Request
 		for _, r := range v.Reservations() {
 			for _, c := range r.Claims {
 				if r.ForPreemptor && c.Node == n.Name {
-					claimed = fit.Plus(claimed, fit.Both(c.Resources))
+					claimed = claimed.Plus(fit.Both(c.Resources))
 				}
 			}
 		}
@@ -190,7 +192,7 @@ func (q *quarrel) covered(v *fsm.View) {
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
 // and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
 // before, when the leaving jobs have left and those with reservations have started.
-func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
+func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	f.Foresee()
@@ -202,13 +204,13 @@ func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 	for i, a := range actions {
 		switch {
 		case a.Start != nil:
-			fairshare.AccountsBegan(f, a.Start)
+			f.Began(a.Start)
 		case a.Reserve != nil:
 			if a.Reserve.Guaranteed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
-			if fairshare.AccountsCounts(f, a.Reserve) {
-				fairshare.AccountsPromise(f, a.Reserve.Job)
+			if f.Counts(a.Reserve) {
+				f.Promise(a.Reserve.Job)
 			}
 		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
 			q.seen["reclaimed"]++
@@ -220,7 +222,7 @@ func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 			}
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			q.seen[string(a.Stop.Cause)]++
-			fairshare.AccountsGone(f, a.Stop.Job)
+			f.Gone(a.Stop.Job)
 		}
 	}
 }
@@ -239,7 +241,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 			victims = append(victims, f.View.Job(a.Stop.Job))
 		}
 	}
-	fairshare.AccountsRenounce(f, taker.ID)
+	f.Renounce(taker.ID)
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}
@@ -247,13 +249,13 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 		q.wrong("A5: the reservation for job %d is firm: %v, with %d that leave for it", r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
-		fairshare.AccountsGone(f, v.ID)
+		f.Gone(v.ID)
 	}
 }
 
 // judgeVictim checks one of those that leave for a job.
 func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victims []*model.Job) {
-	mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
+	mine, theirs := drf.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 	switch {
 	case mine == nil:
 		q.wrong("I1: job %d leaves for %d of the same user", v.ID, taker.ID)
@@ -262,7 +264,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
 	case q.policy == "rota" && !mine.Guaranteed():
 		q.wrong("I1: %s takes for job %d what was not promised to it", mine.Name, taker.ID)
-	case !shares.HasUsedLess(mine, theirs):
+	case !drf.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}
 	if v.Class == jobspec.TE || q.Now-v.Live().Started.At < q.minimum {
@@ -274,10 +276,10 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
 // not known which was taken last, so it is enough that this holds for one of them.
-func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *shares.Node) {
+func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *drf.Node) {
 	var below []*model.Job
 	for _, v := range victims {
-		if _, n := shares.Part(f.Leaf(v.Association()), theirs); n == nil {
+		if _, n := drf.Part(f.Leaf(v.Association()), theirs); n == nil {
 			below = append(below, v)
 		}
 	}
@@ -321,7 +323,7 @@ func (q *quarrel) swap(leaves, stays model.JobID) {
 
 // idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
 // whose room no other waits.
-func (q *quarrel) idle(v *fsm.View) {
+func (q *quarrel) idle(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {
@@ -341,16 +343,16 @@ func (q *quarrel) idle(v *fsm.View) {
 // of a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
 	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
-	starved := fairshare.AccountsStarved(f)
+	starved := f.Starved()
 	if starved == nil {
 		return
 	}
 	before := q.holdings(f)
-	room, victims := fairshare.AccountsEmptied(f), fairshare.AccountsCandidates(f)
+	r, room := f.Reclaimer()
 	free := fmt.Sprint(q.free(room))
-	for c, leaf := fairshare.LeafQueueBest(starved); c != nil; c, leaf = fairshare.LeafQueueBest(starved) {
-		fairshare.LeafQueuePop(starved, leaf)
-		fairshare.AccountsReclaimFor(f, c, leaf, room, &victims)
+	for c, leaf := starved.Best(); c != nil; c, leaf = starved.Best() {
+		starved.Pop(leaf)
+		r.ReclaimFor(c, leaf)
 		q.seen["searches"]++
 	}
 	if len(f.Actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
@@ -360,7 +362,7 @@ func (q *quarrel) failed(f *fairshare.Accounts) {
 
 func (q *quarrel) holdings(f *fairshare.Accounts) string {
 	var lines []string
-	for leaf, n := range *fairshare.AccountsLeaves(f) {
+	for leaf, n := range f.Leaves() {
 		lines = append(lines, fmt.Sprint(leaf, n.Held(), n.Parent().Held()))
 	}
 	slices.Sort(lines)
@@ -450,15 +452,15 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	// one more leaves, whose account is not above its share
 	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
-			return shares.HasUsedLess(mine, theirs) &&
+		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+			return drf.HasUsedLess(mine, theirs) &&
 				!theirs.Above()
 		})
 	},
 	// one more leaves, whose account has used less
 	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
-			return !shares.HasUsedLess(mine, theirs) &&
+		q.plantVictim(f, actions, func(mine, theirs *drf.Node) bool {
+			return !drf.HasUsedLess(mine, theirs) &&
 				theirs.Above()
 		})
 	},
@@ -478,7 +480,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
 // those whose account is neither the taker's nor one of which a job leaves anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
-	will func(mine, theirs *shares.Node) bool) {
+	will func(mine, theirs *drf.Node) bool) {
 	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {
 		return a.Stop != nil &&
 			a.Stop.Cause == model.CauseReclaim
@@ -490,7 +492,7 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	taker, leaves := f.View.Job(first.For), f.View.Job(first.Job)
 	for v := range f.View.Live() {
 		a := v.Live()
-		mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
+		mine, theirs := drf.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil ||
 			v.Account == leaves.Account || !will(mine, theirs) {
 			continue

@@ -3,12 +3,12 @@ package fairshare
 import (
 	"math/big"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // Share is what an account or a user in an account has and should have. Parts of the cluster are in
@@ -30,7 +30,7 @@ type Share struct {
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the
 // policy is.
-func Shares(v *fsm.View, now model.Instant, p model.Policy) []Share {
+func Shares(v *state.View, now model.Instant, p model.Policy) []Share {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	var list []Share
 	for _, n := range f.Tree.Root().Children() {
@@ -39,9 +39,9 @@ func Shares(v *fsm.View, now model.Instant, p model.Policy) []Share {
 	return list
 }
 
-func appendShares(list []Share, n *shares.Node) []Share {
+func appendShares(list []Share, n *drf.Node) []Share {
 	s := Share{
-		Account: n.Name, Parent: n.Parent().Name, Weight: n.Terms().Weight, GPUs: n.Held()[shares.GPUs],
+		Account: n.Name, Parent: n.Parent().Name, Weight: n.Terms().Weight, GPUs: n.Held()[drf.GPUs],
 		Deserved: thousandths(n.Due()), Fair: thousandths(n.Share()), Alloc: thousandths(n.Holding(nil)),
 		Usage: thousandths(n.Usage()) / 1000, Ratio: -1,
 	}
@@ -67,7 +67,7 @@ func appendShares(list []Share, n *shares.Node) []Share {
 }
 
 // thousandths rounds to the nearest.
-func thousandths(f shares.Fraction) int64 {
+func thousandths(f drf.Fraction) int64 {
 	r := f.Rat()
 	n := new(big.Int).Mul(r.Num(), big.NewInt(2000))
 	n.Add(n, r.Denom())

@@ -3,19 +3,19 @@ package fairshare_test
 import (
 	"cmp"
 
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/queue"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // slowly finds the next job at or below a node by asking all leaves.
-func slowly(q *fairshare.LeafQueue, n *shares.Node) (best *queue.Contender, leaf *shares.Node) {
-	if p := (*fairshare.LeafQueueAt(q))[n]; p != nil && len((*fairshare.TurnLine(p))) > 0 {
-		return (*fairshare.TurnLine(p))[0], n
+func slowly(q *fairshare.LeafQueue, n *drf.Node) (best *queue.Contender, leaf *drf.Node) {
+	if c := q.FirstAt(n); c != nil {
+		return c, n
 	}
-	var first *shares.Node // of those directly below
+	var first *drf.Node // of those directly below
 	for _, c := range n.Children() {
-		if job, at := slowly(q, c); job != nil && (best == nil || sooner((*fairshare.LeafQueueF(q)), job, c, best, first)) {
+		if job, at := slowly(q, c); job != nil && (best == nil || sooner(q.Accounts(), job, c, best, first)) {
 			best, leaf, first = job, at, c
 		}
 	}
@@ -24,7 +24,7 @@ func slowly(q *fairshare.LeafQueue, n *shares.Node) (best *queue.Contender, leaf
 
 // sooner reports whether the turn of one of two siblings comes first, each with the job whose turn
 // it is below it.
-func sooner(f *fairshare.Accounts, a *queue.Contender, x *shares.Node, b *queue.Contender, y *shares.Node) bool {
+func sooner(f *fairshare.Accounts, a *queue.Contender, x *drf.Node, b *queue.Contender, y *drf.Node) bool {
 	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
 		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
@@ -32,5 +32,5 @@ func sooner(f *fairshare.Accounts, a *queue.Contender, x *shares.Node, b *queue.
 	if a.Job.OwnRoomFirst {
 		return a.Job.ID < b.Job.ID
 	}
-	return shares.Compare(x, f.Asks(a.Job), y, f.Asks(b.Job)) < 0
+	return drf.Compare(x, f.Asks(a.Job), y, f.Asks(b.Job)) < 0
 }

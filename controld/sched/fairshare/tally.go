@@ -5,9 +5,9 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // # Holdings while a cycle decides
@@ -103,7 +103,7 @@ func (f *Accounts) gone(id model.JobID) {
 }
 
 // leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
-func (f *Accounts) leavingBy(j *model.Job, a *model.Attempt) shares.Amount {
+func (f *Accounts) leavingBy(j *model.Job, a *model.Attempt) drf.Amount {
 	if a.Stop == nil || a.Stop.Resize == nil {
 		return f.HeldBy(j, a)
 	}

@@ -88,7 +88,7 @@ func (r *Room) Unclaimed(node int, p *Part) model.Request {
 	if p.Request.Exclusive && claimed != (model.Vector{}) {
 		return model.Request{}
 	}
-	return model.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+	return free.Minus(Both(claimed))
 }
 
 // Total returns all that a node has.
@@ -115,8 +115,7 @@ func (r *Room) Free(node int) model.Request {
 // Available returns what is free on a node and not claimed by a reservation that has not been
 // lifted. It can be negative: claims may be for more than is free.
 func (r *Room) Available(node int) model.Request {
-	free, claimed := r.Free(node), r.grid.Claimed(node)
-	return model.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+	return r.Free(node).Minus(Both(r.grid.Claimed(node)))
 }
 
 // AvailableTo is Available with the GPUs that count for a part: see [Capacity].
@@ -130,7 +129,7 @@ func (r *Room) AvailableTo(node int, p *Part) model.Request {
 func (r *Room) TotalUp() (all model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {
-			all = plus(all, r.Total(node))
+			all = all.Plus(r.Total(node))
 		}
 	}
 	return all
@@ -140,8 +139,7 @@ func (r *Room) TotalUp() (all model.Vector) {
 func (r *Room) AvailableUp() (free model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {
-			a := r.Available(node).Active
-			free = plus(free, model.Vector{Cores: max(0, a.Cores), Memory: max(0, a.Memory), GPUs: max(0, a.GPUs)})
+			free = free.Plus(r.Available(node).Active.Positive())
 		}
 	}
 	return free

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -33,7 +34,7 @@ func eachSeed(t *testing.T, n uint64, test func(seed uint64) error) {
 // small is a random cluster of few nodes, part of which is taken and part claimed.
 type small struct {
 	random *rand.Rand
-	state  *fsm.State
+	state  *fsm.Machine
 	index  uint64
 }
 
@@ -132,7 +133,7 @@ func (s *small) gang() Gang {
 // fewest tries every way of spreading a gang's workers over the nodes, one after another, and
 // returns the fewest nodes that do, 0 if none does. It knows nothing of buckets, order or
 // preference.
-func fewest(v *fsm.View, g Gang, node, left int, met bool) int {
+func fewest(v *state.View, g Gang, node, left int, met bool) int {
 	if left == 0 {
 		if met || g.Workers == 1 {
 			return 1 // one more than needed, so that 0 can mean none
@@ -148,7 +149,7 @@ func fewest(v *fsm.View, g Gang, node, left int, met bool) int {
 	}
 	_, port := v.FreePort(v.Nodes()[node].Name)
 	for w := 1; w <= min(g.PerNode, left); w++ {
-		if grid.Fits(v.Grid(), node, Times(g.Request, w), nil) != nil {
+		if grid.Fits(v.Grid(), node, g.Request.Times(w), nil) != nil {
 			break
 		}
 		if n := fewest(v, g, node+1, left-w, met || port); n > 0 && (best == 0 || n+1 < best) {

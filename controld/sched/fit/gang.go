@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -14,7 +14,7 @@ import (
 // gangs have one.
 type Part struct {
 	model.Shape
-	Nodes  []uint64                 // that will do, as bits by position; nil: all
+	Nodes  NodeSet                  // that will do
 	Levels []topology.AffinityLevel // nodes in the order in which they are liked; nil: it is all one
 }
 
@@ -27,7 +27,7 @@ type Gang struct {
 }
 
 // NewGang returns what a job asks of a placement.
-func NewGang(v *fsm.View, j *model.Job) Gang {
+func NewGang(v *state.View, j *model.Job) Gang {
 	g := Gang{Part: newPart(v, model.ShapeOf(j))}
 	for _, s := range model.MoreParts(j) {
 		g.More = append(g.More, newPart(v, s))
@@ -36,7 +36,7 @@ func NewGang(v *fsm.View, j *model.Job) Gang {
 }
 
 // Of returns the gang of another job that has the same shape.
-func (g Gang) Of(v *fsm.View, j *model.Job) Gang {
+func (g Gang) Of(v *state.View, j *model.Job) Gang {
 	g.For, g.Exclude = j.ID, nil
 	for _, name := range j.Exclude {
 		if _, i := v.Node(name); i >= 0 {
@@ -46,7 +46,7 @@ func (g Gang) Of(v *fsm.View, j *model.Job) Gang {
 	return g
 }
 
-func newPart(v *fsm.View, s model.Shape) Part {
+func newPart(v *state.View, s model.Shape) Part {
 	return Part{Shape: s, Nodes: v.EligibleNodes(s.Constraints), Levels: v.NodesByAffinity(s.Affinities)}
 }
 
@@ -105,4 +105,14 @@ func (g *Gang) Hardest() []int {
 }
 
 // Wants reports whether the constraints of a part hold on a node.
-func (p *Part) Wants(node int) bool { return p.Nodes == nil || p.Nodes[node/64]&(1<<(node%64)) != 0 }
+func (p *Part) Wants(node int) bool { return p.Nodes.Has(node) }
+
+// Within returns the gang on some nodes only.
+func (g *Gang) Within(nodes NodeSet) *Gang {
+	only := *g
+	only.Nodes, only.More = g.Nodes.and(nodes), slices.Clone(g.More)
+	for i := range only.More {
+		only.More[i].Nodes = only.More[i].Nodes.and(nodes)
+	}
+	return &only
+}

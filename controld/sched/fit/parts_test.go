@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -28,7 +29,7 @@ func (s *small) parts() (Gang, *model.Job) {
 
 // possible tries every node for every worker, one after another, and asks the state about each gang
 // that it comes up with.
-func (s *small) possible(v *fsm.View, j *model.Job, places []model.Place, taken map[string]int) bool {
+func (s *small) possible(v *state.View, j *model.Job, places []model.Place, taken map[string]int) bool {
 	worker := len(places)
 	if worker == j.Workers {
 		start := fsm.StartJob{Job: j.ID, Places: places, Port: s.portOf(v, places[0].Node, taken)}
@@ -57,7 +58,7 @@ func (s *small) possible(v *fsm.View, j *model.Job, places []model.Place, taken 
 }
 
 // portOf returns the next free port of a node, 0 if there is none.
-func (s *small) portOf(v *fsm.View, node string, taken map[string]int) int {
+func (s *small) portOf(v *state.View, node string, taken map[string]int) int {
 	var used []int
 	for range taken[node] {
 		port, _ := v.FreePort(node, used...)

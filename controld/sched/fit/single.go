@@ -1,29 +1,38 @@
 package fit
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
-func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
+func (r *Room) Holds(node int, p *Part) bool {
+	return r.grid.Obstacle(node, p.Request, nil) == model.ReasonNone
+}
+
+// Holding yields the nodes that have room for one worker of a gang of one part, in order.
+func (r *Room) Holding(g *Gang) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for node := range r.grid.Len() {
+			if r.Usable(node, &g.Part, g.Exclude) && r.Holds(node, &g.Part) && !yield(node) {
+				return
+			}
+		}
+	}
+}
 
 // PlaceOn is Place on one node only.
 func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 	only := *g
-	only.Nodes = make([]uint64, (r.grid.Len()+63)/64)
-	only.Nodes[node/64] |= 1 << (node % 64)
+	only.Nodes = r.Nodes(node)
 	return r.Place(&only)
 }
 
 // Covers reports whether a is at least as much as b in every respect.
 func Covers(a, b model.Request) bool {
-	return covers(a.Active, b.Active) && covers(a.Resident, b.Resident)
-}
-
-func covers(a, b model.Vector) bool {
-	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
+	return b.Active.Within(a.Active) && b.Resident.Within(a.Resident)
 }
 
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it

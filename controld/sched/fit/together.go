@@ -8,14 +8,7 @@ import (
 // is left by a measure.
 func (r *Room) PlaceTogether(g *Gang, left func(node int, free model.Request) float64) ([]Spot, bool) {
 	if node := r.tightest(g, left); node >= 0 {
-		only := *g
-		only.Part.Nodes = r.bit(node)
-		only.More = make([]Part, len(g.More))
-		for i := range g.More {
-			only.More[i] = g.More[i]
-			only.More[i].Nodes = only.Part.Nodes
-		}
-		if spots, ok := r.Place(&only); ok {
+		if spots, ok := r.Place(g.Within(r.Nodes(node))); ok {
 			return spots, true
 		}
 	}
@@ -31,7 +24,7 @@ func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64
 		if !ok {
 			continue
 		}
-		if v := left(node, Minus(r.Available(node), need)); best < 0 || v < least {
+		if v := left(node, r.Available(node).Minus(need)); best < 0 || v < least {
 			best, least = node, v
 		}
 	}
@@ -47,14 +40,7 @@ func (r *Room) wholeOn(g *Gang, node int) (model.Request, bool) {
 		if p.Workers > p.PerNode || p.Request.Exclusive && g.Parts() > 1 || !r.Usable(node, p, g.Exclude) {
 			return need, false
 		}
-		need = Plus(need, Times(p.Request, p.Workers))
+		need = need.Plus(p.Request.Times(p.Workers))
 	}
 	return need, !r.Whole(node) && Within(need, r.Available(node))
-}
-
-// bit is a set of nodes of which there is one.
-func (r *Room) bit(node int) []uint64 {
-	set := make([]uint64, (r.grid.Len()+63)/64)
-	set[node/64] |= 1 << (node % 64)
-	return set
 }

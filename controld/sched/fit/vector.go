@@ -5,27 +5,11 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
-
-// Times returns the request of n workers on one node.
-func Times(r model.Request, n int) model.Request {
-	return model.Request{Active: times(r.Active, n), Resident: times(r.Resident, n), Exclusive: r.Exclusive}
-}
-
-// Plus adds two amounts of room.
-func Plus(a, b model.Request) model.Request {
-	return model.Request{Active: plus(a.Active, b.Active), Resident: plus(a.Resident, b.Resident)}
-}
-
-// Minus takes one amount of room from another.
-func Minus(a, b model.Request) model.Request {
-	return model.Request{Active: minus(a.Active, b.Active), Resident: minus(a.Resident, b.Resident)}
-}
 
 // Within reports whether need is not more than free in any respect.
 func Within(need, free model.Request) bool {
-	return within(need.Active, free.Active) && within(need.Resident, free.Resident)
+	return need.Active.Within(free.Active.Positive()) && need.Resident.Within(free.Resident.Positive())
 }
 
 // Both is a node's capacity as room for the active and for the resident.
@@ -61,36 +45,8 @@ func ratio(need, have int64) int64 {
 	return have / need
 }
 
-func times(v model.Vector, n int) model.Vector {
-	v.Cores *= int64(n)
-	v.Memory *= jobspec.Bytes(n)
-	v.GPUs *= int64(n)
-	return v
-}
-
-func plus(a, b model.Vector) model.Vector {
-	return model.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
-}
-
-func minus(a, b model.Vector) model.Vector {
-	return model.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
-}
-
 // AtLeast returns an amount that covers both the active and the resident part of a request.
-func AtLeast(r model.Request) model.Vector {
-	a, b := r.Active, r.Resident
-	return model.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
-}
-
-func within(need, free model.Vector) bool {
-	return ratio(need.Cores, free.Cores) > 0 && ratio(int64(need.Memory), int64(free.Memory)) > 0 &&
-		ratio(need.GPUs, free.GPUs) > 0
-}
-
-// Most returns of each resource the greater amount.
-func Most(a, b model.Vector) model.Vector {
-	return model.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
-}
+func AtLeast(r model.Request) model.Vector { return r.Active.Most(r.Resident) }
 
 // Length is the Euclidean length of an amount in parts of a capacity. Each product is rounded by
 // itself, since some machines would otherwise fuse it with the sum and come to another result.
@@ -110,7 +66,7 @@ func Length(v, of model.Vector) float64 {
 func AddRoom(list []estimate.NodeResources, node int, room model.Request) []estimate.NodeResources {
 	for i := range list {
 		if list[i].Node == node {
-			list[i].Room = Plus(list[i].Room, room)
+			list[i].Room = list[i].Room.Plus(room)
 			return list
 		}
 	}

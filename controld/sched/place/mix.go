@@ -1,9 +1,9 @@
 package place
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -18,7 +18,7 @@ type Mix struct {
 }
 
 // newMix returns the mix that the state has learned, nil if nothing is known.
-func newMix(v *fsm.View) *Mix {
+func newMix(v *state.View) *Mix {
 	l := v.Statistics()
 	if l == nil || l.Mix == nil || len(l.Mix.Kinds) == 0 {
 		return nil

@@ -24,9 +24,7 @@ func newScarcity(t *scratch.State) *scarcity {
 		if n.State != model.NodeUp {
 			continue
 		}
-		f, a := t.Room.Free(i).Active, t.Room.Total(i)
-		free = model.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
-		all = model.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
+		free, all = free.Plus(t.Room.Free(i).Active), all.Plus(t.Room.Total(i))
 	}
 	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)),
 		dearness(free.GPUs, all.GPUs)}
@@ -92,17 +90,14 @@ func (t *Packer) Leftover(node int, worker model.Request) int64 {
 	if t.dear == nil {
 		t.dear = newScarcity(t.State)
 	}
-	return t.dear.left(fit.Minus(t.Room.Available(node), worker).Active, t.Room.Total(node))
+	return t.dear.left(t.Room.Available(node).Minus(worker).Active, t.Room.Total(node))
 }
 
 // Tightest returns the node that is left with least, -1 if a worker fits on none.
 func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker model.Request) int) int {
 	defer t.Room.Waive(g.For)()
 	best, fewest, least := -1, 0, int64(0)
-	for node := range t.View.Nodes() {
-		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
-			continue
-		}
+	for node := range t.Room.Holding(g) {
 		cost := 0
 		if lost != nil {
 			cost = lost(node, g.Request)

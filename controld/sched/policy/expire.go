@@ -3,6 +3,7 @@ package policy
 import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -43,7 +44,7 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 
 // firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has
 // any.
-func firstEnd(p fsm.AttemptPage) (first model.Instant) {
+func firstEnd(p state.AttemptPage) (first model.Instant) {
 	for r := range p.Runs {
 		if r.Ends != 0 && (first == 0 || r.Ends < first) {
 			first = r.Ends

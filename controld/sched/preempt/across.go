@@ -21,7 +21,7 @@ type cover struct {
 // not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
 // have to be looked at.
 func (s *search) across(p *fit.Part) []int32 {
-	if p.Request.Exclusive || len(s.roster.List) > tunables.MaxAcross {
+	if p.Request.Exclusive || len(s.List) > tunables.MaxAcross {
 		return nil
 	}
 	c := &cover{search: s, part: p, holds: make([]int, len(s.View.Nodes()))}
@@ -46,7 +46,7 @@ func (s *search) across(p *fit.Part) []int32 {
 		}
 	}
 	for _, i := range needed {
-		s.roster.untake(i)
+		s.untake(i)
 	}
 	return needed
 }
@@ -55,10 +55,10 @@ func (s *search) across(p *fit.Part) []int32 {
 // costs for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32
-	price := make([]int64, len(c.roster.List))
+	price := make([]int64, len(c.List))
 	before := c.workers
-	for i := range c.roster.List {
-		v := &c.roster.List[i]
+	for i := range c.List {
+		v := &c.List[i]
 		if v.Surplus != nil || !c.may(v) {
 			continue
 		}
@@ -71,23 +71,23 @@ func (c *cover) candidates() []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(price[a], price[b]), Compare(&c.roster.List[a], &c.roster.List[b]))
+		return cmp.Or(cmp.Compare(price[a], price[b]), Compare(&c.List[a], &c.List[b]))
 	})
 	return list
 }
 
 func (c *cover) take(i int32) {
-	c.roster.take(i)
+	c.Candidates.take(i)
 	c.lookAt(i)
 }
 
 func (c *cover) untake(i int32) {
-	c.roster.untake(i)
+	c.Candidates.untake(i)
 	c.lookAt(i)
 }
 
 func (c *cover) lookAt(i int32) {
-	for _, r := range c.roster.List[i].Rooms {
+	for _, r := range c.List[i].Rooms {
 		c.look(r.Node)
 	}
 }
@@ -96,7 +96,7 @@ func (c *cover) lookAt(i int32) {
 func (c *cover) look(node int) {
 	n := 0
 	if c.Room.Usable(node, c.part, c.gang.Exclude) && !c.Room.Whole(node) {
-		n = min(c.part.PerNode, workersIn(c.part, c.roster.Coming(c.State, node, c.part)))
+		n = min(c.part.PerNode, workersIn(c.part, c.Coming(c.State, node, c.part)))
 	}
 	c.workers += n - c.holds[node]
 	c.holds[node] = n

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -161,7 +161,7 @@ func less(list []estimate.NodeResources, node int, gpus int64) []estimate.NodeRe
 }
 
 // anyOn reports whether any of some jobs is on a page.
-func anyOn(p fsm.AttemptPage, ids map[model.JobID]bool) bool {
+func anyOn(p state.AttemptPage, ids map[model.JobID]bool) bool {
 	for id := range ids {
 		if p.Has(id) {
 			return true
@@ -179,7 +179,7 @@ func (r *Candidates) begin(t *scratch.State) {
 	largest := model.Vector{}
 	for i := range r.On {
 		if t.Room.Up(i) {
-			largest = fit.Most(largest, t.Room.Total(i))
+			largest = largest.Most(t.Room.Total(i))
 		}
 	}
 	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
@@ -211,7 +211,7 @@ func (v *Candidate) fresh() {
 }
 
 // enter looks at the runs of a page, but for those that end now.
-func (r *Candidates) enter(p fsm.AttemptPage, ending map[model.JobID]bool) sheet {
+func (r *Candidates) enter(p state.AttemptPage, ending map[model.JobID]bool) sheet {
 	s := sheet{from: len(r.List)}
 	for run := range p.Runs {
 		switch {
@@ -294,7 +294,7 @@ func (r *Candidates) leave(run *estimate.LiveAttempt) {
 }
 
 func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
-	r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+	r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
 	r.Over[s.Node] = max(r.Over[s.Node], over)
 }
 
@@ -302,7 +302,7 @@ func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
 func (r *Candidates) add(run *estimate.LiveAttempt) {
 	var held model.Request
 	for i := range run.Holds {
-		held = fit.Plus(held, run.Holds[i].Room)
+		held = held.Plus(run.Holds[i].Room)
 	}
 	v := Candidate{
 		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Holds, Grace: run.Grace,
@@ -359,14 +359,30 @@ func (r *Candidates) Score(weight int64) {
 
 // scoreOf is what FitGpp rates a victim at.
 func (r *Candidates) scoreOf(v *Candidate) int64 {
-	return part(v.size, r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000
+	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
 }
+
+// waitingCosts is what it costs to wait for so many ms.
+func (r *Candidates) waitingCosts(ms int64) int64 { return Ratio(ms, r.longest) * r.weight / 1000 }
 
 // Compare orders by score, then by how often they have been displaced, then the later start, then
 // the lower id.
 func Compare(a, b *Candidate) int {
 	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(Displacements(a.Job), Displacements(b.Job)),
 		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
+}
+
+// sort puts some candidates, by number, in the order of [Compare].
+func (r *Candidates) sort(list []int32) {
+	slices.SortFunc(list, func(a, b int32) int { return Compare(&r.List[a], &r.List[b]) })
+}
+
+// mayTake reports whether a candidate may be taken up to a degree of reluctance.
+func (r *Candidates) mayTake(v *Candidate, limit int) bool {
+	if v.alternative != 0 && r.List[v.alternative-1].Taken {
+		return false
+	}
+	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= limit
 }
 
 // Displacements returns how often a job has been displaced in its life.
@@ -386,11 +402,11 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, ben
 // Coming returns what a node will have for a part when all jobs have left that are asked to, less
 // what others claim. It can be negative.
 func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) model.Request {
-	return fit.Plus(t.Room.AvailableTo(node, p), r.Draining[node])
+	return t.Room.AvailableTo(node, p).Plus(r.Draining[node])
 }
 
 // Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
 // would.
 func (r *Candidates) Delay(now model.Instant, node int) int64 {
-	return Ratio(int64(max(0, r.Over[node]-now)), r.longest) * r.weight / 1000
+	return r.waitingCosts(int64(max(0, r.Over[node]-now)))
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
@@ -77,11 +76,9 @@ func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.state.Room.Firm()
 	leave := func(j *model.Job) {
 		a := j.Live()
-		for i := range a.Workers {
-			if w := &a.Workers[i]; !w.State.Final() && !scratch.Stays(a, i) && !m.state.KeepsWorker(j.ID, i) {
-				if _, n := m.state.View.Node(w.Node); n >= 0 {
-					room.Release(n, j.RequestOf(i), w.GPUs)
-				}
+		for i, node := range m.state.Leaving(a) {
+			if !m.state.KeepsWorker(j.ID, i) {
+				room.Release(node, j.RequestOf(i), a.Workers[i].GPUs)
 			}
 		}
 	}
@@ -93,9 +90,9 @@ func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	for _, i := range set.Candidates {
 		leave(m.Candidates.List[i].Job)
 	}
-	nodes := make([]uint64, (len(m.state.View.Nodes())+63)/64)
+	var nodes []int
 	for _, c := range set.Claims {
-		nodes[c.Node/64] |= 1 << (c.Node % 64)
+		nodes = append(nodes, c.Node)
 	}
-	return room.Place(g.Within(nodes))
+	return room.Place(g.Within(room.Nodes(nodes...)))
 }

@@ -41,34 +41,30 @@ func lossPrice(unsaved int64) int64 {
 // priceOf is what a victim costs that gives up some of its room and is started again: its size is
 // that of what it gives up, its grace and its loss are whole.
 func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
-	return part(fit.Length(room, r.largest), r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000 + lossPrice(v.Unsaved)
+	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + lossPrice(v.Unsaved)
 }
 
 // gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it
 // has declared. It is what is usual there, so that no job becomes dear by declaring much.
 func gracesOf(t *scratch.State, queues []string) []int64 {
-	usual, list := usualGraces(t.View.Statistics()), make([]int64, len(queues))
+	list := make([]int64, len(queues))
 	for i, queue := range queues {
 		list[i] = math.MaxInt64
-		if ms, known := usual[queue]; known {
+		if ms, known := UsualGrace(t, queue); known {
 			list[i] = ms
 		}
 	}
 	return list
 }
 
-// usualGraces returns in what time nearly all jobs had left that were asked to leave, by queue, as
-// far as there were enough of them.
-func usualGraces(l *estimate.Statistics) map[string]int64 {
-	usual := map[string]int64{}
-	if l != nil {
-		for queue, g := range l.StopDurations {
-			if ms, enough := g.P95(); enough {
-				usual[queue] = ms
-			}
-		}
+// UsualGrace returns in what time nearly all jobs of a queue had left that were asked to leave, in
+// ms; false if there were too few of them.
+func UsualGrace(t *scratch.State, queue string) (ms int64, known bool) {
+	if l := t.View.Statistics(); l != nil {
+		took := l.StopDurations[queue]
+		return took.P95()
 	}
-	return usual
+	return 0, false
 }
 
 // UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves

@@ -23,7 +23,7 @@ func equation4(t *scratch.State, g *fit.Gang, s int64) (best int, cost int64) {
 	var grace int64
 	largest := model.Vector{}
 	for i := range v.Nodes() {
-		largest = fit.Most(largest, t.Room.Total(i))
+		largest = largest.Most(t.Room.Total(i))
 	}
 	for j := range v.Live() {
 		if j.Class == "be" {

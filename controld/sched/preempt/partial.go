@@ -37,7 +37,7 @@ func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (with
 		}
 		v := r.List[i]
 		v.Surplus, v.alternative, v.Rooms = f, int32(i)+1, f.SurplusOn(settled)
-		v.Score = r.priceOf(&v, fit.Times(f.Request(), f.Surplus()).Active)
+		v.Score = r.priceOf(&v, f.Request().Times(f.Surplus()).Active)
 		if v.Reluctance = lawful(&v); v.Reluctance < 0 {
 			continue
 		}
@@ -66,7 +66,7 @@ func (r *Candidates) withdraw(before int) {
 // leaving counts the workers of a partial preemption that the job has on a node.
 func (v *Candidate) leaving(node int) int {
 	room, n := v.At(node), 0
-	for room != (model.Request{}) && fit.Covers(room, fit.Times(v.Surplus.Request(), n+1)) {
+	for room != (model.Request{}) && fit.Covers(room, v.Surplus.Request().Times(n+1)) {
 		n++
 	}
 	return n
@@ -89,10 +89,10 @@ func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
 func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 	r := m.All()
 	for _, c := range set.Claims {
-		missing := fit.Minus(c.Room, r.Coming(m.state, c.Node, &g.Part))
+		missing := c.Room.Minus(r.Coming(m.state, c.Node, &g.Part))
 		for _, i := range set.Candidates {
 			if v := &r.List[i]; v.Surplus == nil {
-				missing = fit.Minus(missing, v.At(c.Node))
+				missing = missing.Minus(v.At(c.Node))
 			}
 		}
 		missing.Resident.Cores = 0
@@ -102,7 +102,7 @@ func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 				continue
 			}
 			for n := v.leaving(c.Node); n > 0 && positive(missing) != (model.Request{}) && v.Surplus.DropOn(c.Node); n-- {
-				missing = fit.Minus(missing, v.Surplus.Request())
+				missing = missing.Minus(v.Surplus.Request())
 			}
 		}
 	}

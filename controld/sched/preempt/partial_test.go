@@ -1,10 +1,11 @@
 package preempt_test
 
 import (
+	"testing"
+
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	"testing"
 )
 
 // TestMenusAgainstReference compares the cheapest set of victims, where elastic jobs may leave

@@ -75,7 +75,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 			}
 			cost += r.List[i].Score
 			for _, s := range r.List[i].Rooms {
-				freed[s.Node] = fit.Plus(freed[s.Node], s.Room)
+				freed[s.Node] = freed[s.Node].Plus(s.Room)
 			}
 		}
 		if cost >= preempt.Dear {
@@ -83,7 +83,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 		}
 		var holds []int
 		for n := range freed {
-			holds = append(holds, preempt.WorkersIn(&g.Part, fit.Plus(t.Room.Available(n), freed[n])))
+			holds = append(holds, preempt.WorkersIn(&g.Part, t.Room.Available(n).Plus(freed[n])))
 		}
 		slices.Sort(holds)
 		left, nodes := g.Workers, int64(0)

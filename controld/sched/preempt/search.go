@@ -30,17 +30,17 @@ type Set struct {
 // all the room that those leave counts, and their cost counts once.
 type search struct {
 	*scratch.State
-	roster *Candidates
-	gang   *fit.Gang
-	limit  int     // of reluctance
-	bound  int64   // the cost of the best set known
-	given  []int32 // victims that leave in any case
-	cut    bool    // something was left out that could have been cheaper
+	*Candidates
+	gang  *fit.Gang
+	limit int     // of reluctance
+	bound int64   // the cost of the best set known
+	given []int32 // victims that leave in any case
+	cut   bool    // something was left out that could have been cheaper
 }
 
 // NewSearch returns a search for a gang among candidates up to a degree of reluctance.
 func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
-	return &search{State: t, roster: r, gang: g, limit: limit, bound: dear}
+	return &search{State: t, Candidates: r, gang: g, limit: limit, bound: dear}
 }
 
 // Best returns the cheapest set, nil if there is none.
@@ -64,7 +64,7 @@ func (s *search) find() *Set {
 	}
 	wide := s.wide()
 	for i, v := range wide {
-		if s.roster.List[v].Score >= s.bound {
+		if s.List[v].Score >= s.bound {
 			break
 		}
 		set = s.cheaper(set, wide[i:i+1])
@@ -93,21 +93,16 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 // wide lists the cheapest victims on several nodes.
 func (s *search) wide() []int32 {
 	var list []int32
-	for i := range s.roster.List {
-		if v := &s.roster.List[i]; len(v.Rooms) > 1 && s.may(v) {
+	for i := range s.List {
+		if v := &s.List[i]; len(v.Rooms) > 1 && s.may(v) {
 			list = append(list, int32(i))
 		}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
+	s.sort(list)
 	return list[:min(len(list), tunables.MaxForced)]
 }
 
-func (s *search) may(v *Candidate) bool {
-	if v.alternative != 0 && s.roster.List[v.alternative-1].Taken {
-		return false
-	}
-	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
-}
+func (s *search) may(v *Candidate) bool { return s.mayTake(v, s.limit) }
 
 // parts looks for room for the parts of a gang one after another, the hardest first. What one part
 // gets, the next cannot have.
@@ -123,20 +118,20 @@ func (s *search) parts() *Set {
 			break
 		}
 		for _, v := range set.Candidates {
-			s.roster.take(v)
+			s.take(v)
 		}
 		all.Candidates = append(all.Candidates, set.Candidates...)
 		all.Cost += set.Cost
 		for _, c := range set.Claims {
 			all.Claims = fit.AddRoom(all.Claims, c.Node, c.Room)
-			s.roster.Draining[c.Node] = fit.Minus(s.roster.Draining[c.Node], c.Room)
+			s.Draining[c.Node] = s.Draining[c.Node].Minus(c.Room)
 		}
 	}
 	for _, v := range all.Candidates {
-		s.roster.untake(v)
+		s.untake(v)
 	}
 	for _, c := range all.Claims {
-		s.roster.Draining[c.Node] = fit.Plus(s.roster.Draining[c.Node], c.Room)
+		s.Draining[c.Node] = s.Draining[c.Node].Plus(c.Room)
 	}
 	if !found {
 		return nil
@@ -150,7 +145,7 @@ func (r *Candidates) take(i int32) {
 	v := &r.List[i]
 	v.Taken = true
 	for _, s := range v.Rooms {
-		r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+		r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
 	}
 }
 
@@ -158,7 +153,7 @@ func (r *Candidates) untake(i int32) {
 	v := &r.List[i]
 	v.Taken = false
 	for _, s := range v.Rooms {
-		r.Draining[s.Node] = fit.Minus(r.Draining[s.Node], s.Room)
+		r.Draining[s.Node] = r.Draining[s.Node].Minus(s.Room)
 	}
 }
 
@@ -179,9 +174,9 @@ type onNode struct {
 func (s *search) part(p *fit.Part) *Set {
 	base := int64(0)
 	for _, i := range s.given {
-		base += s.roster.List[i].Score
-		s.roster.take(i)
-		defer s.roster.untake(i)
+		base += s.List[i].Score
+		s.take(i)
+		defer s.untake(i)
 	}
 	offers := s.offers(p, base)
 	set := s.divide(p, offers)
@@ -193,7 +188,7 @@ func (s *search) part(p *fit.Part) *Set {
 	slices.Sort(set.Candidates)
 	for k := 1; k < len(set.Candidates); k++ {
 		if i := set.Candidates[k]; i == set.Candidates[k-1] {
-			set.Cost -= s.roster.List[i].Score // it counted on each of its nodes
+			set.Cost -= s.List[i].Score // it counted on each of its nodes
 		}
 	}
 	set.Candidates = slices.Compact(set.Candidates)
@@ -226,7 +221,7 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 		}
 		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
 		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound &&
-			s.roster.Over[node] < s.roster.Over[list[0].node] {
+			s.Over[node] < s.Over[list[0].node] {
 			bound = c
 			list = append(list[:0], o)
 		}
@@ -238,13 +233,13 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 // number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
 	return !p.Request.Exclusive &&
-		s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
+		s.Room.Free(node).Active.GPUs+s.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
 // than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
-	have := s.roster.Coming(s.State, node, p)
+	have := s.Coming(s.State, node, p)
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
@@ -254,7 +249,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	for k := 1; k <= min(workers, free); k++ {
 		c := choice{}
 		if k > now {
-			c.cost = s.roster.Delay(s.Now, node)
+			c.cost = s.Delay(s.Now, node)
 		}
 		o.choices = append(o.choices, c)
 	}
@@ -265,7 +260,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 		return o, len(o.choices) > 1
 	}
 	for k := free + 1; k <= workers; k++ {
-		missing := fit.Minus(fit.Times(p.Request, k), have)
+		missing := p.Request.Times(k).Minus(have)
 		missing.Resident.Cores = 0 // a suspended worker needs no cores
 		c := s.cheapest(missing, node, o.items, bound)
 		if c.cost >= bound {
@@ -279,25 +274,29 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 // workersIn returns how many workers of a part some room holds. Where more of anything is claimed
 // than there is, it holds none, as for grid.Fits, whether the worker needs some of it or not.
 func workersIn(p *fit.Part, have model.Request) int {
-	a, r := have.Active, have.Resident
-	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
+	if overdrawn(have) {
 		return 0
 	}
 	return fit.Capacity(p, have)
+}
+
+// overdrawn reports whether some room is less than nothing. A suspended worker needs no cores.
+func overdrawn(r model.Request) bool {
+	return r.Active.Negative() || r.Resident.Memory < 0 || r.Resident.GPUs < 0
 }
 
 // offerWhole is offer for a part whose workers need nodes for themselves: all must leave, and if
 // one of them may not be asked to there is no way.
 func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
-	all, held := choice{}, s.roster.Draining[node]
+	all, held := choice{}, s.Draining[node]
 	for k, i := range o.items {
-		v := &s.roster.List[i]
+		v := &s.List[i]
 		all.cost += v.Score
 		all.set |= 1 << k
-		held = fit.Plus(held, v.At(node))
+		held = held.Plus(v.At(node))
 	}
-	empty := fit.Plus(held, s.Room.Free(node))
+	empty := held.Plus(s.Room.Free(node))
 	if all.cost >= bound || s.Room.Claimed(node) != (model.Vector{}) ||
 		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
@@ -316,28 +315,28 @@ func (s *search) items(node int, bound int64) []int32 {
 		return nil
 	}
 	var list []int32
-	for _, i := range s.roster.On[node] {
-		if s.may(&s.roster.List[i]) {
+	for _, i := range s.On[node] {
+		if s.may(&s.List[i]) {
 			list = append(list, i)
 		}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
+	s.sort(list)
 	s.cut = s.cut || len(list) > tunables.MaxItems
 	return list[:min(len(list), tunables.MaxItems)]
 }
 
 // leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
 func (s *search) leastOn(node int, bound int64) int64 {
-	for _, i := range s.roster.On[node] {
-		if v := &s.roster.List[i]; v.Score < bound && s.may(v) {
+	for _, i := range s.On[node] {
+		if v := &s.List[i]; v.Score < bound && s.may(v) {
 			bound = v.Score
 		}
 	}
 	return bound
 }
 
-// state is some victims of a node: what is still missing when they have left, and what they cost.
-type state struct {
+// partialChoice is some victims of a node: what is still missing when they have left, and what they cost.
+type partialChoice struct {
 	missing model.Request
 	choice
 }
@@ -346,9 +345,9 @@ type state struct {
 // are built up in the same order, the one that costs more and frees no more is dropped.
 func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
 	best := choice{cost: bound}
-	states := []state{{missing: positive(missing)}}
+	states := []partialChoice{{missing: positive(missing)}}
 	for k, i := range items {
-		v := &s.roster.List[i]
+		v := &s.List[i]
 		if v.Score >= best.cost {
 			break // so are all behind it
 		}
@@ -362,7 +361,7 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 		from := states[:len(states):len(states)]
 		states = s.with(states, from, v, k, node, &best)
 		if other >= 0 {
-			states = s.with(states, from, &s.roster.List[items[other]], other, node, &best)
+			states = s.with(states, from, &s.List[items[other]], other, node, &best)
 		}
 		states = prune(states, best.cost)
 		s.cut = s.cut || len(states) == tunables.MaxStates
@@ -372,14 +371,14 @@ func (s *search) cheapest(missing model.Request, node int, items []int32, bound 
 
 // with adds to states what becomes of some of them with one item more, as far as that may be of
 // use, and what frees enough to best.
-func (s *search) with(states, from []state, v *Candidate, k, node int, best *choice) []state {
+func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, best *choice) []partialChoice {
 	room := v.At(node)
 	for i := range from {
-		next := state{choice: choice{from[i].cost + v.Score, from[i].set | 1<<k}}
+		next := partialChoice{choice: choice{from[i].cost + v.Score, from[i].set | 1<<k}}
 		if next.cost >= best.cost {
 			continue
 		}
-		next.missing = positive(fit.Minus(from[i].missing, room))
+		next.missing = positive(from[i].missing.Minus(room))
 		switch {
 		case next.missing == model.Request{}:
 			*best = next.choice
@@ -391,8 +390,8 @@ func (s *search) with(states, from []state, v *Candidate, k, node int, best *cho
 }
 
 // prune keeps the states that are not worse than another one in every respect, cheapest first.
-func prune(states []state, bound int64) []state {
-	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
+func prune(states []partialChoice, bound int64) []partialChoice {
+	slices.SortFunc(states, func(a, b partialChoice) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
 	kept := states[:0]
 	for i := range states {
 		if states[i].cost >= bound || len(kept) == tunables.MaxStates {
@@ -414,10 +413,7 @@ func prune(states []state, bound int64) []state {
 
 // positive is what is missing: nothing where more than enough is there.
 func positive(r model.Request) model.Request {
-	up := func(v model.Vector) model.Vector {
-		return model.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
-	}
-	return model.Request{Active: up(r.Active), Resident: up(r.Resident)}
+	return model.Request{Active: r.Active.Positive(), Resident: r.Resident.Positive()}
 }
 
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
@@ -432,8 +428,8 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	cost[0] = 0
 	from := make([]int16, len(offers)*(w+1))
 	slices.SortStableFunc(offers, func(a, b onNode) int {
-		return cmp.Compare(s.roster.Over[a.node],
-			s.roster.Over[b.node])
+		return cmp.Compare(s.Over[a.node],
+			s.Over[b.node])
 	})
 	for n := range offers {
 		row := from[n*(w+1) : (n+1)*(w+1)]
@@ -458,7 +454,7 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 		}
 		left -= k
 		o := &offers[n]
-		room := fit.Times(p.Request, k)
+		room := p.Request.Times(k)
 		if p.Request.Exclusive {
 			room = fit.Both(s.Room.Total(o.node))
 		}

@@ -41,14 +41,10 @@ func (m *Preemptor) holdersOn(node int) []holder {
 		if len(w.GPUs) == 0 {
 			continue
 		}
-		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs,
-			each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
-		for _, i := range m.Candidates.On[node] {
-			if m.Candidates.List[i].Job.ID == d.Job.ID {
-				t.victim = i
-			}
-		}
-		list = append(list, t)
+		list = append(list, holder{
+			victim: m.Candidates.victimOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil,
+			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs),
+		})
 	}
 	m.holders[node] = list
 	return list
@@ -130,25 +126,16 @@ type sharedSearch struct {
 // node tries one node.
 func (s *sharedSearch) node(node int) {
 	s.left = s.state.Room.LeftIn(node, s.left)
-	for i := range s.holdersOn(node) {
-		if t := &s.holders[node][i]; t.leaves || t.victim >= 0 && s.Candidates.List[t.victim].Taken {
-			s.vacate(node, t)
+	for _, t := range s.holdersOn(node) {
+		if t.leaves || t.victim >= 0 && s.Candidates.List[t.victim].Taken {
+			s.state.Room.AddWorking(s.left, node, t.gpus, t.each)
 		}
 	}
 	s.setAside(node)
-	have := fit.Plus(s.state.Room.Available(node), s.Candidates.Draining[node])
+	have := s.state.Room.Available(node).Plus(s.Candidates.Draining[node])
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
 			s.weighSet(node, gpus, set, have)
-		}
-	}
-}
-
-// vacate counts what a holder has as free.
-func (s *sharedSearch) vacate(node int, t *holder) {
-	for _, n := range t.gpus {
-		if s.state.View.Nodes()[node].GPUs[n].Healthy {
-			s.left[n] += t.each
 		}
 	}
 }
@@ -204,8 +191,8 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 		return 0
 	}
 	sum, left := int64(0), s.left[gpu]
-	for i := range s.holders[node] {
-		if t := &s.holders[node][i]; slices.Contains(t.gpus, gpu) && !t.leaves && t.victim >= 0 && s.mayTake(t.victim) {
+	for _, t := range s.holders[node] {
+		if s.mayVacate(&t, gpu) {
 			sum += s.Candidates.List[t.victim].Score / int64(len(t.gpus))
 			left += t.each
 		}
@@ -216,9 +203,14 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 	return sum
 }
 
+// mayVacate reports whether a holder of a GPU may be asked to leave, and has not been yet.
+func (s *sharedSearch) mayVacate(t *holder, gpu int) bool {
+	return !t.leaves && t.victim >= 0 && s.mayTake(t.victim) && slices.Contains(t.gpus, gpu)
+}
+
+// mayTake reports whether a candidate, by number, may be asked to leave.
 func (s *sharedSearch) mayTake(i int32) bool {
-	v := &s.Candidates.List[i]
-	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
+	return s.Candidates.mayTake(&s.Candidates.List[i], s.limit)
 }
 
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
@@ -253,7 +245,7 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	need := s.gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
 	for _, i := range set {
-		have = fit.Plus(have, s.Candidates.List[i].At(node))
+		have = have.Plus(s.Candidates.List[i].At(node))
 	}
 	wanted := len(set)
 	if !fit.Within(need, have) {
@@ -262,18 +254,18 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 				set = append(set, i)
 			}
 		}
-		slices.SortFunc(set[wanted:], func(a, b int32) int { return Compare(&s.Candidates.List[a], &s.Candidates.List[b]) })
+		s.Candidates.sort(set[wanted:])
 	}
 	taken := wanted
 	for ; taken < len(set) && !fit.Within(need, have); taken++ {
-		have = fit.Plus(have, s.Candidates.List[set[taken]].At(node))
+		have = have.Plus(s.Candidates.List[set[taken]].At(node))
 	}
 	if !fit.Within(need, have) {
 		return nil, false
 	}
 	kept := set[:wanted]
 	for _, i := range slices.Backward(slices.Clone(set[wanted:taken])) {
-		if without := fit.Minus(have, s.Candidates.List[i].At(node)); fit.Within(need, without) {
+		if without := have.Minus(s.Candidates.List[i].At(node)); fit.Within(need, without) {
 			have = without
 		} else {
 			kept = append(kept, i)
@@ -285,20 +277,20 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 // cheapestOn lists the candidates that may be asked to leave a GPU, the cheapest first.
 func (s *sharedSearch) cheapestOn(node, gpu int) []int32 {
 	var list []int32
-	for i := range s.holders[node] {
-		if t := &s.holders[node][i]; !t.leaves && t.victim >= 0 && s.mayTake(t.victim) && slices.Contains(t.gpus, gpu) {
+	for _, t := range s.holders[node] {
+		if s.mayVacate(&t, gpu) {
 			list = append(list, t.victim)
 		}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.Candidates.List[a], &s.Candidates.List[b]) })
+	s.Candidates.sort(list)
 	return slices.Compact(list)
 }
 
 // holdsOf returns how much of a GPU a victim holds.
 func (s *sharedSearch) holdsOf(node int, victim int32, gpu int) int64 {
 	sum := int64(0)
-	for i := range s.holders[node] {
-		if t := &s.holders[node][i]; t.victim == victim && slices.Contains(t.gpus, gpu) {
+	for _, t := range s.holders[node] {
+		if t.victim == victim && slices.Contains(t.gpus, gpu) {
 			sum += t.each
 		}
 	}
@@ -327,22 +319,18 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Re
 func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have model.Request) int64 {
 	before := s.mix.Unusable(s.rest(s.left, have))
 	after := slices.Clone(s.left)
-	for i := range s.holders[node] {
-		if t := &s.holders[node][i]; t.victim >= 0 && slices.Contains(set, t.victim) {
-			for _, n := range t.gpus {
-				if s.state.View.Nodes()[node].GPUs[n].Healthy {
-					after[n] += t.each
-				}
-			}
+	for _, t := range s.holders[node] {
+		if t.victim >= 0 && slices.Contains(set, t.victim) {
+			s.state.Room.AddWorking(after, node, t.gpus, t.each)
 		}
 	}
 	for _, i := range set {
-		have = fit.Plus(have, s.Candidates.List[i].At(node))
+		have = have.Plus(s.Candidates.List[i].At(node))
 	}
 	for _, n := range gpus {
 		after[n] -= min(model.WholeGPU, s.gang.Request.Active.GPUs)
 	}
-	return s.mix.Unusable(s.rest(after, fit.Minus(have, s.gang.Request))) - before
+	return s.mix.Unusable(s.rest(after, have.Minus(s.gang.Request))) - before
 }
 
 // rest is what is free as the mixture sees it.

@@ -14,8 +14,8 @@ import (
 // it will have.
 type ShrinkPlan struct {
 	claims []estimate.NodeResources
-	Jobs   []*elastic.Job // with the workers that are to leave
-	leave  [][]int        // of each
+	Jobs   []*elastic.Job
+	leave  [][]int // of each: the workers that are to leave
 	over   model.Instant
 }
 
@@ -74,36 +74,28 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 	return r
 }
 
-// choose names the workers that leave, no more than the claims need. It reports whether no job
-// gives up more than it may.
+// choose notes the workers that leave, no more than the claims need. It reports whether no job
+// gives up more than it may. The jobs stay as they are.
 func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.Job) bool {
 	left := map[int]int{}
 	for _, i := range set.Candidates {
-		list[i].Leave = nil
 		left[int(i)] = list[i].Surplus()
+		defer func() { list[i].Leave = nil }()
 	}
-	defer func() {
-		for _, i := range set.Candidates {
-			if left[int(i)] < 0 {
-				list[i].Leave = nil
-			}
-		}
-	}()
 	for _, c := range set.Claims {
-		missing := positive(fit.Minus(c.Room, fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node])))
+		missing := positive(c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])))
 		missing.Resident.Cores = 0
 		for _, i := range set.Candidates {
 			for f := list[i]; missing != (model.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
-				missing = positive(fit.Minus(missing, f.Request()))
+				missing = positive(missing.Minus(f.Request()))
 			}
 		}
 		if missing != (model.Request{}) {
-			p.forget(set, list)
 			return false
 		}
 	}
 	for _, c := range set.Claims {
-		spareNeedless(list, set, c.Node, fit.Minus(fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node]), c.Room))
+		spareNeedless(list, set, c.Node, t.Room.Available(c.Node).Plus(r.Draining[c.Node]).Minus(c.Room))
 	}
 	for _, i := range set.Candidates {
 		f := list[i]
@@ -128,16 +120,15 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) 
 	for _, i := range set.Candidates {
 		for _, w := range list[i].Leave {
 			if list[i].Nodes[w] == node {
-				have = fit.Plus(have, list[i].Request())
+				have = have.Plus(list[i].Request())
 			}
 		}
 	}
 	for _, i := range set.Candidates {
 		f := list[i]
 		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
-			less := fit.Minus(have, f.Request())
-			if f.Nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 ||
-				less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
+			less := have.Minus(f.Request())
+			if f.Nodes[w] != node || overdrawn(less) {
 				return false
 			}
 			have = less
@@ -146,40 +137,14 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) 
 	}
 }
 
-func (p *ShrinkPlan) forget(set *Set, list []*elastic.Job) {
-	for _, i := range set.Candidates {
-		list[i].Leave = nil
-	}
-	p.Jobs = nil
-}
-
-// Undo lets the workers of a plan stay, redo lets them leave again: of several plans only one is
-// carried out.
-func (p *ShrinkPlan) Undo() {
-	if p == nil {
-		return
-	}
-	for _, f := range p.Jobs {
-		f.Leave = nil
-	}
-}
-
-// Redo lets the workers of a plan leave again that [ShrinkPlan.Undo] let stay.
-func (p *ShrinkPlan) Redo() {
-	for i, f := range p.Jobs {
-		f.Leave = p.leave[i]
-	}
-}
-
 // Shrink keeps the room of a plan for a job and asks the others to give it up.
 func Shrink(t *scratch.State, j *model.Job, p *ShrinkPlan) {
-	v := &model.Reservation{Job: j.ID, At: t.Now, ForPreemptor: true, Until: p.over + model.Instant(t.Policy.ReserveHoldMS)}
-	for _, c := range p.claims {
-		v.Claims = append(v.Claims, model.Claim{Node: t.View.Nodes()[c.Node].Name, Resources: fit.AtLeast(c.Room)})
-	}
+	v := t.NewReservation(j.ID, t.Claims(p.claims), p.over)
+	v.ForPreemptor = true
 	t.Room.Unclaim(j.ID)
 	t.Reserve(v)
-	for _, f := range p.Jobs {
+	for i, f := range p.Jobs {
+		f.Leave = p.leave[i]
 		f.Resize(t, j.ID)
 	}
 }
@@ -189,8 +154,18 @@ func Unchanged(list []*elastic.Job) []*elastic.Job {
 	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.Job) bool { return len(f.Leave)+len(f.Join) > 0 })
 }
 
-// Standstill is what a resize costs: the grace of a job and what it loses of its work, times what
+// StandstillPart returns what a resize of one of some jobs costs, as a part of the most that one of
+// them would cost.
+func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
+	most := int64(1)
+	for _, f := range list {
+		most = max(most, standstill(t, f))
+	}
+	return func(f *elastic.Job) int64 { return Ratio(standstill(t, f), most) }
+}
+
+// standstill is what a resize costs: the grace of a job and what it loses of its work, times what
 // it holds, in ms of one GPU.
-func Standstill(t *scratch.State, f *elastic.Job) int64 {
+func standstill(t *scratch.State, f *elastic.Job) int64 {
 	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
 }

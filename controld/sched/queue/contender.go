@@ -41,6 +41,21 @@ func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) 
 	t.Start(c.Job, c.member(), c.Gang(t), spots, past)
 }
 
+// StartAll starts the job, or all tasks of the array that may start, where a function puts them. It
+// reports whether it could.
+func (c *Contender) StartAll(t *scratch.State, put func() ([]fit.Spot, bool)) bool {
+	for {
+		spots, ok := put()
+		if !ok {
+			return false
+		}
+		c.Start(t, spots, 0)
+		if !c.NextTask() {
+			return true
+		}
+	}
+}
+
 // member returns the number of the array task that starts next, 0 for a job that is no array.
 func (c *Contender) member() int {
 	if c.Job.Children == nil {

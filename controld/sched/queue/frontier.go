@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"slices"
+
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -52,16 +54,14 @@ func (f *Frontier) Fails(t *scratch.State, c *Contender) bool {
 
 // Fail records that g failed, and which of the shapes that were found to fit fail because of it.
 func (f *Frontier) Fail(g *fit.Gang) {
-	f.Add(g)
-	kept := f.fit[:0]
-	for i := range f.fit {
-		if k := &f.fit[i]; atLeast(&k.gang, g) {
+	f.add(g)
+	f.fit = slices.DeleteFunc(f.fit, func(k fitted) bool {
+		failed := atLeast(&k.gang, g)
+		if failed {
 			f.shapes[k.shape] = fails
-			continue
 		}
-		kept = append(kept, f.fit[i])
-	}
-	f.fit = kept
+		return failed
+	})
 }
 
 // FailedSince reports whether the first job of a group that was found to fit is known to fail by
@@ -78,10 +78,25 @@ func (f *Frontier) search(t *scratch.State, g *fit.Gang) verdict {
 		return fails
 	}
 	if !t.Room.Fits(g) {
-		f.Add(g)
+		f.add(g)
 		return fails
 	}
 	return fits
+}
+
+// Try starts a gang, unless it is known to fail. It reports whether that succeeded, and records if
+// not that the gang fails.
+func (f *Frontier) Try(g *fit.Gang, start func() bool) bool {
+	if f.Covers(g) {
+		return false
+	}
+	if start() {
+		return true
+	}
+	if len(g.Exclude) == 0 {
+		f.add(g)
+	}
+	return false
 }
 
 // Covers reports whether g asks for at least as much as a gang that failed.
@@ -94,15 +109,10 @@ func (f *Frontier) Covers(g *fit.Gang) bool {
 	return false
 }
 
-// Add records that g failed, and forgets those that fail because of it.
-func (f *Frontier) Add(g *fit.Gang) {
-	kept := f.failed[:0]
-	for i := range f.failed {
-		if !atLeast(&f.failed[i], g) {
-			kept = append(kept, f.failed[i])
-		}
-	}
-	f.failed = append(kept, *g)
+// add records that g failed, and forgets those that fail because of it.
+func (f *Frontier) add(g *fit.Gang) {
+	f.failed = slices.DeleteFunc(f.failed, func(o fit.Gang) bool { return atLeast(&o, g) })
+	f.failed = append(f.failed, *g)
 }
 
 // atLeast reports whether a gang is as hard to place as b in every respect, so that it fails where
@@ -112,24 +122,13 @@ func atLeast(a, b *fit.Gang) bool {
 	if len(b.More) > 0 {
 		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Part, &b.Part)
 	}
-	if partAtLeast(&a.Part, &b.Part) {
-		return true
-	}
-	for i := range a.More {
-		if partAtLeast(&a.More[i], &b.Part) {
-			return true
-		}
-	}
-	return false
+	return partAtLeast(&a.Part, &b.Part) ||
+		slices.ContainsFunc(a.More, func(p fit.Part) bool { return partAtLeast(&p, &b.Part) })
 }
 
 func partAtLeast(a, b *fit.Part) bool {
-	x, y := &a.Request, &b.Request
-	return a.Workers >= b.Workers && a.PerNode <= b.PerNode &&
-		x.Active.GPUs >= y.Active.GPUs && x.Active.Cores >= y.Active.Cores && x.Active.Memory >= y.Active.Memory &&
-		x.Resident.GPUs >= y.Resident.GPUs && x.Resident.Cores >= y.Resident.Cores &&
-		x.Resident.Memory >= y.Resident.Memory &&
-		(x.Exclusive || !y.Exclusive) && choosier(a, b)
+	return a.Workers >= b.Workers && a.PerNode <= b.PerNode && fit.Covers(a.Request, b.Request) &&
+		(a.Request.Exclusive || !b.Request.Exclusive) && choosier(a, b)
 }
 
 // choosier reports whether every node that a wants is one that b wants.

@@ -11,11 +11,8 @@ import (
 // its room to another which then did not use it. The order is total: the id, which grows with age,
 // decides last.
 func Compare(a, b *model.Job) int {
-	return cmp.Or(
-		cmp.Compare(ClassRank(a.Class), ClassRank(b.Class)),
-		FirstRank(a)-FirstRank(b),
-		cmp.Compare(b.Priority, a.Priority),
-		cmp.Compare(a.ID, b.ID))
+	x, y := KeyOf(a), KeyOf(b)
+	return x.compare(&y)
 }
 
 // FirstRank is 0 for a job that comes first in its class, else 1.
@@ -41,17 +38,8 @@ type Key struct {
 }
 
 func (k *Key) compare(o *Key) int {
-	switch {
-	case k.class != o.class:
-		return cmp.Compare(k.class, o.class)
-	case k.first != o.first:
-		return cmp.Compare(k.first, o.first)
-	case k.priority != o.priority:
-		return cmp.Compare(o.priority, k.priority)
-	case k.level != o.level:
-		return cmp.Compare(k.level, o.level)
-	}
-	return cmp.Compare(k.Job, o.Job)
+	return cmp.Or(cmp.Compare(k.class, o.class), cmp.Compare(k.first, o.first), cmp.Compare(o.priority, k.priority),
+		cmp.Compare(k.level, o.level), cmp.Compare(k.Job, o.Job))
 }
 
 // KeyOf returns the sort key of a job by the function compare.

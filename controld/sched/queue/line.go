@@ -27,12 +27,10 @@ type Line struct {
 // NewLine forms the line. Every group is looked at once. Every distinct request is searched for at
 // most once, and not at all if it asks for at least as much as one that has failed.
 func NewLine(o *Order) *Line {
-	l := emptyLine(o)
+	l := &Line{Order: o, first: Firsts[string]{}}
 	l.form(l.frontScan())
 	return l
 }
-
-func emptyLine(o *Order) *Line { return &Line{Order: o, first: Firsts[string]{}} }
 
 // frontScan finds the first blocked job of each account.
 func (l *Line) frontScan() *FrontScan {
@@ -153,16 +151,13 @@ func (l *Line) Fail() {
 		return
 	}
 	l.seen.Fail(c.Gang(l.State))
-	kept := l.open[:0]
-	for _, o := range l.open {
-		if o.Group != nil && l.seen.FailedSince(l.State, o) {
+	l.open = slices.DeleteFunc(l.open, func(o *Contender) bool {
+		failed := o.Group != nil && l.seen.FailedSince(l.State, o)
+		if failed {
 			l.drop(o)
-			continue
 		}
-		kept = append(kept, o)
-	}
-	clear(l.open[len(kept):])
-	l.open = kept
+		return failed
+	})
 	heap.Init(&l.open)
 }
 

@@ -148,9 +148,9 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 		b.Freed = true
 	}
 	b.reserved[h.Job.Account] = true
-	b.Reserve(&model.Reservation{
-		Job: h.Job.ID, Claims: claims, At: b.Now, Until: b.Now + model.Instant(b.Policy.ReserveHoldMS), Guaranteed: within,
-	})
+	r := b.NewReservation(h.Job.ID, claims, b.Now)
+	r.Guaranteed = within
+	b.Reserve(r)
 	if within && old != 0 && b.firstBefore(h.Job) {
 		return // the room that is free again is offered to that job first
 	}

@@ -52,7 +52,7 @@ func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 		return nil
 	}
 	releases := f.ByNode()
-	b := booking{room: map[int]model.Request{}, whole: map[int]bool{}}
+	b := newBooking()
 	for _, i := range g.Hardest() {
 		p := g.At(i)
 		var slots []slot
@@ -67,17 +67,19 @@ func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 		slices.SortFunc(slots, func(a, b slot) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
 		})
-		b.book(slots[:p.Workers], p)
+		for _, s := range slots[:p.Workers] {
+			b.add(s.node, p)
+		}
 	}
 	return b.claims(f.State)
 }
 
-// book promises slots to the workers of a part.
-func (b *booking) book(slots []slot, p *fit.Part) {
-	for _, s := range slots {
-		b.room[s.node] = fit.Plus(b.room[s.node], p.Request)
-		b.whole[s.node] = p.Request.Exclusive
-	}
+func newBooking() booking { return booking{room: map[int]model.Request{}, whole: map[int]bool{}} }
+
+// add promises room on a node to a worker of a part.
+func (b *booking) add(node int, p *fit.Part) {
+	b.room[node] = b.room[node].Plus(p.Request)
+	b.whole[node] = p.Request.Exclusive
 }
 
 // Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
@@ -183,29 +185,38 @@ func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 
 // slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
 // up to what may share a node, at the first instant at which it can. A worker that needs a node for
-// itself, or one that another job has for itself, waits until all have left.
+// itself, or one that another job has for itself, waits until all have left. Where GPUs are shared,
+// what others have been promised is taken from the GPUs that are free soonest.
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive
 	if b.whole[node] || alone && (taken || t.Room.Claimed(node) != model.Vector{}) {
 		return slots
 	}
-	if parted(t, node, p, releases) {
-		return slotsOnParted(t, slots, node, p, promised, b.whole[node], releases)
+	free, at, each := t.Room.Available(node).Minus(promised), t.Now, p.Request
+	var left []int64 // of each GPU, where they are told apart
+	apart := parted(t, node, p, releases)
+	if apart {
+		left, each.Active.GPUs, each.Resident.GPUs = t.Room.Left(node), 0, 0
 	}
-	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
+	next := func() {
+		r := &releases[0]
+		if apart {
+			t.Room.AddWorking(left, node, r.Gpus, r.Room.Active.GPUs)
+		}
+		free, at, releases = free.Plus(r.Room), r.At, releases[1:]
+	}
 	for len(releases) > 0 && (alone || t.Room.Whole(node)) {
-		free, at = fit.Plus(free, releases[0].Room), releases[0].At
-		releases = releases[1:]
+		next()
 	}
+	others := t.Room.Claimed(node).GPUs + promised.Active.GPUs
 	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
-		need := fit.Times(p.Request, workers)
-		for !fit.Within(need, free) {
+		need := each.Times(workers)
+		for !fit.Within(need, free) || apart && seats(left, others, &p.Request) < int64(workers) {
 			if len(releases) == 0 {
 				return slots
 			}
-			free, at = fit.Plus(free, releases[0].Room), releases[0].At
-			releases = releases[1:]
+			next()
 		}
 		slots = append(slots, slot{at: at, node: node})
 	}
@@ -229,10 +240,9 @@ func (b *booking) claims(t *scratch.State) []model.Claim {
 
 // ClaimsFor turns places into one claim a node, by node.
 func ClaimsFor(t *scratch.State, g *fit.Gang, spots []fit.Spot) []model.Claim {
-	b := booking{room: map[int]model.Request{}, whole: map[int]bool{}}
+	b := newBooking()
 	for s, part := range g.Seated(spots) {
-		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
-		b.whole[s.Node] = part.Request.Exclusive
+		b.add(s.Node, part)
 	}
 	return b.claims(t)
 }

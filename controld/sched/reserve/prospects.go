@@ -88,7 +88,7 @@ func (p *prospects) Cover(r *model.Reservation) bool {
 	}
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
-		p.left[node] = fit.Minus(p.at(node), p.claimed(node, r.Job, c.Resources))
+		p.left[node] = p.at(node).Minus(p.claimed(node, r.Job, c.Resources))
 	}
 	return true
 }
@@ -110,7 +110,7 @@ func (p *prospects) at(node int) model.Request {
 		}
 		for i := range run.Releases {
 			if f := &run.Releases[i]; f.Node == node {
-				left = fit.Plus(left, f.Room)
+				left = left.Plus(f.Room)
 			}
 		}
 	}

@@ -17,56 +17,18 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 		slices.ContainsFunc(releases, func(r Release) bool { return r.Room.Share() > 0 }))
 }
 
-// slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the
-// GPUs that are free soonest.
-func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised model.Request, whole bool,
-	releases []Release) []slot {
-	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
-	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
-	left := t.Room.Left(node)
-	next := func() {
-		r := &releases[0]
-		for _, n := range r.Gpus {
-			if t.View.Nodes()[node].GPUs[n].Healthy {
-				left[n] += min(model.WholeGPU, r.Room.Active.GPUs)
-			}
-		}
-		free, at, releases = fit.Plus(free, r.Room), r.At, releases[1:]
-	}
-	for len(releases) > 0 && (p.Request.Exclusive || whole || t.Room.Whole(node)) {
-		next()
-	}
-	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
-		need := fit.Times(p.Request, workers)
-		for need.Active.GPUs, need.Resident.GPUs = 0, 0; !fit.Within(need, free) ||
-			seats(left, taken, &p.Request) < int64(workers); {
-			if len(releases) == 0 {
-				return slots
-			}
-			next()
-		}
-		slots = append(slots, slot{at: at, node: node})
-	}
-	return slots
-}
-
 // comingGPUs returns how many thousandths of each GPU of a node will be free when all jobs have
 // left that have been asked to, and one job more, 0 for none.
 func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
-	left, n := t.Room.Left(node), t.View.Nodes()[node]
-	for _, d := range t.View.Desired(n.Name) {
+	left := t.Room.Left(node)
+	for _, d := range t.View.Desired(t.View.Nodes()[node].Name) {
 		a := d.Job.Live()
 		_, asked := t.Stopping[d.Job.ID]
 		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves &&
 			(!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
 			continue
 		}
-		r := d.Job.RequestOf(d.Worker)
-		for _, i := range a.Workers[d.Worker].GPUs {
-			if n.GPUs[i].Healthy {
-				left[i] += min(model.WholeGPU, r.Active.GPUs)
-			}
-		}
+		t.Room.AddWorking(left, node, a.Workers[d.Worker].GPUs, d.Job.RequestOf(d.Worker).Active.GPUs)
 	}
 	return left
 }

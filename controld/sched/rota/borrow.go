@@ -4,10 +4,9 @@ import (
 	"cmp"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -78,7 +77,7 @@ func (m *preemptor) tier(j, victim *model.Job) int {
 	}
 	f := m.accounts()
 	f.Foresee()
-	mine, theirs := shares.Part(f.Leaf(j.Association()).Parent(), f.Account(victim.Account))
+	mine, theirs := drf.Part(f.Leaf(j.Association()).Parent(), f.Account(victim.Account))
 	if mine == nil { // one account is within the other
 		return ofOwn
 	}
@@ -97,8 +96,7 @@ func (m *preemptor) tier(j, victim *model.Job) int {
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	m.lifted = m.lifts(j, cause)
-	defer m.lifted()()
+	defer m.lift(j, cause)()
 	var barred []*preempt.Candidate
 	defer func() {
 		for _, v := range barred {
@@ -203,7 +201,7 @@ func (m *preemptor) chooseNone(set *preempt.Set) {
 }
 
 // losing returns what an account loses with a victim whose workers have been chosen.
-func (m *preemptor) losing(v *preempt.Candidate) shares.Amount {
+func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 	if v.Surplus == nil {
 		return m.accounts().HeldBy(v.Job, v.Attempt)
 	}
@@ -211,25 +209,25 @@ func (m *preemptor) losing(v *preempt.Candidate) shares.Amount {
 }
 
 // elasticAmount returns what so many elastic workers of a job hold.
-func (m *preemptor) elasticAmount(j *model.Job, workers int) shares.Amount {
+func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
-	r := fit.Times(j.RequestOf(terms.First), workers).Active
-	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
+	r := j.RequestOf(terms.First).Times(workers).Active
+	return m.accounts().AmountOf(r)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
 // node.
-func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
+func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
 	return n.Holding(a.Plus(n.Held().Negative()))
 }
 
 // lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs
 // held that wait or are leaving because of them, and how many they are. Of an elastic job that goes
 // on with fewer workers it is those that have left or are to.
-func (m *preemptor) lent(account string) (shares.Amount, int) {
+func (m *preemptor) lent(account string) (drf.Amount, int) {
 	f := m.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
-	add := func(taker model.JobID, lost shares.Amount) {
+	add := func(taker model.JobID, lost drf.Amount) {
 		if o := m.View.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
 			sum, jobs = sum.Plus(lost), jobs+1
 		}
@@ -253,7 +251,7 @@ func (m *preemptor) lent(account string) (shares.Amount, int) {
 }
 
 // lentBy yields what a job that runs has given up, or is giving up, and the job that takes it.
-func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost shares.Amount)) {
+func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.Amount)) {
 	last := len(j.Attempts) - 1
 	for i := range last {
 		if a := &j.Attempts[i]; a.Cause == model.CauseShrink && a.Stop != nil &&
@@ -273,7 +271,7 @@ func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost shar
 }
 
 // asked returns what a job holds that was asked in this cycle to give it up.
-func (m *preemptor) asked(j *model.Job) shares.Amount {
+func (m *preemptor) asked(j *model.Job) drf.Amount {
 	for i := range m.Actions {
 		if r := m.Actions[i].Resize; r != nil && r.Job == j.ID {
 			return m.elasticAmount(j, len(r.Leave))

@@ -93,7 +93,7 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *model.Job, lost []*model.
 		if leave == 0 {
 			continue
 		}
-		share, _ := f.Account(account).Share().Float64()
+		share, _ := f.Account(account).Share().Rat().Float64()
 		if before := k.willHold(account) - sum + largest; before > deserved && float64(before) > share*float64(k.gpus)+1e-9 {
 			continue
 		}
@@ -145,7 +145,7 @@ func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (l
 			cost, room, jobs := int64(0), have, []*model.Job(nil)
 			for b, i := range on {
 				if v := &m.Candidates.List[i]; set&(1<<b) != 0 {
-					cost, room, jobs = cost+v.Score, fit.Plus(room, v.At(node)), append(jobs, v.Job)
+					cost, room, jobs = cost+v.Score, room.Plus(v.At(node)), append(jobs, v.Job)
 				}
 			}
 			if set == 0 && roomFor(&g.Part, m.Room.AvailableTo(node, &g.Part)) == 0 {

@@ -44,7 +44,7 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *preemptor) enoughInPieces(j *model.Job) bool {
-	defer m.lifts(j, model.CauseMigrate)()()
+	defer m.lift(j, model.CauseMigrate)()
 	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
 }
 
@@ -85,7 +85,7 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 // too little stays free.
 func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
 	r, room := m.All(), m.Room.Copy()
-	room.Claim(m.promise(j, set))
+	room.Claim(m.promise(j, set, m.Now))
 	for _, i := range set.Candidates {
 		g := m.Gang(r.List[i].Job)
 		spots, ok := room.Place(&g)
@@ -98,11 +98,10 @@ func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Ca
 	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
 }
 
-// promise returns the reservation that keeps the room of a set for a job.
-func (m *preemptor) promise(j *model.Job, set *preempt.Set) *model.Reservation {
-	v := &model.Reservation{Job: j.ID, At: m.Now, ForPreemptor: true}
-	for _, c := range set.Claims {
-		v.Claims = append(v.Claims, model.Claim{Node: m.View.Nodes()[c.Node].Name, Resources: fit.AtLeast(c.Room)})
-	}
-	return v
+// promise returns the reservation that keeps the room of a set for a job, which is there from an
+// instant on.
+func (m *preemptor) promise(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
+	r := m.NewReservation(j.ID, m.Claims(set.Claims), ready)
+	r.ForPreemptor = true
+	return r
 }

@@ -21,8 +21,8 @@ import (
 type elasticPhases struct {
 	*rotaPolicy
 	running []*elastic.Job
-	divided *elastic.Allocation        // nil until it is needed
-	rested  map[model.Instant][]uint64 // see restedFor
+	divided *elastic.Allocation           // nil until it is needed
+	rested  map[model.Instant]fit.NodeSet // see restedFor
 }
 
 // newElasticPhases returns the phases, nil where there has never been an elastic job.
@@ -67,9 +67,6 @@ func (s *elasticPhases) waitingJobs() []*model.Job {
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
 // is promised to these, and they wait for it.
 func (s *elasticPhases) shrinkForWaiting() {
-	if s == nil {
-		return
-	}
 	line := s.waitingJobs()
 	if len(line) == 0 {
 		return
@@ -128,6 +125,8 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 	if len(list) == 0 {
 		return false
 	}
+	part := preempt.StandstillPart(s.State, list)
+	price := func(f *elastic.Job) int64 { return max(1, part(f)) }
 	var best *preempt.ShrinkPlan
 	for i, size := range sizes {
 		size = max(terms.Min, size/terms.Unit*terms.Unit)
@@ -136,15 +135,14 @@ func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, 
 		}
 		g := s.Gang(j)
 		g.At(terms.Part).Workers = size
-		p := preempt.PlanShrink(s.State, &g, s.running, list, priceOf(s.State, list))
-		if p.Undo(); p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
+		p := preempt.PlanShrink(s.State, &g, s.running, list, price)
+		if p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
 			best = p
 		}
 	}
 	if best == nil {
 		return false
 	}
-	best.Redo()
 	preempt.Shrink(s.State, j, best)
 	return true
 }
@@ -168,23 +166,10 @@ func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
 }
 
-// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
-// would cost.
-func priceOf(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
-	most := int64(1)
-	for _, f := range list {
-		most = max(most, preempt.Standstill(t, f))
-	}
-	return func(f *elastic.Job) int64 { return max(1, preempt.Ratio(preempt.Standstill(t, f), most)) }
-}
-
 // enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
 // what is fitting. As long as it is not known whether others will find room for their least, only
 // those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
-	if s == nil {
-		return
-	}
 	for i := range s.Actions {
 		a := s.Actions[i].Start
 		if a == nil {
@@ -221,10 +206,7 @@ func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elast
 		s.spare.took([]fit.Spot{{Node: node}})
 	}
 	s.spare.took(spots)
-	a.Places = make([]model.Place, 0, len(spots))
-	for _, spot := range spots {
-		a.Places = append(a.Places, model.Place{Node: s.View.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
-	}
+	a.Places = s.Places(spots)
 }
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and
@@ -287,7 +269,7 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 // grow gives jobs that run more workers out of room that has been idle, in order, where it will
 // have been worth starting them again if they run for as long as they have run.
 func (s *elasticPhases) grow() {
-	if s == nil || len(s.Started) > 0 {
+	if len(s.Started) > 0 {
 		return
 	}
 	var list []*elastic.Job
@@ -329,28 +311,27 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	return at <= s.Now
 }
 
-// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on
-// none.
-func (s *elasticPhases) restedFor(wait model.Instant) []uint64 {
+// restedFor returns on which nodes there is room that has been free for so long; nil: on none.
+func (s *elasticPhases) restedFor(wait model.Instant) fit.NodeSet {
 	if only, known := s.rested[wait]; known {
 		return only
 	}
-	var only []uint64
+	var nodes []int
 	for node := range s.View.Nodes() {
 		if s.Room.Available(node).Active == (model.Vector{}) {
 			continue
 		}
 		at := s.View.FreedAt(node) + wait
-		if s.WakeAt(at); at > s.Now {
-			continue
+		if s.WakeAt(at); at <= s.Now {
+			nodes = append(nodes, node)
 		}
-		if only == nil {
-			only = make([]uint64, (len(s.View.Nodes())+63)/64)
-		}
-		only[node/64] |= 1 << (node % 64)
+	}
+	var only fit.NodeSet
+	if nodes != nil {
+		only = s.Room.Nodes(nodes...)
 	}
 	if s.rested == nil {
-		s.rested = map[model.Instant][]uint64{}
+		s.rested = map[model.Instant]fit.NodeSet{}
 	}
 	s.rested[wait] = only
 	return only
@@ -416,7 +397,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
-	if saves <= 0 || saves >= cost || s.View.MeanService(f.Job) > 0 {
+	if saves <= 0 || saves >= cost || s.View.Statistics().MeanService(f.Job) > 0 {
 		return
 	}
 	after := model.TimeOf(model.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
@@ -436,7 +417,7 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	part.Workers = most
 	for on := range s.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
+		if own == f.Size || !f.Allowed.Has(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
 			s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
 			continue
 		}
@@ -460,9 +441,7 @@ func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
 			return false
 		}
 		s.Room.Take(&more, spots)
-		for _, o := range spots {
-			f.Join = append(f.Join, model.Place{Node: s.View.Nodes()[o.Node].Name, GPUs: o.GPUs})
-		}
+		f.Join = append(f.Join, s.Places(spots)...)
 	}
 	for i, on := range f.Nodes {
 		if on != node {
@@ -477,7 +456,7 @@ func (s *elasticPhases) roomFor(f *elastic.Job) int {
 	g := s.Gang(f.Job)
 	part, n := g.At(f.Terms.Part), 0
 	for node := range s.View.Nodes() {
-		if f.MayUse(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
+		if f.Allowed.Has(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
 			n += max(0, fit.Capacity(part, s.Room.Available(node)))
 		}
 	}

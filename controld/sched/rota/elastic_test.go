@@ -1,9 +1,10 @@
 package rota_test
 
 import (
+	"testing"
+
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
-	"testing"
 )
 
 // TestLeftOfJobsAlike tells how much elastic jobs still need from what others of their user and

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -129,7 +129,7 @@ func (h *headroom) comingFree() []model.Request {
 				continue
 			}
 			for _, r := range b.rooms {
-				coming[r.Node] = fit.Plus(coming[r.Node], r.Room)
+				coming[r.Node] = coming[r.Node].Plus(r.Room)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func (h *headroom) comingFree() []model.Request {
 }
 
 // briefsOf returns the trial-and-error jobs among some attempts.
-func briefsOf(p fsm.AttemptPage) (list []brief) {
+func briefsOf(p state.AttemptPage) (list []brief) {
 	for r := range p.Runs {
 		if !r.BestEffort {
 			list = append(list, brief{since: r.Since, rooms: r.Holds})
@@ -162,7 +162,7 @@ func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
 		return
 	}
 	for s, part := range g.Seated(spots) {
-		h.soon.more[s.Node] = fit.Plus(h.soon.more[s.Node], part.Request)
+		h.soon.more[s.Node] = h.soon.more[s.Node].Plus(part.Request)
 	}
 }
 
@@ -197,7 +197,7 @@ func (h *headroom) allows(j *model.Job, g *fit.Gang, spots []fit.Spot) bool {
 	var need model.Request // of the workers that follow each other on a node
 	at := 0
 	for s, part := range g.Seated(spots) {
-		need = fit.Plus(need, part.Request)
+		need = need.Plus(part.Request)
 		if at++; at < len(spots) && spots[at].Node == s.Node {
 			continue
 		}
@@ -234,7 +234,7 @@ func (h *headroom) allowsMore(spots []fit.Spot, request model.Request) bool {
 	}
 	need := map[int]model.Request{}
 	for _, s := range spots {
-		need[s.Node] = fit.Plus(need[s.Node], request)
+		need[s.Node] = need[s.Node].Plus(request)
 	}
 	var lost loss
 	for node, r := range need {

@@ -52,8 +52,7 @@ func newDemand(a *estimate.Arrivals) demand {
 func (d *demand) within(all model.Vector, parts int64) bool {
 	kept := 0
 	for i := range d.shapes {
-		v := d.shapes[i].Request.Active
-		if v.Cores*parts > all.Cores || int64(v.Memory)*parts > int64(all.Memory) || v.GPUs*parts > all.GPUs {
+		if !d.shapes[i].Request.Active.Times(parts).Within(all) {
 			continue
 		}
 		d.shapes[kept], d.weight[kept] = d.shapes[i], d.weight[i]
@@ -84,27 +83,20 @@ func (d *demand) fitting(room *fit.Room, node int, gone model.Request, of uint64
 	if of == 0 || room.Whole(node) || !room.Usable(node, &d.shapes[0], nil) {
 		return 0
 	}
-	free, shared := fit.Minus(room.Available(node), gone), room.Sharing()
-	if !enough(&d.least, &free) {
+	free, shared := room.Available(node).Minus(gone), room.Sharing()
+	if !fit.Within(d.least, free) {
 		return 0
 	}
 	set := uint64(0)
 	for ; of != 0; of &= of - 1 {
 		i := bits.TrailingZeros64(of)
 		p := &d.shapes[i]
-		if !enough(&p.Request, &free) || shared && !fit.Within(p.Request, fit.Minus(room.AvailableTo(node, p), gone)) {
+		if !fit.Within(p.Request, free) || shared && !fit.Within(p.Request, room.AvailableTo(node, p).Minus(gone)) {
 			continue
 		}
 		set |= 1 << i
 	}
 	return set
-}
-
-// enough is fit.Within without a division: it is asked for every shape of every node.
-func enough(need, free *model.Request) bool {
-	a, b, r := &need.Active, &free.Active, &free.Resident
-	return a.Cores <= max(0, b.Cores) && a.Memory <= max(0, b.Memory) && a.GPUs <= max(0, b.GPUs) &&
-		need.Resident.Memory <= max(0, r.Memory) && need.Resident.GPUs <= max(0, r.GPUs)
 }
 
 // weigh returns how many of the last workers the shapes of a set were.
@@ -159,7 +151,7 @@ func (o *outlook) note(node int, set uint64) {
 // will have come free.
 func (o *outlook) takes(room *fit.Room, node int, gone model.Request, of uint64) uint64 {
 	if o.more != nil {
-		gone = fit.Minus(gone, o.more[node])
+		gone = gone.Minus(o.more[node])
 	}
 	return o.fitting(room, node, gone, of)
 }

@@ -91,10 +91,7 @@ func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	if t.backsOff(c.Job) {
 		return best
 	}
-	for node := range m.took {
-		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
-			continue
-		}
+	for node := range t.Room.Holding(g) {
 		left := t.pack.Leftover(node, g.Request)
 		if best.node >= 0 && left >= best.left {
 			continue

@@ -17,19 +17,17 @@ func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
 	if c.Job.Class == jobspec.BE && t.spare != nil {
 		lost = t.spare.cost
 	}
-	alone := g.Size() == 1 && g.Levels == nil
+	var spots []fit.Spot
+	ok, alone := false, g.Size() == 1 && g.Levels == nil
 	switch {
 	case alone && t.pack.Sharing():
-		spots, ok := t.pack.LeaveUsable(g, lost)
-		return spots, ok && t.spare.allows(c.Job, g, spots)
+		spots, ok = t.pack.LeaveUsable(g, lost)
 	case !alone || len(t.View.Nodes()) > place.PackNodes:
-		spots, ok := t.Room.Place(g)
-		return spots, ok && t.spare.allows(c.Job, g, spots)
+		spots, ok = t.Room.Place(g)
+	default:
+		if node := t.pack.Tightest(g, lost); node >= 0 {
+			spots, ok = t.Room.PlaceOn(g, node)
+		}
 	}
-	node := t.pack.Tightest(g, lost)
-	if node < 0 {
-		return nil, false
-	}
-	spots, ok := t.Room.PlaceOn(g, node)
 	return spots, ok && t.spare.allows(c.Job, g, spots)
 }

@@ -33,19 +33,13 @@ import (
 // one can save its state, has run for a while, and was not preempted too often within a day.
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
-	s := newElasticPhases(p)
-	return policy.Rules{
-		Shrink: s.shrinkForWaiting, Serve: p.serve, Resize: s.enlargeStarts, Grow: s.grow,
-		Preempt: func() {
-			m := newPreemptor(p, candidates)
-			if s != nil {
-				m.Elastic = s.running
-			}
-			m.serveTE()
-			m.rotate()
-		},
-		Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise,
+	m := newPreemptor(p, candidates)
+	r := policy.Rules{Serve: p.serve, Preempt: m.makeRoom, Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise}
+	if s := newElasticPhases(p); s != nil {
+		m.Elastic = s.running
+		r.Shrink, r.Resize, r.Grow = s.shrinkForWaiting, s.enlargeStarts, s.grow
 	}
+	return r
 }
 
 // rotaPolicy is policy rota in one cycle.
@@ -59,8 +53,7 @@ type rotaPolicy struct {
 	freeUp   freeCapacity         // what is free altogether, as far as it is known
 	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
 	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
-	limit    *bool                // the configuration has a limit; nil until it is needed
-	quota    *bool                // the configuration has a quota; nil until it is needed
+	terms    *configuredTerms     // nil until it is needed
 	teHeld   map[string]int64     // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
 }
 
@@ -145,9 +138,12 @@ type preemptor struct {
 	turnOf     []*rotationEntry    // by candidate: its place in the order; nil: it has none
 	places     map[model.JobID]int // places in the order of the jobs that hold a reservation
 	place      int                 // of the job at hand
-	// lifts the claims that are no obstacle to the job for which room is made, until what it
-	// returns is called
-	lifted func() func()
+}
+
+// makeRoom makes room for jobs that still wait: for trial-and-error jobs first.
+func (m *preemptor) makeRoom() {
+	m.serveTE()
+	m.rotate()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -191,7 +187,7 @@ func (m *preemptor) waitingTE() []waiter {
 		}
 		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
 				list = append(list, waiter{j, group})
 				if taken++; taken == tunables.Callers {
 					break
@@ -242,29 +238,26 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	return true
 }
 
-// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
-// it. If enough is free or being freed already, no job is asked. It reports whether there was a
-// way.
-func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause,
-	lawful func(*preempt.Candidate) int) bool {
-	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
-}
-
 // preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
 // those jobs of its own that can be taken at once do not do.
 func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
-	rest := ^uint64(0)
+	rest := allDegrees
 	if !nested(m.View.Config()) {
-		if m.preemptWith(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
+		if m.preempt(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
 			return true
 		}
 		rest &^= 1 << ofOwn
 	}
-	return m.preemptWith(j, g, model.CauseTE, m.reluctanceFor(j), rest)
+	return m.preempt(j, g, model.CauseTE, m.reluctanceFor(j), rest)
 }
 
-// preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
-func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
+// allDegrees are all degrees of reluctance, as bits.
+const allDegrees = ^uint64(0)
+
+// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
+// it. If enough is free or being freed already, no job is asked. Certain degrees of reluctance, as
+// bits, are tried one after another. It reports whether there was a way.
+func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
@@ -285,7 +278,7 @@ func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, la
 		if set == nil {
 			continue
 		}
-		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g) {
+		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g, cause) {
 			return false
 		}
 		m.carryOut(j, g, set, cause)
@@ -296,22 +289,19 @@ func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, la
 
 // leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
 // trial-and-error jobs, as a job that is placed does.
-func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang) bool {
-	defer m.lifted()()
+func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause) bool {
+	defer m.lift(j, cause)()
 	spots, ok := m.Room.Place(g)
 	return !ok || m.spare.allows(j, g, spots)
 }
 
-// lifts returns what lifts the claims that are no obstacle to a job for which room is made. Of room
-// that is kept for blocked heads a trial-and-error job takes any, another only what is kept for
-// jobs that come after it.
-func (m *preemptor) lifts(j *model.Job, cause model.Cause) func() func() {
-	return func() func() {
-		return m.Room.WaiveIf(func(r *model.Reservation) bool {
-			return !r.ForPreemptor &&
-				(cause == model.CauseTE || m.yields(r, j))
-		})
-	}
+// lift lifts the claims that are no obstacle to a job for which room is made, until the function
+// that it returns is called. Of room that is kept for blocked heads a trial-and-error job takes any,
+// another only what is kept for jobs that come after it.
+func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
+	return m.Room.WaiveIf(func(r *model.Reservation) bool {
+		return !r.ForPreemptor && (cause == model.CauseTE || m.yields(r, j))
+	})
 }
 
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
@@ -319,21 +309,19 @@ func (m *preemptor) lifts(j *model.Job, cause model.Cause) func() func() {
 func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause model.Cause) {
 	r := m.All()
 	r.DropPartial(set)
-	restore := m.lifted()
+	restore := m.lift(j, cause)
 	m.ChooseWorkers(g, set)
 	restore()
 	over := m.Now
 	for _, i := range set.Candidates {
 		over = max(over, m.Now+model.Instant(scratch.GraceOf(r.List[i].Job)))
 	}
-	v := m.promise(j, set)
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])
 	}
-	v.Until = over + model.Instant(m.Policy.ReserveHoldMS)
 	m.Room.Unclaim(j.ID)
 	m.countTE(j)
-	m.Reserve(v)
+	m.Reserve(m.promise(j, set, over))
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.ResizeFor(v, j.ID)

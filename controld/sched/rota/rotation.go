@@ -6,12 +6,12 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -24,10 +24,10 @@ type rotationEntry struct {
 	in      bool          // it should run
 	group   *groups.Group // of one that waits
 
-	leaf *shares.Node
+	leaf *drf.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
-	under map[*shares.Node]shares.Amount
-	full  map[*shares.Node]shares.Ratio // how full that would make the node, as far as it was asked
+	under map[*drf.Node]drf.Amount
+	full  map[*drf.Node]drf.Ratio // how full that would make the node, as far as it was asked
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
@@ -51,7 +51,6 @@ func (m *preemptor) rotate() {
 	f.Foresee()
 	list := m.rotationOrder(f)
 	m.admit(list)
-	m.notePlaces(list)
 	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
@@ -62,20 +61,10 @@ func (m *preemptor) rotate() {
 		m.place = i
 		g := m.Gang(w.job)
 		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
-			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }, allDegrees) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
-	}
-}
-
-// notePlaces notes the places in the order of jobs that hold a reservation.
-func (m *preemptor) notePlaces(list []rotationEntry) {
-	m.places = map[model.JobID]int{}
-	for i := range list {
-		if w := &list[i]; w.victim < 0 && m.Holders[w.job.ID] != nil {
-			m.places[w.job.ID] = i
-		}
 	}
 }
 
@@ -127,7 +116,8 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 		return false
 	}
 	tired := 1 + tunables.TiredFor*model.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
-	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
+	grace, _ := preempt.UsualGrace(m.State, v.Job.Queue) // nothing until enough have been displaced
+	cost := a.Started.At - a.Assigned.At + model.Instant(grace)
 	ran := m.Now - a.Started.At
 	if ran < max(fairshare.MinRuntime(m.State), tunables.TurnPerCost*cost) {
 		return false
@@ -139,20 +129,8 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
 // yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
-	left, known := m.View.PredictRemaining(v.Job, v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
+	left, known := m.View.Statistics().PredictRemaining(v.Job, v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
 	return known && model.Instant(left) >= tunables.LongTurnMS
-}
-
-// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
-// nothing until enough have been.
-func (m *preemptor) graceUsual(queue string) model.Instant {
-	if l := m.View.Statistics(); l != nil {
-		if g, known := l.StopDurations[queue]; known {
-			usual, _ := g.P95()
-			return model.Instant(usual)
-		}
-	}
-	return 0
 }
 
 // reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
@@ -165,7 +143,7 @@ func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, s
 		own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1
 	}
-	mine, theirs := shares.Part(w.leaf, own.leaf)
+	mine, theirs := drf.Part(w.leaf, own.leaf)
 	among := mine != nil && !mine.User
 	if own.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !own.fuller(theirs, w, mine) {
 		return -1
@@ -183,24 +161,24 @@ func (w *rotationEntry) spared(o *rotationEntry, shared bool) bool {
 // holdsMore reports whether an account is fuller than another by what both hold now. If so, even
 // those of its jobs leave that should run by what each has had: those that should not are often of
 // emptier accounts, which keep their room, so that no job would leave.
-func holdsMore(account, other *shares.Node) bool {
+func holdsMore(account, other *drf.Node) bool {
 	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0
 }
 
 // fuller reports whether the account of a job is fuller than another job's: by what both hold now,
 // or by what each would hold with its jobs up to this one. By holdings alone an account whose jobs
 // have all had much would keep its room against others that have had little.
-func (w *rotationEntry) fuller(account *shares.Node, o *rotationEntry, other *shares.Node) bool {
+func (w *rotationEntry) fuller(account *drf.Node, o *rotationEntry, other *drf.Node) bool {
 	return holdsMore(account, other) || w.fullness(account).Compare(o.fullness(other)) > 0
 }
 
 // fullness returns how full an account or a user is with its jobs up to this one.
-func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
+func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 	r, known := w.full[n]
 	if !known {
 		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
 		if w.full == nil {
-			w.full = map[*shares.Node]shares.Ratio{}
+			w.full = map[*drf.Node]drf.Ratio{}
 		}
 		w.full[n] = r
 	}
@@ -232,7 +210,7 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
 				level, service := m.serviceLevel(j, &like)
 				add(j, level, service, -1, g)
 			}
@@ -244,9 +222,13 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	})
 	countTurns(f, list)
 	m.turnOf = make([]*rotationEntry, len(r.List))
+	m.places = map[model.JobID]int{}
 	for i := range list {
-		if v := list[i].victim; v >= 0 {
-			m.turnOf[v] = &list[i]
+		w := &list[i]
+		if w.victim >= 0 {
+			m.turnOf[w.victim] = w
+		} else if m.Holders[w.job.ID] != nil {
+			m.places[w.job.ID] = i
 		}
 	}
 	return list
@@ -254,11 +236,11 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 
 // countTurns notes for each job what its account and user would hold with their jobs up to it.
 func countTurns(f *fairshare.Accounts, list []rotationEntry) {
-	sums := map[*shares.Node]shares.Amount{}
+	sums := map[*drf.Node]drf.Amount{}
 	for i := range list {
 		w := &list[i]
 		asks := f.Asks(w.job)
-		w.under = map[*shares.Node]shares.Amount{}
+		w.under = map[*drf.Node]drf.Amount{}
 		for n := w.leaf; n.Parent() != nil; n = n.Parent() {
 			if sums[n] == nil {
 				sums[n] = f.Amount(0, 0, 0)
@@ -276,7 +258,7 @@ func (m *preemptor) admit(list []rotationEntry) {
 	for i := range list {
 		need := model.Request{Active: list[i].job.Total()}
 		if fit.Within(need, left) {
-			left = fit.Minus(left, need)
+			left = left.Minus(need)
 			list[i].in = true
 		}
 	}
@@ -289,14 +271,14 @@ func (m *preemptor) roomForBE() model.Request {
 	var left model.Request
 	for i := range m.View.Nodes() {
 		if m.Room.Up(i) {
-			left = fit.Plus(left, fit.Plus(fit.Minus(m.Room.Free(i), fit.Both(m.Room.Claimed(i))), r.Draining[i]))
+			left = left.Plus(m.Room.Free(i).Minus(fit.Both(m.Room.Claimed(i))).Plus(r.Draining[i]))
 		}
 	}
 	for i := range r.List {
 		v := &r.List[i]
 		for _, s := range v.Rooms {
 			if !v.Taken && m.Room.Up(s.Node) {
-				left = fit.Plus(left, model.Request{Active: s.Room.Active})
+				left = left.Plus(model.Request{Active: s.Room.Active})
 			}
 		}
 	}

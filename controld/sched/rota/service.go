@@ -20,7 +20,7 @@ func (t *rotaPolicy) serviceOf(j *model.Job, attained int64) int64 {
 		return attained
 	}
 	ran := j.RuntimeOf(attained)
-	if left, known := t.View.PredictRemaining(j, ran); known {
+	if left, known := t.View.Statistics().PredictRemaining(j, ran); known {
 		return j.ServiceOf((ran + left) / 2)
 	}
 	return attained

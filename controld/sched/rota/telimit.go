@@ -12,8 +12,7 @@ func (t *rotaPolicy) overTELimit(j *model.Job) bool {
 	if limit <= 0 || j.Class != jobspec.TE {
 		return false
 	}
-	own := t.Holders[j.ID]
-	if own != nil && own.ForPreemptor {
+	if t.Promised(j.ID) {
 		return false // it was counted when the room was promised
 	}
 	if t.teHeld == nil {
@@ -39,8 +38,7 @@ func (t *rotaPolicy) countAllTE() {
 
 // countTE notes that a job has started or been promised room, once.
 func (t *rotaPolicy) countTE(j *model.Job) {
-	if own := t.Holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.ForPreemptor {
-		return
+	if t.teHeld != nil && j.Class == jobspec.TE && !t.Promised(j.ID) {
+		t.teHeld[j.Account] += j.Width()
 	}
-	t.teHeld[j.Account] += j.Width()
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
-	shares "github.com/rota-hpc/rota/controld/sched/share"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 )
 
 // setFair changes what the policies of shares know.
@@ -79,11 +79,11 @@ func (w *World) shares() error {
 	for _, n := range v.Nodes() {
 		live += int64(len(n.GPUs))
 	}
-	var walk func(n *shares.Node, indent string)
-	walk = func(n *shares.Node, indent string) {
-		share, _ := n.Share().Float64()
-		due, _ := n.Due().Float64()
-		w.say("%s%s holds %d of %.4g GPUs, deserves %.4g", indent, n.Name, n.Held()[shares.GPUs]/1000, share*float64(live),
+	var walk func(n *drf.Node, indent string)
+	walk = func(n *drf.Node, indent string) {
+		share, _ := n.Share().Rat().Float64()
+		due, _ := n.Due().Rat().Float64()
+		w.say("%s%s holds %d of %.4g GPUs, deserves %.4g", indent, n.Name, n.Held()[drf.GPUs]/1000, share*float64(live),
 			due*float64(live))
 		for _, c := range n.Children() {
 			walk(c, indent+"  ")

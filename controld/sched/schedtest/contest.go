@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -134,7 +135,7 @@ func (c *Contest) Settle() error {
 
 // sound looks at a plan alone: it stops no job that is being stopped, none twice, no
 // trial-and-error job, and each for a job that waits.
-func (c *Contest) sound(v *fsm.View, plan fsm.CommitPlan) error {
+func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
 		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
@@ -178,7 +179,7 @@ func (c *Contest) lawful() error {
 		for i := range a.Workers {
 			if w := &a.Workers[i]; !w.State.Final() {
 				_, n := v.Node(w.Node)
-				leaving[n] = fit.Plus(leaving[n], j.RequestOf(i))
+				leaving[n] = leaving[n].Plus(j.RequestOf(i))
 			}
 		}
 	}
@@ -186,13 +187,13 @@ func (c *Contest) lawful() error {
 	for _, r := range v.Reservations() {
 		for _, claim := range r.Claims {
 			if _, n := v.Node(claim.Node); r.ForPreemptor {
-				claimed[n] = fit.AtLeast(fit.Plus(fit.Both(claimed[n]), fit.Both(claim.Resources)))
+				claimed[n] = fit.AtLeast(fit.Both(claimed[n]).Plus(fit.Both(claim.Resources)))
 			}
 		}
 	}
 	for n, node := range v.Nodes() {
 		have := model.Request{Active: v.Grid().Free(n), Resident: v.Grid().FreeResident(n)}
-		have = fit.Plus(have, leaving[n])
+		have = have.Plus(leaving[n])
 		have.Resident.Cores = have.Active.Cores
 		if !fit.Covers(have, fit.Both(claimed[n])) {
 			return fmt.Errorf("on %s %+v is or will be free of %+v that was taken for a job", node.Name, have, claimed[n])
@@ -209,7 +210,7 @@ func (c *Contest) lawful() error {
 // besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
 // it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
 // them, but not for all, and the last one waits until those before it have started.
-func besideOthers(v *fsm.View, j *model.Job) bool {
+func besideOthers(v *state.View, j *model.Job) bool {
 	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own model.Claim) bool {
 		_, node := v.Node(own.Node)
 		return v.Grid().SharedGPUs(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *model.Reservation) bool {
@@ -278,13 +279,15 @@ func (c *Contest) atRest() error {
 }
 
 // CouldStart counts workers node by node with the state's own Fits, and nothing else.
-func CouldStart(v *fsm.View, j *model.Job) bool {
+func CouldStart(v *state.View, j *model.Job) bool {
 	var g grid.Grid
 	g.CopyFrom(v.Grid())
 	v.LiftClaims(&g, j.ID)
 	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
 		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
-		return fit.NewRoom(v).Fits(&gang)
+		var room fit.Room
+		room.Reset(v)
+		return room.Fits(&gang)
 	}
 	workers, met := 0, j.Workers == 1
 	for i, n := range v.Nodes() {
@@ -292,7 +295,7 @@ func CouldStart(v *fsm.View, j *model.Job) bool {
 			continue
 		}
 		w := 0
-		for w < model.PerNode(j) && grid.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
+		for w < model.PerNode(j) && grid.Fits(&g, i, j.Request.Times(w+1), nil) == nil {
 			w++
 		}
 		if _, port := v.FreePort(n.Name); w > 0 && port {
@@ -332,7 +335,7 @@ func excluded(j *model.Job, node string) bool {
 
 // HasCome reports whether all jobs have left a job's nodes that were to leave for it, while the
 // room is still kept for it.
-func HasCome(v *fsm.View, job *model.Job) bool {
+func HasCome(v *state.View, job *model.Job) bool {
 	r := v.Reservation(job.ID)
 	if r == nil || !r.ForPreemptor {
 		return false
@@ -345,7 +348,7 @@ func HasCome(v *fsm.View, job *model.Job) bool {
 
 // WillBeFree returns what of a node is free, or will be when those jobs have left it that are
 // leaving. Of one that is resized only some workers do.
-func WillBeFree(v *fsm.View, jobs iter.Seq[*model.Job], node int) model.Request {
+func WillBeFree(v *state.View, jobs iter.Seq[*model.Job], node int) model.Request {
 	have := model.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {
 		a := job.Live()
@@ -358,7 +361,7 @@ func WillBeFree(v *fsm.View, jobs iter.Seq[*model.Job], node int) model.Request 
 				w.Node == v.Nodes()[node].Name {
 				r := job.RequestOf(i)
 				r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
-				have = fit.Plus(have, r)
+				have = have.Plus(r)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package schedtest
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -13,12 +13,12 @@ import (
 )
 
 // TrialOf returns the scratch state of a cycle that begins.
-func TrialOf(v *fsm.View, now model.Instant) *scratch.State {
+func TrialOf(v *state.View, now model.Instant) *scratch.State {
 	return scratch.New(v, now, v.Config().Policy, new(fit.Room))
 }
 
 // Expired returns the scratch state of a cycle after its first phase.
-func Expired(v *fsm.View, now model.Instant) *scratch.State {
+func Expired(v *state.View, now model.Instant) *scratch.State {
 	t := TrialOf(v, now)
 	policy.Expire(t, &scratch.Pages[model.Instant]{})
 	return t

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
-	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
@@ -99,7 +99,7 @@ func (s *stretched) Settle() error {
 // soundResizes looks at a plan alone: a job that gives up workers does so for a job that waits,
 // whose promised room needs all of them. A job that gets some does so while no job leaves, out of
 // room that no job claims and that is not kept free for trial-and-error jobs.
-func (s *stretched) soundResizes(v *fsm.View, plan fsm.CommitPlan) error {
+func (s *stretched) soundResizes(v *state.View, plan fsm.CommitPlan) error {
 	claims := map[model.JobID]*model.Reservation{}
 	for _, a := range plan.Actions {
 		switch {
@@ -120,7 +120,7 @@ func (s *stretched) soundResizes(v *fsm.View, plan fsm.CommitPlan) error {
 }
 
 // gives looks at a job that gives up workers.
-func (s *stretched) gives(v *fsm.View, r *fsm.ResizeJob, kept *model.Reservation) error {
+func (s *stretched) gives(v *state.View, r *fsm.ResizeJob, kept *model.Reservation) error {
 	s.Seen["shrink"]++
 	taker, giver := v.Job(r.For), v.Job(r.Job)
 	switch {
@@ -135,7 +135,7 @@ func (s *stretched) gives(v *fsm.View, r *fsm.ResizeJob, kept *model.Reservation
 }
 
 // needless looks for workers that leave although the promised room would be enough without them.
-func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
+func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 	claims map[model.JobID]*model.Reservation) error {
 	waiting := 0
 	for j := range v.Jobs() {
@@ -153,7 +153,7 @@ func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
 			continue
 		}
 		for _, r := range run.Releases {
-			leaving[r.Node] = fit.Plus(leaving[r.Node], r.Room)
+			leaving[r.Node] = leaving[r.Node].Plus(r.Room)
 		}
 	}
 	for _, a := range plan.Actions {
@@ -167,7 +167,7 @@ func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
 		}
 		for _, w := range a.Resize.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
-			leaving[n] = fit.Plus(leaving[n], j.RequestOf(w))
+			leaving[n] = leaving[n].Plus(j.RequestOf(w))
 		}
 	}
 	for _, a := range plan.Actions {
@@ -181,7 +181,7 @@ func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
 		for _, w := range a.Resize.Leave {
 			_, n := v.Node(j.Live().Workers[w].Node)
 			s.Seen["needed"]++
-			have := fit.Plus(t.Room.Available(n), fit.Minus(leaving[n], j.RequestOf(w)))
+			have := t.Room.Available(n).Plus(leaving[n].Minus(j.RequestOf(w)))
 			for _, c := range claims[a.Resize.For].Claims {
 				if _, at := v.Node(c.Node); at == n && c.Resources.Cores <= have.Active.Cores && c.Resources.Memory <= have.Active.Memory &&
 					c.Resources.GPUs <= have.Active.GPUs {

@@ -21,7 +21,7 @@ import (
 // World is a cluster that a scenario plays on: the real state and the real cycle, with nodes that
 // do what the script says.
 type World struct {
-	State *fsm.State
+	State *fsm.Machine
 	Index uint64
 	Now   model.Instant
 	Ids   map[string]model.JobID

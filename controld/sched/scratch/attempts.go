@@ -1,6 +1,7 @@
 package scratch
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -21,6 +22,19 @@ const usualGraceMS = 30_000
 // elastic job goes on there with another number of workers.
 func Stays(a *model.Attempt, worker int) bool {
 	return a.Stop != nil && a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, worker)
+}
+
+// Leaving yields the workers of an attempt that free their room when it ends, and the positions of
+// their nodes.
+func (t *State) Leaving(a *model.Attempt) iter.Seq2[int, int] {
+	return func(yield func(worker, node int) bool) {
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if _, n := t.View.Node(w.Node); n >= 0 && !w.State.Final() && !Stays(a, i) && !yield(i, n) {
+				return
+			}
+		}
+	}
 }
 
 // AnyFinal reports whether a worker of an attempt has ended.
@@ -50,6 +64,14 @@ func RanFor(a *model.Attempt, now model.Instant) int64 {
 		until = a.Ended.At
 	}
 	return int64(until - a.Started.At)
+}
+
+// RanInAll returns how long all attempts of a job have run until now, in ms: see [RanFor].
+func RanInAll(j *model.Job, now model.Instant) (ms int64) {
+	for i := range j.Attempts {
+		ms += RanFor(&j.Attempts[i], now)
+	}
+	return ms
 }
 
 // AttainedService returns the service that a job has had by all its attempts, as

@@ -3,7 +3,7 @@ package scratch
 import (
 	"iter"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
 // Pages remembers what was found out about each page of the attempts in progress, from one walk
@@ -14,7 +14,7 @@ type Pages[T any] struct {
 }
 
 type noted[T any] struct {
-	page fsm.AttemptPage
+	page state.AttemptPage
 	what T
 }
 
@@ -25,7 +25,7 @@ func (p *Pages[T]) Begin() {
 
 // Recall returns what the last walk noted of a page; false if it noted nothing or the page has
 // changed since.
-func (p *Pages[T]) Recall(page fsm.AttemptPage) (what T, known bool) {
+func (p *Pages[T]) Recall(page state.AttemptPage) (what T, known bool) {
 	for p.next < len(p.was) && p.was[p.next].page.First() < page.First() {
 		p.next++
 	}
@@ -36,7 +36,7 @@ func (p *Pages[T]) Recall(page fsm.AttemptPage) (what T, known bool) {
 }
 
 // Note notes something of a page.
-func (p *Pages[T]) Note(page fsm.AttemptPage, what T) { p.is = append(p.is, noted[T]{page, what}) }
+func (p *Pages[T]) Note(page state.AttemptPage, what T) { p.is = append(p.is, noted[T]{page, what}) }
 
 // End ends a walk. What the walk before noted is dropped: it would keep alive what has left the
 // state.
@@ -44,8 +44,8 @@ func (p *Pages[T]) End() { clear(p.was) }
 
 // Walk is a whole walk: it yields each page with what find returns for it, or returned in the last
 // walk if the page has not changed since.
-func (p *Pages[T]) Walk(v *fsm.View, find func(fsm.AttemptPage) T) iter.Seq2[fsm.AttemptPage, T] {
-	return func(yield func(fsm.AttemptPage, T) bool) {
+func (p *Pages[T]) Walk(v *state.View, find func(state.AttemptPage) T) iter.Seq2[state.AttemptPage, T] {
+	return func(yield func(state.AttemptPage, T) bool) {
 		p.Begin()
 		defer p.End()
 		for page := range v.AttemptPages {

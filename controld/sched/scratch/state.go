@@ -10,13 +10,15 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // State is the scratch state of one cycle.
 type State struct {
-	View    *fsm.View // what the cycle decides about; it does not change
+	View    *state.View // what the cycle decides about; it does not change
 	Now     model.Instant
 	Policy  model.Policy // its parameters
 	Room    *fit.Room    // free capacity, less what the plan takes so far
@@ -35,7 +37,7 @@ type State struct {
 }
 
 // New returns the scratch state of a cycle that begins. It overwrites room.
-func New(v *fsm.View, now model.Instant, p model.Policy, room *fit.Room) *State {
+func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *State {
 	room.Reset(v)
 	return &State{
 		View: v, Now: now, Policy: p, Room: room,
@@ -83,8 +85,7 @@ func Full(j *model.Job) bool { return j.Children != nil && j.Startable() == 0 }
 // awaitsWorkers reports whether an elastic job has to wait for workers that others give up for it.
 // Its minimum may fit already, but it would be restarted for more.
 func (t *State) awaitsWorkers(j *model.Job) bool {
-	r := t.Holders[j.ID]
-	if _, elastic := j.Elastic(); r == nil || !r.ForPreemptor || !elastic {
+	if _, elastic := j.Elastic(); !elastic || !t.Promised(j.ID) {
 		return false
 	}
 	if t.awaited == nil {
@@ -109,6 +110,35 @@ func (t *State) awaitsWorkers(j *model.Job) bool {
 // Gang returns what a job asks of a placement.
 func (t *State) Gang(j *model.Job) fit.Gang { return fit.NewGang(t.View, j) }
 
+// Promised reports whether room that other jobs leave is kept for a job.
+func (t *State) Promised(id model.JobID) bool {
+	r := t.Holders[id]
+	return r != nil && r.ForPreemptor
+}
+
+// NewReservation returns a reservation for a job that is made now, for room that is there from an
+// instant on. Nothing is planned yet.
+func (t *State) NewReservation(id model.JobID, claims []model.Claim, ready model.Instant) *model.Reservation {
+	return &model.Reservation{Job: id, Claims: claims, At: t.Now, Until: ready + model.Instant(t.Policy.ReserveHoldMS)}
+}
+
+// Claims returns claims on rooms of nodes.
+func (t *State) Claims(rooms []estimate.NodeResources) (claims []model.Claim) {
+	for _, r := range rooms {
+		claims = append(claims, model.Claim{Node: t.View.Nodes()[r.Node].Name, Resources: fit.AtLeast(r.Room)})
+	}
+	return claims
+}
+
+// Places returns spots as places, with the names of their nodes.
+func (t *State) Places(spots []fit.Spot) []model.Place {
+	places := make([]model.Place, 0, len(spots))
+	for _, s := range spots {
+		places = append(places, model.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs, Port: s.Port})
+	}
+	return places
+}
+
 // Unreserve ends a reservation.
 func (t *State) Unreserve(r *model.Reservation) {
 	id := r.Job
@@ -132,11 +162,9 @@ func (t *State) Reserve(r *model.Reservation) {
 func (t *State) Start(j *model.Job, member int, g *fit.Gang, spots []fit.Spot, past model.JobID) {
 	port := t.Room.Take(g, spots)
 	t.Revision++
-	places := make([]model.Place, 0, len(spots))
-	for _, s := range spots {
-		places = append(places, model.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs, Port: s.Port})
-	}
-	t.Act(fsm.Action{Start: &fsm.StartJob{Job: j.ID, TaskNumber: member, Places: places, Port: port, Bypasses: past}})
+	t.Act(fsm.Action{Start: &fsm.StartJob{
+		Job: j.ID, TaskNumber: member, Places: t.Places(spots), Port: port, Bypasses: past,
+	}})
 	t.Started[j.ID]++
 	if t.Holders[j.ID] != nil {
 		// Its claims end with the start, so jobs may fit that were found not to: a new cycle tries

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -73,7 +74,7 @@ func (n *names) has(name string) bool {
 }
 
 // leftBefore reports whether a member has ended and left the state before its array.
-func leftBefore(v *fsm.View, record *model.Job, id model.JobID) bool {
+func leftBefore(v *state.View, record *model.Job, id model.JobID) bool {
 	f, n := record.Children, int(id-record.ID)
 	return n > 0 && f != nil && v.Job(id) == nil && !f.Waiting.Has(n) && !f.Dropped.Has(n)
 }

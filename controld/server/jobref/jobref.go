@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
@@ -70,7 +70,7 @@ func (r *Ref) Targets() []model.JobID {
 // Finder finds jobs in one view of the state and in the history of this machine.
 type Finder struct {
 	Replica *replica.Replica // has the jobs of each user
-	View    *fsm.View
+	View    *state.View
 	History *history.Store
 }
 
@@ -124,7 +124,7 @@ func (f *Finder) Find(ctx context.Context, id model.JobID) (*model.Job, error) {
 // Unmade returns a task that an array has not made yet, as it would be made, nil if id is of no
 // such task. The id of a task is the array's and the task's number, so the array has the greatest
 // id below it in the state.
-func Unmade(v *fsm.View, id model.JobID) *model.Job {
+func Unmade(v *state.View, id model.JobID) *model.Job {
 	record := v.JobBefore(id)
 	if record != nil && record.Parent != 0 {
 		record = v.Job(record.Parent)

@@ -6,10 +6,11 @@
 package openapi
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,8 +34,38 @@ type Operation struct {
 type Param struct {
 	Name string
 	In   string // path or query
-	Kind string // string, integer, boolean or array
+	Kind Kind
 	Doc  string
+}
+
+// Kind is what a parameter's value has to be.
+type Kind string
+
+// Kinds of parameters. The document shows those that JSON Schema does not know as strings.
+const (
+	String   Kind = huma.TypeString
+	Integer  Kind = huma.TypeInteger // from 0
+	Boolean  Kind = huma.TypeBoolean
+	Array    Kind = huma.TypeArray // of strings, separated by commas or repeated
+	Duration Kind = "duration"     // such as 60s
+	Instant  Kind = "instant"      // RFC 3339
+	Page     Kind = "page"         // where a page begins: next of the page before, a number
+)
+
+// polling are the parameters of an operation with Poll.
+var polling = []Param{
+	{Name: "after", In: "query", Kind: Integer, Doc: "answer only when the index is above this"},
+	{Name: "wait", In: "query", Kind: Duration, Doc: "but not later than this, such as 60s"},
+	{Name: "consistent", In: "query", Kind: Boolean, Doc: "reflect everything acknowledged before"},
+}
+
+// Query returns the parameters of the query, those of a long poll among them.
+func (o *Operation) Query() []Param {
+	query := slices.DeleteFunc(slices.Clone(o.Params), func(p Param) bool { return p.In != "query" })
+	if o.Poll {
+		query = append(query, polling...)
+	}
+	return query
 }
 
 // Document describes operations. Those without a summary are left out.
@@ -78,16 +109,12 @@ func operation(rt *Operation, registry huma.Registry, problem *huma.Schema) *hum
 	op := &huma.Operation{Method: rt.Method, Path: rt.Path, Summary: rt.Summary, OperationID: operationID(rt),
 		Responses: map[string]*huma.Response{}}
 	for _, p := range rt.Params {
-		op.Parameters = append(op.Parameters, parameter(p))
-	}
-	if rt.Poll {
-		for _, p := range []Param{
-			{Name: "after", In: "query", Kind: "integer", Doc: "answer only when the index is above this"},
-			{Name: "wait", In: "query", Kind: "string", Doc: "but not later than this, such as 60s"},
-			{Name: "consistent", In: "query", Kind: "boolean", Doc: "reflect everything acknowledged before"},
-		} {
+		if p.In == "path" {
 			op.Parameters = append(op.Parameters, parameter(p))
 		}
+	}
+	for _, p := range rt.Query() {
+		op.Parameters = append(op.Parameters, parameter(p))
 	}
 	if rt.In != nil {
 		schema := registry.Schema(rt.In, true, "")
@@ -96,15 +123,12 @@ func operation(rt *Operation, registry huma.Registry, problem *huma.Schema) *hum
 		}
 		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	}
-	media, body := "application/json", &huma.MediaType{}
-	if rt.Media != "" {
-		media = rt.Media
-	}
+	body := &huma.MediaType{}
 	if rt.Out != nil {
 		body.Schema = registry.Schema(rt.Out, true, "")
 	}
 	op.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{Description: http.StatusText(http.StatusOK),
-		Content: map[string]*huma.MediaType{media: body}}
+		Content: map[string]*huma.MediaType{cmp.Or(rt.Media, "application/json"): body}}
 	op.Responses["default"] = &huma.Response{Description: "A problem",
 		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}}}
 	return op
@@ -113,13 +137,16 @@ func operation(rt *Operation, registry huma.Registry, problem *huma.Schema) *hum
 // operationID is a name for generated clients: post-v1-jobs-id-cancel.
 func operationID(rt *Operation) string {
 	p := strings.NewReplacer("/", "-", "{", "", "}", "", ".", "-").Replace(rt.Path)
-	return fmt.Sprintf("%s%s", strings.ToLower(rt.Method), p)
+	return strings.ToLower(rt.Method) + p
 }
 
 func parameter(p Param) *huma.Param {
-	s := &huma.Schema{Type: p.Kind}
-	if p.Kind == "array" {
-		s.Items = &huma.Schema{Type: "string"}
+	s := &huma.Schema{Type: string(p.Kind)}
+	switch p.Kind {
+	case Array:
+		s.Items = &huma.Schema{Type: huma.TypeString}
+	case Duration, Instant, Page:
+		s.Type = huma.TypeString
 	}
 	return &huma.Param{Name: p.Name, In: p.In, Description: p.Doc, Required: p.In == "path", Schema: s}
 }

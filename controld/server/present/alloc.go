@@ -4,13 +4,13 @@ import (
 	"net"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Alloc is one worker as its node needs to know it.
-func Alloc(v *fsm.View, w fsm.DesiredWorker) api.Alloc {
+func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	j, a := w.Job, w.Job.Live()
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
@@ -65,7 +65,7 @@ func nodesOfPart(j *model.Job, a *model.Attempt, part int) []string {
 }
 
 // hostsOf says where the workers of one group of a gang are and at which ports they may listen.
-func hostsOf(v *fsm.View, j *model.Job, a *model.Attempt, part int) api.GroupHosts {
+func hostsOf(v *state.View, j *model.Job, a *model.Attempt, part int) api.GroupHosts {
 	hosts := api.GroupHosts{Group: j.Spec.Groups[j.Parts[part].Group].Name, Nodes: nodesOfPart(j, a, part)}
 	for _, w := range ofPart(j, a, part) {
 		hosts.Addrs = append(hosts.Addrs, hostOf(v, w.Node))
@@ -75,7 +75,7 @@ func hostsOf(v *fsm.View, j *model.Job, a *model.Attempt, part int) api.GroupHos
 }
 
 // hostOf is the address of a node without the port of its daemon, "" if there is no such node.
-func hostOf(v *fsm.View, name string) string {
+func hostOf(v *state.View, name string) string {
 	n, _ := v.Node(name)
 	if n == nil {
 		return ""

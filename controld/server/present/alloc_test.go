@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
@@ -50,7 +51,7 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	v := s.View()
 	j := v.Job(id)
-	got := Alloc(v, fsm.DesiredWorker{Job: j, Worker: 2})
+	got := Alloc(v, state.DesiredWorker{Job: j, Worker: 2})
 	workers := j.Live().Workers
 	want := []api.GroupHosts{
 		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
@@ -68,7 +69,7 @@ func TestAllocOfParts(t *testing.T) {
 		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
 		t.Errorf("its room and its meeting are %+v", got)
 	}
-	first := Alloc(v, fsm.DesiredWorker{Job: j, Worker: 0})
+	first := Alloc(v, state.DesiredWorker{Job: j, Worker: 0})
 	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||
 		first.Port == first.MasterPort || first.Port == 0 {
 		t.Errorf("the first worker is told %+v", first)
@@ -97,7 +98,7 @@ func TestAllocOfElement(t *testing.T) {
 		Start: &fsm.StartJob{Job: 1, TaskNumber: 8, Places: []model.Place{{Node: "n1"}}},
 	}}})
 	v := s.View()
-	got := Alloc(v, fsm.DesiredWorker{Job: v.Job(9)})
+	got := Alloc(v, state.DesiredWorker{Job: v.Job(9)})
 	want := map[string]string{"lr": "0.7", "seed": "7"}
 	if p := got.Array; p == nil || *p.Index != 7 || p.Size != 1000 || p.Job != 1 || !reflect.DeepEqual(p.Params, want) {
 		t.Errorf("its place is %+v", got.Array)

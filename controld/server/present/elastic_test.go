@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -16,7 +17,7 @@ import (
 // in it.
 type stretched struct {
 	t     *testing.T
-	s     *fsm.State
+	s     *fsm.Machine
 	index uint64
 	id    model.JobID
 }
@@ -107,7 +108,7 @@ func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 		t.Errorf("attempts %+v", a)
 	}
 	v := w.s.View()
-	alloc := Alloc(v, fsm.DesiredWorker{Job: v.Job(w.id), Worker: 1})
+	alloc := Alloc(v, state.DesiredWorker{Job: v.Job(w.id), Worker: 1})
 	if !slices.Equal(alloc.Nodes, []string{"n1", "n4"}) || alloc.Attempt != 2 || alloc.Restarts != 1 {
 		t.Errorf("its second worker is told %+v", alloc)
 	}

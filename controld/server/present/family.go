@@ -4,14 +4,14 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // addFamily fills in a job's place in an array or among groups, its dependencies, and when it may
 // begin. The view is nil for a job of the history.
-func addFamily(out *api.Job, j *model.Job, v *fsm.View) {
+func addFamily(out *api.Job, j *model.Job, v *state.View) {
 	switch a := j.Spec.Array; {
 	case a != nil && j.Parent != 0:
 		out.Array = taskPlace(j)
@@ -41,7 +41,7 @@ func addFamily(out *api.Job, j *model.Job, v *fsm.View) {
 }
 
 // wallOf is an instant of the log as a time to show.
-func wallOf(v *fsm.View, at model.Instant) *api.Time {
+func wallOf(v *state.View, at model.Instant) *api.Time {
 	return api.At(v.Wall() + model.UnixMS(at-v.At()))
 }
 
@@ -79,7 +79,7 @@ func indices(a *jobspec.Array, members model.Ranges) string {
 
 // groupStates lists the groups of a job with several: each by the job that runs it or, in a gang of
 // all, with the job's own state.
-func groupStates(j *model.Job, v *fsm.View) []api.GroupState {
+func groupStates(j *model.Job, v *state.View) []api.GroupState {
 	var list []api.GroupState
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]

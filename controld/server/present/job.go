@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -27,7 +27,7 @@ const milli = 1000
 
 // Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
 // nil for a job of the history.
-func Job(v *fsm.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
+func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
 	all := j.Total()
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
@@ -131,7 +131,7 @@ func gpuSeconds(j *model.Job, now model.UnixMS) int64 {
 }
 
 // Node is a node as users see it.
-func Node(v *fsm.View, n *model.Node, position int) api.Node {
+func Node(v *state.View, n *model.Node, position int) api.Node {
 	g := v.Grid()
 	out := api.Node{
 		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels,

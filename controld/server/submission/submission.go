@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
@@ -50,7 +50,7 @@ const maxProblems = 100
 // Accept fills in defaults, makes arrays of workers that start one by one, and refuses jobs that
 // break a rule of the language, that no node could run, or that ask for what this cluster does not
 // do.
-func Accept(v *fsm.View, owner model.Identity, jobs []*jobspec.Job) error {
+func Accept(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
 	if err := check(jobs); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func Prefix(jobs []*jobspec.Job, i int) string {
 }
 
 // possible refuses a job that no node could ever run.
-func possible(v *fsm.View, j *jobspec.Job, known map[model.Shape]bool) *api.Problem {
+func possible(v *state.View, j *jobspec.Job, known map[model.Shape]bool) *api.Problem {
 	if p := reachable(v, j.Workdir); p != nil {
 		return p
 	}
@@ -113,7 +113,7 @@ func possible(v *fsm.View, j *jobspec.Job, known map[model.Shape]bool) *api.Prob
 }
 
 // reachable refuses a working directory that is not below a path that the nodes share.
-func reachable(v *fsm.View, dir string) *api.Problem {
+func reachable(v *state.View, dir string) *api.Problem {
 	nodes := v.Nodes()
 	if dir == "" || len(nodes) == 0 {
 		return nil
@@ -147,7 +147,7 @@ func below(dir, root string) bool {
 
 // honoured refuses what a job asks of this cluster and would not get: another user, or more time to
 // stop than its queue allows.
-func honoured(v *fsm.View, owner model.Identity, jobs []*jobspec.Job) error {
+func honoured(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
 	for i, j := range jobs {
 		q, known := v.Config().Queues[cmp.Or(j.Queue, "default")]
 		for g := range j.Groups {

@@ -1,0 +1,44 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// CheckInventory refuses what the grid cannot hold.
+func CheckInventory(n *model.Node) error {
+	bad := func(text string) error { return &model.InventoryError{Node: n.Name, Text: text} }
+	switch {
+	case n.Name == "" || len(n.Name) > 255 || strings.ContainsAny(n.Name, " \t\n/"):
+		return bad("the name is empty, longer than 255 bytes, or has spaces or slashes")
+	case n.BootID == "":
+		return bad("the boot id is missing")
+	case n.Cores < 1 || n.Cores > jobspec.MaxNodeCores || n.Memory < 1 || n.Memory > jobspec.MaxSize:
+		return bad("cores or memory are out of range")
+	case len(n.GPUs) > model.MaxGPUsPerNode:
+		return bad(fmt.Sprintf("%d GPUs, at most %d", len(n.GPUs), model.MaxGPUsPerNode))
+	case n.PortMin < 0 || n.PortMax > 65535 || n.PortMin > n.PortMax:
+		return bad(fmt.Sprintf("port range %d to %d", n.PortMin, n.PortMax))
+	}
+	return nil
+}
+
+// CheckConfig refuses what would make the state misbehave. What is merely unwise is for the
+// proposer to report.
+func CheckConfig(c *model.Config) error {
+	switch {
+	case len(c.Queues) == 0:
+		return fmt.Errorf("no queue: %w", model.ErrBadConfig)
+	case len(c.Queues) > model.MaxQueues:
+		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
+	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
+		return fmt.Errorf("lease and node_down must be positive: %w", model.ErrBadConfig)
+	}
+	if err := model.CheckAccounts(c); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all
+// (A3).
+func CheckJob(j *model.Job) error {
+	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
+	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) &&
+		j.State != model.PastDue {
+		return bad("no such state")
+	}
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		if a.Ended.At == 0 && i < len(j.Attempts)-1 || a.N != j.Attempt-len(j.Attempts)+1+i || !j.MayHave(len(a.Workers)) {
+			return bad(fmt.Sprintf("attempt %d is out of order, not ended or not whole", a.N))
+		}
+	}
+	a := j.Live()
+	switch {
+	case len(j.Attempts) > model.MaxAttemptsKept:
+		return bad("too many attempts kept")
+	case j.Children != nil:
+		return checkParent(j)
+	case (a != nil) != (j.State == model.Configuring || j.State == model.Running || j.State == model.Completing):
+		return bad("an attempt in progress and the state do not agree")
+	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
+		return bad("its end and its number in the history do not agree")
+	case j.Hold != model.NotHeld && j.State != model.Pending:
+		return bad("held but not pending")
+	case a != nil:
+		return checkAttempt(j, a)
+	}
+	return checkSizeOf(j)
+}
+
+// checkSizeOf says whether a job that waits would start with as few workers as it may (A4).
+func checkSizeOf(j *model.Job) error {
+	if e, elastic := j.Elastic(); elastic && j.State == model.Pending && j.Size() != e.Min {
+		return fmt.Errorf("job %d waits with %d workers, not %d", j.ID, j.Size(), e.Min)
+	}
+	return nil
+}
+
+func checkAttempt(j *model.Job, a *model.Attempt) error {
+	bad := func(what string) error { return fmt.Errorf("job %d attempt %d: %s", j.ID, a.N, what) }
+	if len(a.Workers) != j.Workers { // mayHave has looked at the number (A4)
+		return bad(fmt.Sprintf("it has %d workers, the job %d", len(a.Workers), j.Workers))
+	}
+	if err := model.CheckResize(j, a); err != nil {
+		return bad(err.Error())
+	}
+	least := 3
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		least = min(least, model.Rank(w.State))
+		if w.Index != i || model.Rank(w.State) < 0 || len(w.GPUs) != model.Devices(j, i) {
+			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
+		}
+		if w.State.Final() != (w.Ended > 0) {
+			return bad(fmt.Sprintf("worker %d is final without an end or the reverse", i))
+		}
+	}
+	switch {
+	case least == 3:
+		return bad("every worker is final but the attempt goes on")
+	case (a.Stop != nil) != (j.State == model.Completing):
+		return bad("its stop and the job's state do not agree")
+	case a.Stop == nil && (least >= 2) != (j.State == model.Running):
+		return bad("its workers and the job's state do not agree")
+	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
+		return bad("commands may start before every container exists, or may not after")
+	}
+	return nil
+}
+
+// CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts
+// that are no longer kept cannot be added up, so nothing is said about jobs with such.
+func CheckLedger(j *model.Job) error {
+	if j.Attempt > len(j.Attempts) {
+		return nil
+	}
+	var want model.Ledger
+	for i := range j.Attempts {
+		a, of := &j.Attempts[i], j.Resized(len(j.Attempts[i].Workers))
+		for k := range a.Workers {
+			charged, until := of.RequestOf(k).Active, a.Workers[k].Ended
+			if whole := a.Workers[k].Whole; whole != (model.Vector{}) {
+				charged, until = whole, a.LeftBy(k)
+			}
+			held := max(0, int64(until-a.Assigned.At))
+			want.GPUMS += model.GPUTime(held, charged.GPUs)
+			want.CoreMS += held * charged.Cores
+		}
+	}
+	if j.Ledger != want {
+		return fmt.Errorf("job %d was charged %+v for %+v", j.ID, j.Ledger, want)
+	}
+	return nil
+}
+
+// checkParent says whether what a parent job knows of its children agrees with itself: each of them
+// waits, was dropped, or was made.
+func checkParent(j *model.Job) error {
+	bad := func(what string) error {
+		return fmt.Errorf("parent job %d in state %q: %s: %+v", j.ID, j.State, what, *j.Children)
+	}
+	f := j.Children
+	over := f.Live == 0 && len(f.Waiting) == 0
+	switch {
+	case len(j.Attempts) > 0 || j.Parent != 0:
+		return bad("it runs something itself, or is a task")
+	case f.Size < 1 || f.Size > model.MaxArrayTasks || min(f.Live, f.Completed, f.Failed, f.Cancelled) < 0:
+		return bad("a count is out of range")
+	case f.Waiting.Len()+f.Dropped.Len()+f.Made() != f.Size:
+		return bad("tasks are missing or counted twice")
+	case !f.Waiting.Within(f.Size) || !f.Dropped.Within(f.Size) || len(f.Waiting.Both(f.Dropped)) > 0:
+		return bad("tasks wait that were dropped, or there are none such")
+	case len(f.HeldUser.Without(f.Waiting))+len(f.HeldAdmin.Without(f.Waiting))+len(f.Ready.Without(f.Waiting)) > 0:
+		return bad("tasks are held or ready that do not wait")
+	case len(f.HeldUser.Both(f.HeldAdmin)) > 0:
+		return bad("tasks are held twice")
+	case !f.Unsuccessful.Within(f.Size) || f.Unsuccessful.Len() != f.Failed+f.Cancelled:
+		return bad("it does not know which tasks ended otherwise than well")
+	case f.Fate != "" && len(f.Waiting) > 0:
+		return bad("its fate is decided but tasks wait")
+	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
+		return bad("its end, its tasks' and its number in the history do not agree")
+	case !j.State.Final() && j.State != model.Pending && j.State != model.Running:
+		return bad("no such state of a parent job")
+	case j.Hold != model.NotHeld && !j.StillToStart():
+		return bad("held but nothing waits")
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Auditor verifies after each command what the command has touched: every invariant that
+// [State.Check] knows, in time that goes by the size of the change and not of the state. It keeps
+// books of its own, from the jobs and nodes that the state says have changed, and compares with
+// them all that the state derives. What changes although nothing that belongs to it was touched it
+// does not see; for that there is State.Check.
+type Auditor struct {
+	s       *State
+	touched *touched
+	tallies
+	faults  int          // of the state's, reported so far
+	errs    []error      // found by the check in progress
+	changed []*model.Job // that it is about
+	around  *vicinity    // of them
+}
+
+// touched is what commands have changed since the last call.
+type touched struct {
+	jobs  []model.JobID
+	nodes []string
+	all   bool // the books must be made anew
+}
+
+func (t *touched) job(id model.JobID) {
+	if t != nil {
+		t.jobs = append(t.jobs, id)
+	}
+}
+
+func (t *touched) node(name string) {
+	if t != nil {
+		t.nodes = append(t.nodes, name)
+	}
+}
+
+func (t *touched) everything() {
+	if t != nil {
+		t.all = true
+	}
+}
+
+// Audit checks the whole state and returns what checks each further command. There can be one
+// auditor of a state at a time.
+func (s *State) Audit() (*Auditor, error) {
+	s.touched = &touched{}
+	a := &Auditor{s: s, touched: s.touched}
+	return a, a.begin()
+}
+
+// begin checks the whole state and makes the books anew.
+func (a *Auditor) begin() error {
+	*a.touched = touched{}
+	err := a.s.Check()
+	a.faults = len(a.s.faults)
+	a.tallies = newTallies()
+	a.around = newVicinity()
+	for _, n := range a.s.v.nodes {
+		a.nodes[n.Name] = n
+	}
+	for j := range a.s.v.jobs.Values() {
+		a.jobs[j.ID] = j
+		a.count(j, 1)
+	}
+	for id, f := range a.children {
+		f.before(a.s.v.Job(id))
+	}
+	a.claims = a.s.v.claimsByNode()
+	return err
+}
+
+// Check returns every invariant that does not hold any more after what was done since it was last
+// called, joined, or nil.
+func (a *Auditor) Check() error {
+	if a.touched.all {
+		return a.begin()
+	}
+	a.errs, a.changed, a.around = nil, a.changed[:0], newVicinity()
+	for _, fault := range a.s.faults[a.faults:] {
+		a.note(fault)
+	}
+	a.faults = len(a.s.faults)
+	jobs, nodes := a.touched.jobs, a.touched.nodes
+	*a.touched = touched{jobs: jobs[:0], nodes: nodes[:0]}
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	before := make([]*model.Job, len(jobs))
+	for i, id := range jobs {
+		before[i] = a.follow(id)
+	}
+	for _, name := range nodes {
+		a.followNode(name)
+	}
+	a.followClaims()
+	for i, id := range jobs {
+		a.checkChanged(before[i], a.jobs[id])
+	}
+	a.checkAround()
+	a.checkTotals()
+	a.s.checkReservations(a.note)
+	return errors.Join(a.errs...)
+}
+
+func (a *Auditor) note(err error) {
+	if err != nil {
+		a.errs = append(a.errs, err)
+	}
+}
+
+func (a *Auditor) bad(format string, args ...any) { a.note(fmt.Errorf(format, args...)) }
+
+// follow brings the books up to date with a job, and returns what it was before, nil if it is new.
+func (a *Auditor) follow(id model.JobID) *model.Job {
+	old, next := a.jobs[id], a.s.v.Job(id)
+	if old != nil {
+		a.count(old, -1)
+	}
+	if next == nil {
+		delete(a.jobs, id)
+		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its parent job counts it all the same
+			a.countChild(old, 1)
+		}
+		delete(a.children, id)
+		return old
+	}
+	a.jobs[id] = next
+	a.changed = append(a.changed, next)
+	a.count(next, 1)
+	return old
+}
+
+// followNode brings the books up to date with a node.
+func (a *Auditor) followNode(name string) {
+	n, _ := a.s.v.Node(name)
+	if n == nil {
+		a.bad("node %s has changed and is not there", name)
+		return
+	}
+	a.nodes[name] = n
+	a.around.nodes[name], a.around.stock = true, true
+}
+
+// followClaims notes on which nodes more or less is claimed than before.
+func (a *Auditor) followClaims() {
+	claims := a.s.v.claimsByNode()
+	for _, pair := range [2][2]map[string]model.Vector{{a.claims, claims}, {claims, a.claims}} {
+		for node, v := range pair[0] {
+			if pair[1][node] != v {
+				a.around.nodes[node] = true
+			}
+		}
+	}
+	a.claims = claims
+}
+
+// claimsByNode adds up what reservations claim.
+func (v *View) claimsByNode() map[string]model.Vector {
+	claims := map[string]model.Vector{}
+	for _, r := range v.reservations {
+		for _, c := range r.Claims {
+			claims[c.Node] = claims[c.Node].Plus(c.Resources)
+		}
+	}
+	return claims
+}
+
+// checkTotals compares the sizes of tables with what the books say.
+func (a *Auditor) checkTotals() {
+	v, c := &a.s.v, &a.totals
+	for what, pair := range map[string][2]int{
+		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live},
+		"finished jobs": {v.finished.Size(), c.final},
+		"groups":        {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing},
+		"jobs with deadlines": {v.dated.Size(), c.dated},
+		"usage counters":      {v.usageCounters.Size(), len(a.usageCounters)},
+	} {
+		if pair[0] != pair[1] {
+			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
+		}
+	}
+	a.note(v.keys.CheckYoungest())
+	if a.around.stock {
+		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
+			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)
+		}
+	}
+}
+
+// vicinity is what belongs to the jobs and nodes of a change.
+type vicinity struct {
+	nodes   map[string]bool
+	groups  map[model.GroupKey]bool
+	leaves  map[model.Association]bool
+	parents map[model.JobID]bool
+	targets map[model.JobID]bool
+	names   map[index.Name]bool
+	texts   map[*model.Text]bool
+	stock   bool // what the nodes have
+}
+
+func newVicinity() *vicinity {
+	return &vicinity{
+		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{},
+		parents: map[model.JobID]bool{},
+		targets: map[model.JobID]bool{}, names: map[index.Name]bool{}, texts: map[*model.Text]bool{},
+	}
+}
+
+// checkAround checks everything that belongs to what has changed.
+func (a *Auditor) checkAround() {
+	w := a.around
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		a.checkNode(name)
+	}
+	for k := range w.groups {
+		a.checkGroup(k)
+	}
+	for leaf := range w.leaves {
+		a.checkLeaf(leaf)
+	}
+	for id := range w.parents {
+		a.checkFamily(id)
+	}
+	for id := range w.targets {
+		a.note(a.s.v.dependents.CheckTarget(id, slices.Sorted(maps.Keys(a.dependents[id]))))
+	}
+	for k := range w.names {
+		a.note(a.s.names.CheckName(k, a.names[k], a.changed))
+	}
+	for t := range w.texts {
+		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {
+			a.bad("a script is said to have %d users, and has %d", t.Refs, a.texts[t])
+		}
+	}
+}

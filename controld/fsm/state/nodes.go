@@ -1,0 +1,102 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// AddNode adds a node that has registered for the first time.
+func (s *State) AddNode(n *model.Node) error {
+	if len(s.v.nodes) >= model.MaxNodes {
+		return &model.LimitError{What: "the number of nodes", Asked: int64(len(s.v.nodes) + 1), Max: model.MaxNodes}
+	}
+	n.State, n.Reason, n.Since, n.Drained = model.NodeUp, "", s.Now(), false
+	at, _ := s.v.position(n.Name)
+	for i := int64(len(s.v.nodes)); i > int64(at); i-- {
+		h, _ := s.v.holdings.Get(i - 1)
+		s.v.holdings.Set(i, h)
+	}
+	s.v.holdings.Set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
+	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
+	s.ownGrid().Insert(at, s.v.nodes)
+	s.v.nodeSets.Update(at, nil, s.v.nodes, s.epoch)
+	s.restock(nil, n)
+	s.touched.node(n.Name)
+	if at < len(s.v.nodes)-1 && !s.v.runs.Empty() {
+		s.rebuildRuns()
+	}
+	s.Emit(model.Event{Type: model.EventNodeUp, Node: n.Name})
+	return nil
+}
+
+// ReplaceNode stores a node that was there before.
+func (s *State) ReplaceNode(i int, n *model.Node) {
+	old := s.v.nodes[i]
+	s.v.nodes = slices.Clone(s.v.nodes)
+	s.v.nodes[i] = n
+	s.v.nodeSets.Update(i, old, s.v.nodes, s.epoch)
+	s.restock(old, n)
+	s.touched.node(n.Name)
+	if len(s.v.models) > 0 && !sameModels(old, n) {
+		s.rebuildRuns()
+	}
+	s.ownGrid().Replace(i, s.v.nodes, s.heldOn(i))
+}
+
+// CheckHeld refuses an inventory of the same boot that lacks what workers hold: GPUs are known by
+// their index, and room that is in use cannot vanish. A broken GPU stays in its place, marked
+// unhealthy.
+func (s *State) CheckHeld(i int, n *model.Node) error {
+	old := s.v.nodes[i]
+	var used model.Vector
+	for _, held := range s.heldOn(i) {
+		used = used.Plus(held.Request.Resident)
+		used.Cores += held.Request.Active.Cores
+		for _, g := range held.GPUs {
+			if g >= len(n.GPUs) || n.GPUs[g].UUID != old.GPUs[g].UUID {
+				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g,
+					old.GPUs[g].UUID)}
+			}
+		}
+	}
+	if !used.Within(grid.Capacity(n)) {
+		return &model.InventoryError{Node: n.Name, Text: "cores or memory are less than what jobs hold there"}
+	}
+	return nil
+}
+
+// TrimHistory drops the finished jobs with a Seq of at most upTo, oldest first.
+func (s *State) TrimHistory(upTo int64) {
+	for seq := s.v.trimmed + 1; seq <= min(upTo, s.v.lastSeq); seq++ {
+		if j, ok := s.v.finished.Get(seq); ok {
+			s.v.finished.Drop(seq)
+			s.v.jobs.Drop(int64(j.ID))
+			s.texts.Drop(j)
+			s.names.Forget(j)
+			s.changedJobs.add(j.ID)
+			s.touched.job(j.ID)
+			s.v.njobs -= j.Weight()
+		}
+		s.v.trimmed = seq
+	}
+}
+
+// SetConfig replaces the configuration.
+func (s *State) SetConfig(c *model.Config) {
+	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its
+	// node may never hear of the new.
+	if old := s.v.config.LeaseSpan(); old > c.LeaseSpan() && s.v.anyLive() {
+		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
+	}
+	// Kinds of a version are in the log once it was raised: it never goes back, whatever order
+	// proposals come in.
+	c.Version = max(c.Version, s.v.config.Version)
+	s.v.config = c
+	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
+		s.rebuildRuns()
+	}
+	s.Emit(model.Event{Type: model.EventConfig})
+}

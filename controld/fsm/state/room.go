@@ -1,0 +1,75 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Join takes the room of the workers that will join a job that is resized, or none if they do not
+// all fit. Positions are those of all places of the next attempt.
+func (s *State) Join(j *model.Job, a *model.Attempt, r *model.Resize, at []int) error {
+	e, _ := j.Elastic()
+	first := e.First + j.Size() - len(r.Leave)
+	g, request := s.ownGrid(), j.RequestOf(e.First)
+	for k, p := range r.Join {
+		node, gpus := at[first+k], grid.OrNone(p.GPUs)
+		why := grid.Fits(g, node, request, gpus)
+		if why != nil && request.Exclusive && slices.Contains(at[e.First:first+k], node) && g.Joins(node, request, gpus) {
+			why = nil
+		}
+		if why != nil {
+			for i := range k {
+				g.Release(at[first+i], request, r.Join[i].GPUs)
+			}
+			return &model.FitError{Job: j.ID, Reason: *why}
+		}
+		g.Allocate(node, request, gpus)
+	}
+	for k := range r.Join {
+		s.ownHolding(at[first+k]).add(HeldWorker{j.ID, len(a.Workers) + k})
+	}
+	return nil
+}
+
+func (h *holding) add(w HeldWorker) {
+	k, _ := slices.BinarySearchFunc(h.workers, w, HeldWorker.compare)
+	h.workers = slices.Insert(h.workers, k, w)
+}
+
+func (h *holding) remove(w HeldWorker) {
+	if k, ok := slices.BinarySearchFunc(h.workers, w, HeldWorker.compare); ok {
+		h.workers = slices.Delete(h.workers, k, k+1)
+	}
+}
+
+// needOf returns what a live job holds under a number.
+func needOf(j *model.Job, worker int) grid.Held {
+	a := j.Live()
+	if worker < len(a.Workers) {
+		return grid.Held{Request: j.RequestOf(worker), GPUs: grid.OrNone(a.Workers[worker].GPUs)}
+	}
+	e, _ := j.Elastic()
+	return grid.Held{Request: j.RequestOf(e.First), GPUs: grid.OrNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
+}
+
+// Hold notes that a worker of a job, whose room has been taken, and its ports are on the node at a
+// position.
+func (s *State) Hold(node int, id model.JobID, worker int, ports []int) {
+	h := s.ownHolding(node)
+	h.add(HeldWorker{id, worker})
+	h.holdPorts(ports)
+}
+
+// Vacate gives back what a job holds under a number. Unless it is taken again at once, the node has
+// room from now.
+func (s *State) Vacate(j *model.Job, worker int, request model.Request, p *model.Place, taken bool) {
+	_, i := s.v.Node(p.Node)
+	s.ownGrid().Release(i, request, p.GPUs)
+	h := s.ownHolding(i)
+	h.remove(HeldWorker{j.ID, worker})
+	if !taken {
+		h.freed = s.v.at
+	}
+}

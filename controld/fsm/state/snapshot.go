@@ -1,0 +1,191 @@
+package state
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rota-hpc/rota/controld/fsm/admission"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// DataFormat names the formats of the log and of snapshots. Until the first release they change in
+// place, and each change raises the number behind "dev": a data directory of another format is
+// refused. From the first release on it stays "1".
+const DataFormat = "1-dev.2"
+
+// snapshotFormat names the form of a snapshot. Every script is written once, before the first job
+// that has it; jobs name it by its digest.
+const snapshotFormat = "rota-snapshot/1"
+
+// snapshotHead is the first line of a snapshot.
+type snapshotHead struct {
+	Format  string        `json:"format"`
+	Data    string        `json:"data_format"` // see [DataFormat]
+	Index   uint64        `json:"index"`
+	At      model.Instant `json:"at"`
+	Wall    model.UnixMS  `json:"wall"`
+	LastJob model.JobID   `json:"last_job"`
+	LastSeq int64         `json:"last_seq"`
+	Trimmed int64         `json:"trimmed"`
+	Leased  model.Instant `json:"leased_until,omitempty"`
+
+	Statistics *estimate.Statistics `json:"statistics,omitempty"`
+}
+
+// snapshotLine is any other line: one of its fields is set. The last line is End, the number of
+// records before it, so that a snapshot that was cut off is told from a whole one.
+type snapshotLine struct {
+	Config      *model.Config      `json:"config,omitempty"`
+	Node        *model.Node        `json:"node,omitempty"`
+	Text        *storedText        `json:"text,omitempty"`
+	Job         *model.StoredJob   `json:"job,omitempty"`
+	Scripts     []string           `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
+	Reservation *model.Reservation `json:"reservation,omitempty"`
+	Usage       *estimate.Usage    `json:"usage,omitempty"`
+	Key         *index.Key         `json:"key,omitempty"`
+	End         *int64             `json:"end,omitempty"`
+}
+
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes,
+// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
+// byte for byte. What can be derived is left out.
+func (v *View) WriteSnapshot(w io.Writer) error {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
+		v.statistics}
+	lines := json.NewEncoder(buf)
+	if err := lines.Encode(head); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	var n int64
+	for r := range v.snapshotLines {
+		if err := lines.Encode(&r); err != nil {
+			return fmt.Errorf("write snapshot: %w", err)
+		}
+		n++
+	}
+	if err := lines.Encode(&snapshotLine{End: &n}); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return buf.Flush()
+}
+
+// snapshotLines yields the snapshot's records but the last.
+func (v *View) snapshotLines(yield func(snapshotLine) bool) {
+	if !yield(snapshotLine{Config: v.config}) {
+		return
+	}
+	for _, n := range v.nodes {
+		if !yield(snapshotLine{Node: n}) {
+			return
+		}
+	}
+	written := map[*model.Text]bool{}
+	for j := range v.jobs.Values() {
+		if !snapshotLines(j, written, yield) {
+			return
+		}
+	}
+	for _, r := range v.reservations {
+		if !yield(snapshotLine{Reservation: r}) {
+			return
+		}
+	}
+	for _, u := range v.usage.Sorted(v.at) {
+		if !yield(snapshotLine{Usage: u}) {
+			return
+		}
+	}
+	for k := range v.keys.Values() {
+		if !yield(snapshotLine{Key: k}) {
+			return
+		}
+	}
+}
+
+// ReadSnapshot returns the state that was written. Everything derived is made anew.
+func ReadSnapshot(r io.Reader) (*State, error) {
+	d := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
+	var head snapshotHead
+	if err := d.Decode(&head); err != nil {
+		return nil, fmt.Errorf("read snapshot: head: %w: %w", model.ErrSnapshot, err)
+	}
+	if head.Format != snapshotFormat || head.Data != DataFormat {
+		return nil, fmt.Errorf("read snapshot: it has the form %q of data format %q, and this program reads %q of %q: %w",
+			head.Format, head.Data, snapshotFormat, DataFormat, model.ErrSnapshot)
+	}
+	d.DisallowUnknownFields()
+	s := New(model.Config{})
+	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
+	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
+	s.v.statistics = head.Statistics
+	s.loading = true
+	if err := s.readRecords(d); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	s.loading = false
+	if err := s.derive(); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	return s, nil
+}
+
+func (s *State) readRecords(d *json.Decoder) error {
+	for n := int64(0); ; n++ {
+		var r snapshotLine
+		if err := d.Decode(&r); err != nil {
+			return fmt.Errorf("record %d: %w: %w", n, model.ErrSnapshot, err)
+		}
+		if r.End != nil {
+			if _, err := d.Token(); *r.End != n || !errors.Is(err, io.EOF) {
+				return fmt.Errorf("ends after %d of %d records: %w", n, *r.End, model.ErrSnapshot)
+			}
+			return nil
+		}
+		if err := s.load(&r); err != nil {
+			return fmt.Errorf("record %d: %w", n, err)
+		}
+	}
+}
+
+// load stores one record. What it refers to comes before it.
+func (s *State) load(r *snapshotLine) error {
+	switch {
+	case r.Config != nil:
+		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
+		return admission.CheckConfig(r.Config)
+	case r.Node != nil:
+		return s.loadNode(r.Node)
+	case r.Job != nil:
+		return s.loadStored((*model.Job)(r.Job), r.Scripts)
+	case r.Text != nil:
+		return s.loadText(r.Text)
+	case r.Reservation != nil:
+		s.v.reservations = append(s.v.reservations, r.Reservation)
+		return nil
+	case r.Usage != nil:
+		return s.v.usage.Load(r.Usage, s.v.at)
+	case r.Key != nil:
+		s.v.keys.Remember(r.Key)
+		return nil
+	}
+	return fmt.Errorf("nothing known in it: %w", model.ErrSnapshot)
+}
+
+func (s *State) loadNode(n *model.Node) error {
+	if err := admission.CheckInventory(n); err != nil {
+		return err
+	}
+	if i := len(s.v.nodes); i > 0 && s.v.nodes[i-1].Name >= n.Name {
+		return fmt.Errorf("node %s is out of order: %w", n.Name, model.ErrSnapshot)
+	}
+	s.v.holdings.Set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: s.v.at})
+	s.v.nodes = append(s.v.nodes, n)
+	s.restock(nil, n)
+	return nil
+}

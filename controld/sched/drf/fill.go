@@ -1,0 +1,281 @@
+package drf
+
+import (
+	"math"
+	"slices"
+)
+
+// Settle works out what each node is entitled to and what its share is. What is noted later changes
+// holdings only, until it is called again. influence, in thousandths, is how much past usage counts
+// when spare capacity is divided: 0 not at all; with 1000, a node that has used twice its part of
+// late gets nothing of it as long as others want it.
+func (t *Tree) Settle(influence int64) {
+	t.Entitle()
+	t.root.due, t.root.share, t.root.line = one, one, one
+	t.root.divide(influence)
+}
+
+// Entitle works out what each node is entitled to and no more, which is what [Node.Within],
+// [Node.Holding] and [Node.Limited] go by.
+func (t *Tree) Entitle() {
+	t.root.ask()
+	all := &title{parts: make([]entitlement, len(t.live))}
+	for r := range min(Models, len(t.live)) {
+		if t.live[r] > 0 {
+			all.parts[r] = entitlement{one, true}
+		}
+	}
+	t.root.title = all.settle(t.live)
+	t.root.entitle()
+	t.root.measure(make(Amount, len(t.live)))
+}
+
+// entitlement is the part of a resource that a node is entitled to; not set for one that does not
+// count.
+type entitlement struct {
+	part Fraction
+	set  bool
+}
+
+// title is what a node is entitled to of each resource. Siblings that are all entitled to the same
+// share one, and it does not change then.
+type title struct {
+	parts []entitlement
+	most  Amount   // of each resource that is within the part
+	due   Fraction // the greatest part
+}
+
+// limited returns a title that goes no further than limits.
+func (t *title) limited(limit, live Amount) *title {
+	if limit == nil {
+		return t
+	}
+	next := &title{parts: slices.Clone(t.parts)}
+	for r, l := range limit {
+		if l != Unset && next.parts[r].set {
+			next.parts[r].part = least(next.parts[r].part, part(l, live[r]))
+		}
+	}
+	return next.settle(live)
+}
+
+// settle fills in what follows from the parts.
+func (t *title) settle(live Amount) *title {
+	t.most, t.due = make(Amount, len(live)), zero
+	for r := range t.parts {
+		e := &t.parts[r]
+		t.most[r] = math.MaxInt64
+		if e.set && live[r] > 0 {
+			t.most[r] = e.part.Of(live[r])
+		}
+		if e.set && e.part.cmp(&t.due) > 0 {
+			t.due = e.part
+		}
+	}
+	return t
+}
+
+// ask finds out which nodes are active.
+func (n *Node) ask() {
+	n.active = !n.held.zero() || !n.wanted.zero()
+	for _, c := range n.children {
+		c.ask()
+	}
+}
+
+// entitle divides what a node is entitled to among its children, and so on.
+func (n *Node) entitle() {
+	split := n.prepare()
+	rest := one // what part of its own the node's configured children leave, of that resource of which they leave least
+	for r, whole := range n.title.parts {
+		if n.tree.live[r] > 0 {
+			rest = least(rest, n.grant(r, whole))
+		}
+	}
+	if split > 0 {
+		n.splitRest(rest.Over(fraction(int64(split), 1)))
+	}
+	for _, c := range n.children {
+		if c.deserves() {
+			c.title.settle(n.tree.live)
+		}
+		c.title = c.title.limited(c.terms.Limit, n.tree.live)
+		if len(c.children) > 0 {
+			c.entitle()
+		}
+	}
+}
+
+// prepare makes place for the entitlements of children with a quota, and counts those that split
+// what is left.
+func (n *Node) prepare() (split int) {
+	for _, c := range n.children {
+		switch {
+		case c.deserves():
+			c.title = &title{parts: make([]entitlement, len(n.title.parts))}
+		case c.active:
+			split++
+		default:
+			c.title = n.tree.nothing
+		}
+	}
+	return split
+}
+
+// splitRest gives a part of what a node is entitled to to each child that is active and deserves
+// nothing by itself.
+func (n *Node) splitRest(each Fraction) {
+	t := &title{parts: make([]entitlement, len(n.title.parts))}
+	for r, whole := range n.title.parts {
+		if whole.set {
+			t.parts[r] = entitlement{whole.part.Times(each), true}
+		}
+	}
+	t.settle(n.tree.live)
+	for _, c := range n.children {
+		if c.active && !c.deserves() {
+			c.title = t
+		}
+	}
+}
+
+// deserves reports whether something is configured that a node deserves.
+func (n *Node) deserves() bool {
+	return n.terms.Deserved != nil && slices.ContainsFunc(n.terms.Deserved, func(a int64) bool { return a != Unset })
+}
+
+// grant gives a node's children what they deserve of a resource by the configuration, scaled down
+// to whole if it is more. What is not set sets no bound. It returns what part of whole is left.
+func (n *Node) grant(r int, whole entitlement) Fraction {
+	sum := zero
+	for _, c := range n.children {
+		if d := c.terms.Deserved; d != nil && d[r] != Unset {
+			c.title.parts[r] = entitlement{part(d[r], n.tree.configured[r]), true}
+			sum = sum.Plus(c.title.parts[r].part)
+		}
+	}
+	if !whole.set || sum.Sign() == 0 {
+		return one
+	}
+	if sum.Cmp(whole.part) <= 0 {
+		return one.Minus(sum.Over(whole.part))
+	}
+	scale := whole.part.Over(sum)
+	for _, c := range n.children {
+		if d := c.terms.Deserved; d != nil && d[r] != Unset {
+			c.title.parts[r].part = c.title.parts[r].part.Times(scale)
+		}
+	}
+	return zero
+}
+
+// part returns what part of all an amount is; none of nothing.
+func part(amount, all int64) Fraction {
+	if all <= 0 || amount <= 0 {
+		return zero
+	}
+	return fraction(amount, all)
+}
+
+// measure works out, from the leaves up, what each node is due and how much it could make use of,
+// and adds the latter to sum: of no resource more than its limit.
+func (n *Node) measure(sum Amount) {
+	could := n.could
+	if len(n.children) == 0 {
+		for r := range could {
+			could[r] = n.held[r] + n.wanted[r]
+		}
+	} else {
+		clear(could)
+	}
+	for _, c := range n.children {
+		c.measure(could)
+	}
+	for r := range could {
+		if l := n.terms.Limit; l != nil && l[r] != Unset {
+			could[r] = min(could[r], l[r])
+		}
+	}
+	n.demand, n.due, n.ratio = n.dominant(could), n.title.due, nil
+	sum.add(could)
+}
+
+// dominant returns the largest part of the live cluster that an amount is, over the resources that
+// count for a node.
+func (n *Node) dominant(a Amount) Fraction {
+	best := zero
+	for r := range n.title.parts {
+		if n.title.parts[r].set {
+			if p := part(a[r], n.tree.live[r]); p.cmp(&best) > 0 {
+				best = p
+			}
+		}
+	}
+	return best
+}
+
+// divide gives a node's share to its children, and so on.
+func (n *Node) divide(influence int64) {
+	given := zero
+	for _, c := range n.children {
+		c.line, c.share = c.due, c.due
+		if c.demand.cmp(&c.due) < 0 {
+			c.share = c.demand
+		}
+		given = given.Plus(c.share)
+	}
+	if left := n.share.Minus(given); left.Sign() > 0 {
+		rates := n.rates(influence)
+		left = n.fill(left, rates)
+		if left.Sign() > 0 { // nodes that have used too much get what the others leave
+			for i, c := range n.children {
+				if c.active && rates[i].Sign() == 0 {
+					rates[i] = fraction(c.terms.Weight, 1)
+				} else {
+					rates[i] = zero
+				}
+			}
+			n.fill(left, rates)
+		}
+	}
+	for _, c := range n.children {
+		if len(c.children) > 0 {
+			c.divide(influence)
+		}
+	}
+}
+
+// rates returns in what proportion the children of a node get spare capacity: by weight, and less
+// the more of late usage was theirs.
+func (n *Node) rates(influence int64) []Fraction {
+	weights, usage := int64(0), zero
+	for _, c := range n.children {
+		if c.active {
+			weights += c.terms.Weight
+			if influence > 0 {
+				usage = usage.Plus(c.Usage())
+			}
+		}
+	}
+	rates := make([]Fraction, len(n.children))
+	for i, c := range n.children {
+		if !c.active {
+			continue
+		}
+		rates[i] = fraction(c.terms.Weight, weights)
+		if usage.Sign() > 0 {
+			rates[i] = corrected(rates[i], c.Usage().Over(usage), fraction(influence, 1000))
+		}
+	}
+	return rates
+}
+
+// corrected lowers a weight whose owner has had more than that part of late usage, and raises it if
+// less; not below 0.
+func corrected(weight, had, influence Fraction) Fraction {
+	d := weight.Plus(weight.Minus(had).Times(influence))
+	if d.Sign() < 0 {
+		return zero
+	}
+	return d
+}

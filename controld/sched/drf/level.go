@@ -1,0 +1,69 @@
+package drf
+
+import "slices"
+
+// filling is one child while its parent's share is divided.
+type filling struct {
+	node *Node
+	rate Fraction // in what proportion it gets what is over
+	full Fraction // level at which it has all that it could make use of
+}
+
+// fill raises the level for all children with a rate until each has what it could make use of or
+// left is used up, and returns what is left.
+func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
+	line := make([]filling, 0, len(n.children))
+	all := zero
+	for i, c := range n.children {
+		if rates[i].Sign() > 0 {
+			all = all.Plus(rates[i])
+			line = append(line, filling{c, rates[i], c.demand.Minus(c.share).Over(rates[i])})
+		}
+	}
+	if len(line) == 0 {
+		return left
+	}
+	slices.SortFunc(line, func(a, b filling) int { return a.full.cmp(&b.full) })
+	top, rest := level(line, left, all)
+	top = top.reduced()
+	var last *filling
+	for i := range line {
+		line[i].settle(&top, last)
+		last = &line[i]
+	}
+	return rest
+}
+
+// level returns how high the level rises over a line, the first to have enough first, at rates whose
+// sum is total, and what is left then: one after another has enough. When all have, it goes on
+// rising for all, but nothing is given away.
+func level(line []filling, left, total Fraction) (top, rest Fraction) {
+	at, over := zero, total
+	for i := range line {
+		f := &line[i]
+		cost := f.full.Minus(at).Times(over)
+		if cost.cmp(&left) > 0 {
+			break
+		}
+		left, at, over = left.Minus(cost), f.full, over.Minus(f.rate)
+	}
+	if over.Sign() > 0 {
+		return at.Plus(left.Over(over)), zero
+	}
+	return at.Plus(left.Over(total)), left
+}
+
+// settle gives one child what it gets at a level. Its line is that of another child with the same
+// title and rate, if that is known.
+func (f *filling) settle(top *Fraction, like *filling) {
+	n := f.node
+	if like != nil && like.rate == f.rate && like.node.due == n.due {
+		n.line = like.node.line
+	} else {
+		n.line = n.due.Plus(f.rate.Times(*top))
+	}
+	n.share = n.line // a node that wants more has what it is due, and then as much as all
+	if f.full.cmp(top) <= 0 {
+		n.share = n.demand
+	}
+}

@@ -1,0 +1,242 @@
+// Package drf divides a cluster among accounts and users by dominant resource fairness, in a
+// hierarchy and with weights and quotas. It says what each is due, which of them is furthest from
+// that, and which comes next.
+//
+// A [Tree] has accounts as inner nodes and users as leaves. What is held, asked for and has been
+// used is noted at the leaves and adds up towards the root. [Tree.Settle] then divides the cluster
+// from the top down:
+//
+//   - Every node is *entitled* to something whatever it asks for: to its quota by the
+//     configuration, or else to an equal part of what its parent's other children leave of the
+//     parent's: of every resource the same part, as much as they leave of the scarcest. Only
+//     children that hold or ask for something count then. Where more is deserved below a node than
+//     it has itself, all of it is scaled down.
+//   - Its *share* is what it should have in view of what all ask for: first each gets what it is
+//     entitled to as far as it asks for it, then the level rises for all that want more, in
+//     proportion to their weights, until the parent's share is given away.
+//   - Its *line* is what its share would be if it asked for more than there is. The node furthest
+//     below its line comes first.
+//
+// Resources are compared by what part of the live cluster they are; a node is measured by the
+// largest part (its dominant share) over the resources that it is entitled to. Shares are exact
+// fractions and depend on sums only, so it does not matter in which order anything was noted. A
+// Tree is not for concurrent use.
+package drf
+
+import (
+	"slices"
+	"strings"
+)
+
+// The resources of an [Amount], in order. After these come the GPUs of each model that the caller
+// tells apart.
+const (
+	Cores  = iota
+	Memory // in whole MiB
+	GPUs   // in thousandths, of any model
+	Models // the first model, also in thousandths
+)
+
+// Unset stands in an Amount that is configured for a resource of which nothing is said.
+const Unset int64 = -1
+
+// Amount is how much of each resource of a tree. All amounts of one tree are of the same length.
+type Amount []int64
+
+// Terms are what is configured of an account or a user.
+type Terms struct {
+	Weight   int64  // in what proportion it gets what is over; 0 counts as 1
+	Deserved Amount // may have resources Unset; nil: nothing said
+	Limit    Amount // likewise
+}
+
+// Tree is the accounts and users of a cluster.
+type Tree struct {
+	root       *Node
+	configured Amount // of what deserved amounts are parts
+	live       Amount // of what held amounts are parts
+	accounts   map[string]*Node
+	past       func(*Node) // see Remember
+	watch      func(*Node) // see Watch
+	nothing    *title      // of nodes that are entitled to nothing
+}
+
+// Node is an account or, as a leaf, a user in an account.
+type Node struct {
+	Name string // of the account or the user; "" of the root
+	User bool   // it is a user
+	Mark int    // whatever the caller knows it by
+
+	tree     *Tree
+	parent   *Node
+	depth    int
+	children []*Node // by name
+	terms    Terms
+
+	held, wanted Amount
+	used         Amount // by itself, as far as it is recalled; all of it once it is summed up
+	could        Amount // scratch
+	attended     int64  // for how long it has been active
+	active       bool   // a node below holds or wants something
+	summed       bool
+
+	title  *title   // parts of the cluster
+	ratio  *Ratio   // see Ratio; nil until it is needed
+	demand Fraction // dominant part that it could make use of
+	due    Fraction // dominant part of its title
+	share  Fraction
+	line   Fraction
+}
+
+// New returns a tree of the root alone. configured is the cluster as it should be, of which
+// deserved amounts are parts, live what is up now: when nodes are missing, all deserve less in
+// proportion. Both have Models or more resources.
+func New(configured, live Amount) *Tree {
+	t := &Tree{configured: slices.Clone(configured), live: live, accounts: map[string]*Node{}}
+	for r := range live {
+		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen gives no account a larger quota
+	}
+	t.nothing = (&title{parts: make([]entitlement, len(live))}).settle(live)
+	t.root = t.node("", false, nil, Terms{})
+	return t
+}
+
+func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
+	terms.Weight = max(1, terms.Weight)
+	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, title: t.nothing, demand: zero, due: zero,
+		share: zero, line: zero}
+	k := len(t.live)
+	all := make(Amount, 4*k)
+	n.held, n.wanted, n.used, n.could = all[:k:k], all[k:2*k:2*k], all[2*k:3*k:3*k], all[3*k:]
+	if parent != nil {
+		n.depth = parent.depth + 1
+		i, _ := parent.find(name, user)
+		parent.children = slices.Insert(parent.children, i, n)
+	}
+	return n
+}
+
+// Root returns the root: the whole cluster.
+func (t *Tree) Root() *Node { return t.root }
+
+// Account returns an account by its name, or nil.
+func (t *Tree) Account(name string) *Node { return t.accounts[name] }
+
+// AddAccount adds an account below another, or below the root if parent is nil. The name must be
+// new.
+func (t *Tree) AddAccount(name string, parent *Node, terms Terms) *Node {
+	if parent == nil {
+		parent = t.root
+	}
+	n := t.node(name, false, parent, terms)
+	t.accounts[name] = n
+	return n
+}
+
+// AddUser adds a user to an account. The name must be new there.
+func (t *Tree) AddUser(account *Node, name string, terms Terms) *Node {
+	return t.node(name, true, account, terms)
+}
+
+// Children returns what is directly below a node: accounts, then users, each by name. The caller
+// must not change it.
+func (n *Node) Children() []*Node { return n.children }
+
+// find returns where a child is by its name, users apart from accounts, or where it would be.
+func (n *Node) find(name string, user bool) (int, bool) {
+	return slices.BinarySearchFunc(n.children, user, func(c *Node, user bool) int {
+		switch {
+		case c.User == user:
+			return strings.Compare(c.Name, name)
+		case user:
+			return -1
+		}
+		return 1
+	})
+}
+
+// Depth returns how many nodes are above one: 0 of the root.
+func (n *Node) Depth() int { return n.depth }
+
+// Parent returns the account that a node is in; the root of one at the top, nil of the root.
+func (n *Node) Parent() *Node { return n.parent }
+
+// Hold notes, at a leaf, that more is held; negative amounts that less is.
+func (n *Node) Hold(a Amount) {
+	n.up(func(m *Node) { m.held.add(a) })
+	if n.tree.watch != nil {
+		n.tree.watch(n)
+	}
+}
+
+// Watch has a function called after every Hold, with the leaf: the order of those beside it and
+// above it may have changed.
+func (t *Tree) Watch(held func(leaf *Node)) { t.watch = held }
+
+// Want notes, at a leaf, that more is asked for than is held.
+func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
+
+// Use notes what has been used in the past, in units of resources times a unit of time that is the
+// same for all: by a user, or in an account by users without a leaf there. Everything must be noted
+// before nodes are compared.
+func (n *Node) Use(a Amount) { n.used.add(a) }
+
+// Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is
+// at least as long as of any below it.
+func (n *Node) Attend(time int64) { n.attended = max(n.attended, time) }
+
+// Remember lets the past be asked for when it matters, which in most cycles it does for few: past
+// is called for a node once at most, and is to call Use and Attend of that node.
+func (t *Tree) Remember(past func(*Node)) { t.past = past }
+
+func (n *Node) up(do func(*Node)) {
+	for m := n; m != nil; m = m.parent {
+		do(m)
+	}
+}
+
+// Held returns what is held at a node and below. The caller must not change it.
+func (n *Node) Held() Amount { return n.held }
+
+// Used returns what has been noted with Use at a node and below. The caller must not change it.
+func (n *Node) Used() Amount {
+	if n.summed {
+		return n.used
+	}
+	n.summed = true
+	if n.tree.past != nil {
+		n.tree.past(n)
+	}
+	for _, c := range n.children {
+		n.used.add(c.Used())
+		n.attended = max(n.attended, c.attended)
+	}
+	return n.used
+}
+
+// Terms returns what was configured of a node, its weight at least 1.
+func (n *Node) Terms() Terms { return n.terms }
+
+func (a Amount) add(b Amount) {
+	for i := range b {
+		a[i] += b[i]
+	}
+}
+
+// Plus returns the sum of two amounts.
+func (a Amount) Plus(b Amount) Amount {
+	c := slices.Clone(a)
+	c.add(b)
+	return c
+}
+
+// Negative returns the amount with every sign turned round.
+func (a Amount) Negative() Amount {
+	b := slices.Clone(a)
+	for i := range b {
+		b[i] = -b[i]
+	}
+	return b
+}
+
+func (a Amount) zero() bool { return !slices.ContainsFunc(a, func(n int64) bool { return n != 0 }) }
