@@ -29,7 +29,7 @@ var rules = map[string]rule{
 	".":    {why: "the root holds no code"},
 	"docs": {why: "the pages are text that the command has with it"},
 	"jobspec": {
-		ours: []string{"jobspec/hostlist"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
+		ours: []string{"jobspec/hostlist", "jobspec/typo"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
 	},
 	"jobspec/rules": {
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "jobspec/typo"}, pure: true,

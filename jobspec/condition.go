@@ -1,10 +1,13 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // NodeFacts are the properties of a node that constraints can test.
@@ -19,37 +22,43 @@ type NodeFacts struct {
 	Labels    map[string]string
 }
 
-// NodeAttribute is a property of nodes that a constraint can test.
-type NodeAttribute struct {
-	Name string // as in node.cores; node.label. stands for all labels
-	Kind string // text, number, size, or label: a text that is compared as what the value looks like
-	Doc  string
-
-	get func(*NodeFacts) []fact // for a label, of its key
+// nodeAttribute is a property of nodes that a constraint can test.
+type nodeAttribute struct {
+	name string                  // as in node.cores; node.label. stands for all labels
+	kind string                  // text, number, size, or label: a text that is compared as what the value looks like
+	get  func(*NodeFacts) []fact // for a label, of its key
 }
 
-// NodeAttributes lists what constraints and affinities can test, in the order of the documentation.
-// A condition on GPUs must hold for every GPU of the node.
-func NodeAttributes() []NodeAttribute {
-	return []NodeAttribute{
-		{"node.name", "text", "the node's name", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
-		{"node.cores", "number", "its cores", func(n *NodeFacts) []fact {
-			return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}}
-		}},
-		{"node.memory", "size", "its memory", func(n *NodeFacts) []fact {
-			return []fact{{n.Memory.String(), int64(n.Memory)}}
-		}},
-		{"node.gpus", "number", "how many GPUs it has", func(n *NodeFacts) []fact {
-			return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}}
-		}},
-		{"node.gpu.model", "text", "the model of its GPUs; with glob, the whole name or any word of it",
-			func(n *NodeFacts) []fact { return distinct(n.Models, func(m string) fact { return fact{text: m} }) }},
-		{"node.gpu.memory", "size", "the memory of each of its GPUs", func(n *NodeFacts) []fact {
-			return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
-		}},
-		{"node.boot_id", "text", "which boot it is in", func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }},
-		{labelPrefix, "label", "the value of a label that its operator gave it, by key", nil},
+// nodeAttributes are what constraints and affinities can test, in the order of the documentation. A
+// condition on GPUs must hold for every GPU of the node.
+var nodeAttributes = []nodeAttribute{
+	{"node.name", "text", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
+	{"node.cores", "number", func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}} }},
+	{"node.memory", "size", func(n *NodeFacts) []fact { return []fact{{n.Memory.String(), int64(n.Memory)}} }},
+	{"node.gpus", "number", func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}} }},
+	{"node.gpu.model", "text", func(n *NodeFacts) []fact {
+		return distinct(n.Models, func(m string) fact { return fact{text: m} })
+	}},
+	{"node.gpu.memory", "size", func(n *NodeFacts) []fact {
+		return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
+	}},
+	{"node.boot_id", "text", func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }},
+	{labelPrefix, "label", nil},
+}
+
+// AttributeNames lists the names of all attributes of nodes, with KEY for the key of a label.
+func AttributeNames() []string {
+	names := attributeNames()
+	names[len(names)-1] += "KEY"
+	return names
+}
+
+func attributeNames() []string {
+	var names []string
+	for _, a := range nodeAttributes {
+		names = append(names, a.name)
 	}
+	return names
 }
 
 const labelPrefix = "node.label."
@@ -89,7 +98,7 @@ func (c Constraint) Compile() (*Condition, error) {
 	if err := c.checkOperands(); err != nil {
 		return nil, err
 	}
-	holds, err := c.test(attribute.Kind)
+	holds, err := c.test(attribute.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -210,17 +219,15 @@ func (c *Condition) Has(n *NodeFacts) []string {
 	return values
 }
 
-func lookUp(name string) (NodeAttribute, error) {
-	all := NodeAttributes()
-	for _, a := range all {
-		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
-			break
-		}
-		key, isLabel := strings.CutPrefix(name, labelPrefix)
+// lookUp returns the attribute with a name.
+func lookUp(name string) (nodeAttribute, error) {
+	key, isLabel := strings.CutPrefix(name, labelPrefix)
+	for _, a := range nodeAttributes {
 		switch {
-		case a.Kind != "label" && a.Name == name:
+		case strings.ContainsAny(name, " \t\r\n"): // a constraint is kept as words of one line
+		case a.kind != "label" && a.name == name:
 			return a, nil
-		case a.Kind == "label" && isLabel && key != "":
+		case a.kind == "label" && isLabel && key != "":
 			a.get = func(n *NodeFacts) []fact {
 				if v, ok := n.Labels[key]; ok {
 					return []fact{{text: v}}
@@ -230,13 +237,8 @@ func lookUp(name string) (NodeAttribute, error) {
 			return a, nil
 		}
 	}
-	var names []string
-	for _, a := range all {
-		names = append(names, a.Name)
-	}
-	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, badCondition(CodeAttribute, "write one of "+strings.Join(names, ", "),
-		"nodes have no attribute %q", name)
+	hint := cmp.Or(typo.Hint(name, attributeNames()), "write one of "+strings.Join(AttributeNames(), ", "))
+	return nodeAttribute{}, badCondition(CodeAttribute, hint, "nodes have no attribute %q", name)
 }
 
 // distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node

@@ -1,6 +1,9 @@
 package jobspec
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,
 // digits, dots, underscores and hyphens with a letter or digit at both ends.
@@ -37,11 +40,6 @@ func ValidVariable(name string) bool {
 
 // ValidParameter reports whether name can name a parameter of an array: at most 63 small letters,
 // digits and underscores, with a letter in front.
-func ValidParameter(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; !(c >= 'a' && c <= 'z') && !(i > 0 && (isDigit(c) || c == '_')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 63
-}
+func ValidParameter(name string) bool { return parameterName.MatchString(name) }
+
+var parameterName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)

@@ -50,7 +50,7 @@ type current struct {
 
 // deferredOutside reports a reference where it has no value.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
-	allowed := deferredNames(r.schema, false, map[*Block]bool{})
+	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]
 	if !old && strings.HasPrefix(full, "array.") {
 		hint, old = notSupported["array.index"], true
@@ -70,6 +70,9 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 			"%s is only known once the job runs, which is too late for %s", full, r.now.name)
 	}
 }
+
+// deferredAttrs lists the attributes of the file that may hold references.
+func (r *reader) deferredAttrs() []string { return deferredNames(r.schema, false, map[*Block]bool{}) }
 
 // deferredNames lists the attributes that may hold references; inScope says that a block around b
 // notes when they do.

@@ -161,9 +161,7 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 			"variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference,
-		didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
-		"there is no variable %q", name)
+	r.add(t.SourceRange(), diagnostic.CodeReference, r.variableHint(name), "there is no variable %q", name)
 	return cty.DynamicVal, false
 }
 
@@ -194,7 +192,7 @@ func fullName(t hcl.Traversal) string {
 
 func (r *reader) unknownReference(root string, t hcl.Traversal) {
 	full := fullName(t)
-	if isDeferredRoot(root) && (len(t) > 1 || len(deferredNames(r.schema, false, map[*Block]bool{})) > 0) {
+	if isDeferredRoot(root) && (len(t) > 1 || len(r.deferredAttrs()) > 0) {
 		r.deferredOutside(full, t)
 		return
 	}
@@ -213,7 +211,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 // rootNames are what a reference may begin with here.
 func (r *reader) rootNames() []string {
 	names := []string{"var", "local"}
-	if len(deferredNames(r.schema, false, map[*Block]bool{})) > 0 {
+	if len(r.deferredAttrs()) > 0 {
 		names = append(names, deferredRoots...)
 	}
 	for _, i := range r.iterators {

@@ -58,9 +58,12 @@ func (r *reader) given(name, text string) {
 }
 
 func (r *reader) noVariable(name string, place hcl.Range) {
-	known := slices.Collect(maps.Keys(r.varBlocks))
-	r.add(place, diagnostic.CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"),
-		"the file has no variable %q", name)
+	r.add(place, diagnostic.CodeNoVariable, r.variableHint(name), "the file has no variable %q", name)
+}
+
+// variableHint returns what to do about an unknown variable.
+func (r *reader) variableHint(name string) string {
+	return didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}")
 }
 
 // variableFile reads a file of values. A shared one serves every job file of its directory, so it

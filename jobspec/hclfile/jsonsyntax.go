@@ -91,17 +91,16 @@ var declarations = map[string]Nested{
 	"locals":   {Name: "locals", Many: true, Body: valuesSchema},
 }
 
-// dynamicNested is the block that makes blocks of one kind; its content is that of the kind.
-func dynamicNested(schema *Block, kind string) *Nested {
+// dynamicBody is the schema of a dynamic block that makes blocks of one kind.
+func dynamicBody(schema *Block, kind string) *Block {
 	content := &Block{}
 	if known := schema.block(kind); known != nil && known.Body != nil {
 		content = known.Body
 	}
-	body := &Block{
+	return &Block{
 		Attrs:  []Attr{{Name: "for_each"}, {Name: "iterator", keyword: true}, {Name: "labels"}},
 		Blocks: []Nested{{Name: "content", Body: content}},
 	}
-	return &Nested{Name: "dynamic", Label: "the kind of block", Many: true, Body: body}
 }
 
 func (j *jsonReader) nested(schema *Block, name string) *Nested {
@@ -235,7 +234,7 @@ func isNull(expr hcl.Expression) bool {
 func (j *jsonReader) labelled(known *Nested, schema *Block, kind hcl.Range, pair hcl.KeyValuePair) []*hclsyntax.Block {
 	content := known.Body
 	if known.Name == "dynamic" {
-		content = dynamicNested(schema, j.text(pair.Key)).Body
+		content = dynamicBody(schema, j.text(pair.Key))
 	}
 	bodies, found := hcl.ExprList(pair.Value)
 	if found.HasErrors() {

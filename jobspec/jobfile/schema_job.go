@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
@@ -138,7 +139,7 @@ var affinitySchema = hclfile.For[jobspec.Affinity](&hclfile.Block{
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
 		hclfile.Named("attribute").OrName("node").Must().
-			With("", "what is asked of the node: "+nodeAttributes()),
+			With("", "what is asked of the node: `"+strings.Join(jobspec.AttributeNames(), "`, `")+"`"),
 		hclfile.Named("operator").
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or "+
 				"`is_set`"),
@@ -154,21 +155,6 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 			"what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
 		hclfile.Named("values").With("", "another spelling of a list in `value`"),
 	}
-}
-
-func nodeAttributes() string {
-	text := ""
-	for i, a := range jobspec.NodeAttributes() {
-		if i > 0 {
-			text += ", "
-		}
-		name := a.Name
-		if a.Kind == "label" {
-			name += "KEY"
-		}
-		text += "`" + name + "`"
-	}
-	return text
 }
 
 // restartBlock is the block of retries in a job or a group.

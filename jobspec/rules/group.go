@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"strings"
-
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -321,13 +319,7 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 }
 
 func (c *checker) secretVariable(where string, t *jobspec.Task, name string, taken map[string]bool) {
-	switch {
-	case !jobspec.ValidVariable(name):
-		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
-			"%q cannot name a variable", name)
-	case strings.HasPrefix(name, "ROTA_"):
-		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
-	}
+	c.variableName(where, name)
 	if _, both := t.Env[name]; both {
 		c.add(jobspec.CodeDuplicate, where, "set it once", "%s is set in env as well", name)
 	}

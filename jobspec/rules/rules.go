@@ -1,7 +1,7 @@
-// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for
-// those of the job alone, [ValidateAt] for its times at submission, and [Warnings] for what is
-// allowed and probably not meant. Whether the cluster has room, queue and account for the job is
-// decided by controld.
+// Package rules has the rules that a job must meet, however it is submitted. [Validate] checks the
+// job alone, [ValidateAt] its times at submission, and [ValidateScheduling] what the state machine
+// relies on. [Warnings] finds what is allowed and probably a mistake. Whether the cluster has
+// capacity, queue and account for the job is decided by controld.
 package rules
 
 import (
@@ -211,9 +211,9 @@ func (c *checker) duration(path string, d jobspec.Seconds) {
 	}
 }
 
-func (c *checker) size(path string, b, low, high jobspec.Bytes) {
-	if b != 0 && (b < low || b > high) {
-		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+func (c *checker) size(path string, b, least jobspec.Bytes) {
+	if b != 0 && (b < least || b > jobspec.MaxSize) {
+		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, least, jobspec.MaxSize)
 	}
 }
 
@@ -305,16 +305,21 @@ func (c *checker) env(path string, env map[string]string) {
 	for _, key := range sortedKeys(env) {
 		total += len(key) + len(env[key]) + 2
 		where := path + "." + key
-		switch {
-		case !jobspec.ValidVariable(key):
-			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
-				"%q cannot name a variable", key)
-		case strings.HasPrefix(key, "ROTA_"):
-			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
-		}
+		c.variableName(where, key)
 		c.plainText(where, env[key])
 	}
 	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
+}
+
+// variableName refuses a name that a variable of a task cannot have.
+func (c *checker) variableName(where, name string) {
+	switch {
+	case !jobspec.ValidVariable(name):
+		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
+			"%q cannot name a variable", name)
+	case strings.HasPrefix(name, "ROTA_"):
+		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
+	}
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

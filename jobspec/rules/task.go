@@ -156,7 +156,7 @@ func (c *checker) log(where string, l *jobspec.Log) {
 			"stderr has a path of its own but is joined to stdout")
 	}
 	c.choice(where+".mode", l.Mode, "append", "truncate")
-	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB, jobspec.MaxSize)
+	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB)
 	if l.Keep != nil {
 		c.between(where+".keep", *l.Keep, 0, 100)
 	}
@@ -272,7 +272,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	if c.scheduling {
 		least = 1
 	}
-	c.size(where+".memory", r.Memory, least, jobspec.MaxSize)
+	c.size(where+".memory", r.Memory, least)
 	c.between(where+".gpus", r.GPUs, 0, jobspec.MaxGPUs)
 	c.gpu(where+".gpu", r)
 	if _, err := strconv.Atoi(r.RDMA); err == nil {
@@ -288,7 +288,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 		name string
 		size jobspec.Bytes
 	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
-		c.size(where+"."+part.name, part.size, 1, jobspec.MaxSize)
+		c.size(where+"."+part.name, part.size, 1)
 		if part.size > memory && memory > 0 {
 			c.add(jobspec.CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
 				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
@@ -315,7 +315,7 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	c.choice(where+".vendor", g.Vendor, "nvidia")
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
 	c.plainText(where+".model", g.Model)
-	c.size(where+".min_memory", g.MinMemory, 1, jobspec.MaxSize)
+	c.size(where+".min_memory", g.MinMemory, 1)
 	if g.Share != 0 && !c.scheduling {
 		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs",
 			"a share of a GPU is not supported yet: nodes do not confine it")

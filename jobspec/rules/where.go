@@ -6,7 +6,6 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
-	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 func (c *checker) constraints(where string, list []jobspec.Constraint) {
@@ -28,18 +27,7 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 	}
 	field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator",
 		jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
-	if near := typo.Hint(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
-		bad.Hint = near
-	}
 	c.addAt(where+field, bad)
-}
-
-func attributeNames() []string {
-	var names []string
-	for _, a := range jobspec.NodeAttributes() {
-		names = append(names, a.Name)
-	}
-	return names
 }
 
 func (c *checker) affinities(where string, list []jobspec.Affinity) {

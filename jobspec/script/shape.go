@@ -175,7 +175,7 @@ func multiply(bytes, n int) jobspec.Bytes {
 }
 
 // resources returns what one worker gets.
-func (s shape) resources(a *request) jobspec.Resources {
+func (s shape) resources() jobspec.Resources {
 	r := jobspec.Resources{Cores: s.cores, Memory: s.memory, GPUs: s.gpus}
 	if s.model != "" && s.gpus > 0 {
 		r.GPU = &jobspec.GPU{Model: "*" + strings.NewReplacer("_", "?", "-", "?").Replace(s.model) + "*"}
