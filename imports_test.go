@@ -94,7 +94,7 @@ var rules = map[string]rule{
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
 	"controld/sched/drf": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit",

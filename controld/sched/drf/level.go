@@ -34,9 +34,9 @@ func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
 	return rest
 }
 
-// level returns how high the level rises over a line, the first to have enough first, at rates whose
-// sum is total, and what is left then: one after another has enough. When all have, it goes on
-// rising for all, but nothing is given away.
+// level returns how high the level rises over a line, the first to have enough first, at rates
+// whose sum is total, and what is left then: one after another has enough. When all have, it goes
+// on rising for all, but nothing is given away.
 func level(line []filling, left, total Fraction) (top, rest Fraction) {
 	at, over := zero, total
 	for i := range line {

@@ -54,12 +54,12 @@ func (f *Accounts) Reclaim() {
 // reclaimer is a search for room for jobs of accounts below their entitlement.
 type reclaimer struct {
 	*Accounts
-	room    *fit.Room     // when all jobs have left that are leaving
-	victims []reclaimable // in order of id
+	room         *fit.Room     // when all jobs have left that are leaving
+	reclaimables []reclaimable // in order of id
 }
 
 func (f *Accounts) newReclaimer() *reclaimer {
-	return &reclaimer{Accounts: f, room: f.emptied(), victims: f.candidates()}
+	return &reclaimer{Accounts: f, room: f.emptied(), reclaimables: f.reclaimables()}
 }
 
 // doubted returns the holders of reservations whose room may never come: it is kept in case a job
@@ -81,7 +81,8 @@ func (f *Accounts) doubted() []*model.Job {
 	p := reserve.NewProspects(f.State)
 	var list []*model.Job
 	for _, r := range inForce {
-		if j := f.View.Job(r.Job); !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
+		j := f.View.Job(r.Job)
+		if !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
 			list = append(list, j)
 		}
 	}
@@ -195,7 +196,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	}
 	for _, v := range best.taken {
 		r.release(r.room, v.job, v.attempt)
-		r.victims = slices.DeleteFunc(r.victims, func(o reclaimable) bool { return o.job == v.job })
+		r.reclaimables = slices.DeleteFunc(r.reclaimables, func(o reclaimable) bool { return o.job == v.job })
 	}
 	r.commit(c, best.spots, best.taken)
 }

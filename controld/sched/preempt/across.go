@@ -51,7 +51,7 @@ func (s *search) across(p *fit.Part) []int32 {
 	return needed
 }
 
-// candidates are the victims where some worker finds room when they leave, in order of what each
+// candidates returns those where some worker finds room when they leave, in order of what each
 // costs for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32

@@ -17,7 +17,7 @@ import (
 // dishes are candidates, each of which excludes the other, while the search lasts.
 
 // OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of
-// room for a gang. To be called with every victim's reluctance known; the result takes it away
+// room for a gang. To be called with every candidate's reluctance known; the result takes it away
 // again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
 	r := m.All()
@@ -50,7 +50,7 @@ func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (with
 	return func() { r.withdraw(before) }
 }
 
-// withdraw takes away the victims that were added after so many.
+// withdraw takes away the candidates that were added after so many.
 func (r *Candidates) withdraw(before int) {
 	for i := before; i < len(r.List); i++ {
 		v := &r.List[i]

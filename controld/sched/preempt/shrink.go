@@ -167,5 +167,6 @@ func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) in
 // standstill is what a resize costs: the grace of a job and what it loses of its work, times what
 // it holds, in ms of one GPU.
 func standstill(t *scratch.State, f *elastic.Job) int64 {
-	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
+	still := scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job)
+	return f.Job.ServiceOf(still) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
 }

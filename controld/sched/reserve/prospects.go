@@ -66,7 +66,8 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 func (p *prospects) possible(r *model.Reservation) bool {
 	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
 		_, node := p.View.Node(c.Node)
-		return node < 0 || !p.Room.Up(node) || !fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
+		return node < 0 || !p.Room.Up(node) ||
+			!fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 

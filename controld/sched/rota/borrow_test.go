@@ -236,12 +236,14 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
 		}
 	}
-	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; %d times given up, %d times no job could leave", exact, repaired, dearer, gaveUp, none)
+	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; "+
+		"%d times given up, %d times no job could leave", exact, repaired, dearer, gaveUp, none)
 	if *schedtest.Seed == 0 && (exact < int(last)/10 || repaired < int(last)/50 || none == 0) {
 		t.Errorf("%d the cheapest, %d found after one was refused, %d times no job could leave", exact, repaired, none)
 	}
 	if dearer > repaired/4 || gaveUp > repaired/4 {
-		t.Errorf("of %d searches that were made again %d found something dearer than they could have; %d were given up in vain", repaired, dearer, gaveUp)
+		t.Errorf("of %d searches that were made again %d found something dearer than they could have; "+
+			"%d were given up in vain", repaired, dearer, gaveUp)
 	}
 }
 

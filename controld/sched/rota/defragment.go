@@ -48,8 +48,8 @@ func (m *preemptor) enoughInPieces(j *model.Job) bool {
 	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
 }
 
-// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether
-// any may.
+// anyMovable notes of every candidate whether it may be asked to move for a job, and reports
+// whether any may.
 func (m *preemptor) anyMovable(j *model.Job) bool {
 	r, any := m.All(), false
 	for i := range r.List {

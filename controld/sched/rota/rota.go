@@ -34,7 +34,10 @@ import (
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
 	m := newPreemptor(p, candidates)
-	r := policy.Rules{Serve: p.serve, Preempt: m.makeRoom, Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise}
+	r := policy.Rules{
+		Serve: p.serve, Preempt: m.makeRoom,
+		Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise,
+	}
 	if s := newElasticPhases(p); s != nil {
 		m.Elastic = s.running
 		r.Shrink, r.Resize, r.Grow = s.shrinkForWaiting, s.enlargeStarts, s.grow
@@ -121,7 +124,8 @@ func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 // advise tells what a user cannot see of why a job waits.
 func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
-		return "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
+		return "it has had much: it comes back once that leaves a tenth of the cluster free, " +
+			"or an hour after the last new job has come"
 	}
 	return ""
 }
@@ -199,11 +203,11 @@ func (m *preemptor) waitingTE() []waiter {
 	return list
 }
 
-// reluctance says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if
+// reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
 // nothing else helps, 2 only when not even that does, -1 never.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	switch {
-	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceVictim(v):
+	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
 	case m.Now-v.Since < fairshare.MinRuntime(m.State):
 		return 2
@@ -213,7 +217,7 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	return 0
 }
 
-// isWide reports whether a victim is a wide gang. It would wait for long until so many GPUs come
+// isWide reports whether a candidate is a wide gang. It would wait for long until so many GPUs come
 // free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
@@ -225,9 +229,9 @@ func (m *preemptor) mayDisplace(j *model.Job) bool {
 		!preempt.Wasteful(m.State, j)
 }
 
-// mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
-// runs say it all.
-func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
+// mayDisplaceRunning is mayDisplace for a job that runs. Most run for the first time, and then
+// their runs say it all.
+func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v.Job)
 	}
@@ -296,8 +300,8 @@ func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause)
 }
 
 // lift lifts the claims that are no obstacle to a job for which room is made, until the function
-// that it returns is called. Of room that is kept for blocked heads a trial-and-error job takes any,
-// another only what is kept for jobs that come after it.
+// that it returns is called. Of room that is kept for blocked heads a trial-and-error job takes
+// any, another only what is kept for jobs that come after it.
 func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
 	return m.Room.WaiveIf(func(r *model.Reservation) bool {
 		return !r.ForPreemptor && (cause == model.CauseTE || m.yields(r, j))

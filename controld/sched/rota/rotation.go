@@ -17,12 +17,12 @@ import (
 
 // rotationEntry is a best-effort job that runs or waits, and its place in the order.
 type rotationEntry struct {
-	job     *model.Job
-	level   int
-	service int64         // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
-	victim  int           // index in Candidates of one that runs, -1 of one that waits
-	in      bool          // it should run
-	group   *groups.Group // of one that waits
+	job       *model.Job
+	level     int
+	service   int64         // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
+	candidate int           // index in Candidates of one that runs, -1 of one that waits
+	in        bool          // it should run
+	group     *groups.Group // of one that waits
 
 	leaf *drf.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
@@ -54,7 +54,8 @@ func (m *preemptor) rotate() {
 	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+		if w.candidate >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) ||
+			m.backsOff(w.job) {
 			continue
 		}
 		asked++
@@ -94,8 +95,8 @@ func (m *preemptor) anyWaits() bool {
 	return false
 }
 
-// anyServedEnough notes of every victim whether it may be displaced for one that has had less, and
-// reports whether any may.
+// anyServedEnough notes of every candidate whether it may be displaced for one that has had less,
+// and reports whether any may.
 func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	any := false
 	m.servedLong = make([]bool, len(r.List))
@@ -191,11 +192,11 @@ func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	var list []rotationEntry
 	r := m.All()
-	add := func(j *model.Job, level int, service int64, victim int, group *groups.Group) {
+	add := func(j *model.Job, level int, service int64, candidate int, group *groups.Group) {
 		if level <= 0 {
 			level, service = 0, 0
 		}
-		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group,
+		list = append(list, rotationEntry{job: j, level: level, service: service, candidate: candidate, group: group,
 			leaf: f.Leaf(j.Association())})
 	}
 	for i := range r.List {
@@ -225,8 +226,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	m.places = map[model.JobID]int{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 {
-			m.turnOf[w.victim] = w
+		if w.candidate >= 0 {
+			m.turnOf[w.candidate] = w
 		} else if m.Holders[w.job.ID] != nil {
 			m.places[w.job.ID] = i
 		}
