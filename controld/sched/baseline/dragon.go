@@ -149,8 +149,7 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 	try, at, on := d.Room.Copy(), 0, 0
 	for _, i := range order {
 		p := g.At(i)
-		single := fit.Gang{Part: *p, Exclude: g.Exclude}
-		single.Workers = 1
+		single := g.Only(i, 1)
 		for len(found[i]) < p.Workers {
 			if at == len(nodes) {
 				return found, false
@@ -158,13 +157,13 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 			var spot []fit.Spot
 			ok := on < p.PerNode && try.Usable(nodes[at], p, g.Exclude)
 			if ok {
-				spot, ok = try.PlaceOn(&single, nodes[at])
+				spot, ok = try.PlaceOn(single, nodes[at])
 			}
 			if !ok {
 				at, on = at+1, 0
 				continue
 			}
-			try.Take(&single, spot)
+			try.Take(single, spot)
 			found[i] = append(found[i], spot...)
 			on++
 		}
@@ -177,10 +176,9 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 // left out, and reports whether they do. As long as some are still leaving none are taken.
 func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	g := d.Gang(j)
-	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
+	only := g.Only(0, g.Workers)
 	if terms, elastic := j.Elastic(); elastic {
-		only.Part = *g.At(terms.Part)
-		only.Workers = terms.Min
+		only = g.Only(terms.Part, terms.Min)
 	}
 	ahead := d.Room.Copy()
 	for k := range d.View.Live() {
@@ -190,7 +188,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	}
 	taken := false
 	for _, f := range d.running {
-		for n := f.Surplus(); n > 0 && !ahead.Fits(&only); n-- {
+		for n := f.Surplus(); n > 0 && !ahead.Fits(only); n-- {
 			i := d.nextToLeave(f)
 			w := &f.Attempt.Workers[f.Terms.First+i]
 			f.Leave = append(f.Leave, i)
@@ -198,7 +196,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 			taken = true
 		}
 	}
-	if !ahead.Fits(&only) {
+	if !ahead.Fits(only) {
 		for _, f := range d.running {
 			f.Leave = nil
 		}
@@ -206,9 +204,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	}
 	if taken {
 		for _, f := range d.running {
-			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-				f.Drop(f.Terms.Unit - odd)
-			}
+			f.DropOdd()
 			f.Resize(d.State, 0)
 		}
 	}
@@ -260,17 +256,16 @@ func (d *dragonPolicy) scaleUp() {
 // fillUp adds workers of a job on a node, and reports whether it has its most.
 func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 	g := d.Gang(f.Job)
-	single := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
-	single.Workers = 1
+	single := g.Only(f.Terms.Part, 1)
 	for f.Size+len(f.Join) < f.Terms.Max {
 		if d.onNode(f, node) >= single.PerNode || !d.Room.Usable(node, &single.Part, single.Exclude) {
 			return false
 		}
-		spot, ok := d.Room.PlaceOn(&single, node)
+		spot, ok := d.Room.PlaceOn(single, node)
 		if !ok {
 			return false
 		}
-		d.Room.Take(&single, spot)
+		d.Room.Take(single, spot)
 		f.Join = append(f.Join, d.Places(spot)...)
 	}
 	return true
@@ -278,12 +273,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 
 // onNode counts the elastic workers that a job has or will have on a node.
 func (d *dragonPolicy) onNode(f *elastic.Job, node int) int {
-	n := 0
-	for _, own := range f.Nodes {
-		if own == node {
-			n++
-		}
-	}
+	n := f.On(node)
 	for i := range f.Join {
 		if f.Join[i].Node == d.View.Nodes()[node].Name {
 			n++

@@ -175,8 +175,8 @@ func (p *fitgppPolicy) anyone(j *model.Job, g *fit.Gang) bool {
 func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
 	var list []*preempt.Candidate
 	r := p.all()
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken && will(v) {
+	for _, v := range r.Each() {
+		if !v.Taken && will(v) {
 			list = append(list, v)
 		}
 	}

@@ -230,6 +230,9 @@ func (a Amount) Plus(b Amount) Amount {
 	return c
 }
 
+// Minus returns the difference of two amounts.
+func (a Amount) Minus(b Amount) Amount { return a.Plus(b.Negative()) }
+
 // Negative returns the amount with every sign turned round.
 func (a Amount) Negative() Amount {
 	b := slices.Clone(a)

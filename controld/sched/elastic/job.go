@@ -5,6 +5,7 @@ package elastic
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -76,24 +77,16 @@ func (f *Job) On(node int) int {
 
 // pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
 // the last counts.
-func pacesOf(j *model.Job) []estimate.StepRate {
-	terms, elastic := j.Elastic()
-	if !elastic {
-		return nil
-	}
-	var list []estimate.StepRate
+func pacesOf(j *model.Job) (list []estimate.StepRate) {
+	terms, _ := j.Elastic()
+	rates := map[int]int64{}
 	for i := range j.Attempts {
-		a := &j.Attempts[i]
-		if a.Rate <= 0 {
-			continue
+		if a := &j.Attempts[i]; a.Rate > 0 {
+			rates[len(a.Workers)-terms.Fixed] = a.Rate
 		}
-		p := estimate.StepRate{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
-		k, known := slices.BinarySearchFunc(list, p, func(x, y estimate.StepRate) int { return cmp.Compare(x.Size, y.Size) })
-		if known {
-			list[k] = p
-		} else {
-			list = slices.Insert(list, k, p)
-		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(rates)) {
+		list = append(list, estimate.StepRate{Size: size, Rate: rates[size]})
 	}
 	return list
 }
@@ -171,6 +164,13 @@ func (f *Job) Drop(n int) {
 	}
 }
 
+// DropOdd chooses as many more to leave as make the size that remains a legal one.
+func (f *Job) DropOdd() {
+	if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
+		f.Drop(f.Terms.Unit - odd)
+	}
+}
+
 // DropOn chooses one elastic worker on a node to leave whose room others can use, and reports
 // whether there was one.
 func (f *Job) DropOn(node int) bool {
@@ -188,8 +188,7 @@ func (f *Job) DropOn(node int) bool {
 // if not nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
-	part := *g.At(f.Terms.Part)
-	more := (&fit.Gang{Part: part, Exclude: g.Exclude}).Within(f.Allowed)
+	more := g.Only(f.Terms.Part, n).Within(f.Allowed)
 	try := t.Room.Copy()
 	spots := beside(try, more, f, n)
 	if left := n - len(spots); left > 0 {
@@ -201,7 +200,7 @@ func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Requ
 		}
 		spots = append(spots, rest...)
 	}
-	if allowed != nil && !allowed(spots, part.Request) {
+	if allowed != nil && !allowed(spots, more.Request) {
 		return false
 	}
 	more.Workers = n

@@ -102,11 +102,8 @@ func (f *fairsharePolicy) line(q *queue.FrontScan) {
 		}
 	}
 	var c queue.Contender // see line.form
-	for at, front := range f.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		c = queue.Contender{Group: f.View.QueueGroupAt(at)}
+	for g := range q.Groups() {
+		c = queue.Contender{Group: g}
 		if !c.Advance(f.Order) {
 			continue
 		}

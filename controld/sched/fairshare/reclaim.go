@@ -128,11 +128,8 @@ func (f *Accounts) starved() *leafQueue {
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
 // front scan all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontScan) {
-	for at, front := range f.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		if j := f.firstStarved(f.View.QueueGroupAt(at)); j != nil {
+	for g := range q.Groups() {
+		if j := f.firstStarved(g); j != nil {
 			first.Of(f.Leaf(j.Association())).Keep(queue.KeyOf(j))
 		}
 	}

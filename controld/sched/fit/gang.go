@@ -70,6 +70,13 @@ func (g *Gang) At(i int) *Part {
 	return &g.More[i-1]
 }
 
+// Only returns a gang of so many workers of one part.
+func (g *Gang) Only(part, workers int) *Gang {
+	only := &Gang{Part: *g.At(part), Exclude: g.Exclude}
+	only.Workers = workers
+	return only
+}
+
 // Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the
 // workers are of.
 func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {

@@ -57,8 +57,7 @@ func (c *cover) candidates() []int32 {
 	var list []int32
 	price := make([]int64, len(c.List))
 	before := c.workers
-	for i := range c.List {
-		v := &c.List[i]
+	for i, v := range c.Each() {
 		if v.Surplus != nil || !c.may(v) {
 			continue
 		}

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -118,6 +119,17 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	return r
 }
 
+// Each yields the candidates with their numbers.
+func (r *Candidates) Each() iter.Seq2[int, *Candidate] {
+	return func(yield func(int, *Candidate) bool) {
+		for i := range r.List {
+			if !yield(i, &r.List[i]) {
+				return
+			}
+		}
+	}
+}
+
 // discount takes GPUs that are broken out of what comes free: they are of no use when their holders
 // leave.
 func (r *Candidates) discount(t *scratch.State) {
@@ -231,8 +243,8 @@ func (r *Candidates) enter(p fsm.AttemptPage, ending map[model.JobID]bool) sheet
 func (r *Candidates) list() {
 	all := 0
 	r.count = scratch.Cleared(r.count, len(r.On))
-	for i := range r.List {
-		if v := &r.List[i]; v.node >= 0 {
+	for i, v := range r.Each() {
+		if v.node >= 0 {
 			r.count[v.node]++
 			all++
 			continue
@@ -248,8 +260,7 @@ func (r *Candidates) list() {
 		n := r.count[node]
 		r.On[node], array = array[:0:n], array[n:]
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for i, v := range r.Each() {
 		if v.Index = int32(i); v.node >= 0 {
 			r.On[v.node] = append(r.On[v.node], int32(i))
 			continue
@@ -345,14 +356,13 @@ func Ratio(a, b int64) int64 {
 func (r *Candidates) Score(weight int64) {
 	var size float64
 	var grace int64
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken {
+	for _, v := range r.Each() {
+		if !v.Taken {
 			size, grace = max(size, v.size), max(grace, v.Grace)
 		}
 	}
 	r.weight, r.longest, r.greatest = weight, grace, size
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Score = r.scoreOf(v)
 	}
 }

@@ -1,10 +1,6 @@
 package preempt
 
 import (
-	"cmp"
-	"slices"
-
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -34,8 +30,8 @@ func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 // withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
 func withoutSharers(r *Candidates) (restore func()) {
 	out := map[int]int{}
-	for i := range r.List {
-		if v := &r.List[i]; v.Reluctance >= 0 && sharesGPU(v.Job) {
+	for i, v := range r.Each() {
+		if v.Reluctance >= 0 && sharesGPU(v.Job) {
 			out[i], v.Reluctance = v.Reluctance, -1
 		}
 	}
@@ -66,7 +62,7 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	for s, part := range g.Seated(spots) {
 		set.Claims = fit.AddRoom(set.Claims, s.Node, part.Request)
 	}
-	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+	set.sortClaims()
 	return true
 }
 

@@ -19,13 +19,11 @@ const MuchUnsaved = 24 * 3600 * 1000
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight)), 0, 0
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Grace = min(v.declared, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Unsaved = v.unsavedAt(t.Now)
 		v.Score = r.scoreOf(v) + lossPrice(v.Unsaved)
 		if v.displaced {

@@ -79,9 +79,7 @@ func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
 	m.nameWorkers(g, set)
 	for _, i := range set.Candidates {
 		if f := m.Candidates.List[i].Surplus; f != nil {
-			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-				f.Drop(f.Terms.Unit - odd)
-			}
+			f.DropOdd()
 		}
 	}
 }

@@ -22,6 +22,11 @@ type Set struct {
 	Inexact    bool // it is not proven that there is no cheaper one
 }
 
+// sortClaims puts the claims in the order of the nodes.
+func (s *Set) sortClaims() {
+	slices.SortFunc(s.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+}
+
 // search looks for the cheapest set of victims that makes room for a gang.
 //
 // On each node it finds the cheapest set for each number of workers; across nodes it divides the
@@ -93,8 +98,8 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 // wide lists the cheapest candidates on several nodes.
 func (s *search) wide() []int32 {
 	var list []int32
-	for i := range s.List {
-		if v := &s.List[i]; len(v.Rooms) > 1 && s.may(v) {
+	for i, v := range s.Each() {
+		if len(v.Rooms) > 1 && s.may(v) {
 			list = append(list, int32(i))
 		}
 	}
@@ -466,6 +471,6 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 			}
 		}
 	}
-	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+	set.sortClaims()
 	return set
 }

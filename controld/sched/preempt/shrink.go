@@ -102,9 +102,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		if len(f.Leave) == 0 {
 			continue
 		}
-		if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-			f.Drop(f.Terms.Unit - odd)
-		}
+		f.DropOdd()
 		p.Jobs, p.leave = append(p.Jobs, f), append(p.leave, f.Leave)
 		p.over = max(p.over, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 	}

@@ -125,8 +125,8 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 
 // barAll leaves all candidates of an account out, and returns those that were not yet.
 func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
-	for i := range m.Candidates.List {
-		if v := &m.Candidates.List[i]; v.Account == account && !v.Barred {
+	for _, v := range m.Candidates.Each() {
+		if v.Account == account && !v.Barred {
 			v.Barred = true
 			barred = append(barred, v)
 		}
@@ -176,7 +176,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 			largest = a
 		}
 	}
-	before := n.Holding(largest.Plus(sum.Negative()))
+	before := n.Holding(largest.Minus(sum))
 	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {
 		return true
 	}
@@ -218,7 +218,7 @@ func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
 // node.
 func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
-	return n.Holding(a.Plus(n.Held().Negative()))
+	return n.Holding(a.Minus(n.Held()))
 }
 
 // lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs

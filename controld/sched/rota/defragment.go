@@ -52,8 +52,7 @@ func (m *preemptor) enoughInPieces(j *model.Job) bool {
 // whether any may.
 func (m *preemptor) anyMovable(j *model.Job) bool {
 	r, any := m.All(), false
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Reluctance = -1
 		if m.movable(v, j) {
 			v.Reluctance, any = 0, true

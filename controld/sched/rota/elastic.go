@@ -434,13 +434,12 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 // whether there is room.
 func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
 	g := s.Gang(f.Job)
-	more := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
-	if more.Workers = size - f.On(node); more.Workers > 0 {
-		spots, ok := s.Room.PlaceOn(&more, node)
+	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {
+		spots, ok := s.Room.PlaceOn(more, node)
 		if !ok || !s.spare.allowsMore(spots, more.Request) {
 			return false
 		}
-		s.Room.Take(&more, spots)
+		s.Room.Take(more, spots)
 		f.Join = append(f.Join, s.Places(spots)...)
 	}
 	for i, on := range f.Nodes {

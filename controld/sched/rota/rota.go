@@ -265,15 +265,14 @@ func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful
 	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
 			known |= 1 << v.Reluctance
 		}
 	}
 	defer m.OfferPartial(g, lawful)()
-	for i := range r.List {
-		if v := &r.List[i]; v.Surplus != nil {
+	for _, v := range r.Each() {
+		if v.Surplus != nil {
 			known |= 1 << v.Reluctance
 		}
 	}

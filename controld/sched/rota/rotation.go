@@ -100,8 +100,7 @@ func (m *preemptor) anyWaits() bool {
 func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	any := false
 	m.servedLong = make([]bool, len(r.List))
-	for i := range r.List {
-		v := &r.List[i]
+	for i, v := range r.Each() {
 		m.servedLong[i] = !v.Taken && m.servedEnough(v)
 		any = any || m.servedLong[i]
 	}
@@ -177,7 +176,7 @@ func (w *rotationEntry) fuller(account *drf.Node, o *rotationEntry, other *drf.N
 func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 	r, known := w.full[n]
 	if !known {
-		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
+		r = n.Saturation(w.under[n].Minus(n.Held()))
 		if w.full == nil {
 			w.full = map[*drf.Node]drf.Ratio{}
 		}
@@ -199,8 +198,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		list = append(list, rotationEntry{job: j, level: level, service: service, candidate: candidate, group: group,
 			leaf: f.Leaf(j.Association())})
 	}
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken {
+	for i, v := range r.Each() {
+		if !v.Taken {
 			service := m.serviceOf(v.Job, scratch.AttainedService(v.Job, v.Attempt, m.Now))
 			add(v.Job, v.Job.ServiceLevelAt(service), service, i, nil)
 		}
@@ -275,8 +274,7 @@ func (m *preemptor) roomForBE() model.Request {
 			left = left.Plus(m.Room.Free(i).Minus(fit.Both(m.Room.Claimed(i))).Plus(r.Draining[i]))
 		}
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		for _, s := range v.Rooms {
 			if !v.Taken && m.Room.Up(s.Node) {
 				left = left.Plus(model.Request{Active: s.Room.Active})
