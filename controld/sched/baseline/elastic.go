@@ -64,7 +64,7 @@ func (s *elasticPolicy) serve() {
 				alone = false
 			}
 		}
-		if s.startSized(j, alone) || s.Promised(j.ID) || s.giveWay(j) {
+		if s.startSized(j, alone) || s.AwaitsVictims(j.ID) || s.giveWay(j) {
 			continue
 		}
 		if s.head == nil {

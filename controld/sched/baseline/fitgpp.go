@@ -149,16 +149,16 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 		}
 	}
 	if best < 0 {
-		return p.anyone(j, g)
+		return p.randomVictim(j, g)
 	}
 	r.Stop(p.State, &r.List[best], model.CauseTE, j.ID)
 	p.keep(j, g, on)
 	return true
 }
 
-// anyone takes a victim at random, once at each instant, and keeps the room on its node if that
-// will be enough.
-func (p *fitgppPolicy) anyone(j *model.Job, g *fit.Gang) bool {
+// randomVictim takes a victim at random, once at each instant, and keeps the room on its node if
+// that will be enough.
+func (p *fitgppPolicy) randomVictim(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	if at, called := r.Asked[j.ID]; called && at >= p.Now {
 		return false

@@ -30,7 +30,7 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
 	r := p.all()
 	if g.Size() > 1 {
-		return p.anyone(j, g)
+		return p.randomVictim(j, g)
 	}
 	for {
 		v := next()

@@ -54,7 +54,7 @@ func level(line []filling, left, total Fraction) (top, rest Fraction) {
 }
 
 // settle gives one child what it gets at a level. Its line is that of another child with the same
-// title and rate, if that is known.
+// entitlements and rate, if that is known.
 func (f *filling) settle(top *Fraction, like *filling) {
 	n := f.node
 	if like != nil && like.rate == f.rate && like.node.due == n.due {

@@ -66,7 +66,7 @@ func Superfluous(t *scratch.State, f *Job) int {
 	if now == 0 {
 		return 0
 	}
-	list := pacesOf(f.Job)
+	list := stepRatesOf(f.Job)
 	for i := len(list) - 1; i >= 0; i-- {
 		if p := list[i]; p.Size < f.Size {
 			if f.Terms.Has(p.Size) && now*1000 < p.Rate*(1000+gainPM(t)) {

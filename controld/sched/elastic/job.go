@@ -75,9 +75,9 @@ func (f *Job) On(node int) int {
 	return n
 }
 
-// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
-// the last counts.
-func pacesOf(j *model.Job) (list []estimate.StepRate) {
+// stepRatesOf returns what was measured of a job's speed, by size. Of several measurements at one
+// size the last counts.
+func stepRatesOf(j *model.Job) (list []estimate.StepRate) {
 	terms, _ := j.Elastic()
 	rates := map[int]int64{}
 	for i := range j.Attempts {
@@ -96,7 +96,7 @@ func pacesOf(j *model.Job) (list []estimate.StepRate) {
 // that the job may have.
 func tip(j *model.Job, gainPM int64) int {
 	terms, _ := j.Elastic()
-	list := pacesOf(j)
+	list := stepRatesOf(j)
 	for i := 1; i < len(list); i++ {
 		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM) {
 			return list[i-1].Size
@@ -110,7 +110,7 @@ const noUse = 1_000_000
 
 // LossOf estimates the loss of a job from the two greatest sizes that it was measured at.
 func LossOf(j *model.Job) int64 {
-	list := pacesOf(j)
+	list := stepRatesOf(j)
 	if len(list) < 2 {
 		return tunables.UsualLoss
 	}
@@ -184,8 +184,8 @@ func (f *Job) DropOn(node int) bool {
 }
 
 // Extend finds room for n more workers, beside those that the job has as far as possible and else
-// on as few nodes as possible, and takes it on the trial. It reports whether there is room for all;
-// if not nothing is taken.
+// on as few nodes as possible, and takes it on the scratch state. It reports whether there is room
+// for all; if not nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	more := g.Only(f.Terms.Part, n).Within(f.Allowed)

@@ -9,7 +9,7 @@ import (
 // preempted for a job that still has the room or waits for it.
 func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 	t := r.after
-	if own := t.Holders[j.ID]; t.Promised(j.ID) {
+	if own := t.Holders[j.ID]; t.AwaitsVictims(j.ID) {
 		why := model.Reason{Code: model.ReasonPreempting, Node: own.Claims[0].Node}
 		why.For, why.Until = r.leaving(own)
 		return why, true

@@ -159,7 +159,7 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 func (f *Accounts) emptied() *fit.Room {
 	room := f.Room.Copy()
 	if f.QuotaOnly {
-		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
+		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.View.Live() {
 		if a := j.Live(); a.Stop != nil {
@@ -179,7 +179,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	g := c.Gang(r.State)
 	defer r.unkept(c.Job.ID)()
 	// what is kept for accounts over their share is taken before any job has to leave
-	defer r.room.WaiveNotOwed()()
+	defer r.room.WaiveUnguaranteed()()
 	if spots, ok := r.room.Place(g); ok { // room is on its way
 		if !r.onItsWay(c, spots) {
 			r.commit(c, spots, nil)
@@ -213,7 +213,7 @@ func (r *reclaimer) unkept(id model.JobID) (restore func()) {
 	}
 }
 
-// onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
+// onItsWay reports whether exactly this room is kept for a job already, as what it is entitled to.
 func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	own := r.Holders[c.Job.ID]
 	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.State, c.Gang(r.State), spots))
@@ -248,7 +248,7 @@ func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaim
 		r.displace(&taken[i], c.Job.ID)
 	}
 	r.CatchUp()
-	r.promise(c.Job.ID)
+	r.anticipate(c.Job.ID)
 }
 
 // readyBy returns when the jobs that were taken will have left, and those that are leaving the

@@ -41,16 +41,17 @@ func (r *Room) WaiveSoft() (restore func()) {
 	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
 }
 
-// notOwed reports whether a reservation is neither firm nor within a quota.
-func notOwed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
+// unguaranteed reports whether a reservation is neither firm nor within a quota.
+func unguaranteed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
 
-// WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
-func (r *Room) WaiveNotOwed() (restore func()) { return r.WaiveIf(notOwed) }
+// WaiveUnguaranteed lifts the claims of reservations that are neither firm nor guaranteed in the
+// same way.
+func (r *Room) WaiveUnguaranteed() (restore func()) { return r.WaiveIf(unguaranteed) }
 
-// LiftNotOwed lifts the claims of the same reservations for good, as if there were none.
-func (r *Room) LiftNotOwed() {
-	r.WaiveNotOwed()
-	r.reservations = slices.DeleteFunc(r.reservations, notOwed)
+// LiftUnguaranteed lifts the claims of the same reservations for good, as if there were none.
+func (r *Room) LiftUnguaranteed() {
+	r.WaiveUnguaranteed()
+	r.reservations = slices.DeleteFunc(r.reservations, unguaranteed)
 }
 
 // WaiveIf lifts the claims of those reservations of which it is told so, until the function that it

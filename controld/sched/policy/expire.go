@@ -112,7 +112,7 @@ func giveUp(t *scratch.State) {
 		}
 		id := j.ID
 		if t.Late[id] = true; t.Late[j.Parent] {
-			continue // its record takes it along
+			continue // its parent takes it along
 		}
 		t.Act(fsm.Action{GiveUp: &id})
 	}

@@ -13,8 +13,9 @@ import (
 //
 // Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or
 // all of it. A job that gives up workers is stopped and started again once, however many they are:
-// so the first costs its whole grace and what it has not saved, and the others nothing more. Both
-// dishes are candidates, each of which excludes the other, while the search lasts.
+// so the first costs its whole grace and what it has not saved, and the others nothing more. The
+// partial and the full preemption are both candidates while the search lasts. Each excludes the
+// other.
 
 // OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of
 // room for a gang. To be called with every candidate's reluctance known; the result takes it away

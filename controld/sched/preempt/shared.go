@@ -83,7 +83,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		s.unit = max(1, s.unit/1024)
 	}
 	for node := range m.state.View.Nodes() {
-		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.promises(node) {
+		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
 		}
 	}
@@ -95,10 +95,10 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		Cost: s.best.cost}
 }
 
-// promises reports whether a node may be better than the best so far. It is if room is free or on
+// mayImprove reports whether a node may be better than the best so far. It is if room is free or on
 // its way, or if it has a job that may be asked to leave and costs less; where it counts what
 // becomes useless, any job that may be asked.
-func (s *sharedSearch) promises(node int) bool {
+func (s *sharedSearch) mayImprove(node int) bool {
 	if s.Candidates.Draining[node] != (model.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
 		return true
 	}

@@ -161,7 +161,7 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 }
 
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
-// is above its share until the last of them leaves, it was promised nothing, or all that it has
+// is above its share until the last of them leaves, it has no quota, or all that it has
 // lent then is within what it lends.
 func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	f := m.accounts()

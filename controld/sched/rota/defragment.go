@@ -84,7 +84,7 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 // too little stays free.
 func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
 	r, room := m.All(), m.Room.Copy()
-	room.Claim(m.promise(j, set, m.Now))
+	room.Claim(m.reservationFor(j, set, m.Now))
 	for _, i := range set.Candidates {
 		g := m.Gang(r.List[i].Job)
 		spots, ok := room.Place(&g)
@@ -97,9 +97,9 @@ func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Ca
 	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
 }
 
-// promise returns the reservation that keeps the room of a set for a job, which is there from an
-// instant on.
-func (m *preemptor) promise(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
+// reservationFor returns the reservation that keeps the room of a set for a job, which is there
+// from an instant on.
+func (m *preemptor) reservationFor(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
 	r := m.NewReservation(j.ID, m.Claims(set.Claims), ready)
 	r.ForPreemptor = true
 	return r

@@ -191,7 +191,7 @@ func (m *preemptor) waitingTE() []waiter {
 		}
 		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
 				list = append(list, waiter{j, group})
 				if taken++; taken == tunables.Callers {
 					break
@@ -324,7 +324,7 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	}
 	m.Room.Unclaim(j.ID)
 	m.countTE(j)
-	m.Reserve(m.promise(j, set, over))
+	m.Reserve(m.reservationFor(j, set, over))
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.ResizeFor(v, j.ID)
@@ -341,7 +341,7 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 }
 
 // levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
-// level that decides on its turn: one of a kind that takes long would else gather room that others
+// level that decides on its turn: one of a kind that takes long would else collect room that others
 // had been asked to leave for gangs.
 func (t *rotaPolicy) levelOf(j *model.Job) int {
 	if j.Workers > 1 && j.Class == jobspec.BE {
@@ -355,7 +355,7 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 	return level
 }
 
-// aged reports whether a job has waited for so long that it begins anew.
+// aged reports whether a job has waited for so long that it counts as new.
 func (t *rotaPolicy) aged(j *model.Job) bool {
 	times := tunables.AgedAfter
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == model.CauseTE {

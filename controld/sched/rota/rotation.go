@@ -31,7 +31,7 @@ type rotationEntry struct {
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
-// below what they were promised, then for those that have had little, with the room of running ones
+// below their quota, then for those that have had little, with the room of running ones
 // that have had much more.
 func (m *preemptor) rotate() {
 	if !m.anyWaits() {
@@ -210,7 +210,7 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
 				level, service := m.serviceLevel(j, &like)
 				add(j, level, service, -1, g)
 			}
