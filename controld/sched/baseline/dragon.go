@@ -18,13 +18,15 @@ const (
 )
 
 // Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers
-// on Kubernetes. Jobs start first come first served as far as they fit, with as many workers as
+// on Kubernetes. Jobs start first come first served, as far as they fit, with as many workers as
 // there is room for. When the first job has waited for half a minute, workers are taken from
 // running jobs in the order of their start. When nothing has happened for a minute, running jobs
-// get what is free. What makes it fall short of its purpose is kept: room is freed for the workers
-// of the waiting job but not for its servers, any job that fits takes it, the clock for growing
-// starts again as long as a job waits, and growing passes over nodes. What makes it crash, or give
-// a job more than its maximum, is not.
+// get what is free.
+//
+// The weaknesses of the operator are kept. It frees room for the workers of the waiting job, but
+// not for its servers. Any job that fits takes that room. The clock for growing starts again as
+// long as a job waits, and growing passes over nodes. What makes the operator crash, or give a job
+// more than its maximum, is not kept.
 func Dragon(t *scratch.State) {
 	d := &dragonPolicy{State: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {

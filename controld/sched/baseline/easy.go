@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// EASY is EASY backfilling: the first job that does not fit is promised the earliest instant at
-// which it will if all attempts run to their time limit, and others pass it only where that does
+// EASY is EASY backfilling. The first job that does not fit gets a reservation for the earliest
+// instant at which it fits if all attempts run to their time limit. Others pass it only if they do
 // not delay it.
 func EASY(t *scratch.State) {
 	s, f := newStarter(t), reserve.NewForecast(t)
@@ -56,7 +56,7 @@ func (p *easyReservation) pass(t *starter, j *model.Job) {
 func reserveFor(t *reserve.Forecast, j *model.Job) *easyReservation {
 	g := t.Gang(j)
 	ends := endings(t)
-	// More room never hurts, so the first instant can be searched for by halves.
+	// More room never hurts, so a binary search finds the first instant.
 	n, _ := slices.BinarySearchFunc(ends, true, func(e reserve.Release, _ bool) int {
 		if roomAt(t.State, ends, e.At).Fits(&g) {
 			return 0

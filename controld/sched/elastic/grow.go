@@ -28,8 +28,8 @@ func GrowAfter(t *scratch.State, f *Job) model.Instant {
 	return cmp.Or(model.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
 }
 
-// Settled reports whether a job has had its present size for long enough to be given another for
-// its own sake, and what that size is worth is known, if the job says at all how fast it is.
+// Settled reports whether a job may be given another size for its own sake. It must have had its
+// present size for long enough. If it reports its speed at all, that must be known at this size.
 func Settled(t *scratch.State, f *Job) bool {
 	rest := cmp.Or(model.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
 	if f.Attempt.Rate == 0 {

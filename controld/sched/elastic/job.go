@@ -183,9 +183,9 @@ func (f *Job) DropOn(node int) bool {
 	return false
 }
 
-// Extend finds room for n more workers, beside those that the job has as far as possible and else
-// on as few nodes as possible, and takes it on the scratch state. It reports whether there is room
-// for all; if not nothing is taken.
+// Extend takes room for n more workers in the scratch state: beside those that the job has as far
+// as possible, and else on as few nodes as possible. It reports whether there is room for all; if
+// not, nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	more := g.Only(f.Terms.Part, n).Within(f.Allowed)

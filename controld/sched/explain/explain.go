@@ -116,8 +116,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	return known
 }
 
-// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
-// met with a delay, as the state has noted, or it waits after a failure.
+// notYet says why a job is not eligible yet. It was told to begin later, or its dependencies were
+// met with a delay, as the state has noted. Otherwise it waits after a failure.
 func notYet(j *model.Job) model.Reason {
 	why := model.Reason{Code: model.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
 	if j.Reason.Code == model.ReasonBegin || j.Reason.Code == model.ReasonDependency {

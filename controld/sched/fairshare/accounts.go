@@ -1,6 +1,6 @@
-// Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy
-// fairshare, which serves them in that order and reclaims room from accounts over quota. The
-// arithmetic is in package drf.
+// Package fairshare has what accounts and users hold and are entitled to in a cycle. Policy
+// fairshare serves them in that order, and reclaims room from accounts over quota. The arithmetic
+// is in package drf.
 package fairshare
 
 import (

@@ -15,7 +15,7 @@ import (
 type Part struct {
 	model.Shape
 	Nodes  NodeSet                  // that will do
-	Levels []topology.AffinityLevel // nodes in the order in which they are liked; nil: it is all one
+	Levels []topology.AffinityLevel // nodes in the order in which the job prefers them; nil: it has no preference
 }
 
 // Gang is what a placement is asked for. It is placed whole or not at all.

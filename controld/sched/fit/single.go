@@ -54,7 +54,7 @@ func (r *Room) LiftUnguaranteed() {
 	r.reservations = slices.DeleteFunc(r.reservations, unguaranteed)
 }
 
-// WaiveIf lifts the claims of those reservations of which it is told so, until the function that it
+// WaiveIf lifts the claims of the reservations that a function selects, until the function that it
 // returns is called.
 func (r *Room) WaiveIf(will func(*model.Reservation) bool) (restore func()) {
 	var waived []*model.Reservation

@@ -9,8 +9,8 @@ import (
 // another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
 
 // Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
-// Where GPUs are shared, what the search by amounts finds for a gang of several workers is proven,
-// and if it does not hold looked for again without those that share.
+// Where GPUs are shared, the search by amounts proves nothing for a gang of several workers. Its
+// set is checked, and if it does not hold, another one is sought without jobs that share GPUs.
 func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	if m.state.Room.Sharing() && g.Size() == 1 {
 		return m.sharedCheapest(g, limit)

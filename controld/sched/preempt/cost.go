@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
+// MuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const MuchUnsaved = 24 * 3600 * 1000
 
 // price says what each candidate costs, before any has been taken: its size and its grace as parts

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// maxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
+// MaxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
 // beyond a few heads it is guesswork which room that will be.
 const MaxReservations = 16
 

@@ -11,11 +11,12 @@ import (
 
 // # Defragmentation
 //
-// A job that needs much of a node at once can wait although enough is free in the cluster, because
-// a small job that runs for days holds a little of each node. Such jobs are asked to move if they
-// can save their state: their room goes to the job that waits, and they go on in free room
-// elsewhere. That costs them a restart and nothing else, so that it is no preemption, and does not
-// depend on service or accounts. It takes free room only, and leaves as much of it as is kept for
+// A job that needs much of a node can wait although enough is free in the cluster: a small job that
+// runs for days holds a little of each node. Such small jobs are asked to move if they can save
+// their state. Their room goes to the job that waits, and they go on in free room elsewhere.
+//
+// That costs them a restart and nothing else. So it is no preemption, and does not depend on
+// service or accounts. It takes free room only, and leaves as much of it as is kept for
 // trial-and-error jobs at most.
 
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free

@@ -266,8 +266,8 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 	return t.spare.keptIn(try)
 }
 
-// grow gives jobs that run more workers out of room that has been idle, in order, where it will
-// have been worth starting them again if they run for as long as they have run.
+// grow gives running jobs more workers out of room that has been idle, in order. It does so where a
+// restart pays if the jobs run for as long as they have run.
 func (s *elasticPhases) grow() {
 	if len(s.Started) > 0 {
 		return
@@ -300,8 +300,8 @@ func (s *elasticPhases) grow() {
 	}
 }
 
-// hasRested reports whether a job that was started again has been left alone for so long that doing
-// it once more for its own sake does not come to much of its time.
+// hasRested reports whether a job that was started again has run undisturbed for long enough.
+// Another restart for its own sake then costs little of its time.
 func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
@@ -355,8 +355,8 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 	return c.Spread(f.Size, f.Apart())
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it, up to a
-// number of all that it has then, or moves it to one node if that makes it faster still.
+// growInto gives one job as many more workers as there is room for and as are worth it. With them
+// it has at most so many. If it is faster still on one node, it moves there.
 func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	if f.Allowed = s.restedFor(elastic.GrowAfter(s.State, f)); f.Allowed == nil {
 		return

@@ -25,12 +25,13 @@ import (
 )
 
 // Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
-// be, and best-effort jobs by how little service they have had, letting others pass a blocked one
-// within bounds. Some room stays free for the trial-and-error jobs that usually come.
+// be. Best-effort jobs are served by how little service they have had, and others pass a blocked
+// one within bounds. Some room stays free for the trial-and-error jobs that usually come.
 //
 // No user has to say how long a job runs. What a job has had decides: levels of attained service,
-// with age within each. A job that waits takes the room of one on a worse level, but only if that
-// one can save its state, has run for a while, and was not preempted too often within a day.
+// with age within each. A job that waits takes the room of one on a worse level. That one must be
+// able to save its state, must have run for a while, and must not have been preempted too often
+// within a day.
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
 	m := newPreemptor(p, candidates)

@@ -133,10 +133,10 @@ func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	return known && model.Instant(left) >= tunables.LongTurnMS
 }
 
-// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
-// had a good deal, and much more than that job, has no higher priority, and is of the same account
-// or of a fuller one. Where GPUs are shared, of the jobs whose turn is over one leaves that keeps
-// the rest of its GPU from being used, rather than the one that has had most.
+// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does. It leaves
+// if it has had much, and much more than that job, and has no higher priority. It must be of the
+// same account or of a fuller one. Where GPUs are shared, the jobs whose turn is over do not leave
+// by what they have had: one leaves that keeps the rest of its GPU from being used.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
 	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority ||
