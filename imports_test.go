@@ -109,10 +109,8 @@ var rules = map[string]rule{
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
-	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid",
-		"controld/fsm/topology", "controld/fsm/estimate"}, pure: true,
-		why: "a placement is a function of the grid"},
+	"controld/sched/drf": {pure: true, why: "shares are arithmetic over a tree of accounts"},
+	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
@@ -179,7 +177,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
@@ -321,7 +319,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu": {ours: []string{"golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"},
+	"noded/gpu": {ours: []string{"golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"},
 		why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {

@@ -34,9 +34,9 @@ func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
 	return rest
 }
 
-// level returns how high the level rises over a line, the first to have enough first, at rates whose
-// sum is total, and what is left then: one after another has enough. When all have, it goes on
-// rising for all, but nothing is given away.
+// level returns how high the level rises over a line, the first to have enough first, at rates
+// whose sum is total, and what is left then: one after another has enough. When all have, it goes
+// on rising for all, but nothing is given away.
 func level(line []filling, left, total Fraction) (top, rest Fraction) {
 	at, over := zero, total
 	for i := range line {
@@ -54,7 +54,7 @@ func level(line []filling, left, total Fraction) (top, rest Fraction) {
 }
 
 // settle gives one child what it gets at a level. Its line is that of another child with the same
-// title and rate, if that is known.
+// entitlements and rate, if that is known.
 func (f *filling) settle(top *Fraction, like *filling) {
 	n := f.node
 	if like != nil && like.rate == f.rate && like.node.due == n.due {

@@ -280,7 +280,7 @@ func agree(t *testing.T, tree *Tree, want map[*Node]*oracle) {
 				t.Errorf("%s of %q is %v, the oracle says %v", what, n.Name, pair.got, pair.want)
 			}
 		}
-		for r, e := range n.title.parts {
+		for r, e := range n.entitled.parts {
 			if e.set != (o.entitled[r] != nil) || e.set && e.part.Rat().Cmp(o.entitled[r]) != 0 {
 				t.Errorf("%q is entitled to %v of resource %d, the oracle says %v", n.Name, e, r, o.entitled[r])
 			}
@@ -373,8 +373,8 @@ func TestWithinIsExact(t *testing.T) {
 		walk(tree.root, func(n *Node) {
 			more, within := make(Amount, len(n.held)), true
 			for i := range more {
-				if more[i] = r.Int64N(1 + n.tree.live[i]/4); r.IntN(3) == 0 && n.title.most[i] < 1<<62 {
-					more[i] = n.title.most[i] - n.held[i] + r.Int64N(3) - 1
+				if more[i] = r.Int64N(1 + n.tree.live[i]/4); r.IntN(3) == 0 && n.entitled.most[i] < 1<<62 {
+					more[i] = n.entitled.most[i] - n.held[i] + r.Int64N(3) - 1
 				}
 				e := want[n].entitled[i]
 				within = within && (e == nil || ratPart(n.held[i]+more[i], n.tree.live[i]).Cmp(e) <= 0)

@@ -58,8 +58,8 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	e := Explanation{Job: id, Reason: r.Reason(id)}
 	t := r.before
 	j := t.View.Job(id)
-	if record, _ := t.View.ParentOf(id); j == nil {
-		j = record // of an array task that has not been made
+	if parent, _ := t.View.ParentOf(id); j == nil {
+		j = parent // of an array task that has not been made
 	}
 	if j == nil || !j.Waits() {
 		return e
@@ -79,9 +79,9 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	j := r.before.View.Job(id)
 	switch {
 	case j == nil:
-		return r.unmade(id)
+		return r.uncreated(id)
 	case j.Children != nil && !j.Waits():
-		return r.ofMembers(j)
+		return r.ofChildren(j)
 	case !j.Waits():
 		return j.Reason
 	case j.Hold != model.NotHeld:
@@ -116,8 +116,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	return known
 }
 
-// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
-// met with a delay, as the state has noted, or it waits after a failure.
+// notYet says why a job is not eligible yet. It was told to begin later, or its dependencies were
+// met with a delay, as the state has noted. Otherwise it waits after a failure.
 func notYet(j *model.Job) model.Reason {
 	why := model.Reason{Code: model.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
 	if j.Reason.Code == model.ReasonBegin || j.Reason.Code == model.ReasonDependency {

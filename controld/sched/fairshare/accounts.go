@@ -1,6 +1,6 @@
-// Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy
-// fairshare, which serves them in that order and reclaims room from accounts over quota. The
-// arithmetic is in package drf.
+// Package fairshare has what accounts and users hold and are entitled to in a cycle. Policy
+// fairshare serves them in that order, and reclaims room from accounts over quota. The arithmetic
+// is in package drf.
 package fairshare
 
 import (
@@ -29,15 +29,15 @@ type Accounts struct {
 	leaves    map[model.Association]*drf.Node
 	queues    []*leafQueue // to be told when holdings change
 
-	counted    int                  // actions of this cycle of which the holdings know
-	promised   map[model.JobID]bool // waiting jobs that count as there, because room is kept for them
-	foreseen   bool                 // jobs that are leaving count as gone
-	Candidates *preempt.Candidates  // told which jobs are asked to leave; nil when preemptions are not tracked
+	counted     int                  // actions of this cycle of which the holdings know
+	anticipated map[model.JobID]bool // waiting jobs that count as there, because room is kept for them
+	foreseen    bool                 // jobs that are leaving count as gone
+	Candidates  *preempt.Candidates  // told which jobs are asked to leave; nil when preemptions are not tracked
 }
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[model.Association]*drf.Node{}, promised: map[model.JobID]bool{}}
+	f := &Accounts{Order: o, leaves: map[model.Association]*drf.Node{}, anticipated: map[model.JobID]bool{}}
 	f.Models = f.View.Models()
 	f.Tree = drf.New(f.capacities())
 	f.addAccounts()
@@ -52,7 +52,7 @@ func NewAccounts(o *queue.Order) *Accounts {
 		leaf := f.Leaf(st.Association)
 		leaf.Hold(f.amounts(&st.Held))
 		leaf.Want(f.amounts(&st.Requested))
-		f.pastOf(leaf).standing = st
+		f.pastOf(leaf).counter = st
 	}
 	f.Tree.Remember(f.remember)
 	f.Tree.Settle(int64(f.Policy.UsageInfluence))
@@ -62,8 +62,8 @@ func NewAccounts(o *queue.Order) *Accounts {
 
 // past is where it says what a user has used, or for how long an account was active.
 type past struct {
-	usage    *estimate.Usage
-	standing *estimate.UsageCounter // for what has not ended
+	usage   *estimate.Usage
+	counter *estimate.UsageCounter // for what has not ended
 }
 
 // pastOf returns the past of an account or a user, to be filled in.
@@ -97,8 +97,8 @@ func (f *Accounts) remember(n *drf.Node) {
 			n.Use(f.Amount(f.decay.PastUsage(p.usage)))
 		}
 	}
-	if p.standing != nil {
-		n.Use(f.Amount(f.decay.RunningUsage(p.standing)))
+	if p.counter != nil {
+		n.Use(f.Amount(f.decay.RunningUsage(p.counter)))
 	}
 }
 

@@ -40,11 +40,11 @@ func (f *Accounts) Leaves() map[model.Association]*drf.Node { return f.leaves }
 // Began counts a job that was started.
 func (f *Accounts) Began(a *fsm.StartJob) { f.began(a) }
 
-// Promise counts a job as there for which room is kept.
-func (f *Accounts) Promise(id model.JobID) { f.promise(id) }
+// Anticipate counts a job as there for which room is kept.
+func (f *Accounts) Anticipate(id model.JobID) { f.anticipate(id) }
 
-// Renounce undoes Promise.
-func (f *Accounts) Renounce(id model.JobID) { f.renounce(id) }
+// Unanticipate undoes Anticipate.
+func (f *Accounts) Unanticipate(id model.JobID) { f.unanticipate(id) }
 
 // Gone counts a job as gone.
 func (f *Accounts) Gone(id model.JobID) { f.gone(id) }

@@ -12,10 +12,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Rules serves trial-and-error jobs before best-effort jobs, within a class the account that would
-// be least saturated with its next job, within it the user for which that is so, and the jobs of a
-// user by priority and age. Accounts and users below their entitlement get room back from those
-// that hold more than their share: see reclaim.go.
+// Rules serves trial-and-error jobs before best-effort jobs. Within a class, the account comes
+// first that would be least saturated with its next job, and within it the user for which that is
+// so. The jobs of a user are served by priority and age. Accounts and users below their entitlement
+// get room back from those that hold more than their share: see reclaim.go.
 func Rules(t *scratch.State) policy.Rules {
 	f := newPolicy(NewAccounts(&queue.Order{State: t}))
 	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf}
@@ -102,11 +102,8 @@ func (f *fairsharePolicy) line(q *queue.FrontScan) {
 		}
 	}
 	var c queue.Contender // see line.form
-	for at, front := range f.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		c = queue.Contender{Group: f.View.QueueGroupAt(at)}
+	for g := range q.Groups() {
+		c = queue.Contender{Group: g}
 		if !c.Advance(f.Order) {
 			continue
 		}

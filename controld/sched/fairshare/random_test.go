@@ -210,7 +210,7 @@ func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
 			if f.Counts(a.Reserve) {
-				f.Promise(a.Reserve.Job)
+				f.Anticipate(a.Reserve.Job)
 			}
 		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
 			q.seen["reclaimed"]++
@@ -241,7 +241,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 			victims = append(victims, f.View.Job(a.Stop.Job))
 		}
 	}
-	f.Renounce(taker.ID)
+	f.Unanticipate(taker.ID)
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}
@@ -263,7 +263,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	case !mine.Within(f.Asks(taker)):
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
 	case q.policy == "rota" && !mine.Guaranteed():
-		q.wrong("I1: %s takes for job %d what was not promised to it", mine.Name, taker.ID)
+		q.wrong("I1: %s takes for job %d what was not anticipated to it", mine.Name, taker.ID)
 	case !drf.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}

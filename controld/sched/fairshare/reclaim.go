@@ -54,12 +54,12 @@ func (f *Accounts) Reclaim() {
 // reclaimer is a search for room for jobs of accounts below their entitlement.
 type reclaimer struct {
 	*Accounts
-	room    *fit.Room     // when all jobs have left that are leaving
-	victims []reclaimable // in order of id
+	room         *fit.Room     // when all jobs have left that are leaving
+	reclaimables []reclaimable // in order of id
 }
 
 func (f *Accounts) newReclaimer() *reclaimer {
-	return &reclaimer{Accounts: f, room: f.emptied(), victims: f.candidates()}
+	return &reclaimer{Accounts: f, room: f.emptied(), reclaimables: f.reclaimables()}
 }
 
 // doubted returns the holders of reservations whose room may never come: it is kept in case a job
@@ -81,7 +81,8 @@ func (f *Accounts) doubted() []*model.Job {
 	p := reserve.NewProspects(f.State)
 	var list []*model.Job
 	for _, r := range inForce {
-		if j := f.View.Job(r.Job); !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
+		j := f.View.Job(r.Job)
+		if !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
 			list = append(list, j)
 		}
 	}
@@ -127,11 +128,8 @@ func (f *Accounts) starved() *leafQueue {
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
 // front scan all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontScan) {
-	for at, front := range f.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		if j := f.firstStarved(f.View.QueueGroupAt(at)); j != nil {
+	for g := range q.Groups() {
+		if j := f.firstStarved(g); j != nil {
 			first.Of(f.Leaf(j.Association())).Keep(queue.KeyOf(j))
 		}
 	}
@@ -161,7 +159,7 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 func (f *Accounts) emptied() *fit.Room {
 	room := f.Room.Copy()
 	if f.QuotaOnly {
-		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
+		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.View.Live() {
 		if a := j.Live(); a.Stop != nil {
@@ -181,7 +179,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	g := c.Gang(r.State)
 	defer r.unkept(c.Job.ID)()
 	// what is kept for accounts over their share is taken before any job has to leave
-	defer r.room.WaiveNotOwed()()
+	defer r.room.WaiveUnguaranteed()()
 	if spots, ok := r.room.Place(g); ok { // room is on its way
 		if !r.onItsWay(c, spots) {
 			r.commit(c, spots, nil)
@@ -195,7 +193,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	}
 	for _, v := range best.taken {
 		r.release(r.room, v.job, v.attempt)
-		r.victims = slices.DeleteFunc(r.victims, func(o reclaimable) bool { return o.job == v.job })
+		r.reclaimables = slices.DeleteFunc(r.reclaimables, func(o reclaimable) bool { return o.job == v.job })
 	}
 	r.commit(c, best.spots, best.taken)
 }
@@ -215,7 +213,7 @@ func (r *reclaimer) unkept(id model.JobID) (restore func()) {
 	}
 }
 
-// onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
+// onItsWay reports whether exactly this room is kept for a job already, as what it is entitled to.
 func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	own := r.Holders[c.Job.ID]
 	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.State, c.Gang(r.State), spots))
@@ -250,7 +248,7 @@ func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaim
 		r.displace(&taken[i], c.Job.ID)
 	}
 	r.CatchUp()
-	r.promise(c.Job.ID)
+	r.anticipate(c.Job.ID)
 }
 
 // readyBy returns when the jobs that were taken will have left, and those that are leaving the

@@ -1,10 +1,10 @@
 // Package fit finds room for gangs on the grid of nodes and GPUs.
 //
 // A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may
-// share, each chosen among those that meet the job's constraints by what the job prefers and then
-// by best fit: the node with the fewest free GPUs that still suffice, and of those the first by
-// name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and an
-// empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
+// share. A node must meet the job's constraints. Of those that do, the job's preferences decide,
+// and then best fit: the node with the fewest free GPUs that still suffice, and of those the first
+// by name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and
+// an empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
 // which Apply checks the plan again.
 package fit
 

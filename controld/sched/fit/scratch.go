@@ -31,8 +31,8 @@ func (r *Room) WithGPUs(least int) iter.Seq[int] {
 	}
 }
 
-// byEmptyGPUs yields the same nodes, as far as they are in two sets, behind how many empty GPUs each
-// has: those with the fewest first.
+// byEmptyGPUs yields the same nodes, as far as they are in two sets, behind how many empty GPUs
+// each has: those with the fewest first.
 func (r *Room) byEmptyGPUs(least int, among, and NodeSet) iter.Seq2[int, int] {
 	return func(yield func(empty, node int) bool) {
 		for empty := least; empty < r.grid.Buckets(); empty++ {

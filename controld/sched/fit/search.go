@@ -46,8 +46,8 @@ func (f *search) find(meet bool) bool {
 	return f.findFromPort()
 }
 
-// findFromPort searches again, from a node that has a port for the gang to meet at. Any will do: what
-// the nodes hold together does not depend on which is filled first.
+// findFromPort searches again, from a node that has a port for the gang to meet at. Any will do:
+// what the nodes hold together does not depend on which is filled first.
 func (f *search) findFromPort() bool {
 	p := f.part
 	for node := range f.grid.Len() {

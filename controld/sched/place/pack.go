@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// packNodes is up to how many nodes a cluster may have for every node to be looked at for each
+// PackNodes is up to how many nodes a cluster may have for every node to be looked at for each
 // start. Larger ones have so many nodes of every kind that the usual search does as well.
 const PackNodes = 2048
 

@@ -1,10 +1,6 @@
 package preempt
 
 import (
-	"cmp"
-	"slices"
-
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -13,8 +9,8 @@ import (
 // another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
 
 // Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
-// Where GPUs are shared, what the search by amounts finds for a gang of several workers is proven,
-// and if it does not hold looked for again without those that share.
+// Where GPUs are shared, the search by amounts proves nothing for a gang of several workers. Its
+// set is checked, and if it does not hold, another one is sought without jobs that share GPUs.
 func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	if m.state.Room.Sharing() && g.Size() == 1 {
 		return m.sharedCheapest(g, limit)
@@ -34,8 +30,8 @@ func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 // withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
 func withoutSharers(r *Candidates) (restore func()) {
 	out := map[int]int{}
-	for i := range r.List {
-		if v := &r.List[i]; v.Reluctance >= 0 && sharesGPU(v.Job) {
+	for i, v := range r.Each() {
+		if v.Reluctance >= 0 && sharesGPU(v.Job) {
 			out[i], v.Reluctance = v.Reluctance, -1
 		}
 	}
@@ -66,7 +62,7 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	for s, part := range g.Seated(spots) {
 		set.Claims = fit.AddRoom(set.Claims, s.Node, part.Request)
 	}
-	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+	set.sortClaims()
 	return true
 }
 

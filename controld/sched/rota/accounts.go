@@ -36,7 +36,7 @@ func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if t.Promised(j.ID) {
+	if t.AwaitsVictims(j.ID) {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()

@@ -8,9 +8,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// place finds spots for a gang. A single worker that likes all nodes alike goes where it takes no
-// room that is kept free for trial-and-error jobs if it can, and where it leaves least of what is
-// scarce or, once parts of GPUs are asked for, where it leaves most of those usable.
+// place finds spots for a gang. A single worker that likes all nodes alike avoids room that is kept
+// free for trial-and-error jobs if it can. It goes where it leaves least of what is scarce. Once
+// parts of GPUs are asked for, it goes where most of those stays usable.
 func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
 	g := c.Gang(t.State)
 	var lost func(int, model.Request) int

@@ -11,8 +11,8 @@ import (
 // A best-effort job that has had much service and was preempted starts again where that leaves a
 // tenth of the cluster free. Until then no job is asked to leave for it. A job that starts may not
 // be asked to leave for a turn, in which most new jobs would begin and end. If preempted jobs took
-// at once whatever comes free, ever more of the cluster would be held by jobs that cannot be moved,
-// and the next new jobs had to wait all the same.
+// at once whatever comes free, jobs that cannot be moved would hold ever more of the cluster. The
+// next new jobs would have to wait all the same.
 //
 // No job waits for more than an empty cluster would leave beside it. Nothing is left free for this
 // while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A wide

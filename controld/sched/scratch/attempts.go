@@ -8,10 +8,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// never is when an attempt without a time limit is taken to end: after every attempt that has one.
+// Never is when an attempt without a time limit is taken to end: after every attempt that has one.
 const Never = model.Instant(1) << 62
 
-// day is a day in ms.
+// Day is a day in ms.
 const Day = 24 * 60 * 60 * 1000
 
 // usualGraceMS is the grace period of a job that declares none, in ms. It is what the daemon on the

@@ -37,8 +37,8 @@ type reclaimable struct {
 	since model.Instant
 }
 
-// candidates lists the jobs that could leave as far as they alone are concerned, in order of id.
-func (f *Accounts) candidates() []reclaimable {
+// reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
+func (f *Accounts) reclaimables() []reclaimable {
 	least, ending := MinRuntime(f.State), f.Ending()
 	var list []reclaimable
 	for j := range f.View.Live() {
@@ -67,7 +67,8 @@ func MinRuntime(t *scratch.State) model.Instant {
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *model.Job) int64 {
-	return (preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID)) + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
+	unsaved := preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID))
+	return (unsaved + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
 }
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
@@ -82,23 +83,25 @@ type reclaimSet struct {
 // the same.
 func (r *reclaimer) cheapestRested(g *fit.Gang, by beneficiary) *reclaimSet {
 	if r.QuotaOnly {
-		rested := slices.DeleteFunc(slices.Clone(r.victims), func(v reclaimable) bool { return preempt.WornOut(v.job) })
-		if best := r.cheapest(g, by, rested); best != nil || len(rested) == len(r.victims) {
+		rested := slices.DeleteFunc(slices.Clone(r.reclaimables), func(v reclaimable) bool { return preempt.WornOut(v.job) })
+		if best := r.cheapest(g, by, rested); best != nil || len(rested) == len(r.reclaimables) {
 			return best
 		}
 	}
-	return r.cheapest(g, by, r.victims)
+	return r.cheapest(g, by, r.reclaimables)
 }
 
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
-func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, victims []reclaimable) *reclaimSet {
-	victims = slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return !r.mayTake(by, v.leaf) })
-	if len(victims) == 0 {
+func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaimable) *reclaimSet {
+	reclaimables = slices.DeleteFunc(slices.Clone(reclaimables), func(v reclaimable) bool {
+		return !r.mayTake(by, v.leaf)
+	})
+	if len(reclaimables) == 0 {
 		return nil
 	}
 	var best *reclaimSet
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
-		there := r.byNode(victims)
+		there := r.byNode(reclaimables)
 		for node := range r.View.Nodes() {
 			if there[node] == nil || !r.room.Usable(node, &g.Part, g.Exclude) ||
 				fit.Capacity(&g.Part, fit.Both(r.room.Total(node))) < g.Workers {
@@ -112,15 +115,15 @@ func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, victims []reclaimable)
 		}
 	}
 	if best == nil {
-		best = r.take(by, victims, func() ([]fit.Spot, bool) { return r.room.Place(g) })
+		best = r.take(by, reclaimables, func() ([]fit.Spot, bool) { return r.room.Place(g) })
 	}
 	return best
 }
 
 // byNode lists jobs by the nodes on which they hold something.
-func (r *reclaimer) byNode(victims []reclaimable) map[int][]reclaimable {
+func (r *reclaimer) byNode(reclaimables []reclaimable) map[int][]reclaimable {
 	there := map[int][]reclaimable{}
-	for _, v := range victims {
+	for _, v := range reclaimables {
 		for _, node := range r.Leaving(v.attempt) {
 			if list := there[node]; len(list) == 0 || list[len(list)-1].job != v.job {
 				there[node] = append(list, v)
@@ -132,7 +135,7 @@ func (r *reclaimer) byNode(victims []reclaimable) map[int][]reclaimable {
 
 // take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
 // it was. Nil: it does not succeed.
-func (r *reclaimer) take(by beneficiary, victims []reclaimable, place func() ([]fit.Spot, bool)) *reclaimSet {
+func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func() ([]fit.Spot, bool)) *reclaimSet {
 	var taken, needed []reclaimable
 	defer func() {
 		for _, v := range taken {
@@ -146,11 +149,11 @@ func (r *reclaimer) take(by beneficiary, victims []reclaimable, place func() ([]
 		if _, ok := place(); ok {
 			break
 		}
-		i := r.next(by, victims, taken)
+		i := r.next(by, reclaimables, taken)
 		if i < 0 || len(taken) == tunables.MaxTaken {
 			return nil
 		}
-		v := victims[i]
+		v := reclaimables[i]
 		r.release(r.room, v.job, v.attempt)
 		v.leaf.Hold(v.amount.Negative())
 		taken, needed = append(taken, v), append(needed, v)
@@ -166,14 +169,14 @@ func (r *reclaimer) take(by beneficiary, victims []reclaimable, place func() ([]
 
 // next returns the job to take next, -1 if none may be taken: of the account furthest above its
 // share the job that costs least.
-func (r *reclaimer) next(by beneficiary, victims, taken []reclaimable) int {
+func (r *reclaimer) next(by beneficiary, reclaimables, taken []reclaimable) int {
 	best := -1
-	for i := range victims {
-		v := &victims[i]
+	for i := range reclaimables {
+		v := &reclaimables[i]
 		if slices.ContainsFunc(taken, func(o reclaimable) bool { return o.job == v.job }) || !r.mayTake(by, v.leaf) {
 			continue
 		}
-		if best < 0 || victims[best].after(v) {
+		if best < 0 || reclaimables[best].after(v) {
 			best = i
 		}
 	}
