@@ -11,7 +11,8 @@ type Shape struct {
 	PerNode     int    // workers that may share a node
 	Constraints string `json:",omitempty"` // which nodes will do: see View.Eligible; "" all
 	Affinities  string `json:",omitempty"` // which of them are better: see View.Preferred; "" none
-	Parts       string `json:",omitempty"` // of a gang of several groups: the shapes of the others, in order; see Shape.Each
+	// of a gang of several groups: the shapes of the others, in order; see Shape.Each
+	Parts string `json:",omitempty"`
 }
 
 // GroupKey is what the jobs of a group have in common.
