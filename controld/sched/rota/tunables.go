@@ -9,7 +9,7 @@ import (
 type Tunables struct {
 	// PreemptsPerDay, in times: a job may be preempted so often within a day, if the policy block
 	// does not say. Reason: more makes restarts dear, fewer keeps new jobs waiting. Evidence:
-	// docs/papers.md, "The limit P of displacements".
+	// docs/papers.md, "The limit P of preemptions".
 	PreemptsPerDay int
 	// MinTurnMS, in ms: a job runs for so long before one that has had less takes its turn, if the
 	// policy block does not say. Reason: shorter turns put off many jobs that are about to end.
