@@ -173,12 +173,17 @@ func (x *exchange) write(body any) {
 	x.w.Write(append(b, '\n')) // the client may be gone
 }
 
-// propose replicates a command, and returns what the state answers to it, which is a T. The rest of
-// the request reads the state with it. Once the command is sent it is waited for, even if the
-// client goes away.
-func propose[T any](x *exchange, c fsm.Command) (T, error) {
+// propose replicates a command, and has the rest of this request read the state with it. Once the
+// command is sent it is waited for, even if the client goes away.
+func (x *exchange) propose(c fsm.Command) (any, error) {
 	value, err := x.s.Replica.Propose(context.WithoutCancel(x.ctx()), c)
 	x.view = x.s.Replica.View()
+	return value, err
+}
+
+// proposeFor is propose for a command that the state answers with a T.
+func proposeFor[T any](x *exchange, c fsm.Command) (T, error) {
+	value, err := x.propose(c)
 	answer, ok := value.(T)
 	if err == nil && !ok {
 		err = fmt.Errorf("%s: the state answered with a %T", c.Kind(), value)

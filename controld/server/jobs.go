@@ -186,7 +186,7 @@ func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target,
 
 // control proposes a command that answers for each of its targets, and returns what it answers.
 func (x *exchange) control(c fsm.Command) ([]api.ControlItem, error) {
-	results, err := propose[[]model.ControlResult](x, c)
+	results, err := proposeFor[[]model.ControlResult](x, c)
 	items := make([]api.ControlItem, len(results))
 	for i, r := range results {
 		items[i].ID = r.ID

@@ -42,7 +42,7 @@ func register(x *exchange, req *api.RegisterRequest) (*api.RegisterResponse, err
 	x.noteContact(name)
 	known, _ := x.view.Node(name)
 	if known == nil || known.State == model.NodeDown || !sameInventory(*known, req.Node) {
-		if _, err := propose[any](x, fsm.RegisterNode{Node: req.Node}); err != nil {
+		if _, err := x.propose(fsm.RegisterNode{Node: req.Node}); err != nil {
 			return nil, err
 		}
 		x.s.Log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
@@ -90,7 +90,7 @@ func setNode(to model.NodeState) func(*exchange, *api.NodeRequest) (*api.Node, e
 		case to == model.NodeUp && n.State == model.NodeDown:
 			return nil, problem.WrongState("node %s is down: %s. It is up again once its daemon is heard of", name, n.Reason)
 		}
-		if _, err := propose[any](x, fsm.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
+		if _, err := x.propose(fsm.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
 			return nil, err
 		}
 		n, at := x.view.Node(name)
@@ -194,7 +194,7 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 		}
 	}
 	if len(req.Workers) > 0 {
-		if _, err := propose[any](x, fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
+		if _, err := x.propose(fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
 			return nil, err
 		}
 	}

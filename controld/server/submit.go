@@ -41,12 +41,12 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		}
 		return nil, err
 	}
-	ids, err := propose[[]model.JobID](x, command)
+	ids, err := proposeFor[[]model.JobID](x, command)
 	if errors.Is(err, fsm.ErrForgotten) { // a job that it depends on has just left the state: now the history has it
 		if command, err = x.checked(c); err != nil {
 			return nil, err
 		}
-		ids, err = propose[[]model.JobID](x, command)
+		ids, err = proposeFor[[]model.JobID](x, command)
 	}
 	if err != nil {
 		return nil, err
