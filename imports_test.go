@@ -319,7 +319,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu": {ours: []string{"golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"},
+	"noded/gpu": {ours: []string{"golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"},
 		why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {

@@ -27,8 +27,7 @@ func checkDataFormat(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "raft")); err == nil {
 		return fmt.Errorf("data directory %s has format %s, and this program reads and writes format %s. "+
 			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
-			"directory, "+
-			"then move the directory away and start again with an empty one", dir, found, state.DataFormat)
+			"directory, then move the directory away and start again with an empty one", dir, found, state.DataFormat)
 	}
 	if err := os.WriteFile(file, []byte(state.DataFormat+"\n"), 0o600); err != nil {
 		return fmt.Errorf("data directory: %w", err)

@@ -23,10 +23,8 @@ const (
 func (d *daemon) storeRecords(ctx context.Context) error {
 	for {
 		changed := d.replica.Changed()
-		wait, err := recordEvery, error(nil)
-		if v := d.replica.View(); v.LastSeq() > d.records.Last() {
-			err = d.recordNew(ctx, v)
-		} else {
+		v := d.replica.View()
+		if v.LastSeq() <= d.records.Last() {
 			select {
 			case <-ctx.Done():
 				return nil
@@ -34,7 +32,8 @@ func (d *daemon) storeRecords(ctx context.Context) error {
 			}
 			continue
 		}
-		if err != nil && ctx.Err() == nil {
+		wait := recordEvery
+		if err := d.recordNew(ctx, v); err != nil && ctx.Err() == nil {
 			d.log.Error("finished jobs not stored yet; they stay in the state until they are", "error", err)
 			wait = recordRetry
 		}

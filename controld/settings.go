@@ -1,9 +1,8 @@
 // Package controld is the control daemon: it replicates the cluster's state, schedules while it
 // leads, and serves the API.
 //
-// The pure parts (cluster, sched) decide; this package carries: HTTP handlers, the leader's loops,
-// and the wiring between log, gossip and history. What a request does, in order, is in routes.go;
-// what a leader does is in lead.go; [Run] starts it all.
+// [Run] opens the parts and connects them: the log, gossip, the history, the server that answers
+// requests and the leader that schedules. Each part is a package of its own.
 package controld
 
 import (
@@ -32,7 +31,7 @@ type Config struct {
 	Gossip          string   // host:port for discovery
 	Advertise       string   // host that others use when the above listen on every address; "" finds one
 	Socket          string   // unix socket for local users; "" for none
-	Join            []string // gossip addresses of anyone in the cluster
+	Join            []string // gossip addresses of any members of the cluster
 	BootstrapExpect int      // controllers of a new cluster; 0: with Join none is made, without it 1
 	KeyFile         string   // the cluster key; needed to listen off loopback
 	AllowRootJobs   bool
@@ -95,8 +94,7 @@ func (c Config) Validate() error {
 			bad("%s %q: %w", a.flag, a.addr, err)
 		} else if c.KeyFile == "" && !loopback(a.addr) {
 			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex "+
-				"32 makes "+
-				"one), or listen on 127.0.0.1", a.flag, a.addr)
+				"32 makes one), or listen on 127.0.0.1", a.flag, a.addr)
 		}
 	}
 	if n := c.BootstrapExpect; n < 0 || n > peers.MaxControllers || n > 0 && n%2 == 0 {

@@ -92,11 +92,13 @@ var making = slices.Concat(scoring, []parameter{
 	minRuntime,
 	{"min_turn", "duration", "how long a job runs before one with less attained service replaces it, or \"never\"",
 		minTurn, minTurnText},
-	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom,
+	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most",
+		orNone(headroom),
 		func(p *model.Policy) string { return orWord(p.HeadroomPM, "0") }},
 	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
-		teBorrow, func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs,
+		orNone(teBorrow), func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once",
+		count(1, teAccountGPUs),
 		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
 
@@ -125,16 +127,19 @@ var (
 )
 
 // Fields of what is replicated.
-func maxLaunchFails(p *model.Policy) *int { return &p.MaxLaunchFails }
-func maxRequeues(p *model.Policy) *int    { return &p.MaxRequeues }
-func maxNodeLosses(p *model.Policy) *int  { return &p.MaxNodeLosses }
-func maxBypass(p *model.Policy) *int      { return &p.MaxBypass }
-func reserveAfter(p *model.Policy) *int64 { return &p.ReserveAfterMS }
-func reserveHold(p *model.Policy) *int64  { return &p.ReserveHoldMS }
-func minRuntimeMS(p *model.Policy) *int64 { return &p.MinRuntimeMS }
-func minRunMS(p *model.Policy) *int64     { return &p.MinRunMS }
-func minTurnMS(p *model.Policy) *int64    { return &p.MinTurnMS }
-func halfLife(p *model.Policy) *int64     { return &p.HalfLifeMS }
+func maxLaunchFails(p *model.Policy) *int  { return &p.MaxLaunchFails }
+func maxRequeues(p *model.Policy) *int     { return &p.MaxRequeues }
+func maxNodeLosses(p *model.Policy) *int   { return &p.MaxNodeLosses }
+func maxBypass(p *model.Policy) *int       { return &p.MaxBypass }
+func reserveAfter(p *model.Policy) *int64  { return &p.ReserveAfterMS }
+func reserveHold(p *model.Policy) *int64   { return &p.ReserveHoldMS }
+func minRuntimeMS(p *model.Policy) *int64  { return &p.MinRuntimeMS }
+func minRunMS(p *model.Policy) *int64      { return &p.MinRunMS }
+func minTurnMS(p *model.Policy) *int64     { return &p.MinTurnMS }
+func halfLife(p *model.Policy) *int64      { return &p.HalfLifeMS }
+func headroom(p *model.Policy) *int64      { return &p.HeadroomPM }
+func teBorrow(p *model.Policy) *int64      { return &p.TEBorrowPM }
+func teAccountGPUs(p *model.Policy) *int64 { return &p.TEAccountGPUs }
 
 // Block implements [hclfile.Described]. A parameter that the policy does not have is refused by
 // check, which knows its name.

@@ -1,19 +1,13 @@
 package config
 
-import (
-	"fmt"
-	"strconv"
-
-	"github.com/rota-hpc/rota/controld/model"
-)
+import "github.com/rota-hpc/rota/controld/model"
 
 // resting are the parameters of policies that give elastic jobs more workers.
 var resting = []parameter{
 	{"grow_after", "duration", "how long capacity is free before an elastic job grows into it; without it, what the job " +
 		"says", lasting(1, growAfter), span(growAfter)},
 	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its capacity; without it, what " +
-		"the " +
-		"job says", lasting(1, cooldown), span(cooldown)},
+		"the job says", lasting(1, cooldown), span(cooldown)},
 }
 
 // rigid says whether policy rota gives elastic jobs more than their least workers.
@@ -21,19 +15,18 @@ var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least
 	elastic, elasticText}
 
 // gain is when policy elastic takes workers back.
-var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay", leastGain,
+var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay",
+	between(1, 1000, leastGain),
 	func(p *model.Policy) string { return orWord(p.GrowGainPM, "") }}
 
 func growAfter(p *model.Policy) *int64 { return &p.GrowAfterMS }
 func cooldown(p *model.Policy) *int64  { return &p.CooldownMS }
+func leastGain(p *model.Policy) *int64 { return &p.GrowGainPM }
 
 func elastic(p *model.Policy, text string) error {
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return fmt.Errorf("%q is not true or false", text)
-	}
+	on, err := truth(text)
 	p.Rigid = !on
-	return nil
+	return err
 }
 
 func elasticText(p *model.Policy) string {
@@ -41,9 +34,4 @@ func elasticText(p *model.Policy) string {
 		return "false"
 	}
 	return ""
-}
-
-func leastGain(p *model.Policy, text string) (err error) {
-	p.GrowGainPM, err = whole(text, 1, 1000)
-	return err
 }

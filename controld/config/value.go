@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,12 +20,36 @@ const (
 )
 
 // count reads a whole number from least up.
-func count(least int, field func(*model.Policy) *int) func(*model.Policy, string) error {
+func count[T int | int64](least int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
+	return between(least, maxCount, field)
+}
+
+// between reads a whole number from least to most.
+func between[T int | int64](least, most int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
 	return func(p *model.Policy, text string) error {
-		n, err := whole(text, int64(least), maxCount)
-		*field(p) = int(n)
+		n, err := whole(text, least, most)
+		*field(p) = T(n)
 		return err
 	}
+}
+
+// orNone reads thousandths; none are kept as a negative number, since 0 is left to the policy.
+func orNone(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+	return func(p *model.Policy, text string) error {
+		n, err := whole(text, 0, 1000)
+		if *field(p) = n; n == 0 {
+			*field(p) = -1
+		}
+		return err
+	}
+}
+
+func truth(text string) (bool, error) {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		err = fmt.Errorf("%q is not true or false", text)
+	}
+	return on, err
 }
 
 func whole(text string, least, most int64) (int64, error) {
@@ -93,27 +118,6 @@ func minTurn(p *model.Policy, text string) error {
 	return lasting(1, minTurnMS)(p, text)
 }
 
-func headroom(p *model.Policy, text string) error {
-	n, err := whole(text, 0, 1000)
-	if p.HeadroomPM = n; n == 0 {
-		p.HeadroomPM = -1
-	}
-	return err
-}
-
-func teBorrow(p *model.Policy, text string) error {
-	n, err := whole(text, 0, 1000)
-	if p.TEBorrowPM = n; n == 0 {
-		p.TEBorrowPM = -1
-	}
-	return err
-}
-
-func teAccountGPUs(p *model.Policy, text string) (err error) {
-	p.TEAccountGPUs, err = whole(text, 1, maxCount)
-	return err
-}
-
 func influence(p *model.Policy, text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n <= 10) {
@@ -147,33 +151,25 @@ func seed(p *model.Policy, text string) error {
 }
 
 func randomObeysP(p *model.Policy, text string) (err error) {
-	if p.PreemptCapped, err = strconv.ParseBool(text); err != nil {
-		return fmt.Errorf("%q is not true or false", text)
-	}
-	return nil
+	p.PreemptCapped, err = truth(text)
+	return err
 }
 
 // Text writes a policy as a file could have it: a block with every parameter that differs from the
 // policy's default.
 func Text(p *model.Policy) string {
-	name := p.Name
-	if name == "" {
-		name = "standard"
-	}
-	var lines []string
+	name := cmp.Or(p.Name, "standard")
+	params := slices.DeleteFunc(allParameters(), func(param parameter) bool {
+		return param.text(p) == "" || !slices.Contains(Parameters(name), param.name)
+	})
 	longest := 0
-	for _, param := range allParameters() {
-		if slices.Contains(Parameters(name), param.name) && param.text(p) != "" {
-			longest = max(longest, len(param.name))
-			lines = append(lines, param.name)
-		}
+	for _, param := range params {
+		longest = max(longest, len(param.name))
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy %q {\n", name)
-	for _, param := range allParameters() {
-		if slices.Contains(lines, param.name) {
-			fmt.Fprintf(&b, "  %-*s = %s\n", longest, param.name, param.text(p))
-		}
+	for _, param := range params {
+		fmt.Fprintf(&b, "  %-*s = %s\n", longest, param.name, param.text(p))
 	}
 	return b.String() + "}\n"
 }

@@ -120,10 +120,8 @@ func lostLead(err error) bool {
 
 // pause waits until the time has passed or ctx ends, and reports whether ctx is alive.
 func pause(ctx context.Context, wait time.Duration) bool {
-	t := time.NewTimer(wait)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(wait):
 		return true
 	case <-ctx.Done():
 		return false

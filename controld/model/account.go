@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Account is what is configured of an account. Accounts that are not configured are at the top, with nothing said of them.
+// Account is what is configured of an account. Accounts that are not configured are at the top,
+// with nothing said of them.
 type Account struct {
 	Parent string `json:"parent,omitempty"` // "": at the top
 	Terms
@@ -33,8 +34,8 @@ type Quota struct {
 	Models map[string]int64 `json:"models,omitempty"` // of one model each, in thousandths
 }
 
-// CheckAccounts returns every reason why what a configuration says of accounts cannot be used, joined, or nil. [cluster.SetConfig] refuses such a
-// configuration.
+// CheckAccounts returns every reason why what a configuration says of accounts cannot be used,
+// joined, or nil. [fsm.SetConfig] refuses such a configuration.
 func CheckAccounts(c *Config) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -1,6 +1,7 @@
 package model
 
-// Amounts is how much of everything that accounts and users are told to deserve: what several nodes have, or several jobs hold.
+// Amounts is how much of everything that accounts and users are told to deserve: what several nodes
+// have, or several jobs hold.
 type Amounts struct {
 	Cores  int64
 	Memory int64   // in whole MiB, rounded up for each worker

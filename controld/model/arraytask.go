@@ -6,8 +6,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// GroupIndex returns the index in Spec.Groups of the group that the job runs: 0 but for the children of a job whose groups run one by one. A gang
-// of several groups has the first one here and all in Parts.
+// GroupIndex returns the index in Spec.Groups of the group that the job runs: 0 but for the
+// children of a job whose groups run one by one. A gang of several groups has the first one here
+// and all in Parts.
 func (j *Job) GroupIndex() int {
 	if j.Parent == 0 || j.Spec.Array != nil {
 		return 0
@@ -38,8 +39,9 @@ func (j *Job) MakeTask(n int) *Job {
 	return &m
 }
 
-// Standalone returns a child as it is kept without its parent job: of the array there is only its own element, as one of indices, or as one row of
-// parameters. An array has up to 100,000 children, and each would keep all rows. Any other job is returned as it is.
+// Standalone returns a child as it is kept without its parent job: of the array there is only its
+// own element, as one of indices, or as one row of parameters. An array has up to 100,000 children,
+// and each would keep all rows. Any other job is returned as it is.
 func (j *Job) Standalone() *Job {
 	if j.Parent == 0 || j.Spec == nil || j.Spec.Array == nil || j.Spec.Array.Len() == 1 {
 		return j
@@ -62,7 +64,8 @@ func (j *Job) Standalone() *Job {
 	return &apart
 }
 
-// ArrayElement returns the index of an array's child and its parameters, also of one that is kept apart from its parent job.
+// ArrayElement returns the index of an array's child and its parameters, also of one that is kept
+// apart from its parent job.
 func (j *Job) ArrayElement() (index int, params []jobspec.Param) {
 	all := j.Spec.Array.Elements()
 	switch {

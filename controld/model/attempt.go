@@ -28,10 +28,12 @@ type Worker struct {
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
-	Whole       Vector `json:"whole,omitzero"`         // all that its node had when it was assigned, if it has the node for itself
+	// all that its node had when it was assigned, if it has the node for itself
+	Whole Vector `json:"whole,omitzero"`
 }
 
-// Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted (invariant A1).
+// Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted
+// (invariant A1).
 type Stop struct {
 	Cause  Cause   `json:"cause"`
 	At     Instant `json:"at"`
@@ -41,10 +43,12 @@ type Stop struct {
 	Reason string  `json:"reason,omitempty"` // in the words of the caller
 	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
 
-	Resize *Resize `json:"resize,omitempty"` // how the next attempt of an elastic job will begin; nil: it goes back to the queue
+	// how the next attempt of an elastic job will begin; nil: it goes back to the queue
+	Resize *Resize `json:"resize,omitempty"`
 }
 
-// Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
+// Attempt is one execution of a job. Its number grows by one each time; whatever carries an older
+// number is dropped.
 type Attempt struct {
 	N          int       `json:"n"`
 	Assigned   Stamp     `json:"assigned"`
@@ -72,19 +76,23 @@ type WorkerReport struct {
 	Signal   int         `json:"signal,omitempty"`
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
-	Began    bool        `json:"began,omitempty"` // of a failed one: its command may have begun, so that this is no failure to launch
-	Message  string      `json:"message,omitempty"`
+	// of a failed one: its command may have begun, so that this is no failure to launch
+	Began   bool   `json:"began,omitempty"`
+	Message string `json:"message,omitempty"`
 
-	// A report with a Policy says that its log policy has found Message in the output, and nothing else.
+	// A report with a Policy says that its log policy has found Message in the output, and nothing
+	// else.
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
 
-	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it. See [RateAfterMS].
+	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
+	// See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
 }
 
-// MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the counters.
+// MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the
+// counters.
 const MaxAttemptsKept = 32
 
 // Causes (contracts: the closed list of the API).
@@ -132,7 +140,8 @@ func (w *Worker) Trouble() Cause {
 	return CauseFailed
 }
 
-// LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come or another k stands for the node.
+// LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come
+// or another k stands for the node.
 func (a *Attempt) LeftBy(k int) Instant {
 	var last Instant
 	for i := range a.Workers {

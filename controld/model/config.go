@@ -15,7 +15,8 @@ type Config struct {
 	NodeDownMS  int64            `json:"node_down_ms"`    // silence after which a node is down
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
-	Capacity *Quota             `json:"capacity,omitempty"` // of the cluster as it should be; nil: that of all nodes that have registered
+	// of the cluster as it should be; nil: that of all nodes that have registered
+	Capacity *Quota `json:"capacity,omitempty"`
 }
 
 // Queue is a set of defaults and limits that jobs are submitted to.
@@ -40,40 +41,54 @@ type Policy struct {
 	MaxNodeLosses  int    `json:"max_node_losses"`
 
 	// Of fair sharing.
-	HalfLifeMS     int64 `json:"half_life_ms,omitempty"`    // after which usage counts half; 0: no decay within the week that is known
-	UsageInfluence int   `json:"usage_influence,omitempty"` // how much past usage counts in dividing what no account is entitled to, in thousandths; 0: not at all
+	// after which usage counts half; 0: no decay within the week that is known
+	HalfLifeMS int64 `json:"half_life_ms,omitempty"`
+	// how much past usage counts in dividing what no account is entitled to, in thousandths; 0: not at
+	// all
+	UsageInfluence int `json:"usage_influence,omitempty"`
 
 	// Of policies that displace jobs. What is 0 is as the policy has it.
-	GraceWeight   int64  `json:"grace_weight,omitempty"`    // thousandths: how much a long grace weighs against size; negative: nothing
-	MaxPreempts   int    `json:"max_preempts,omitempty"`    // how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
-	PreemptCapped bool   `json:"preempt_capped,omitempty"`  // fitgpp: its victims drawn at random obey the limit too
-	Placement     string `json:"placement,omitempty"`       // fitgpp: first, best, worst or random fit
-	Seed          uint64 `json:"seed,omitempty"`            // of what is drawn at random
-	MinRuntimeMS  int64  `json:"min_runtime_ms,omitempty"`  // rota: a job that has run for less is displaced only if nothing else helps
-	MinTurnMS     int64  `json:"min_turn_ms,omitempty"`     // rota: how long a job runs before one that has had less may take its turn; negative: for ever
-	TEAccountGPUs int64  `json:"te_account_gpus,omitempty"` // rota: GPUs that trial-and-error jobs of one account may hold at once
-	TEBorrowPM    int64  `json:"te_borrow_pm,omitempty"`    // rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others; negative: nothing
-	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
+	// thousandths: how much a long grace weighs against size; negative: nothing
+	GraceWeight int64 `json:"grace_weight,omitempty"`
+	// how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
+	MaxPreempts   int    `json:"max_preempts,omitempty"`
+	PreemptCapped bool   `json:"preempt_capped,omitempty"` // fitgpp: its victims drawn at random obey the limit too
+	Placement     string `json:"placement,omitempty"`      // fitgpp: first, best, worst or random fit
+	Seed          uint64 `json:"seed,omitempty"`           // of what is drawn at random
+	// rota: a job that has run for less is displaced only if nothing else helps
+	MinRuntimeMS int64 `json:"min_runtime_ms,omitempty"`
+	// rota: how long a job runs before one that has had less may take its turn; negative: for ever
+	MinTurnMS int64 `json:"min_turn_ms,omitempty"`
+	// rota: GPUs that trial-and-error jobs of one account may hold at once
+	TEAccountGPUs int64 `json:"te_account_gpus,omitempty"`
+	// rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others;
+	// negative: nothing
+	TEBorrowPM int64 `json:"te_borrow_pm,omitempty"`
+	// rota: thousandths of the GPUs that are kept free for them at most; negative: none
+	HeadroomPM int64 `json:"headroom_pm,omitempty"`
 
-	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the policy, has it.
+	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the
+	// policy, has it.
 	GrowAfterMS int64 `json:"grow_after_ms,omitempty"` // how long room is free before a job grows into it
 	CooldownMS  int64 `json:"cooldown_ms,omitempty"`   // how long a job keeps its size unless others need its room
-	GrowGainPM  int64 `json:"grow_gain_pm,omitempty"`  // elastic: thousandths by which more workers must make a job faster to stay
-	Rigid       bool  `json:"rigid,omitempty"`         // rota: elastic jobs have their least workers and no more
+	// elastic: thousandths by which more workers must make a job faster to stay
+	GrowGainPM int64 `json:"grow_gain_pm,omitempty"`
+	Rigid      bool  `json:"rigid,omitempty"` // rota: elastic jobs have their least workers and no more
 }
 
 // NewPolicy is the scheduling policy of a new cluster.
 const NewPolicy = "rota"
 
-// InitialConfig returns the configuration that the log of every cluster starts from: the defaults with [NewPolicy].
+// InitialConfig returns the configuration that the log of every cluster starts from: the defaults
+// with [NewPolicy].
 func InitialConfig() Config {
 	c := DefaultConfig()
 	c.Policy.Name = NewPolicy
 	return c
 }
 
-// DefaultConfig returns what holds where a configuration file says nothing. It names no policy: such a file leaves the
-// cluster's policy as it is.
+// DefaultConfig returns what holds where a configuration file says nothing. It names no policy:
+// such a file leaves the cluster's policy as it is.
 func DefaultConfig() Config {
 	return Config{
 		ClusterName: "rota",

@@ -8,8 +8,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// WhereOf writes down where the workers of a group may run: one condition a line, in order and none twice, "" for anywhere. Equal demands
-// have equal texts, which is what makes jobs alike for scheduling.
+// WhereOf writes down where the workers of a group may run: one condition a line, in order and none
+// twice, "" for anywhere. Equal demands have equal texts, which is what makes jobs alike for
+// scheduling.
 func WhereOf(spec *jobspec.Job, g *jobspec.Group) string {
 	var lines []string
 	for _, list := range [][]jobspec.Constraint{spec.Constraints, g.Constraints, gpuConstraints(g)} {
@@ -30,7 +31,8 @@ func WhereOf(spec *jobspec.Job, g *jobspec.Group) string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// gpuConstraints are what the tasks of a group say of their GPUs. Every GPU of a node has to do, since a worker may be given any.
+// gpuConstraints are what the tasks of a group say of their GPUs. Every GPU of a node has to do,
+// since a worker may be given any.
 func gpuConstraints(g *jobspec.Group) []jobspec.Constraint {
 	var all []jobspec.Constraint
 	for i := range g.Tasks {

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// RequestOf returns what a task's resources mean for its node. A suspended job keeps its memory and its GPUs' memory, not its cores.
+// RequestOf returns what a task's resources mean for its node. A suspended job keeps its memory and
+// its GPUs' memory, not its cores.
 func RequestOf(r jobspec.Resources) Request {
 	cores := max(1, int64(r.Cores))
 	memory := cmp.Or(r.Memory, jobspec.DefaultMemoryPerCore*jobspec.Bytes(cores))

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// OpenDependency is a dependency that is not met yet: all jobs of it, or any one, must have come to what Type says.
+// OpenDependency is a dependency that is not met yet: all jobs of it, or any one, must have come to
+// what Type says.
 type OpenDependency struct {
 	Type  string          `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
 	Jobs  []JobID         `json:"jobs,omitempty"`
@@ -40,8 +41,9 @@ func (j *Job) Targets() []JobID {
 	return slices.Compact(ids)
 }
 
-// Blocked reports whether a waiting job may not start because of the jobs that it depends on. An array that follows another element by
-// element is not blocked while some of its elements are ready.
+// Blocked reports whether a waiting job may not start because of the jobs that it depends on. An
+// array that follows another element by element is not blocked while some of its elements are
+// ready.
 func (j *Job) Blocked() bool {
 	for i := range j.Dependencies {
 		if j.Dependencies[i].Type != NeedAfterCorr || j.Children == nil {
@@ -51,8 +53,8 @@ func (j *Job) Blocked() bool {
 	return len(j.Dependencies) > 0 && len(j.MayStart()) == 0
 }
 
-// MayStart returns the children that are not made yet and may be, as far as the jobs that it depends on element by element are
-// concerned.
+// MayStart returns the children that are not made yet and may be, as far as the jobs that it
+// depends on element by element are concerned.
 func (j *Job) MayStart() Ranges {
 	for i := range j.Dependencies {
 		if j.Dependencies[i].Type == NeedAfterCorr {
@@ -62,7 +64,8 @@ func (j *Job) MayStart() Ranges {
 	return j.Children.Waiting
 }
 
-// Postpone moves the instant from which a job may start. The time that it has spent waiting for others is no reason to be reserved for.
+// Postpone moves the instant from which a job may start. The time that it has spent waiting for
+// others is no reason to be reserved for.
 func (j *Job) Postpone(until, now Instant) {
 	j.Eligible = max(j.Eligible, until)
 	if until > now && j.Eligible == until && j.Hold == NotHeld {
@@ -70,14 +73,14 @@ func (j *Job) Postpone(until, now Instant) {
 	}
 }
 
-// KeepsWaiting reports whether a job is held, and not cancelled, when what it needs can never come. A group of a job is never: the job as a
-// whole has no use for one that waits for ever.
+// KeepsWaiting reports whether a job is held, and not cancelled, when what it needs can never come.
+// A group of a job is never: the job as a whole has no use for one that waits for ever.
 func KeepsWaiting(j *Job) bool {
 	return j.Spec.OnDependencyFailure == "hold" && (j.Parent == 0 || j.Spec.Array != nil)
 }
 
-// HoldUnsatisfiable keeps a job from starting until a user says that it may do so all the same. An operator's hold stays one, and says why the
-// operator might think twice.
+// HoldUnsatisfiable keeps a job from starting until a user says that it may do so all the same. An
+// operator's hold stays one, and says why the operator might think twice.
 func HoldUnsatisfiable(j *Job, why Reason) {
 	if j.Hold == HeldByAdmin {
 		j.Reason = Reason{Code: ReasonHeldAdmin, For: why.For, Text: why.Sentence()}

@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Elastic says with how many workers an elastic job may run. Numbers of workers are those of its elastic group.
+// Elastic says with how many workers an elastic job may run. Numbers of workers are those of its
+// elastic group.
 type Elastic struct {
 	Min, Max int // at least and at most so many
 	Unit     int // and a multiple of this
@@ -49,12 +50,13 @@ func rangeOf(spec *jobspec.Elastic) Elastic {
 	unit := max(1, spec.MultipleOf)
 	return Elastic{
 		Min: spec.Min, Max: spec.Max, Unit: unit, Step: cmp.Or(spec.Step, unit),
-		Cooldown: Instant(cmp.Or(spec.Cooldown, jobspec.DefaultCooldown)) * 1000, GrowAfter: Instant(cmp.Or(spec.GrowAfter, jobspec.DefaultGrowAfter)) * 1000,
+		Cooldown:  Instant(cmp.Or(spec.Cooldown, jobspec.DefaultCooldown)) * 1000,
+		GrowAfter: Instant(cmp.Or(spec.GrowAfter, jobspec.DefaultGrowAfter)) * 1000,
 	}
 }
 
-// Size returns how many elastic workers a job has: those of its last attempt while that lives, the fewest while it waits. Of a job with a
-// fixed number it is that.
+// Size returns how many elastic workers a job has: those of its last attempt while that lives, the
+// fewest while it waits. Of a job with a fixed number it is that.
 func (j *Job) Size() int {
 	e, _ := j.Elastic()
 	return j.Workers - e.Fixed
@@ -69,7 +71,8 @@ func (j *Job) MayHave(workers int) bool {
 	return elastic && e.Has(workers-e.Fixed)
 }
 
-// Resized returns a job as it is laid out with so many workers in all, which it may have: a copy, unless nothing changes.
+// Resized returns a job as it is laid out with so many workers in all, which it may have: a copy,
+// unless nothing changes.
 func (j *Job) Resized(workers int) *Job {
 	e, elastic := j.Elastic()
 	if !elastic || workers == j.Workers {

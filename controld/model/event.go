@@ -3,7 +3,8 @@ package model
 // EventType is what happened.
 type EventType string
 
-// Event is something that Apply did. Each replica keeps the last maxEvents since it started; they are not replicated.
+// Event is something that Apply did. Each replica keeps the last maxEvents since it started; they
+// are not replicated.
 type Event struct {
 	Index   uint64
 	At      Instant

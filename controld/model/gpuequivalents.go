@@ -2,22 +2,27 @@ package model
 
 // # What a job counts for
 //
-// Service is told in milliseconds of one GPU, also that of a job without GPUs: it counts for as many as come with what it holds, of cores or of memory,
-// whichever is more. In cores alone it would have had twice as much where hardware threads are counted as cores, and a job of all of a node's cores four
-// times as much as one of all its GPUs where four cores come with each.
+// Service is told in milliseconds of one GPU, also that of a job without GPUs: it counts for as
+// many as come with what it holds, of cores or of memory, whichever is more. In cores alone it
+// would have had twice as much where hardware threads are counted as cores, and a job of all of a
+// node's cores four times as much as one of all its GPUs where four cores come with each.
 //
-// What comes with a GPU is what the nodes with GPUs have, in any state, for each: other nodes do not make a GPU come with more. Where no node has any,
-// an eighth of a node counts for a GPU, but no more than a 256th of the cluster, so that it does not matter in how few machines the cores are. It is noted
-// when a job is submitted and holds for as long as the job lives: its level is part of what it is queued by, and waiting jobs are not queued anew
-// because a node has joined or left. A job that came before all nodes is counted by its cores.
+// What comes with a GPU is what the nodes with GPUs have, in any state, for each: other nodes do
+// not make a GPU come with more. Where no node has any, an eighth of a node counts for a GPU, but
+// no more than a 256th of the cluster, so that it does not matter in how few machines the cores
+// are. It is noted when a job is submitted and holds for as long as the job lives: its level is
+// part of what it is queued by, and waiting jobs are not queued anew because a node has joined or
+// left. A job that came before all nodes is counted by its cores.
 
-// UnitParts is for how many GPUs a node counts where no node has any: nodes with GPUs mostly have so many.
+// UnitParts is for how many GPUs a node counts where no node has any: nodes with GPUs mostly have
+// so many.
 const UnitParts = 8
 
 // FewestParts is for how many GPUs all nodes together count at least where none has any.
 const FewestParts = 256
 
-// Millionths of a GPU are what a core is counted by, so that cores which have been rounded up add up to the same thousandths.
+// Millionths of a GPU are what a core is counted by, so that cores which have been rounded up add
+// up to the same thousandths.
 const Millionths = 1_000_000
 
 // GPUEquivalents returns for how many thousandths of a GPU all workers of a job count, at least 1.
@@ -34,7 +39,8 @@ func (j *Job) GPUEquivalentsOf(v Vector) int64 {
 	return max(1, v.Cores) * WholeGPU
 }
 
-// Attained returns the service that attempts that are over have given a job, in milliseconds of one GPU.
+// Attained returns the service that attempts that are over have given a job, in milliseconds of one
+// GPU.
 func (j *Job) Attained() int64 {
 	switch {
 	case j.Ledger.GPUMS > 0:

@@ -70,28 +70,37 @@ type Job struct {
 	Attempts  []Attempt `json:"attempts,omitempty"` // oldest first; at most MaxAttemptsKept, the live one last
 	Attempt   int       `json:"attempt"`            // number of the last attempt, 0 if none
 	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
-	Bypassed  int       `json:"bypassed,omitempty"` // starts that went past it while it was the blocked head; 0 again once it starts
-	ExitCode  int       `json:"exit_code,omitempty"`
-	Signal    int       `json:"signal,omitempty"`
-	Counters  Counters  `json:"counters"`
-	Ledger    Ledger    `json:"ledger"`
-	Seq       int64     `json:"seq,omitempty"` // number in the history once final
+	// starts that went past it while it was the blocked head; 0 again once it starts
+	Bypassed int      `json:"bypassed,omitempty"`
+	ExitCode int      `json:"exit_code,omitempty"`
+	Signal   int      `json:"signal,omitempty"`
+	Counters Counters `json:"counters"`
+	Ledger   Ledger   `json:"ledger"`
+	Seq      int64    `json:"seq,omitempty"` // number in the history once final
 
-	Parent       JobID            `json:"parent,omitempty"`       // the parent job it is a child of: an array, or a job whose groups run one by one
-	TaskNumber   int              `json:"task,omitempty"`         // its number there, from 1; its id is Parent + Member
-	Children     *Children        `json:"children,omitempty"`     // of a parent job that runs nothing itself but through its children
-	Parts        []Part           `json:"parts,omitempty"`        // of a gang of several groups, in the order of its workers; nil: one group
-	Dependencies []OpenDependency `json:"dependencies,omitempty"` // dependencies that are not met yet; while there are any it does not start
-	Deadline     Instant          `json:"deadline,omitempty"`     // 0: none
+	// the parent job it is a child of: an array, or a job whose groups run one by one
+	Parent     JobID `json:"parent,omitempty"`
+	TaskNumber int   `json:"task,omitempty"` // its number there, from 1; its id is Parent + Member
+	// of a parent job that runs nothing itself but through its children
+	Children *Children `json:"children,omitempty"`
+	// of a gang of several groups, in the order of its workers; nil: one group
+	Parts []Part `json:"parts,omitempty"`
+	// dependencies that are not met yet; while there are any it does not start
+	Dependencies []OpenDependency `json:"dependencies,omitempty"`
+	Deadline     Instant          `json:"deadline,omitempty"` // 0: none
 
-	// Displaced are the instants of the last day at which an attempt of it ended for another job's sake, oldest first.
+	// Displaced are the instants of the last day at which an attempt of it ended for another job's
+	// sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
-	// First says that it was displaced for a job that did not want the room any more, or is moving: it goes before all of its class until it starts.
+	// First says that it was displaced for a job that did not want the room any more, or is moving: it
+	// goes before all of its class until it starts.
 	OwnRoomFirst bool `json:"own_room_first,omitempty"`
-	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth] says; 0: for a whole one.
+	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]
+	// says; 0: for a whole one.
 	PerCore int32 `json:"per_core,omitempty"`
 
-	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
+	// Failures are the ends of attempts that failed by the user's own code within the restart window,
+	// oldest first.
 	Failures []Instant `json:"failures,omitempty"`
 
 	Modified uint64   `json:"-"` // index of the last change; not in the snapshot
@@ -127,21 +136,24 @@ const (
 
 // Steps lists the states that may follow each state, itself left out.
 var Steps = map[JobState][]JobState{
-	"":          {Pending},
-	Pending:     {Configuring, Cancelled, PastDue},
-	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
-	Running:     {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
-	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+	"":      {Pending},
+	Pending: {Configuring, Cancelled, PastDue},
+	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed,
+		BootFailed},
+	Running:    {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
+	Completing: {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
 }
 
-// ParentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of them is that they have begun.
+// ParentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of
+// them is that they have begun.
 var ParentSteps = map[JobState][]JobState{
 	"":      {Pending},
 	Pending: {Running, Completed, Failed, Cancelled, PastDue},
 	Running: {Completed, Failed, Cancelled, PastDue},
 }
 
-// Weight is what a job counts for in MaxJobs: a parent job counts with all its children, made or not, and these count no more for themselves.
+// Weight is what a job counts for in MaxJobs: a parent job counts with all its children, made or
+// not, and these count no more for themselves.
 func (j *Job) Weight() int {
 	switch {
 	case j.Children != nil:

@@ -6,15 +6,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// LevelOwnRoom is the level of a job that left its room to one that did not want it any more; see [Job.Level].
+// LevelOwnRoom is the level of a job that left its room to one that did not want it any more; see
+// [Job.Level].
 const LevelOwnRoom = -1
 
-// levelUnit is up to how much service level 0 goes, in milliseconds of one GPU. Every level after it goes up to twice as much as the one before:
-// how long jobs run differs by orders of magnitude, and what has run long will most likely run for as long again.
+// levelUnit is up to how much service level 0 goes, in milliseconds of one GPU. Every level after
+// it goes up to twice as much as the one before: how long jobs run differs by orders of magnitude,
+// and what has run long will most likely run for as long again.
 const levelUnit = 900_000
 
-// ServiceLevel returns how much service a waiting job has had by the attempts that are over: 0 for little. Jobs with less go first where policies
-// say so. Trial-and-error jobs have level 0.
+// ServiceLevel returns how much service a waiting job has had by the attempts that are over: 0 for
+// little. Jobs with less go first where policies say so. Trial-and-error jobs have level 0.
 func (j *Job) ServiceLevel() int {
 	switch {
 	case j.OwnRoomFirst:
@@ -42,8 +44,8 @@ func (j *Job) Width() int64 {
 	return gpus
 }
 
-// WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so it stays at level 0 until it has had
-// its room for WideRunMS.
+// WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so
+// it stays at level 0 until it has had its room for WideRunMS.
 const (
 	WideGPUs  = 16 * WholeGPU
 	WideRunMS = 4 * 3600 * 1000

@@ -4,26 +4,30 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Children is what a parent job knows of its children. Their ids follow its own: child n has id ID + n. Members of an array are made when they
-// start, those of a job with several groups when it is submitted.
+// Children is what a parent job knows of its children. Their ids follow its own: child n has id ID
+// + n. Members of an array are made when they start, those of a job with several groups when it is
+// submitted.
 type Children struct {
-	Size         int    `json:"size"`
-	Waiting      Ranges `json:"waiting,omitempty"`      // children not made yet
-	Dropped      Ranges `json:"dropped,omitempty"`      // cancelled before they were made
-	Ready        Ranges `json:"ready,omitempty"`        // with aftercorr: those of Waiting whose counterpart has completed
-	HeldUser     Ranges `json:"held_user,omitempty"`    // of Waiting: held by their owner one by one
-	HeldAdmin    Ranges `json:"held_admin,omitempty"`   // by an operator
-	Live         int    `json:"live"`                   // made and not ended
-	Completed    int    `json:"completed,omitempty"`    // ended well
-	Failed       int    `json:"failed,omitempty"`       // ended in any other way but cancelled
-	Cancelled    int    `json:"cancelled,omitempty"`    // made and cancelled
-	Unsuccessful Ranges `json:"unsuccessful,omitempty"` // those counted by Failed and Cancelled: they may have left the state
+	Size      int    `json:"size"`
+	Waiting   Ranges `json:"waiting,omitempty"`    // children not made yet
+	Dropped   Ranges `json:"dropped,omitempty"`    // cancelled before they were made
+	Ready     Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
+	HeldUser  Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
+	HeldAdmin Ranges `json:"held_admin,omitempty"` // by an operator
+	Live      int    `json:"live"`                 // made and not ended
+	Completed int    `json:"completed,omitempty"`  // ended well
+	Failed    int    `json:"failed,omitempty"`     // ended in any other way but cancelled
+	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
+	// those counted by Failed and Cancelled: they may have left the state
+	Unsuccessful Ranges `json:"unsuccessful,omitempty"`
 
-	// Fate is the state in which the parent job will end once its last child has, when that was decided for the whole of it.
+	// Fate is the state in which the parent job will end once its last child has, when that was
+	// decided for the whole of it.
 	Fate JobState `json:"fate,omitempty"`
 }
 
-// TaskOrder yields a parent's startable children in the order in which they should start: see [Job.Startable].
+// TaskOrder yields a parent's startable children in the order in which they should start: see
+// [Job.Startable].
 type TaskOrder struct {
 	ready Ranges
 	left  int
@@ -50,7 +54,8 @@ func (f *Children) Drop(members Ranges) {
 // Made returns how many children have been made, those that have ended included.
 func (f *Children) Made() int { return f.Live + f.Completed + f.Failed + f.Cancelled }
 
-// Waits reports whether a job, or a child of a parent job that is not made yet, waits to be started. It may be held.
+// Waits reports whether a job, or a child of a parent job that is not made yet, waits to be
+// started. It may be held.
 func (j *Job) Waits() bool { return j.StillToStart() }
 
 // Ready returns the waiting children that nothing keeps from starting but room and max_parallel.
@@ -62,8 +67,8 @@ func (j *Job) Ready() Ranges {
 	return r
 }
 
-// Startable returns how many of a parent's children may start now as far as the parent job is concerned: those that wait and are not held, up to
-// max_parallel.
+// Startable returns how many of a parent's children may start now as far as the parent job is
+// concerned: those that wait and are not held, up to max_parallel.
 func (j *Job) Startable() int {
 	return min(j.Ready().Len(), j.Slots())
 }
@@ -111,7 +116,8 @@ func (t *TaskOrder) Next() int {
 	return t.rank
 }
 
-// StartableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a parent job for all children that may start.
+// StartableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set
+// aside, of a parent job for all children that may start.
 func (j *Job) StartableAttempts() int64 {
 	switch {
 	case j == nil || !j.StillToStart() || IsSetAside(j):

@@ -37,9 +37,10 @@ func (j *Job) LayOut() {
 	j.Request = j.Parts[0].Request
 }
 
-// GroupRequest returns what every worker of a group needs on its node. Main tasks, sidecars and what starts after the main tasks run at the
-// same time, so their requests add up. What runs before the main tasks or after them runs by itself, beside sidecars that have started
-// already or still run; of all these moments the one that needs most counts, each resource by itself.
+// GroupRequest returns what every worker of a group needs on its node. Main tasks, sidecars and
+// what starts after the main tasks run at the same time, so their requests add up. What runs before
+// the main tasks or after them runs by itself, beside sidecars that have started already or still
+// run; of all these moments the one that needs most counts, each resource by itself.
 func GroupRequest(g *jobspec.Group) Request {
 	var before, during Request // sidecars from before the main tasks on; all that runs with the main tasks
 	for i := range g.Tasks {
@@ -107,7 +108,8 @@ func (j *Job) RequestOf(worker int) Request {
 	return j.Parts[part].Request
 }
 
-// PartOf returns the part of the gang that a worker belongs to, and its number there: 0 and worker if there is only one group.
+// PartOf returns the part of the gang that a worker belongs to, and its number there: 0 and worker
+// if there is only one group.
 func (j *Job) PartOf(worker int) (part, number int) {
 	for i := range j.Parts {
 		if worker < j.Parts[i].Workers || i == len(j.Parts)-1 {
@@ -144,8 +146,9 @@ func (v Vector) Times(n int64) Vector {
 	return Vector{Cores: v.Cores * n, Memory: v.Memory * jobspec.Bytes(n), GPUs: v.GPUs * n}
 }
 
-// Charged returns what a worker is charged for while it holds its room: what it asked for or, of workers that have their node for
-// themselves, the whole node, which is charged to one of them until the last has left.
+// Charged returns what a worker is charged for while it holds its room: what it asked for or, of
+// workers that have their node for themselves, the whole node, which is charged to one of them
+// until the last has left.
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -160,7 +163,8 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	return w.Whole
 }
 
-// placing is what follows from a job's spec for where it may run. Jobs made from one another share it; it never changes.
+// placing is what follows from a job's spec for where it may run. Jobs made from one another share
+// it; it never changes.
 type placing struct {
 	group   int
 	workers int
@@ -187,11 +191,12 @@ func newPlacing(j *Job) *placing {
 }
 
 func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Request) Shape {
-	return Shape{Request: r, Workers: workers, PerNode: perNode, Constraints: WhereOf(spec, g), Affinities: PreferOf(spec, g)}
+	return Shape{Request: r, Workers: workers, PerNode: perNode, Constraints: WhereOf(spec, g),
+		Affinities: PreferOf(spec, g)}
 }
 
-// SettlePlacing derives what a job's spec says of where it may run, unless that is known: from what it was before, which is nil for a new one.
-// Most say nothing.
+// SettlePlacing derives what a job's spec says of where it may run, unless that is known: from what
+// it was before, which is nil for a new one. Most say nothing.
 func (j *Job) SettlePlacing(was *Job) {
 	switch {
 	case was != nil && was.placing == nil && was.Spec == j.Spec && was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:
@@ -214,7 +219,8 @@ func ShapeOf(j *Job) Shape {
 	return s
 }
 
-// MoreParts returns the shapes of a gang's parts after the first, nil if it has one group. The caller must not change it.
+// MoreParts returns the shapes of a gang's parts after the first, nil if it has one group. The
+// caller must not change it.
 func MoreParts(j *Job) []Shape {
 	if j.placing == nil {
 		return nil
@@ -222,7 +228,8 @@ func MoreParts(j *Job) []Shape {
 	return j.placing.shapes[1:]
 }
 
-// ShapesOf returns what a job that has not been submitted would ask of nodes: one shape for each group that is placed by itself.
+// ShapesOf returns what a job that has not been submitted would ask of nodes: one shape for each
+// group that is placed by itself.
 func ShapesOf(spec *jobspec.Job) []Shape {
 	draft := &Job{Spec: spec}
 	draft.LayOut()

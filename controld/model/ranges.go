@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Ranges is a set of numbers, kept as ascending ranges that neither touch nor overlap. In JSON it is text such as "1-4,7". A Ranges never
-// changes: its methods return new ones.
+// Ranges is a set of numbers, kept as ascending ranges that neither touch nor overlap. In JSON it
+// is text such as "1-4,7". A Ranges never changes: its methods return new ones.
 type Ranges []Range
 
 // Range is the numbers from First to Last, both included.

@@ -10,7 +10,8 @@ import (
 // ReasonCode is the word that squeue users know, such as Resources or Priority.
 type ReasonCode string
 
-// Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.
+// Reason says in one code and a few numbers why something did not happen. Its text is made where it
+// is shown.
 type Reason struct {
 	Code  ReasonCode `json:"code,omitempty"`
 	Need  Vector     `json:"need,omitzero"`  // of one worker
@@ -56,8 +57,9 @@ const (
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
 )
 
-// Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
-// of the reason leave open is left out. A message from outside (Text) comes last.
+// Sentence says the reason in plain English, without the code and without a full stop, and "" for
+// no reason. What the numbers of the reason leave open is left out. A message from outside (Text)
+// comes last.
 func (r Reason) Sentence() string {
 	s := r.plain()
 	switch {

@@ -4,32 +4,37 @@ import (
 	"cmp"
 )
 
-// Claim is room on one node kept for a job. It may be more than is free now: what is freed there goes to the job first.
+// Claim is room on one node kept for a job. It may be more than is free now: what is freed there
+// goes to the job first.
 type Claim struct {
 	Node      string `json:"node"`
 	Resources Vector `json:"resources"`
 }
 
-// Reservation keeps room for one waiting job, in the log, until the job starts, ends, or Until passes (invariant A5).
+// Reservation keeps room for one waiting job, in the log, until the job starts, ends, or Until
+// passes (invariant A5).
 type Reservation struct {
 	Job    JobID   `json:"job"`
 	Claims []Claim `json:"claims"`
 	At     Instant `json:"at"`
 	Until  Instant `json:"until"`
 
-	// Firm says that the room is being, or was, taken from others for this job alone. No reservation made earlier goes before it, but for
-	// other firm ones.
+	// Firm says that the room is being, or was, taken from others for this job alone. No reservation
+	// made earlier goes before it, but for other firm ones.
 	ForPreemptor bool `json:"for_preemptor,omitempty"`
-	// Owed says that the job's account deserves the room. No reservation of one that does not, made earlier, goes before it.
+	// Owed says that the job's account deserves the room. No reservation of one that does not, made
+	// earlier, goes before it.
 	Guaranteed bool `json:"guaranteed,omitempty"`
 }
 
-// What is remembered of a job's displacements: those of a day, and no more than any policy asks about.
+// What is remembered of a job's displacements: those of a day, and no more than any policy asks
+// about.
 const (
 	DisplacedFor = 24 * 3600 * 1000 // ms
 )
 
-// DisplacedSince returns how many attempts of a job have ended for another job's sake after an instant that is not more than a day ago.
+// DisplacedSince returns how many attempts of a job have ended for another job's sake after an
+// instant that is not more than a day ago.
 func (j *Job) DisplacedSince(at Instant) int {
 	n := 0
 	for _, d := range j.Displaced {
@@ -40,9 +45,10 @@ func (j *Job) DisplacedSince(at Instant) int {
 	return n
 }
 
-// Precedes reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes
-// before what is merely kept, and that by whether it is owed, then in the order in which it was reserved. Two firm ones never claim the same room; each binds the
-// other's holder, as far as LiftClaims does not say otherwise.
+// Precedes reports whether a reservation goes before another where both claim the same room: what
+// was taken from others for one job goes before what is merely kept, and that by whether it is
+// owed, then in the order in which it was reserved. Two firm ones never claim the same room; each
+// binds the other's holder, as far as LiftClaims does not say otherwise.
 func (r *Reservation) Precedes(o *Reservation) bool {
 	switch {
 	case o.ForPreemptor:

@@ -8,11 +8,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is, at most: see [RateAfter].
+// RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how
+// fast it is, at most: see [RateAfter].
 const RateAfterMS = 60_000
 
-// RateAfter returns for how long, in milliseconds, an attempt of an elastic group makes progress before it is told how fast it is. A group
-// that may be resized sooner is measured sooner, as well as that goes.
+// RateAfter returns for how long, in milliseconds, an attempt of an elastic group makes progress
+// before it is told how fast it is. A group that may be resized sooner is measured sooner, as well
+// as that goes.
 func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
 
 // RateAfter is [RateAfter] of the group.
@@ -59,7 +61,8 @@ func (r *Resize) cause(j *Job, e Elastic) (Cause, error) {
 	return CauseMigrate, nil
 }
 
-// Places are those of the next attempt, in its order: workers that join come after the other elastic workers. Ports are chosen when it begins.
+// Places are those of the next attempt, in its order: workers that join come after the other
+// elastic workers. Ports are chosen when it begins.
 func (r *Resize) Places(j *Job, a *Attempt) []Place {
 	e, _ := j.Elastic()
 	last := e.First + j.Size() - 1
@@ -91,8 +94,8 @@ func (a *Attempt) Keeps(worker int) bool {
 	return r != nil && !slices.Contains(r.Leave, worker)
 }
 
-// Held yields the numbers under which a live attempt holds room, and where: workers that are not final, those whose room is kept, and after
-// them those that are to join.
+// Held yields the numbers under which a live attempt holds room, and where: workers that are not
+// final, those whose room is kept, and after them those that are to join.
 func (a *Attempt) Held(yield func(worker int, p *Place) bool) {
 	for i := range a.Workers {
 		if w := &a.Workers[i]; (!w.State.Final() || a.Keeps(i)) && !yield(i, &w.Place) {

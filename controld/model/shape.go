@@ -9,9 +9,10 @@ type Shape struct {
 	Request     Request
 	Workers     int
 	PerNode     int    // workers that may share a node
-	Constraints string `json:",omitempty"` // which nodes will do: see state.View.EligibleNodes; "" all
-	Affinities  string `json:",omitempty"` // which of them are better: see state.View.NodesByAffinity; "" none
-	Parts       string `json:",omitempty"` // of a gang of several groups: the shapes of the others, in order; see Shape.Each
+	Constraints string `json:",omitempty"` // which nodes will do: see View.Eligible; "" all
+	Affinities  string `json:",omitempty"` // which of them are better: see View.Preferred; "" none
+	// of a gang of several groups: the shapes of the others, in order; see Shape.Each
+	Parts string `json:",omitempty"`
 }
 
 // GroupKey is what the jobs of a group have in common.

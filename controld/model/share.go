@@ -8,11 +8,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A worker may ask for a part of one GPU: 1 to 999 thousandths of it. Of several GPUs it gets each as a whole. A worker that shares a GPU is told
-// apart by amounts only: [Place].GPUs names the device, the worker's request says how much of it is his. A job file that asks for a share
-// is refused by name, because nodes do not confine one yet; jobs with shares come from the simulator.
+// A worker may ask for a part of one GPU: 1 to 999 thousandths of it. Of several GPUs it gets each
+// as a whole. A worker that shares a GPU is told apart by amounts only: [Place].GPUs names the
+// device, the worker's request says how much of it is his. A job file that asks for a share is
+// refused by name, because nodes do not confine one yet; jobs with shares come from the simulator.
 
-// Share returns how many thousandths of one GPU a worker asks for, 0 if it gets its GPUs as a whole or needs none.
+// Share returns how many thousandths of one GPU a worker asks for, 0 if it gets its GPUs as a whole
+// or needs none.
 func (r *Request) Share() int64 {
 	if IsShare(r.Active.GPUs) {
 		return r.Active.GPUs
@@ -31,11 +33,13 @@ func CheckShares(g *jobspec.Group) error {
 			continue
 		}
 		if r.GPUs != 1 || r.GPU.Share < 0 || r.GPU.Share >= WholeGPU {
-			return &SpecError{fmt.Sprintf("a share is 1 to %d thousandths of one GPU, not %d of %d", WholeGPU-1, r.GPU.Share, r.GPUs)}
+			return &SpecError{fmt.Sprintf("a share is 1 to %d thousandths of one GPU, not %d of %d", WholeGPU-1,
+				r.GPU.Share, r.GPUs)}
 		}
 	}
 	if r := GroupRequest(g); r.Active.GPUs > WholeGPU && r.Active.GPUs%WholeGPU != 0 {
-		return &SpecError{fmt.Sprintf("the tasks of group %q ask for %s GPUs together: a worker has a part of one GPU, or whole ones", g.Name, gpuText(r.Active.GPUs))}
+		return &SpecError{fmt.Sprintf("the tasks of group %q ask for %s GPUs together: a worker has a part of one GPU, or "+
+			"whole ones", g.Name, gpuText(r.Active.GPUs))}
 	}
 	return nil
 }
@@ -52,7 +56,8 @@ func IsShare(gpus int64) bool { return gpus > 0 && gpus < WholeGPU }
 // RoundUp is an amount of GPUs, in thousandths, with a part of one counted as a whole one.
 func RoundUp(gpus int64) int64 { return (gpus + WholeGPU - 1) / WholeGPU * WholeGPU }
 
-// MulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
+// MulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit
+// is the largest number.
 func MulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
@@ -62,8 +67,10 @@ func MulDiv(a, b, c int64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// GPUTime is how much time of one GPU holding so many thousandths for a time is, rounded down, in the unit of the time.
+// GPUTime is how much time of one GPU holding so many thousandths for a time is, rounded down, in
+// the unit of the time.
 func GPUTime(ms, gpus int64) int64 { return ms/WholeGPU*gpus + ms%WholeGPU*gpus/WholeGPU }
 
-// TimeOf is the reverse of [GPUTime]: for how long so many thousandths, which are not 0, have been held.
+// TimeOf is the reverse of [GPUTime]: for how long so many thousandths, which are not 0, have been
+// held.
 func TimeOf(gpuTime, gpus int64) int64 { return gpuTime/gpus*WholeGPU + gpuTime%gpus*WholeGPU/gpus }

@@ -4,9 +4,10 @@ import (
 	"math/bits"
 )
 
-// shuffle is a permutation of the numbers below size that looks random and follows from a seed alone, on every machine and in every
-// version: it decides the order of an array, which the log only names. It permutes the numbers of as many bits as size needs, and walks
-// on from what falls outside.
+// shuffle is a permutation of the numbers below size that looks random and follows from a seed
+// alone, on every machine and in every version: it decides the order of an array, which the log
+// only names. It permutes the numbers of as many bits as size needs, and walks on from what falls
+// outside.
 type shuffle struct {
 	size, mask uint64
 	shift      int

@@ -4,8 +4,9 @@ import (
 	"slices"
 )
 
-// Succeeded reports whether an attempt has come to what its group calls success, whatever becomes of the workers that still run. In a gang
-// of several groups those that say leader or any speak for all, so that servers need not end by themselves.
+// Succeeded reports whether an attempt has come to what its group calls success, whatever becomes
+// of the workers that still run. In a gang of several groups those that say leader or any speak for
+// all, so that servers need not end by themselves.
 func Succeeded(j *Job, a *Attempt) bool {
 	parts := j.Parts
 	if len(parts) == 0 {

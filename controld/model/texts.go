@@ -10,9 +10,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// A queue may hold a hundred thousand jobs that differ in a script, a few variables or a name. So what is long is kept apart from a job's
-// specification and once for all that have it, environments are packed, and what remains of a specification is shared by all jobs in which
-// it is the same.
+// A queue may hold a hundred thousand jobs that differ in a script, a few variables or a name. So
+// what is long is kept apart from a job's specification and once for all that have it, environments
+// are packed, and what remains of a specification is shared by all jobs in which it is the same.
 
 // Digest is the SHA-256 of a text.
 type Digest [sha256.Size]byte
@@ -33,8 +33,9 @@ type Texts struct {
 // NoTexts is the texts of jobs that have none.
 var NoTexts = &Texts{}
 
-// FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the scripts and the environments of tasks, and
-// what was exported, which it may lack: few need them, and they are most of a job. The caller must not change it.
+// FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the
+// scripts and the environments of tasks, and what was exported, which it may lack: few need them,
+// and they are most of a job. The caller must not change it.
 func (j *Job) FullSpec() *jobspec.Job {
 	return j.SpecWith(true)
 }
@@ -84,7 +85,8 @@ func HasTexts(groups []jobspec.Group) bool {
 	return false
 }
 
-// PackMap appends a map as the number of its entries and then every key and value, by key, each behind its length.
+// PackMap appends a map as the number of its entries and then every key and value, by key, each
+// behind its length.
 func PackMap(b []byte, m map[string]string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(m)))
 	if len(m) == 0 { // most of the time

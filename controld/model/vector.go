@@ -13,14 +13,17 @@ type Vector struct {
 	GPUs   int64         `json:"gpus"` // in thousandths of a GPU
 }
 
-// Request is what every worker of a job needs on its node: Active while it runs, Resident even while it is suspended.
+// Request is what every worker of a job needs on its node: Active while it runs, Resident even
+// while it is suspended.
 type Request struct {
-	Active    Vector `json:"active"`
-	Resident  Vector `json:"resident"`
-	Exclusive bool   `json:"exclusive,omitempty"` // workers of other gangs, and of other parts of this one, stay off the node
+	Active   Vector `json:"active"`
+	Resident Vector `json:"resident"`
+	// workers of other gangs, and of other parts of this one, stay off the node
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
-// MoveTowards moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
+// MoveTowards moves an estimate towards a value that was seen: up nine times as fast as down, which
+// is where it rests when one of ten is above.
 func (v Vector) MoveTowards(seen Vector) Vector {
 	step := func(have, want int64) int64 {
 		if want > have {

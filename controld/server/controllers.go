@@ -11,10 +11,10 @@ import (
 )
 
 // getCluster answers GET /v1/cluster.
-func getCluster(x *exchange) (any, error) {
+func getCluster(x *exchange) (*api.Cluster, error) {
 	cfg := x.view.Config()
 	leader, _ := x.s.Replica.Leader()
-	out := api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(),
+	out := &api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(),
 		Version:     cfg.Version,
 		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
 		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft}}}
@@ -37,7 +37,7 @@ func getCluster(x *exchange) (any, error) {
 // removeController answers POST /v1/controllers/{name}/remove, for operators. A voter that is gone
 // for good still counts: a majority is of all voters, and a sixth is not added. A voter that is up
 // would be added again.
-func removeController(x *exchange) (any, error) {
+func removeController(x *exchange) (*api.Cluster, error) {
 	name := x.r.PathValue("name")
 	_, seen := x.s.Peers.Find(name)
 	switch voter := slices.ContainsFunc(x.s.Replica.Members(), func(m consensus.Member) bool { return m.Name == name }); {

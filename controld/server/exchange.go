@@ -181,6 +181,16 @@ func (x *exchange) propose(c fsm.Command) (any, error) {
 	return value, err
 }
 
+// proposeFor is propose for a command that the state answers with a T.
+func proposeFor[T any](x *exchange, c fsm.Command) (T, error) {
+	value, err := x.propose(c)
+	answer, ok := value.(T)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: the state answered with a %T", c.Kind(), value)
+	}
+	return answer, err
+}
+
 // admin reports whether the caller may act on all jobs.
 func (x *exchange) admin() bool {
 	c := x.caller

@@ -11,7 +11,7 @@ import (
 )
 
 // listHistory answers GET /v1/history, the last to end first.
-func listHistory(x *exchange) (any, error) {
+func listHistory(x *exchange) (*api.List[api.Job], error) {
 	f, err := x.jobFilter()
 	if err != nil {
 		return nil, err

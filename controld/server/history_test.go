@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
@@ -36,11 +35,11 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 			"/v1/history", nil),
 		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(model.DefaultConfig()).View(),
 	}
-	answer, err := listHistory(x)
+	list, err := listHistory(x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := answer.(*api.List[api.Job]); len(list.Items) != maxList || list.Next != "2" {
+	if len(list.Items) != maxList || list.Next != "2" {
 		t.Errorf("%d items, next %q", len(list.Items), list.Next)
 	}
 }

@@ -33,14 +33,14 @@ func (x *exchange) present(j *model.Job, now model.UnixMS) api.Job {
 }
 
 // getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.
-func getJob(x *exchange) (any, error) {
+func getJob(x *exchange) (*api.Job, error) {
 	j, err := x.findJob()
 	if err != nil {
 		return nil, err
 	}
 	out := x.present(j, replica.WallNow())
 	out.Spec = x.specOf(j)
-	return out, nil
+	return &out, nil
 }
 
 // specOf is a job's specification as the caller may see it: environments may hold secrets, and are
@@ -104,14 +104,10 @@ func (x *exchange) findJob() (*model.Job, error) {
 }
 
 // control answers POST /v1/jobs/{id}/VERB.
-func control(verb model.Verb) func(*exchange) (any, error) {
-	return func(x *exchange) (any, error) {
+func control(verb model.Verb) func(*exchange, *api.ControlRequest) (*api.ControlResponse, error) {
+	return func(x *exchange, req *api.ControlRequest) (*api.ControlResponse, error) {
 		r, err := x.jobRef()
 		if err != nil {
-			return nil, err
-		}
-		var req api.ControlRequest
-		if err := x.decode(&req); err != nil {
 			return nil, err
 		}
 		resp, err := x.controlJobs(verb, []fsm.Target{{ID: r.ID, Tasks: r.Members}}, req.Reason)
@@ -168,43 +164,42 @@ const maxReason = 500
 
 // controlJobs applies a verb to targets, in several entries of the log if there are many.
 func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target,
-	reason string) (*api.ControlResponse, error) {
+	reason string,
+) (*api.ControlResponse, error) {
 	if len(reason) > maxReason {
 		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
 	}
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
 	for chunk := range slices.Chunk(targets, model.MaxJobsPerCall) {
-		result, err := x.propose(x.controlCommand(verb, chunk, reason))
+		items, err := x.control(fsm.ControlJobs{Verb: verb, Targets: chunk, By: x.caller.User.UID, Admin: x.admin(),
+			Reason: reason})
 		if err != nil {
 			return nil, err
 		}
-		each, ok := result.([]model.ControlResult)
-		if !ok || len(each) != len(chunk) {
-			return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
+		for i := range items {
+			items[i].Members = chunk[i].Tasks.String()
 		}
-		for i, r := range each {
-			item := api.ControlItem{ID: r.ID, Members: chunk[i].Tasks.String()}
-			if r.Err != nil {
-				item.Error = problem.Filled(problem.Of(r.Err))
-			}
-			resp.Items = append(resp.Items, item)
-		}
+		resp.Items = append(resp.Items, items...)
 	}
 	return resp, nil
 }
 
-// controlCommand returns the command that applies a verb to targets for the caller.
-func (x *exchange) controlCommand(verb model.Verb, targets []fsm.Target, reason string) fsm.Command {
-	return fsm.ControlJobs{Verb: verb, Targets: targets, By: x.caller.User.UID, Admin: x.admin(), Reason: reason}
+// control proposes a command that answers for each of its targets, and returns what it answers.
+func (x *exchange) control(c fsm.Command) ([]api.ControlItem, error) {
+	results, err := proposeFor[[]model.ControlResult](x, c)
+	items := make([]api.ControlItem, len(results))
+	for i, r := range results {
+		items[i].ID = r.ID
+		if r.Err != nil {
+			items[i].Error = problem.Filled(problem.Of(r.Err))
+		}
+	}
+	return items, err
 }
 
 // cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may
 // cancel.
-func cancelMany(x *exchange) (any, error) {
-	var req api.CancelRequest
-	if err := x.decode(&req); err != nil {
-		return nil, err
-	}
+func cancelMany(x *exchange, req *api.CancelRequest) (*api.ControlResponse, error) {
 	if len(req.IDs)+len(req.Refs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
 		return nil, problem.Invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name " +
 			"or states")
@@ -248,16 +243,16 @@ func (x *exchange) cancellable(f *jobFilter) []fsm.Target {
 }
 
 // why answers GET /v1/jobs/{id}/why.
-func why(x *exchange) (any, error) {
+func why(x *exchange) (*api.Why, error) {
 	j, err := x.findJob()
 	if err != nil {
 		return nil, err
 	}
 	if x.view.Job(j.ID) == nil && j.State.Final() {
-		return api.Why{ID: j.ID, Reason: present.Reason(j.Reason), Funnel: []api.FunnelStep{}}, nil
+		return &api.Why{ID: j.ID, Reason: present.Reason(j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
-	return api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
+	return &api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
 		Advice: e.Advice}, nil
 }
 

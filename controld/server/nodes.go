@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -19,7 +18,7 @@ import (
 )
 
 // listNodes answers GET /v1/nodes.
-func listNodes(x *exchange) (any, error) {
+func listNodes(x *exchange) (*api.List[api.Node], error) {
 	list := newList[api.Node]("NodeList", x.view)
 	for i, n := range x.view.Nodes() {
 		out := present.Node(x.view, n, i)
@@ -32,12 +31,8 @@ func listNodes(x *exchange) (any, error) {
 }
 
 // register answers POST /v1/nodes/{name}/register. What the log has already is not proposed again.
-func register(x *exchange) (any, error) {
+func register(x *exchange, req *api.RegisterRequest) (*api.RegisterResponse, error) {
 	name := x.r.PathValue("name")
-	var req api.RegisterRequest
-	if err := x.decode(&req); err != nil {
-		return nil, err
-	}
 	switch {
 	case !member.ValidName(name):
 		return nil, problem.Invalid("%q is not a node's name: it has 1 to 63 letters, digits, '-', '_' or '.'", name)
@@ -52,7 +47,7 @@ func register(x *exchange) (any, error) {
 		}
 		x.s.Log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
 	}
-	return api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
+	return &api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
 }
 
 // sameInventory compares the inventories of two nodes; their other fields belong to the state.
@@ -62,7 +57,6 @@ func sameInventory(a, b model.Node) bool {
 		if len(n.Labels) == 0 {
 			n.Labels = nil
 		}
-		n.GPUs, n.SharedPath = slices.Clip(n.GPUs[:len(n.GPUs):len(n.GPUs)]), slices.Clip(n.SharedPath)
 		if len(n.GPUs) == 0 {
 			n.GPUs = nil
 		}
@@ -80,13 +74,9 @@ func (x *exchange) noteContact(name string) {
 }
 
 // setNode answers POST /v1/nodes/{name}/drain and resume, for operators.
-func setNode(to model.NodeState) func(*exchange) (any, error) {
-	return func(x *exchange) (any, error) {
+func setNode(to model.NodeState) func(*exchange, *api.NodeRequest) (*api.Node, error) {
+	return func(x *exchange, req *api.NodeRequest) (*api.Node, error) {
 		name := x.r.PathValue("name")
-		var req api.NodeRequest
-		if err := x.decode(&req); err != nil {
-			return nil, err
-		}
 		n, _ := x.view.Node(name)
 		switch {
 		case !x.admin():
@@ -104,7 +94,8 @@ func setNode(to model.NodeState) func(*exchange) (any, error) {
 			return nil, err
 		}
 		n, at := x.view.Node(name)
-		return present.Node(x.view, n, at), nil
+		out := present.Node(x.view, n, at)
+		return &out, nil
 	}
 }
 
@@ -125,7 +116,7 @@ func (x *exchange) nodeOf(bootID string) (*model.Node, error) {
 
 // allocs answers GET /v1/nodes/{name}/allocs: what should exist on the node. The answer renews the
 // leases of what it lists, so the leader first verifies that it still leads.
-func allocs(x *exchange) (any, error) {
+func allocs(x *exchange) (*api.NodeAllocs, error) {
 	n, err := x.nodeOf(x.query.Get("boot_id"))
 	if err != nil {
 		return nil, err
@@ -144,7 +135,7 @@ func allocs(x *exchange) (any, error) {
 	}
 	v := x.s.Replica.View()
 	x.view = v
-	out := api.NodeAllocs{Index: v.Index(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	out := &api.NodeAllocs{Index: v.Index(), Now: x.s.Replica.Now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
 	for _, w := range v.Desired(n.Name) {
 		out.Allocs = append(out.Allocs, present.Alloc(v, w))
 	}
@@ -186,11 +177,7 @@ const maxReports = 20_000
 
 // report answers POST /v1/nodes/{name}/report. Samples stay in memory; what changed goes into the
 // log.
-func report(x *exchange) (any, error) {
-	var req api.ReportRequest
-	if err := x.decode(&req); err != nil {
-		return nil, err
-	}
+func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 	if len(req.Workers) > maxReports || len(req.Samples) > maxReports {
 		return nil, problem.Invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers),
 			len(req.Samples), maxReports)
@@ -211,5 +198,5 @@ func report(x *exchange) (any, error) {
 			return nil, err
 		}
 	}
-	return api.ReportResponse{Index: x.view.Index()}, nil
+	return &api.ReportResponse{Index: x.view.Index()}, nil
 }

@@ -17,11 +17,7 @@ import (
 
 // plan answers POST /v1/plan: it submits the job to a fork of the state and runs one cycle there,
 // so that any controller can answer.
-func plan(x *exchange) (any, error) {
-	var req api.PlanRequest
-	if err := x.decode(&req); err != nil {
-		return nil, err
-	}
+func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	if req.Job == nil {
 		return nil, problem.Invalid("job is missing")
 	}
@@ -38,7 +34,7 @@ func plan(x *exchange) (any, error) {
 		return nil, err
 	}
 	now := x.s.Replica.Now(x.view)
-	resp := api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
+	resp := &api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
 	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
 	for _, a := range decided.Actions {
 		if a.Start == nil || a.Start.Job < id { // the ids of its members follow its own

@@ -13,13 +13,9 @@ import (
 
 // prune answers POST /v1/jobs/{id}/prune: of the array tasks that report a metric now the best go
 // on, and the others are cancelled.
-func prune(x *exchange) (any, error) {
+func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 	r, err := x.jobRef()
 	if err != nil {
-		return nil, err
-	}
-	var req api.PruneRequest
-	if err := x.decode(&req); err != nil {
 		return nil, err
 	}
 	switch {
@@ -32,7 +28,7 @@ func prune(x *exchange) (any, error) {
 	case req.Goal != "" && req.Goal != "min" && req.Goal != "max":
 		return nil, problem.Invalid("goal %q: write min or max", req.Goal)
 	}
-	values := x.values(r.Job, &req)
+	values := x.values(r.Job, req)
 	rule, err := jobspec.ParseKeep(req.Keep)
 	if err != nil {
 		return nil, problem.Invalid("keep %q: write \"top 25%%\" or \"top 4\"", req.Keep)

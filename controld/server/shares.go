@@ -13,7 +13,7 @@ import (
 const milli = 1000
 
 // listShares answers GET /v1/shares: what each account and user holds now, and what they should.
-func listShares(x *exchange) (any, error) {
+func listShares(x *exchange) (*api.List[api.Share], error) {
 	items := heldByAccount(x.view)
 	for _, s := range sched.Shares(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy) {
 		item := items[s.Account]

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -16,7 +15,7 @@ import (
 )
 
 // submit adds jobs, all or none.
-func submit(x *exchange) (any, error) {
+func submit(x *exchange) (*api.SubmitResponse, error) {
 	key := x.r.Header.Get(api.HeaderIdempotencyKey)
 	if err := checkKey(key, x.r.Header.Values(api.HeaderIdempotencyKey)); err != nil {
 		return nil, err
@@ -38,25 +37,21 @@ func submit(x *exchange) (any, error) {
 		// A submission that was acknowledged stays so, also if the rules or the nodes have changed
 		// since.
 		if ids := x.s.Replica.Submitted(owner.UID, key, c.Digest); ids != nil {
-			return api.SubmitResponse{IDs: ids}, nil
+			return &api.SubmitResponse{IDs: ids}, nil
 		}
 		return nil, err
 	}
-	result, err := x.propose(command)
+	ids, err := proposeFor[[]model.JobID](x, command)
 	if errors.Is(err, fsm.ErrForgotten) { // a job that it depends on has just left the state: now the history has it
 		if command, err = x.checked(c); err != nil {
 			return nil, err
 		}
-		result, err = x.propose(command)
+		ids, err = proposeFor[[]model.JobID](x, command)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ids, ok := result.([]model.JobID)
-	if !ok {
-		return nil, fmt.Errorf("submit: the state answered with a %T", result)
-	}
-	return api.SubmitResponse{IDs: ids}, nil
+	return &api.SubmitResponse{IDs: ids}, nil
 }
 
 // jobs reads the body and returns its jobs, and its checksum.

@@ -12,7 +12,7 @@ import (
 )
 
 // listEvents answers GET /v1/events, oldest first.
-func listEvents(x *exchange) (any, error) {
+func listEvents(x *exchange) (*api.List[api.Event], error) {
 	list := newList[api.Event]("EventList", x.view)
 	events := x.view.Events(x.after)
 	for i := range events {
@@ -30,12 +30,12 @@ func eventsReady(x *exchange) func(*state.View) bool {
 }
 
 // getConfig answers GET /v1/config.
-func getConfig(x *exchange) (any, error) { return x.view.Config(), nil }
+func getConfig(x *exchange) (*model.Config, error) { return x.view.Config(), nil }
 
 // check answers GET /v1/check: every invariant on the live state of this controller.
-func check(x *exchange) (any, error) {
+func check(x *exchange) (*api.Check, error) {
 	index, err := x.s.Replica.Check()
-	out := api.Check{OK: err == nil, Index: index, Violations: []string{}}
+	out := &api.Check{OK: err == nil, Index: index, Violations: []string{}}
 	for _, e := range unjoin(err) {
 		out.Violations = append(out.Violations, e.Error())
 	}
@@ -63,17 +63,17 @@ type health struct {
 }
 
 // healthz answers as long as the process can.
-func healthz(*exchange) (any, error) { return health{"ok"}, nil }
+func healthz(*exchange) (*health, error) { return &health{"ok"}, nil }
 
 // readyz answers with an error while there is no leader to write to.
-func readyz(x *exchange) (any, error) {
+func readyz(x *exchange) (*health, error) {
 	if _, ok := x.s.stale(); ok {
 		return nil, problem.NoLeader("there is no leader now")
 	}
 	if x.s.Replica.IsLeader() && !x.s.Replica.Leading() {
 		return nil, problem.NoLeader("this controller is about to lead")
 	}
-	return health{"ready"}, nil
+	return &health{"ready"}, nil
 }
 
 // getMetrics answers GET /metrics.

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
@@ -12,13 +10,9 @@ import (
 
 // update answers POST /v1/jobs/{id}/update: another time limit, priority or name for a job that has
 // not ended.
-func update(x *exchange) (any, error) {
+func update(x *exchange, req *api.UpdateRequest) (*api.ControlResponse, error) {
 	r, err := x.jobRef()
 	if err != nil {
-		return nil, err
-	}
-	var req api.UpdateRequest
-	if err := x.decode(&req); err != nil {
 		return nil, err
 	}
 	if req.Name != nil && !jobspec.ValidName(*req.Name) {
@@ -26,28 +20,16 @@ func update(x *exchange) (any, error) {
 			"letter or digit at both ends", *req.Name)
 	}
 	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime,
-		Priority: req.Priority, Name: req.Name}
-	c.IDs = r.Targets()
+		Priority: req.Priority, Name: req.Name, IDs: r.Targets()}
 	if len(c.IDs) > model.MaxJobsPerCall {
 		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), model.MaxJobsPerCall)
 	}
-	result, err := x.propose(c)
+	items, err := x.control(c)
 	if err != nil {
 		return nil, err
 	}
-	each, ok := result.([]model.ControlResult)
-	if !ok || len(each) != len(c.IDs) {
-		return nil, fmt.Errorf("update: the state answered with a %T", result)
+	if p := items[0].Error; p != nil && len(items) == 1 {
+		return nil, x.explainRefusal(p, r, "")
 	}
-	resp := &api.ControlResponse{Items: make([]api.ControlItem, len(each))}
-	for i, e := range each {
-		resp.Items[i].ID = e.ID
-		if e.Err == nil {
-			continue
-		}
-		if resp.Items[i].Error = problem.Filled(problem.Of(e.Err)); len(each) == 1 {
-			return nil, x.explainRefusal(resp.Items[i].Error, r, "")
-		}
-	}
-	return resp, nil
+	return &api.ControlResponse{Items: items}, nil
 }

@@ -127,7 +127,7 @@ func (b *block) render(all []*outcome) ([]string, error) {
 		head, rule = head+" "+b.columns[i].title+" |", rule+"---|"
 	}
 	lines := []string{"", head, rule}
-	var met []string
+	var judged []judgement
 	used := map[string]bool{}
 	for _, o := range all {
 		name := b.row(o)
@@ -150,7 +150,7 @@ func (b *block) render(all []*outcome) ([]string, error) {
 				cell = "" // compared with itself
 			}
 			cells = append(cells, cell)
-			met = append(met, b.met(name, i, mean)...)
+			judged = append(judged, b.judge(name, i, mean)...)
 		}
 		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
 	}
@@ -159,11 +159,11 @@ func (b *block) render(all []*outcome) ([]string, error) {
 			return nil, fmt.Errorf("theirs %s: no result has this name", t.row)
 		}
 	}
-	if len(met) < len(b.goals) {
+	if len(judged) < len(b.goals) {
 		return nil, fmt.Errorf("a goal names a missing row")
 	}
-	if len(met) > 0 {
-		lines = append(append(lines, ""), met...)
+	if len(judged) > 0 {
+		lines = append(append(lines, ""), b.verdicts(judged)...)
 	}
 	return append(lines, ""), nil
 }
@@ -198,9 +198,16 @@ func (c *column) text(mean, half float64) string {
 	return text
 }
 
-// met says which goals a number of a row meets or misses.
-func (b *block) met(row string, column int, mean float64) []string {
-	var lines []string
+// judgement is one goal of one row, met or missed.
+type judgement struct {
+	row  string
+	goal string // such as "TE p95: at most 1.05"
+	word string // met, or **missed**
+}
+
+// judge says which goals a number of a row meets or misses.
+func (b *block) judge(row string, column int, mean float64) []judgement {
+	var judged []judgement
 	for _, g := range b.goals {
 		if g.row != row || g.column != column {
 			continue
@@ -212,8 +219,34 @@ func (b *block) met(row string, column int, mean float64) []string {
 		if g.least && mean < g.bound || !g.least && mean > g.bound {
 			word = "**missed**"
 		}
-		c := &b.columns[column]
-		lines = append(lines, fmt.Sprintf("- %s, %s: %s %s — %s", b.shown(row), c.title, bound, g.text, word))
+		goal := fmt.Sprintf("%s: %s %s", b.columns[column].title, bound, g.text)
+		judged = append(judged, judgement{b.shown(row), goal, word})
+	}
+	return judged
+}
+
+// verdicts writes a line for each goal, and for each result of a goal that several rows have. The
+// rows are named where there are several.
+func (b *block) verdicts(judged []judgement) []string {
+	several := slices.ContainsFunc(judged, func(j judgement) bool { return j.row != judged[0].row })
+	var lines []string
+	done := map[string]bool{}
+	for _, j := range judged {
+		line := fmt.Sprintf("- %s — %s", j.goal, j.word)
+		if done[line] {
+			continue
+		}
+		done[line] = true
+		var rows []string
+		for _, other := range judged {
+			if several && other.goal == j.goal && other.word == j.word {
+				rows = append(rows, other.row)
+			}
+		}
+		if several {
+			line += " by " + strings.Join(rows, "; ")
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -12,8 +12,8 @@ type Tunables struct {
 	// and lost work".
 	LossWeight int64
 	// TimesWeight, in thousandths of the greatest size: the weight of each preemption of the job
-	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md, "Preemptions
-	// per job".
+	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md,
+	// "Preemptions per job".
 	TimesWeight int64
 	// NodeWeight, in thousandths of the greatest size: the weight of each node beyond the first that
 	// a gang is put on. Reason: gangs run faster close together. Evidence: a round number, chosen
