@@ -88,7 +88,20 @@ var rules = map[string]rule{
 		}, pure: true,
 		why: "replicas must compute the same state from the same log",
 	},
-	"controld/fsm/table": {pure: true, why: "a map with free views knows nothing of what it keeps"},
+	"controld/fsm/state": {
+		ours: []string{
+			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
+			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
+			"controld/fsm/lifecycle", "controld/fsm/admission",
+		}, pure: true,
+		why: "what a replica holds; it knows no command",
+	},
+	"controld/fsm/index": {ours: []string{"controld/model", "controld/fsm/table"}, pure: true,
+		why: "what finds jobs by something else than an id follows from the jobs"},
+	"controld/fsm/texts": {ours: []string{"jobspec", "controld/model"}, pure: true,
+		why: "jobs that are alike share memory, whatever the state does"},
+	"controld/fsm/formattest": {why: "tests of formats need it, and nothing else does"},
+	"controld/fsm/table":      {pure: true, why: "a map with free views knows nothing of what it keeps"},
 	"controld/fsm/groups": {ours: []string{"jobspec", "controld/model", "controld/fsm/table"}, pure: true,
 		why: "which pending jobs are alike follows from the jobs"},
 	"controld/fsm/grid": {ours: []string{"jobspec", "controld/model"}, pure: true,
@@ -319,7 +332,7 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu": {ours: []string{"golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "golang.org/x/sys/unix", "controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"},
+	"noded/gpu": {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"},
 		why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {

@@ -340,9 +340,9 @@ func (s *search) leastOn(node int, bound int64) int64 {
 	return bound
 }
 
-// state is some candidates of a node: what is still missing when they have left, and what they
+// partialChoice is some candidates of a node: what is still missing when they have left, and what they
 // cost.
-type state struct {
+type partialChoice struct {
 	missing model.Request
 	choice
 }
