@@ -5,12 +5,3 @@ package sched
 // Reused returns how many pages of attempts the last cycle took over from the one before: of
 // candidates, and of ends.
 func (d *Cache) Reused() (candidates, ends int) { return d.candidates.Reused(), d.due.Size() }
-
-// Policies returns the names of all policies.
-func Policies() []string {
-	names := make([]string, len(policies))
-	for i := range policies {
-		names[i] = policies[i].name
-	}
-	return names
-}
