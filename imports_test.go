@@ -39,7 +39,7 @@ var rules = map[string]rule{
 	"jobspec/template": {pure: true, why: "text with references is text"},
 	"jobspec/typo":     {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
-		ours: []string{
+		ours: []string{"jobspec/hclfile/layout",
 			"jobspec/template", "jobspec/typo", "jobspec/hclfile/cost", "jobspec/hclfile/decode", "jobspec/hclfile/diagnostic",
 			"jobspec/hclfile/functions",
 		},
@@ -51,6 +51,7 @@ var rules = map[string]rule{
 			"github.com/zclconf/go-cty"},
 		why: "it bounds what an expression yields and evaluates none",
 	},
+	"jobspec/hclfile/layout": {third: []string{"github.com/hashicorp/hcl/v2"}, why: "it moves words of a file and knows no language"},
 	"jobspec/hclfile/decode": {
 		ours: []string{"jobspec/hclfile/diagnostic"}, third: []string{"github.com/hashicorp/hcl/v2",
 			"github.com/zclconf/go-cty"},
