@@ -29,7 +29,8 @@ var rules = map[string]rule{
 	".":    {why: "the root holds no code"},
 	"docs": {why: "the pages are text that the command has with it"},
 	"jobspec": {
-		ours: []string{"jobspec/hostlist", "jobspec/typo"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
+		ours: []string{"jobspec/hostlist", "jobspec/typo"}, pure: true,
+		why: "what a user asks for knows nothing of how it is read or run",
 	},
 	"jobspec/rules": {
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "jobspec/typo"}, pure: true,
@@ -51,7 +52,8 @@ var rules = map[string]rule{
 			"github.com/zclconf/go-cty"},
 		why: "it bounds what an expression yields and evaluates none",
 	},
-	"jobspec/hclfile/layout": {third: []string{"github.com/hashicorp/hcl/v2"}, why: "it moves words of a file and knows no language"},
+	"jobspec/hclfile/layout": {third: []string{"github.com/hashicorp/hcl/v2"},
+		why: "it moves words of a file and knows no language"},
 	"jobspec/hclfile/decode": {
 		ours: []string{"jobspec/hclfile/diagnostic"}, third: []string{"github.com/hashicorp/hcl/v2",
 			"github.com/zclconf/go-cty"},
@@ -117,14 +119,16 @@ var rules = map[string]rule{
 		why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/sched/baseline", "controld/sched/explain",
+			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
 	"controld/sched/drf": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/fit": {ours: []string{"controld/model", "controld/fsm/state", "controld/fsm/grid",
+		"controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
@@ -167,14 +171,16 @@ var rules = map[string]rule{
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/queue", "controld/sched/reserve",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/queue",
+			"controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "what every policy is: hooks of the phases of a cycle",
 	},
 	"controld/sched/fairshare": {
 		ours: []string{"controld/sched/drf",
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate",
+			"controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
 		}, pure: true,
@@ -182,7 +188,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/rota": {
 		ours: []string{"controld/sched/drf",
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate", "controld/sched/elastic",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate",
+			"controld/sched/elastic",
 			"controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
 			"controld/sched/reserve", "controld/sched/scratch", "jobspec",
@@ -206,7 +213,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf", "controld/sched/fairshare",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf",
+			"controld/sched/fairshare",
 			"controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
 			"controld/sched/scratch", "jobspec",
@@ -222,7 +230,8 @@ var rules = map[string]rule{
 		why: "a workload is a function of its seed",
 	},
 	"controld/sim": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/estimate",
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid",
+			"controld/fsm/estimate",
 			"controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
@@ -256,8 +265,9 @@ var rules = map[string]rule{
 		why:  "which tasks have lost follows from what they reported",
 	},
 	"controld/replica": {
-		ours: []string{"consensus", "controld/model", "controld/fsm", "controld/fsm/state"}, third: []string{"github.com/prometheus"},
-		why: "the state behind the log, for the server and the leader alike",
+		ours:  []string{"consensus", "controld/model", "controld/fsm", "controld/fsm/state"},
+		third: []string{"github.com/prometheus"},
+		why:   "the state behind the log, for the server and the leader alike",
 	},
 	"controld/peers": {
 		ours: []string{"consensus", "controld/model", "controld/api/identity", "controld/member"},
@@ -265,7 +275,8 @@ var rules = map[string]rule{
 	},
 	"controld/leader": {
 		ours: []string{
-			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/member", "controld/history",
+			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/member",
+			"controld/history",
 			"controld/replica",
 			"controld/peers", "controld/telemetry", "controld/earlystop",
 		},
@@ -292,7 +303,8 @@ var rules = map[string]rule{
 	},
 	"controld/server/jobref": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/history", "controld/replica",
+			"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/history",
+			"controld/replica",
 			"controld/server/problem",
 			"controld/server/submission",
 		},
@@ -300,7 +312,8 @@ var rules = map[string]rule{
 	},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched", "controld/sched/explain",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched",
+			"controld/sched/explain",
 			"controld/member", "controld/api", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
@@ -311,7 +324,8 @@ var rules = map[string]rule{
 	},
 	"controld": {
 		ours: []string{
-			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/member", "controld/api", "controld/api/identity",
+			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/member", "controld/api",
+			"controld/api/identity",
 			"controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/leader",
@@ -362,7 +376,8 @@ var rules = map[string]rule{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, and with jobspec the pattern of progress in output",
+		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, " +
+			"and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{

@@ -121,8 +121,8 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip every process on
-// the machine can take part in.
+// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip every
+// process on the machine can take part in.
 func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run as another user")

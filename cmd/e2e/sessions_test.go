@@ -306,8 +306,8 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// inspect reports whether a job is what is waited for, what it is, and whether it is over, so that it
-// will never be another thing.
+// inspect reports whether a job is what is waited for, what it is, and whether it is over, so that
+// it will never be another thing.
 func (p *play) inspect(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {

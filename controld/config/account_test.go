@@ -64,7 +64,7 @@ func TestReadsAccounts(t *testing.T) {
 func TestMistakesOfAccountsAreShown(t *testing.T) {
 	for src, want := range map[string]string{
 		`account "a" { weight = 0 }`:                                        `account "a": weight = 0: a weight is from 1`,
-		`account "a" { parent = "b" }`:                                      `account "a": there is no account "b" to be its parent`,
+		`account "a" { parent = "b" }`:                                      `there is no account "b" to be its parent`,
 		`account "a" {}` + "\n" + `account "a" {}`:                          `account "a" is written twice`,
 		"account \"a\" {\n deserved { gpus = -1 }\n}":                       `gpus`,
 		"account \"a\" {\n deserved { gpu = 1 }\n}":                         `gpus`,

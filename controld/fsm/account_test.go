@@ -21,10 +21,14 @@ func TestAccountsThatCannotBe(t *testing.T) {
 		`account "a": there is no account "b" to be its parent`: {"a": {Parent: "b"}},
 		`account "a": its parents form a circle`:                {"a": {Parent: "b"}, "b": {Parent: "a"}},
 		`account "a": weight -1: a weight is from 1 to 1000000`: {"a": {Terms: model.Terms{Weight: -1}}},
-		`account "a", user "u": weight 2000000`:                 {"a": {Users: map[string]model.Terms{"u": {Weight: 2_000_000}}}},
-		`account "a": deserved: cores: -1 is negative`:          {"a": {Terms: model.Terms{Deserved: &model.Quota{Cores: &negative}}}},
-		`account "a": limit: memory: -5 is negative`:            {"a": {Terms: model.Terms{Limit: &model.Quota{Memory: &memory}}}},
-		`account "a": gpus: deserved 8 is above`:                {"a": {Terms: model.Terms{Deserved: whole(8), Limit: whole(4)}}},
+		`account "a", user "u": weight 2000000`: {
+			"a": {Users: map[string]model.Terms{"u": {Weight: 2_000_000}}}},
+		`account "a": deserved: cores: -1 is negative`: {
+			"a": {Terms: model.Terms{Deserved: &model.Quota{Cores: &negative}}}},
+		`account "a": limit: memory: -5 is negative`: {
+			"a": {Terms: model.Terms{Limit: &model.Quota{Memory: &memory}}}},
+		`account "a": gpus: deserved 8 is above`: {
+			"a": {Terms: model.Terms{Deserved: whole(8), Limit: whole(4)}}},
 		`below account "a": gpus: 9 are deserved`: {"a": {Terms: model.Terms{Deserved: whole(8)}},
 			"b": {Parent: "a", Terms: model.Terms{Deserved: whole(9)}}},
 		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: model.Terms{Deserved: whole(10)}},

@@ -106,7 +106,8 @@ func TestWorthOfGroups(t *testing.T) {
 		j.Groups[0].Name, j.Groups[0].Tasks[0].Resources.GPUs = "first", 0
 		second := j.Groups[0]
 		second.Name = "second"
-		second.Tasks = []jobspec.Task{{Command: []string{"true"}, Resources: jobspec.Resources{Cores: 8, Memory: 192 * jobspec.GiB}}}
+		second.Tasks = []jobspec.Task{{Command: []string{"true"},
+			Resources: jobspec.Resources{Cores: 8, Memory: 192 * jobspec.GiB}}}
 		j.Groups = append(j.Groups, second)
 	})
 	w.ok(err)

@@ -47,8 +47,8 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 	return nil, nil
 }
 
-// reported returns the live attempt and its worker that a node's report is about, nil if it is about
-// another node's worker or an old attempt.
+// reported returns the live attempt and its worker that a node's report is about, nil if it is
+// about another node's worker or an old attempt.
 func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, *model.Worker) {
 	a, err := m.attempt(r.Job, r.Attempt)
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node {

@@ -156,8 +156,8 @@ func (c *chaos) parentCommand() Command {
 	return c.report()
 }
 
-// TestCheckFindsDamageToParents damages what a parent job knows in one way at a time: Check must say
-// so.
+// TestCheckFindsDamageToParents damages what a parent job knows in one way at a time: Check must
+// say so.
 func TestCheckFindsDamageToParents(t *testing.T) {
 	for name, damage := range map[string]func(w *world, parent, task *model.Job){
 		"a task counted twice": func(_ *world, r, _ *model.Job) { r.Children.Completed++ },

@@ -39,10 +39,10 @@ import (
 //	I4  a search that fails changes nothing                     TestReclaimIsFair; of two cycles: kept
 //	I5  nothing idles that a job could use                      kept, under fitgpp of the first; TestHistories
 //
-// That under policy rota A9 is so among best-effort jobs, and when it reclaims,
-// docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
-// strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests
-// that are not in judge.
+// That under policy rota A9 is so among best-effort jobs, and when it reclaims, docs/fair-share.md
+// says. Under fitgpp I5 is about the first in the queue alone: the paper serves strictly in order.
+// TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests that are not in
+// judge.
 //
 // Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of running
 // jobs, what they declare decides which a search takes until it is known how long jobs take to

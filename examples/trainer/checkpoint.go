@@ -14,11 +14,12 @@ import (
 // magic starts every checkpoint; its last digit is the version of the layout.
 const magic = "rota-trainer-1\n"
 
-// maxWeights bounds what a checkpoint may claim to hold, so that a damaged one cannot exhaust memory.
+// maxWeights bounds what a checkpoint may claim to hold, so that a damaged one cannot exhaust
+// memory.
 const maxWeights = 1 << 24
 
-// checkpoint is everything a run needs to go on: the steps done, the shape, and the weights. It does not say how many workers
-// wrote it, because that does not matter.
+// checkpoint is everything a run needs to go on: the steps done, the shape, and the weights. It
+// does not say how many workers wrote it, because that does not matter.
 type checkpoint struct {
 	Steps int
 	shape
@@ -29,7 +30,8 @@ type checkpoint struct {
 func (c checkpoint) encode() []byte {
 	var b bytes.Buffer
 	b.WriteString(magic)
-	for _, v := range []uint64{uint64(c.Steps), uint64(c.Inputs), uint64(c.Hidden), uint64(c.Batch), uint64(c.Shards), c.Seed} {
+	for _, v := range []uint64{uint64(c.Steps), uint64(c.Inputs), uint64(c.Hidden), uint64(c.Batch), uint64(c.Shards),
+		c.Seed} {
 		b.Write(binary.LittleEndian.AppendUint64(nil, v))
 	}
 	b.Write(appendFloats(nil, c.Weights))
@@ -52,7 +54,8 @@ func decode(b []byte) (checkpoint, error) {
 			return checkpoint{}, fmt.Errorf("header field %d is out of range: %d", i, field(i))
 		}
 	}
-	c := checkpoint{Steps: int(field(0)), shape: shape{int(field(1)), int(field(2)), int(field(3)), int(field(4)), field(5)}}
+	c := checkpoint{Steps: int(field(0)), shape: shape{int(field(1)), int(field(2)), int(field(3)), int(field(4)),
+		field(5)}}
 	if c.size() > maxWeights || len(body)-header != 8*c.size() {
 		return checkpoint{}, fmt.Errorf("holds %d bytes of weights, its shape needs %d", len(body)-header, 8*c.size())
 	}
@@ -60,7 +63,8 @@ func decode(b []byte) (checkpoint, error) {
 	return c, nil
 }
 
-// save writes the checkpoint beside its name, makes it durable, and renames it: a reader sees the old one or the new one.
+// save writes the checkpoint beside its name, makes it durable, and renames it: a reader sees the
+// old one or the new one.
 func (c checkpoint) save(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".checkpoint-*")
 	if err != nil {
@@ -85,7 +89,8 @@ func (c checkpoint) save(path string) (err error) {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// load reads a checkpoint of the given shape. A missing file is a fresh start: ok is false and err nil.
+// load reads a checkpoint of the given shape. A missing file is a fresh start: ok is false and err
+// nil.
 func load(path string, want shape) (c checkpoint, ok bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// gang is one worker's place among its peers. Worker 0 collects the shards of every step, adds them in shard order and sends the sum
-// back: a star, which is enough for a model of this size and keeps the order of additions in one place.
+// gang is one worker's place among its peers. Worker 0 collects the shards of every step, adds them
+// in shard order and sends the sum back: a star, which is enough for a model of this size and keeps
+// the order of additions in one place.
 type gang struct {
 	rank, world int
 	peers       []*peer // of worker 0: by rank, [0] nil; of the others: worker 0 alone
@@ -27,7 +28,8 @@ type peer struct {
 // connectPatience is how long workers wait for each other at the start.
 const connectPatience = 2 * time.Minute
 
-// join connects the gang. token must be the same in every worker, so that a worker of an older attempt cannot slip in.
+// join connects the gang. token must be the same in every worker, so that a worker of an older
+// attempt cannot slip in.
 func join(ctx context.Context, rank, world int, addr, token string) (*gang, error) {
 	g := &gang{rank: rank, world: world}
 	if world == 1 {
@@ -136,7 +138,8 @@ func readHello(r io.Reader, token string) (int, error) {
 	return int(rank), err
 }
 
-// start gives every worker the weights and the step of worker 0, which alone reads checkpoints. So workers need not share a disk.
+// start gives every worker the weights and the step of worker 0, which alone reads checkpoints. So
+// workers need not share a disk.
 func (g *gang) start(steps int, weights []float64) (int, error) {
 	if g.world == 1 {
 		return steps, nil
@@ -160,13 +163,14 @@ func (g *gang) start(steps int, weights []float64) (int, error) {
 	return steps, nil
 }
 
-// mine returns the shards that a rank computes: a run of neighbours, so that ranks in order give shards in order.
+// mine returns the shards that a rank computes: a run of neighbours, so that ranks in order give
+// shards in order.
 func mine(rank, world, shards int) (from, to int) {
 	return rank * shards / world, (rank + 1) * shards / world
 }
 
-// reduce exchanges one step: own shards in, the sum of all out. stop asks the gang to stop after this step; the second result says
-// that it was asked, and is the same in every worker.
+// reduce exchanges one step: own shards in, the sum of all out. stop asks the gang to stop after
+// this step; the second result says that it was asked, and is the same in every worker.
 func (g *gang) reduce(own []gradient, size int, stop bool) (gradient, bool, error) {
 	if g.world == 1 {
 		return sum(own), stop, nil

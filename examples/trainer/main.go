@@ -1,12 +1,15 @@
-// Command trainer is a small, real data-parallel training job: the one that Rota's examples and tests run.
+// Command trainer is a small, real data-parallel training job: the one that Rota's examples and
+// tests run.
 //
-// It fits a perceptron to data that it makes, with its gradients reduced over TCP between the workers of its gang. A step's batch is
-// always cut into the same shards and these are always added in the same order, so the loss at step k has the same bits with 1, 2 or 4
-// workers, and across any number of checkpoints and restarts. Whatever a scheduler does to it, a wrong loss shows that work was lost,
-// repeated or mixed up.
+// It fits a perceptron to data that it makes, with its gradients reduced over TCP between the
+// workers of its gang. A step's batch is always cut into the same shards and these are always added
+// in the same order, so the loss at step k has the same bits with 1, 2 or 4 workers, and across any
+// number of checkpoints and restarts. Whatever a scheduler does to it, a wrong loss shows that work
+// was lost, repeated or mixed up.
 //
-// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, saves its state at intervals and when
-// it is asked to stop (SIGTERM or SIGUSR1), then exits with 85, and resumes from the checkpoint with any number of workers.
+// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, saves
+// its state at intervals and when it is asked to stop (SIGTERM or SIGUSR1), then exits with 85, and
+// resumes from the checkpoint with any number of workers.
 package main
 
 import (
@@ -50,7 +53,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run trains until the last step (0), the end of ctx, which is a request to stop (85), or an error (1; 2 for bad flags).
+// run trains until the last step (0), the end of ctx, which is a request to stop (85), or an error
+// (1; 2 for bad flags).
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) (int, error) {
 	o, err := parse(args, getenv, out)
 	if errors.Is(err, flag.ErrHelp) {
@@ -77,7 +81,8 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f.IntVar(&o.every, "every", 50, "steps between checkpoints; 0: only when asked to stop")
 	f.IntVar(&o.log, "log", 20, "steps between lines on standard output")
 	f.DurationVar(&o.pause, "pause", 0, "extra time of a step, to make a run last")
-	f.DurationVar(&o.compute, "compute", 0, "extra time to work through a batch, which the workers share as they share its shards")
+	f.DurationVar(&o.compute, "compute", 0,
+		"extra time to work through a batch, which the workers share as they share its shards")
 	f.StringVar(&o.dir, "dir", "", "directory for the checkpoint and the heartbeat; empty: none of either")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// shape is the network's and the batch's. Together with the seed it decides every number the trainer prints.
+// shape is the network's and the batch's. Together with the seed it decides every number the
+// trainer prints.
 type shape struct {
 	Inputs int
 	Hidden int
@@ -14,8 +15,8 @@ type shape struct {
 	Seed   uint64
 }
 
-// model is a perceptron with one hidden layer of tanh and a linear output, its weights in one flat slice: hidden weights, hidden
-// biases, output weights, output bias.
+// model is a perceptron with one hidden layer of tanh and a linear output, its weights in one flat
+// slice: hidden weights, hidden biases, output weights, output bias.
 type model struct {
 	shape
 	w []float64
@@ -34,8 +35,8 @@ func newModel(s shape) *model {
 	return m
 }
 
-// sample makes sample i of the data set: inputs and the answer of a fixed function of them. The same i always gives the same
-// sample, so workers need no files and no order between them.
+// sample makes sample i of the data set: inputs and the answer of a fixed function of them. The
+// same i always gives the same sample, so workers need no files and no order between them.
 func (s shape) sample(i uint64, x []float64) (y float64) {
 	rng := rand.New(rand.NewPCG(s.Seed, i+2))
 	for j := range x {
@@ -45,14 +46,16 @@ func (s shape) sample(i uint64, x []float64) (y float64) {
 	return y
 }
 
-// gradient is what one shard contributes: the sum of the losses and of their derivatives over its samples.
+// gradient is what one shard contributes: the sum of the losses and of their derivatives over its
+// samples.
 type gradient struct {
 	loss float64
 	d    []float64
 }
 
-// shardGradient computes one shard of one step. Its result depends on the weights, the step and the shard only; the explicit
-// conversions forbid fused multiply-add, so that it is the same bits on every processor.
+// shardGradient computes one shard of one step. Its result depends on the weights, the step and the
+// shard only; the explicit conversions forbid fused multiply-add, so that it is the same bits on
+// every processor.
 func (m *model) shardGradient(step, shard int) gradient {
 	g := gradient{d: make([]float64, len(m.w))}
 	x, h := make([]float64, m.Inputs), make([]float64, m.Hidden)
@@ -89,8 +92,8 @@ func (m *model) accumulate(g *gradient, x, h []float64, y float64) {
 	}
 }
 
-// sum adds shards in their order. Floating-point addition is not associative, so this order, and not the number of workers, is
-// what makes runs comparable bit for bit.
+// sum adds shards in their order. Floating-point addition is not associative, so this order, and
+// not the number of workers, is what makes runs comparable bit for bit.
 func sum(shards []gradient) gradient {
 	total := gradient{d: make([]float64, len(shards[0].d))}
 	for _, s := range shards {

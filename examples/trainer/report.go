@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// heartbeatPeriod is how often a worker says that it is alive. Tests read the file to see which attempts ran when.
+// heartbeatPeriod is how often a worker says that it is alive. Tests read the file to see which
+// attempts ran when.
 const heartbeatPeriod = 100 * time.Millisecond
 
-// heartbeat appends "attempt worker step unix_ms" lines to a file that all workers of all attempts share.
+// heartbeat appends "attempt worker step unix_ms" lines to a file that all workers of all attempts
+// share.
 type heartbeat struct {
 	step atomic.Int64
 	stop chan struct{}
@@ -36,12 +38,14 @@ func startHeartbeat(dir string, attempt, rank, step int) (*heartbeat, error) {
 	return h, nil
 }
 
-// beat writes a line now, at every tick, and when it is stopped. One write a line: appends of this size do not mix.
+// beat writes a line now, at every tick, and when it is stopped. One write a line: appends of this
+// size do not mix.
 func (h *heartbeat) beat(f *os.File, attempt, rank int) error {
 	tick := time.NewTicker(heartbeatPeriod)
 	defer tick.Stop()
 	for last := false; ; {
-		if _, err := fmt.Fprintf(f, "%d %d %d %d\n", attempt, rank, h.step.Load(), time.Now().UnixMilli()); err != nil || last {
+		if _, err := fmt.Fprintf(f, "%d %d %d %d\n", attempt, rank, h.step.Load(), time.Now().UnixMilli()); err != nil ||
+			last {
 			return err
 		}
 		select {

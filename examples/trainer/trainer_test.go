@@ -92,8 +92,8 @@ func TestLossHasTheSameBitsForAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
-// A run that is stopped again and again, and resumed with another number of workers each time, ends with the weights of a run that
-// was left alone.
+// A run that is stopped again and again, and resumed with another number of workers each time, ends
+// with the weights of a run that was left alone.
 func TestCheckpointsKeepTheWeights(t *testing.T) {
 	alone, often := t.TempDir(), t.TempDir()
 	runGang(t.Context(), t, 1, 1, "-steps=60", "-dir="+alone)
@@ -128,7 +128,8 @@ func TestCheckpointsKeepTheWeights(t *testing.T) {
 	}
 }
 
-// stopAfterSteps calls stop once the attempt's heartbeat has come n steps further than where it began, or is nearly through.
+// stopAfterSteps calls stop once the attempt's heartbeat has come n steps further than where it
+// began, or is nearly through.
 func stopAfterSteps(t *testing.T, dir string, attempt, n int, stop func()) {
 	t.Helper()
 	first := -1

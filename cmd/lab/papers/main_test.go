@@ -168,7 +168,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestEvidence checks that the sections which docs/tunables.md names as evidence are in the document.
+// TestEvidence checks that the sections which docs/tunables.md names as evidence are in the
+// document.
 func TestEvidence(t *testing.T) {
 	var texts [2]string
 	for i, name := range []string{"tunables.md", "papers.md"} {

@@ -340,8 +340,8 @@ func (s *search) leastOn(node int, bound int64) int64 {
 	return bound
 }
 
-// partialChoice is some candidates of a node: what is still missing when they have left, and what they
-// cost.
+// partialChoice is some candidates of a node: what is still missing when they have left, and what
+// they cost.
 type partialChoice struct {
 	missing model.Request
 	choice
@@ -397,7 +397,9 @@ func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, b
 
 // prune keeps the states that are not worse than another one in every respect, cheapest first.
 func prune(states []partialChoice, bound int64) []partialChoice {
-	slices.SortFunc(states, func(a, b partialChoice) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
+	slices.SortFunc(states, func(a, b partialChoice) int {
+		return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set))
+	})
 	kept := states[:0]
 	for i := range states {
 		if states[i].cost >= bound || len(kept) == tunables.MaxStates {

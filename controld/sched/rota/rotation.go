@@ -129,7 +129,8 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
 // yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
-	left, known := m.View.Statistics().PredictRemaining(v.Job, v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
+	left, known := m.View.Statistics().PredictRemaining(v.Job,
+		v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
 	return known && model.Instant(left) >= tunables.LongTurnMS
 }
 
