@@ -47,12 +47,13 @@ var policies = []namedPolicy{
 	plain("dragon", baseline.Dragon),
 }
 
-// Policies returns the names of all policies.
+// Policies returns the names of all policies, sorted.
 func Policies() []string {
 	names := make([]string, len(policies))
 	for i := range policies {
 		names[i] = policies[i].name
 	}
+	slices.Sort(names)
 	return names
 }
 
