@@ -15,7 +15,8 @@ import (
 var persons = regexp.MustCompile(`(?i)\b(who|whoever|whom|nobody|somebody|anybody|he|she)\b`)
 
 // people are the places where these words are meant: the user nobody, and names in test data.
-var people = regexp.MustCompile(`(?i)noBody reports|nobody is the uid|user "?nobody|nobody:|/nobody|=nobody|"nobody"|\bas nobody\b|\bof nobody\b|"He said|Who imports whom|is the user nobody`)
+var people = regexp.MustCompile(`(?i)noBody reports|nobody is the uid|user "?nobody|nobody:|/nobody|=nobody|"nobody"|` +
+	`\bas nobody\b|\bof nobody\b|"He said|Who imports whom|is the user nobody`)
 
 // TestWords refuses words for persons in comments and messages: see docs/glossary.md.
 func TestWords(t *testing.T) {
@@ -51,8 +52,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestExportedNamesHaveComments wants a comment for every exported name of the product. Methods that implement an interface of the
-// standard library say so in their name.
+// TestExportedNamesHaveComments wants a comment for every exported name of the product. Methods
+// that implement an interface of the standard library say so in their name.
 func TestExportedNamesHaveComments(t *testing.T) {
 	for _, name := range goFiles(t) {
 		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "test/") {
@@ -99,7 +100,8 @@ func TestExportedNamesHaveComments(t *testing.T) {
 // standard are methods whose meaning is that of an interface of the standard library.
 var standard = map[string]bool{
 	"Error": true, "Unwrap": true, "String": true, "Len": true, "Less": true, "Swap": true, "Push": true, "Pop": true,
-	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "Read": true, "Write": true, "Close": true,
+	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "Read": true, "Write": true,
+	"Close":     true,
 	"ServeHTTP": true, "Kind": true,
 }
 

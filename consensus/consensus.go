@@ -14,10 +14,7 @@
 package consensus
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -49,49 +46,36 @@ type Member struct {
 // Dialer opens connections to peers. Tests cut links with it.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Config is a node's identity and its timing. Zero durations and counts take the values of
-// [DefaultConfig].
+// Config is a node's identity and its timing. [DefaultConfig] has the timing.
 type Config struct {
 	Name string // of this member
 	Dir  string // holds log, snapshots, version and lock; made if missing, used by no other process
-	Addr string // host:port that peers dial; also where the node listens, unless Bind or Listener is set
-	Bind string // where to listen when that differs from Addr, such as 0.0.0.0:7071
+	Addr string // host:port that peers dial; also where the node listens, unless Listener is set
 
 	Logger *slog.Logger // nil discards
 
 	Heartbeat   time.Duration // silence after which a follower starts an election; keep it well above the worst fsync
 	Election    time.Duration // how long a candidate waits for votes; at least Heartbeat
 	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
-	Commit      time.Duration // after which an idle leader tells followers what has been committed
 	Stall       time.Duration // a write to the disk that takes longer will not return, and the member stops
 
-	SnapshotEvery int   // entries between snapshots
-	SnapshotBytes int64 // or bytes of entries, whichever comes first; for a large state at least as many bytes as that has
+	SnapshotEvery int // entries between snapshots
 
 	Dial     Dialer       // nil: plain TCP
-	Listener net.Listener // nil: TCP on Bind or Addr; closed by the node
+	Listener net.Listener // nil: TCP on Addr; closed by the node
 }
 
 // DefaultConfig returns the timing that suits machines on one network with ordinary disks.
 func DefaultConfig() Config {
 	return Config{
 		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond,
-		Commit:        15 * time.Millisecond,
 		Stall:         30 * time.Second, // the kernel gives a disk up after this time
-		SnapshotEvery: 8192, SnapshotBytes: 128 << 20,
+		SnapshotEvery: 8192,
 	}
 }
 
-// withDefaults returns c with the defaults in place of zero values.
+// withDefaults returns c with a logger and a dialer.
 func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	c.Heartbeat = cmp.Or(c.Heartbeat, d.Heartbeat)
-	c.Election = cmp.Or(c.Election, max(c.Heartbeat, d.Election))
-	c.LeaderLease = cmp.Or(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
-	c.Commit = cmp.Or(c.Commit, d.Commit)
-	c.Stall = cmp.Or(c.Stall, d.Stall)
-	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, d.SnapshotEvery)
-	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, d.SnapshotBytes)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -99,25 +83,4 @@ func (c Config) withDefaults() Config {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	return c
-}
-
-// Validate returns every problem of c, joined.
-func (c Config) Validate() error {
-	var errs []error
-	complain := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	complain(c.Name == "", "consensus needs the member's name")
-	complain(c.Dir == "", "consensus needs a directory")
-	complain(c.Addr == "" && c.Listener == nil, "consensus needs an address")
-	complain(c.Heartbeat < 5*time.Millisecond, "heartbeat %v is below 5ms", c.Heartbeat)
-	complain(c.Election < c.Heartbeat, "election %v is shorter than heartbeat %v", c.Election, c.Heartbeat)
-	complain(c.LeaderLease > c.Heartbeat, "leader lease %v is longer than heartbeat %v", c.LeaderLease, c.Heartbeat)
-	complain(c.LeaderLease < 5*time.Millisecond, "leader lease %v is below 5ms", c.LeaderLease)
-	complain(c.Commit < time.Millisecond, "commit interval %v is below 1ms", c.Commit)
-	complain(c.Stall < c.Heartbeat, "stall %v is shorter than heartbeat %v", c.Stall, c.Heartbeat)
-	complain(c.SnapshotEvery < 0 || c.SnapshotBytes < 0, "snapshot limits must be positive")
-	return errors.Join(errs...)
 }

@@ -21,11 +21,17 @@ import (
 	"github.com/rota-hpc/rota/consensus/consensustest"
 )
 
+// config returns the configuration of a member with the default timing.
+func config(dir, addr string) consensus.Config {
+	cfg := consensus.DefaultConfig()
+	cfg.Name, cfg.Dir, cfg.Addr = "n1", dir, addr
+	return cfg
+}
+
 // single opens a member that is a cluster by itself.
 func single(dir string) (*consensus.Node, *record, error) {
 	m := &record{name: "n1"}
-	cfg := consensus.Config{Name: "n1", Dir: dir, Addr: "127.0.0.1:0"}
-	n, err := consensus.Open(cfg, m)
+	n, err := consensus.Open(config(dir, "127.0.0.1:0"), m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -149,25 +155,22 @@ func TestOpenRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ln.Close()
-		cfg := consensus.Config{Name: "n1", Dir: t.TempDir(), Addr: ln.Addr().String()}
+		cfg := config(t.TempDir(), ln.Addr().String())
 		if _, err := consensus.Open(cfg, newRecord("n1")); !errors.Is(err, consensus.ErrPortInUse) ||
 			!strings.Contains(err.Error(), cfg.Addr) {
 			t.Errorf("open: %v", err)
 		}
 	})
 	t.Run("address that cannot be dialled", func(t *testing.T) {
-		cfg := consensus.Config{Name: "n1", Dir: t.TempDir(), Addr: "0.0.0.0:0"}
-		if _, err := consensus.Open(cfg, newRecord("n1")); err == nil {
+		if _, err := consensus.Open(config(t.TempDir(), "0.0.0.0:0"), newRecord("n1")); err == nil {
 			t.Error("open accepted 0.0.0.0")
 		}
 	})
 	t.Run("bad timing", func(t *testing.T) {
-		cfg := consensus.Config{Heartbeat: time.Second, Election: time.Millisecond}
-		_, err := consensus.Open(cfg, newRecord("n1"))
-		for _, part := range []string{"name", "directory", "address", "election"} {
-			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("open: %v does not speak of the %s", err, part)
-			}
+		cfg := config(t.TempDir(), "127.0.0.1:0")
+		cfg.Heartbeat, cfg.Election = time.Second, time.Millisecond
+		if _, err := consensus.Open(cfg, newRecord("n1")); err == nil || !strings.Contains(err.Error(), "Election") {
+			t.Errorf("open: %v does not name the election", err)
 		}
 	})
 }

@@ -19,8 +19,8 @@ const (
 	groupCompressed = 2
 	groupHeader     = 1 + crc32.Size
 
-	// compressAbove is the size in bytes above which entries are compressed. Proposals of a busy moment
-	// are alike and shrink to a fifth, and the log writes every page of an entry twice.
+	// compressAbove is the size in bytes above which entries are compressed. Proposals of a busy
+	// moment are alike and shrink to a fifth, and the log writes every page of an entry twice.
 	compressAbove = 2048
 
 	// groupRestMax bounds what a damaged length makes a member allocate.

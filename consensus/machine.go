@@ -22,7 +22,6 @@ type adapter struct {
 	inFlight func(*raft.Log) *batch // the callers that wait for an entry, if they wait here
 	due      chan struct{}          // has one element when a snapshot is wanted
 	every    int
-	bytes    int64
 
 	applied atomic.Uint64 // index of the last entry that Machine has seen
 
@@ -105,11 +104,15 @@ func (a *adapter) countEntries(entries int, size int64) {
 // written once the log has as many bytes. So the cost per entry does not grow with the state, and a
 // start reads at most about twice the state. It is called with mu held.
 func (a *adapter) snapshotDue() bool {
-	if a.entries < a.every && a.entriesSize < a.bytes {
+	if a.entries < a.every && a.entriesSize < snapshotBytes {
 		return false
 	}
 	return a.stateSize < smallState || a.entriesSize >= a.stateSize
 }
+
+// snapshotBytes is the number of bytes of entries after which a snapshot is due, even if there are
+// fewer than Config.SnapshotEvery entries.
+const snapshotBytes = 128 << 20
 
 // smallState is the size in bytes below which writing the state costs next to nothing.
 const smallState = 1 << 20

@@ -19,11 +19,12 @@ import (
 // Limits of a node.
 const (
 	snapshotsKept    = 2
-	logsCached       = 64       // entries kept in memory for followers that are nearly up to date
-	entriesPerAppend = 64       // in one request to a follower
-	trailingMin      = 64       // entries kept behind a snapshot, for followers a little behind
-	trailingMax      = 10240    // the same
-	trailingBytes    = 64 << 20 // and as many bytes at most, as far as the mean size tells
+	commitInterval   = 15 * time.Millisecond // an idle leader then tells followers what has been committed
+	logsCached       = 64                    // entries kept in memory for followers that are nearly up to date
+	entriesPerAppend = 64                    // in one request to a follower
+	trailingMin      = 64                    // entries kept behind a snapshot, for followers a little behind
+	trailingMax      = 10240                 // the same
+	trailingBytes    = 64 << 20              // and as many bytes at most, as far as the mean size tells
 	snapshotRetry    = time.Minute
 	never            = 365 * 24 * time.Hour
 	drainTimeout     = 2 * time.Second // for proposals in flight when the node stops
@@ -63,9 +64,6 @@ type Node struct {
 // ErrNotWritable, ErrNewer, ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
 func Open(cfg Config, m Machine) (*Node, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	s, err := listen(cfg)
 	if err != nil {
 		return nil, err
@@ -97,7 +95,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	n.guard = &guard{store: dir.log, fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{
 		machine: m, fail: n.fail, inFlight: n.inFlightBatch, due: make(chan struct{}, 1),
-		every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
+		every: cfg.SnapshotEvery,
 	}
 	return n
 }
@@ -140,6 +138,10 @@ func (n *Node) startRaft(trans raft.Transport) error {
 	if err != nil {
 		return err
 	}
+	config := n.raftConfig(log)
+	if err := raft.ValidateConfig(config); err != nil {
+		return fmt.Errorf("consensus of %s: %w", n.cfg.Name, err)
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := fmt.Errorf("start raft: %w", ErrStopped) // if the guard ends this goroutine
@@ -150,7 +152,7 @@ func (n *Node) startRaft(trans raft.Transport) error {
 			done <- err
 		}()
 		debug.SetPanicOnFault(true)
-		n.raft, err = raft.NewRaft(n.raftConfig(log), n.machine, cache, n.guard, snapshots, trans)
+		n.raft, err = raft.NewRaft(config, n.machine, cache, n.guard, snapshots, trans)
 	}()
 	if err := <-done; err != nil {
 		return n.startError(err)
@@ -180,7 +182,7 @@ func (n *Node) raftConfig(log hclog.Logger) *raft.Config {
 	c.HeartbeatTimeout = n.cfg.Heartbeat
 	c.ElectionTimeout = n.cfg.Election
 	c.LeaderLeaseTimeout = n.cfg.LeaderLease
-	c.CommitTimeout = n.cfg.Commit
+	c.CommitTimeout = commitInterval
 	c.MaxAppendEntries = entriesPerAppend
 	c.TrailingLogs = trailingMax
 	c.SnapshotInterval = never

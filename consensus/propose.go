@@ -184,19 +184,16 @@ func (n *Node) nextProposal(late <-chan time.Time) *proposal {
 // waitingProposal returns a proposal that waits, or nil. Before it returns nil, it lets other
 // goroutines run a few times: callers that have just been answered may be about to propose again.
 func (n *Node) waitingProposal() *proposal {
-	for range groupYields {
+	for yields := 0; ; yields++ {
 		select {
 		case p := <-n.proposals:
 			return p
 		default:
-			runtime.Gosched()
 		}
-	}
-	select {
-	case p := <-n.proposals:
-		return p
-	default:
-		return nil
+		if yields == groupYields {
+			return nil
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -222,7 +219,8 @@ func (n *Node) complete(f *batch, future raft.ApplyFuture) {
 	}
 }
 
-// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for it.
+// inFlightBatch returns the group whose entry l is, if this node proposed it and still waits for
+// it.
 func (n *Node) inFlightBatch(l *raft.Log) *batch {
 	f := n.inFlight.Load()
 	if f == nil || len(l.Data) != len(f.data) || &l.Data[0] != &f.data[0] {

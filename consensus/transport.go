@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +61,8 @@ func listen(cfg Config) (*stream, error) {
 	ln := cfg.Listener
 	if ln == nil {
 		var err error
-		at := cmp.Or(cfg.Bind, cfg.Addr)
-		if ln, err = net.Listen("tcp", at); err != nil {
-			return nil, listenError(at, err)
+		if ln, err = net.Listen("tcp", cfg.Addr); err != nil {
+			return nil, listenError(cfg.Addr, err)
 		}
 	}
 	addr, err := advertised(cfg.Addr, ln.Addr())

@@ -15,9 +15,9 @@ type Param struct {
 // Span is the ordinals from First to Last, both included.
 type Span struct{ First, Last int }
 
-// Elements is an array made ready for looking up many elements. Elements are numbered by their
-// ordinal, from 0 without gaps; an index is what the user calls them, and differs from the ordinal
-// where an array is made by [Array.Indices].
+// Elements is an array prepared for many look-ups. The ordinal numbers elements from 0 without
+// gaps. The index is the number that the user gave, and differs from the ordinal in an array made
+// of [Array.Indices].
 type Elements struct {
 	array *Array
 	runs  Indices // nil: index and ordinal are the same
@@ -25,7 +25,7 @@ type Elements struct {
 	len   int
 }
 
-// Elements makes a ready for looking up. An array that breaks its rules has none.
+// Elements prepares the array for look-ups. An array that breaks a rule has no elements.
 func (a *Array) Elements() Elements {
 	e := Elements{array: a}
 	switch {
@@ -50,8 +50,8 @@ func (a *Array) Elements() Elements {
 	return e
 }
 
-// combinations is the product of the axes, or one more than [MaxElements] when it is more: nothing
-// overflows.
+// combinations returns the product of the axes, at most one more than [MaxElements], so that it
+// cannot overflow.
 func (a *Array) combinations() int {
 	n := 1
 	for _, axis := range a.Matrix {
@@ -151,8 +151,8 @@ func (e Elements) Params(ordinal int) []Param {
 	return params
 }
 
-// Text writes the indices of some elements as short as they can be said: 0-98:2,200. The spans
-// ascend and do not overlap. Its cost depends on the spans and runs, not on the elements.
+// Text writes the indices of some elements in the shortest form: 0-98:2,200. The spans ascend and
+// do not overlap. Its cost depends on the spans and runs, not on the elements.
 func (e Elements) Text(spans []Span) string {
 	var out Indices
 	for _, s := range spans {
@@ -174,9 +174,9 @@ func (e Elements) Text(spans []Span) string {
 	return out.compressed().String()
 }
 
-// Select finds the elements that a text of indices names, such as 4-9 of job 123_[4-9], in any
-// order. It returns their ordinals as ascending spans and how many of the named indices the array
-// does not have. The error is an *[IndicesError].
+// Select finds the elements with the indices in a text, in any order, such as 4-9 of job 123_[4-9].
+// It returns their ordinals as ascending spans and how many of the named indices the array does not
+// have. The error is an *[IndicesError].
 func (e Elements) Select(indices string) (spans []Span, missing int, err error) {
 	runs, err := parseAnyOrder(unbracket(indices))
 	if err != nil {
@@ -232,7 +232,7 @@ func ParseSlurmArray(text string) (*Array, error) {
 	return a, nil
 }
 
-// unbracket takes a pair of brackets off.
+// unbracket removes a pair of brackets around a text.
 func unbracket(text string) string {
 	if inner, ok := strings.CutPrefix(text, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); ok {
@@ -242,7 +242,7 @@ func unbracket(text string) string {
 	return text
 }
 
-// parseAnyOrder reads indices and puts them in order, each once.
+// parseAnyOrder reads indices in any order. It returns each once, in ascending order.
 func parseAnyOrder(text string) (Indices, error) {
 	runs, err := ParseIndices(text)
 	if err == nil {

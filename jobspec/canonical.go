@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Canonical returns the job's JSON with its defaults filled in: jobs that ask for the same have the
-// same. j stays as it is.
+// Canonical returns the job's JSON with its defaults filled in. Jobs that ask for the same have the
+// same JSON. It does not change j.
 func (j *Job) Canonical() ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -18,8 +18,8 @@ func (j *Job) Canonical() ([]byte, error) {
 	return json.Marshal(full)
 }
 
-// Version names what the job asks for, in 64 hexadecimal digits. From where it was submitted does
-// not count.
+// Version returns the hash of what the job asks for, in 64 hexadecimal digits. Host and directory
+// of the submission do not count.
 func (j *Job) Version() (string, error) {
 	bare := *j
 	bare.SubmitDir, bare.SubmitHost = "", ""
@@ -31,7 +31,7 @@ func (j *Job) Version() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Clone returns a job that shares nothing with j.
+// Clone returns a deep copy of the job.
 func (j *Job) Clone() (*Job, error) {
 	text, err := json.Marshal(j)
 	if err != nil {

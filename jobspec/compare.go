@@ -2,14 +2,14 @@ package jobspec
 
 import (
 	"cmp"
-	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// test returns what decides whether a constraint, which is plain and has the operands that its
-// operator takes, holds for a value.
+// test returns the function that decides whether a constraint holds for a value. The constraint is
+// plain, and has the operands that its operator takes.
 func (c Constraint) test(kind string) (func(fact) bool, error) {
 	switch c.Operator {
 	case "is_set":
@@ -22,12 +22,12 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 		return c.ordered(kind)
 	}
 	if kind != "text" && kind != "label" {
-		return nil, &ConditionError{CodeOperator,
-			fmt.Sprintf("%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind), "write = != < <= > or >="}
+		return nil, badCondition(CodeOperator, "write = != < <= > or >=",
+			"%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind)
 	}
 	switch c.Operator {
 	case "regexp":
-		re, err := compileOperand(c.Value)
+		re, err := CompilePattern(c.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -55,14 +55,14 @@ func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
 	return func(f fact) bool { return slices.Contains(list, f.number) == want }, nil
 }
 
-// ordered tests by size. A label is read as what the operand is: a number or a size. One that
-// cannot be read so does not hold.
+// ordered compares by size. A label is read as the operand is, as a number or a size. The
+// constraint does not hold for a label that cannot be read so.
 func (c Constraint) ordered(kind string) (func(fact) bool, error) {
 	order := ordering(c.Operator)
 	switch kind {
 	case "text":
-		return nil, &ConditionError{CodeOperator,
-			fmt.Sprintf("%s does not go with %s, which is text", c.Operator, c.Attribute), "write = != in not_in regexp or glob"}
+		return nil, badCondition(CodeOperator, "write = != in not_in regexp or glob",
+			"%s does not go with %s, which is text", c.Operator, c.Attribute)
 	case "label":
 		return c.orderedLabel(order)
 	}
@@ -82,8 +82,8 @@ func (c Constraint) orderedLabel(order func(int) bool) (func(fact) bool, error) 
 	}
 	than, err := ParseSize(c.Value)
 	if err != nil {
-		return nil, &ConditionError{CodeConstraint, fmt.Sprintf("%q is neither a number nor a size", c.Value),
-			`write 10, "64GiB", or operator = "version" with value = ">= 550"`}
+		return nil, badCondition(CodeConstraint, `write 10, "64GiB", or operator = "version" with value = ">= 550"`,
+			"%q is neither a number nor a size", c.Value)
 	}
 	return func(f fact) bool {
 		n, err := ParseSize(f.text)
@@ -112,60 +112,40 @@ func (c Constraint) number(kind, text string) (int64, error) {
 	if kind == "size" {
 		n, err := ParseSize(text)
 		if err != nil {
-			return 0, &ConditionError{CodeConstraint, fmt.Sprintf("%s is a size, and %v", c.Attribute, err), ""}
+			return 0, badCondition(CodeConstraint, "", "%s is a size, and %v", c.Attribute, err)
 		}
 		return int64(n), nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, &ConditionError{CodeConstraint, fmt.Sprintf("%s is a whole number, and %q is none", c.Attribute, text), ""}
+		return 0, badCondition(CodeConstraint, "", "%s is a whole number, and %q is none", c.Attribute, text)
 	}
 	return n, nil
 }
 
-// glob matches the whole value, regardless of case; the model of a GPU also by any one word of it,
-// since what a driver calls "NVIDIA H100 80GB HBM3" is known as an H100.
+// glob matches the whole value, regardless of case. A GPU model also matches by one of its words:
+// the driver says "NVIDIA H100 80GB HBM3", and users say H100.
 func (c Constraint) glob() (func(fact) bool, error) {
 	pattern := strings.ToLower(c.Value)
 	if pattern == "" {
-		return nil, &ConditionError{CodeConstraint, "glob compares with a pattern, and it is empty", `write value = "h100*"`}
+		return nil, badCondition(CodeConstraint, `write value = "h100*"`, "glob compares with a pattern, and it is empty")
 	}
-	if c.Attribute != "node.gpu.model" {
-		return func(f fact) bool { return matchGlob(pattern, strings.ToLower(f.text)) }, nil
-	}
+	re := globPattern(pattern)
 	return func(f fact) bool {
 		text := strings.ToLower(f.text)
-		return matchGlob(pattern, text) ||
-			slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(w string) bool { return matchGlob(pattern, w) })
+		return re.MatchString(text) ||
+			c.Attribute == "node.gpu.model" && slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), re.MatchString)
 	}, nil
 }
 
 func betweenWords(r rune) bool { return r == ' ' || r == '-' || r == '_' }
 
-// matchGlob reports whether text is what a pattern of *, which is any text, and ?, which is any
-// character, describes.
-func matchGlob(pattern, text string) bool {
-	p, t := []rune(pattern), []rune(text)
-	i, k, star, mark := 0, 0, -1, 0
-	for k < len(t) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, mark = i, k
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == t[k]):
-			i, k = i+1, k+1
-		case star >= 0:
-			mark++
-			i, k = star+1, mark
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
+// globPattern compiles a pattern of *, which is any text, and ?, which is any character.
+func globPattern(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("(?s)^" + globSigns.Replace(regexp.QuoteMeta(pattern)) + "$")
 }
+
+var globSigns = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
 // versions tests a value such as 550.54.15 against conditions such as ">= 550, < 600", all of which
 // must hold. A value that is no version does not hold.
@@ -179,9 +159,8 @@ func (c Constraint) versions() (func(fact) bool, error) {
 		operator, text := cutOperator(strings.TrimSpace(part))
 		v, ok := parseVersion(text)
 		if !ok {
-			return nil, &ConditionError{CodeConstraint,
-				fmt.Sprintf("%q is not a condition on a version", strings.TrimSpace(part)),
-				`write value = ">= 550, < 600"`}
+			return nil, badCondition(CodeConstraint, `write value = ">= 550, < 600"`,
+				"%q is not a condition on a version", strings.TrimSpace(part))
 		}
 		bounds = append(bounds, bound{ordering(operator), v})
 	}
@@ -208,7 +187,7 @@ func cutOperator(text string) (operator, rest string) {
 	return "=", text
 }
 
-// version is numbers between dots and what may follow a hyphen: 550.54.15, 6.8.0-51-generic.
+// version is a list of numbers, and a suffix behind a hyphen: 550.54.15, 6.8.0-51-generic.
 type version struct {
 	numbers []int64
 	suffix  string
@@ -228,8 +207,8 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
-// compare orders versions by their numbers, those that are not written being 0, and then by what
-// follows them, nothing first.
+// compare orders versions by their numbers, then by their suffixes. A missing number is 0, and no
+// suffix comes first.
 func (v version) compare(o version) int {
 	for i := range max(len(v.numbers), len(o.numbers)) {
 		if c := cmp.Compare(v.at(i), o.at(i)); c != 0 {

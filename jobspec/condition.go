@@ -1,14 +1,16 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// NodeFacts is what conditions ask of a node.
+// NodeFacts are the properties of a node that constraints can test.
 type NodeFacts struct {
 	Name      string
 	BootID    string
@@ -20,53 +22,59 @@ type NodeFacts struct {
 	Labels    map[string]string
 }
 
-// NodeAttribute is something that a constraint may be about.
-type NodeAttribute struct {
-	Name string // as in node.cores; node.label. stands for all labels
-	Kind string // text, number, size, or label: a text that is compared as what the value looks like
-	Doc  string
+// nodeAttribute is a property of nodes that a constraint can test.
+type nodeAttribute struct {
+	name string                  // as in node.cores; node.label. stands for all labels
+	kind string                  // text, number, size, or label: a text that is compared as what the value looks like
+	get  func(*NodeFacts) []fact // for a label, of its key
 }
 
-// NodeAttributes lists what constraints and affinities may be about, in the order in which
-// documentation shows it. What is said of a GPU is said of each GPU of the node, so a node with
-// GPUs of several models is chosen only if all of them will do.
-func NodeAttributes() []NodeAttribute {
-	return []NodeAttribute{
-		{"node.name", "text", "the node's name"},
-		{"node.cores", "number", "its cores"},
-		{"node.memory", "size", "its memory"},
-		{"node.gpus", "number", "how many GPUs it has"},
-		{"node.gpu.model", "text", "the model of its GPUs; with glob, the whole name or any word of it"},
-		{"node.gpu.memory", "size", "the memory of each of its GPUs"},
-		{"node.boot_id", "text", "which boot it is in"},
-		{labelPrefix, "label", "the value of a label that its operator gave it, by key"},
+// nodeAttributes are what constraints and affinities can test, in the order of the documentation. A
+// condition on GPUs must hold for every GPU of the node.
+var nodeAttributes = []nodeAttribute{
+	{"node.name", "text", func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }},
+	{"node.cores", "number", func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}} }},
+	{"node.memory", "size", func(n *NodeFacts) []fact { return []fact{{n.Memory.String(), int64(n.Memory)}} }},
+	{"node.gpus", "number", func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}} }},
+	{"node.gpu.model", "text", func(n *NodeFacts) []fact {
+		return distinct(n.Models, func(m string) fact { return fact{text: m} })
+	}},
+	{"node.gpu.memory", "size", func(n *NodeFacts) []fact {
+		return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
+	}},
+	{"node.boot_id", "text", func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }},
+	{labelPrefix, "label", nil},
+}
+
+// AttributeNames lists the names of all attributes of nodes, with KEY for the key of a label.
+func AttributeNames() []string {
+	names := attributeNames()
+	names[len(names)-1] += "KEY"
+	return names
+}
+
+func attributeNames() []string {
+	var names []string
+	for _, a := range nodeAttributes {
+		names = append(names, a.name)
 	}
+	return names
 }
 
 const labelPrefix = "node.label."
 
-// Operators of a constraint, in the order in which documentation shows them.
+// Operators of a constraint, in the order of the documentation.
 var operators = [...]string{"=", "!=", "<", "<=", ">", ">=", "regexp", "version", "in", "not_in", "glob", "is_set"}
 
 // maxOperand bounds the text of one constraint's values.
 const maxOperand = 4096
 
-// ConditionError says why a constraint cannot be asked of any node.
-type ConditionError struct {
-	Code string // CodeAttribute, CodeOperator, CodeConstraint or CodePattern
-	Text string
-	Hint string
+// badCondition returns why a constraint cannot be tested on any node, as a problem without a path.
+func badCondition(code, hint, format string, args ...any) error {
+	return Problem{Code: code, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Error implements error.
-func (e *ConditionError) Error() string {
-	if e.Hint == "" {
-		return e.Text
-	}
-	return e.Text + "; " + e.Hint
-}
-
-// Condition is a constraint that can be asked of nodes. It never changes.
+// Condition is a compiled constraint. It is immutable.
 type Condition struct {
 	text  string
 	gets  func(*NodeFacts) []fact
@@ -80,7 +88,7 @@ type fact struct {
 	number int64
 }
 
-// Compile checks a constraint and makes it ready to be asked. The error is a *[ConditionError].
+// Compile checks a constraint and compiles it. The error is a [Problem] without a path.
 func (c Constraint) Compile() (*Condition, error) {
 	c = c.plain()
 	attribute, err := lookUp(c.Attribute)
@@ -90,17 +98,17 @@ func (c Constraint) Compile() (*Condition, error) {
 	if err := c.checkOperands(); err != nil {
 		return nil, err
 	}
-	holds, err := c.test(attribute.Kind)
+	holds, err := c.test(attribute.kind)
 	if err != nil {
 		return nil, err
 	}
 	return &Condition{
-		text: c.String(), gets: getter(c.Attribute), holds: holds, every: c.Operator == "!=" || c.Operator == "not_in",
+		text: c.String(), gets: attribute.get, holds: holds, every: c.Operator == "!=" || c.Operator == "not_in",
 	}, nil
 }
 
-// plain writes a constraint in one way: without ${ }, with its operator, with the values of lists
-// in order.
+// plain returns the constraint in its normal form: without ${ }, with its operator, and with sorted
+// lists.
 func (c Constraint) plain() Constraint {
 	if name, ok := strings.CutPrefix(c.Attribute, "${"); ok {
 		c.Attribute = strings.TrimSuffix(name, "}")
@@ -116,8 +124,7 @@ func (c Constraint) plain() Constraint {
 	return c
 }
 
-// String writes a constraint in one line. Constraints that say the same in the same words are
-// written alike.
+// String writes the normal form of a constraint in one line.
 func (c Constraint) String() string {
 	c = c.plain()
 	s := c.Attribute + " " + c.Operator
@@ -130,7 +137,7 @@ func (c Constraint) String() string {
 	return s
 }
 
-// ParseConstraint reads what [Constraint.String] has written.
+// ParseConstraint reads the output of [Constraint.String].
 func ParseConstraint(text string) (Constraint, error) {
 	attribute, rest, _ := strings.Cut(text, " ")
 	operator, rest, more := strings.Cut(rest, " ")
@@ -166,11 +173,11 @@ func (c Constraint) operands() []string {
 	return []string{c.Value}
 }
 
-// checkOperands refuses an operator that there is not, and values where it takes none or others.
+// checkOperands refuses an unknown operator, and values that do not go with the operator.
 func (c Constraint) checkOperands() error {
 	if !slices.Contains(operators[:], c.Operator) {
-		return &ConditionError{CodeOperator, fmt.Sprintf("there is no operator %q", c.Operator),
-			"write one of " + strings.Join(operators[:], " ")}
+		return badCondition(CodeOperator, "write one of "+strings.Join(operators[:], " "), "there is no operator %q",
+			c.Operator)
 	}
 	list := c.Operator == "in" || c.Operator == "not_in"
 	length := len(c.Value)
@@ -179,23 +186,22 @@ func (c Constraint) checkOperands() error {
 	}
 	switch {
 	case length > maxOperand:
-		return &ConditionError{CodeConstraint,
-			fmt.Sprintf("its values have %d bytes, at most %d are allowed", length, maxOperand), ""}
+		return badCondition(CodeConstraint, "", "its values have %d bytes, at most %d are allowed", length, maxOperand)
 	case list && (len(c.Values) == 0 || c.Value != ""):
-		return &ConditionError{CodeConstraint, c.Operator + " compares with a list", "write values = [...] and no value"}
+		return badCondition(CodeConstraint, "write values = [...] and no value", "%s compares with a list", c.Operator)
 	case !list && len(c.Values) > 0:
-		return &ConditionError{CodeConstraint, c.Operator + " compares with one value", "write value, or use in or not_in"}
+		return badCondition(CodeConstraint, "write value, or use in or not_in", "%s compares with one value", c.Operator)
 	case c.Operator == "is_set" && c.Value != "":
-		return &ConditionError{CodeConstraint, "is_set takes no value", "leave value out"}
+		return badCondition(CodeConstraint, "leave value out", "is_set takes no value")
 	}
 	return nil
 }
 
-// String is the constraint in one line, as [Constraint.String] writes it.
+// String returns the constraint as [Constraint.String] writes it.
 func (c *Condition) String() string { return c.text }
 
-// Holds reports whether the condition holds on a node. Of an attribute that a node does not have,
-// only != and not_in hold.
+// Holds reports whether the condition holds on a node. If a node lacks the attribute, only != and
+// not_in hold.
 func (c *Condition) Holds(n *NodeFacts) bool {
 	facts := c.gets(n)
 	if len(facts) == 0 {
@@ -204,7 +210,7 @@ func (c *Condition) Holds(n *NodeFacts) bool {
 	return !slices.ContainsFunc(facts, func(f fact) bool { return !c.holds(f) })
 }
 
-// Has returns the values that a node has of the attribute, as text.
+// Has returns the values of the attribute on a node, as text.
 func (c *Condition) Has(n *NodeFacts) []string {
 	var values []string
 	for _, f := range c.gets(n) {
@@ -213,57 +219,30 @@ func (c *Condition) Has(n *NodeFacts) []string {
 	return values
 }
 
-func lookUp(name string) (NodeAttribute, error) {
-	all := NodeAttributes()
-	for _, a := range all {
-		if strings.ContainsAny(name, " \t\r\n") { // a constraint is kept as words of one line
-			break
-		}
-		if a.Name == name && a.Kind != "label" ||
-			a.Kind == "label" && strings.HasPrefix(name, a.Name) && len(name) > len(a.Name) {
+// lookUp returns the attribute with a name.
+func lookUp(name string) (nodeAttribute, error) {
+	key, isLabel := strings.CutPrefix(name, labelPrefix)
+	for _, a := range nodeAttributes {
+		switch {
+		case strings.ContainsAny(name, " \t\r\n"): // a constraint is kept as words of one line
+		case a.kind != "label" && a.name == name:
+			return a, nil
+		case a.kind == "label" && isLabel && key != "":
+			a.get = func(n *NodeFacts) []fact {
+				if v, ok := n.Labels[key]; ok {
+					return []fact{{text: v}}
+				}
+				return nil
+			}
 			return a, nil
 		}
 	}
-	var names []string
-	for _, a := range all {
-		names = append(names, a.Name)
-	}
-	names[len(names)-1] += "KEY"
-	return NodeAttribute{}, &ConditionError{CodeAttribute, fmt.Sprintf("nodes have no attribute %q", name),
-		"write one of " + strings.Join(names, ", ")}
+	hint := cmp.Or(typo.Hint(name, attributeNames()), "write one of "+strings.Join(AttributeNames(), ", "))
+	return nodeAttribute{}, badCondition(CodeAttribute, hint, "nodes have no attribute %q", name)
 }
 
-// getter returns what reads an attribute of a node, which is known to exist.
-func getter(name string) func(*NodeFacts) []fact {
-	switch name {
-	case "node.name":
-		return func(n *NodeFacts) []fact { return []fact{{text: n.Name}} }
-	case "node.boot_id":
-		return func(n *NodeFacts) []fact { return []fact{{text: n.BootID}} }
-	case "node.cores":
-		return func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.Cores, 10), n.Cores}} }
-	case "node.memory":
-		return func(n *NodeFacts) []fact { return []fact{{n.Memory.String(), int64(n.Memory)}} }
-	case "node.gpus":
-		return func(n *NodeFacts) []fact { return []fact{{strconv.FormatInt(n.GPUs, 10), n.GPUs}} }
-	case "node.gpu.model":
-		return func(n *NodeFacts) []fact { return distinct(n.Models, func(m string) fact { return fact{text: m} }) }
-	case "node.gpu.memory":
-		return func(n *NodeFacts) []fact {
-			return distinct(n.GPUMemory, func(m Bytes) fact { return fact{m.String(), int64(m)} })
-		}
-	}
-	key := strings.TrimPrefix(name, labelPrefix)
-	return func(n *NodeFacts) []fact {
-		if v, ok := n.Labels[key]; ok {
-			return []fact{{text: v}}
-		}
-		return nil
-	}
-}
-
-// distinct turns values into facts, neighbours that are alike into one: the GPUs of a node mostly
-// are.
+// distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node
+// are mostly alike.
 func distinct[T comparable](values []T, make func(T) fact) []fact {
 	var facts []fact
 	for i, v := range values {
@@ -272,13 +251,4 @@ func distinct[T comparable](values []T, make func(T) fact) []fact {
 		}
 	}
 	return facts
-}
-
-// compileOperand compiles a regular expression in RE2's syntax.
-func compileOperand(text string) (*regexp.Regexp, error) {
-	re, err := CompilePattern(text)
-	if p, bad := err.(Problem); bad { //nolint:errorlint // CompilePattern returns nothing else
-		return nil, &ConditionError{p.Code, p.Text, p.Hint}
-	}
-	return re, nil
 }

@@ -2,7 +2,7 @@ package jobspec
 
 import "strings"
 
-// SecretFile is where a secret that goes into no variable is found in the container.
+// SecretFile returns the path of a secret in the container, "" if a variable holds it.
 func (s *Secret) SecretFile() string {
 	if s.File != "" || s.Env != "" {
 		return s.File
@@ -10,16 +10,16 @@ func (s *Secret) SecretFile() string {
 	return SecretsDir + s.Name
 }
 
-// SecretsDir is the directory of a container in which its secrets lie. It is in memory.
+// SecretsDir is the directory of a container that holds its secrets, in memory.
 const SecretsDir = "/run/rota/secrets/"
 
-// ReservedTargets are the directories of a container in which nothing can be mounted, because the
-// program or Rota itself needs what is there.
+// ReservedTargets are the directories of a container in which a job cannot mount anything, because
+// programs or Rota need their content.
 func ReservedTargets() []string {
 	return []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
 }
 
-// withoutSlash takes off what stands behind the last name of a path.
+// withoutSlash removes slashes at the end of a path.
 func withoutSlash(p string) string {
 	if short := strings.TrimRight(p, "/"); short != "" {
 		return short

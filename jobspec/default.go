@@ -1,6 +1,6 @@
 package jobspec
 
-// Defaults of what a job does not say and the cluster does not decide.
+// Defaults of settings that the cluster does not decide.
 const (
 	DefaultPriority           = 50
 	DefaultGroup              = "main"
@@ -15,9 +15,9 @@ const (
 	DefaultMemoryPerCore      = 4 * GiB
 )
 
-// Default fills in what was not written and does not depend on the cluster. Queue, account, class
-// and time limit stay as they are: the queue decides them. A word that says what is so without it
-// is taken out, which keeps records small. Doing it twice changes nothing.
+// Default fills in the settings that do not depend on the cluster. Queue, account, class and time
+// limit stay as they are, because the queue decides them. A word that equals its default is
+// removed, which keeps records small. A second call changes nothing.
 func (j *Job) Default() {
 	fill(&j.Priority, DefaultPriority)
 	j.Restart = defaulted(j.Restart)
@@ -41,7 +41,7 @@ func (j *Job) Default() {
 	j.Preemption = j.preemptionWithDefaults()
 }
 
-// Default fills in what a group does not say.
+// Default fills in the settings of a group.
 func (g *Group) Default() {
 	orElse(&g.Name, DefaultGroup)
 	if g.Elastic == nil {
@@ -64,8 +64,8 @@ func (g *Group) Default() {
 	}
 }
 
-// leaderIndex is the place of the task that leads: the main task that says so, else the first main
-// task that does not say otherwise.
+// leaderIndex returns the index of the leader: the main task with leader = true, or else the first
+// main task without leader = false.
 func (g *Group) leaderIndex() int {
 	first := -1
 	for i := range g.Tasks {
@@ -89,8 +89,8 @@ func defaultConditions(constraints []Constraint, affinities []Affinity) {
 	}
 }
 
-// defaultArray fills in what the array does not say. What a rule to stop is to compare by is taken
-// from the task that reports it.
+// defaultArray fills in the settings of the array. A stop rule takes its goal from the task that
+// reports its metric.
 func (j *Job) defaultArray() {
 	if j.Array == nil {
 		return
@@ -109,8 +109,7 @@ func (j *Job) defaultArray() {
 	j.Array = a
 }
 
-// Default fills in what a task does not say, except Leader, which depends on its place in the
-// group.
+// Default fills in the settings of a task, except Leader, which depends on the other tasks.
 func (t *Task) Default() {
 	orElse(&t.KillSignal, "SIGTERM")
 	orElse(&t.KillTimeout, DefaultKillTimeout)
@@ -125,8 +124,8 @@ func (t *Task) Default() {
 	}
 }
 
-// Default fills in what was not asked for: one core, 4 GiB a core, and half of the memory for
-// /dev/shm and /tmp each.
+// Default fills in one core, 4 GiB of memory for each core, and half of the memory for /dev/shm and
+// for /tmp.
 func (r *Resources) Default() {
 	orElse(&r.Cores, 1)
 	orElse(&r.Memory, Bytes(max(r.Cores, 1))*DefaultMemoryPerCore)
@@ -143,26 +142,26 @@ func (r *Resources) Default() {
 	}
 }
 
-// Default fills in how the job waits for others.
+// Default fills in that the job waits for all jobs of the dependency.
 func (d *Dependency) Default() { orElse(&d.Match, "all") }
 
-// Default fills in which output the policy reads.
+// Default fills in that the policy reads both streams.
 func (p *LogPolicy) Default() { orElse(&p.Stream, "both") }
 
-// Default writes the constraint in one way: with its operator, and with lists in order.
+// Default brings the constraint into its normal form.
 func (c *Constraint) Default() { *c = c.plain() }
 
-// Default fills in what an array does not say, except the goal of its stop rule, which depends on
-// the tasks.
+// Default fills in the settings of an array, except the goal of its stop rule, which depends on the
+// tasks.
 func (a *Array) Default() {
 	orElse(&a.Order, "index")
 	fill(&a.MaxFailures, -1)
 }
 
-// Default fills in what a checkpoint does not say.
+// Default fills in the settings of a checkpoint.
 func (c *Checkpoint) Default() { orElse(&c.ExitCode, DefaultCheckpointExitCode) }
 
-// Default fills in what restart does not say.
+// Default fills in the settings of retries.
 func (r *Restart) Default() {
 	orElse(&r.Delay, DefaultRestartDelay)
 	orElse(&r.Backoff, "exponential")
@@ -171,16 +170,16 @@ func (r *Restart) Default() {
 	fill(&r.ExcludeNode, true)
 }
 
-// Default fills in what a mount does not say, and takes slashes off the ends of its paths.
+// Default fills in the settings of a mount, and removes slashes at the end of its paths.
 func (m *Mount) Default() {
 	orElse(&m.Type, "bind")
 	m.Source, m.Target = withoutSlash(m.Source), withoutSlash(m.Target)
 }
 
-// Default fills in the file of a secret that goes into no variable.
+// Default fills in the file of a secret, unless a variable holds it.
 func (s *Secret) Default() { s.File = s.SecretFile() }
 
-// Default fills in what a log does not say.
+// Default fills in the settings of a log.
 func (l *Log) Default() {
 	fill(&l.Join, l.Stderr == "")
 	orElse(&l.Mode, "append")
@@ -213,9 +212,8 @@ func (j *Job) preemptionWithDefaults() *Preemption {
 	return &d
 }
 
-// UsualPreemption is how the job is stopped when it does not say otherwise. The signal is the one
-// that its launcher listens to: frameworks that follow Slurm take SIGUSR1 as the request to save
-// and requeue.
+// UsualPreemption returns how the job is stopped by default. The signal depends on its launchers:
+// frameworks for Slurm take SIGUSR1 as the request to save and requeue.
 func (j *Job) UsualPreemption() *Preemption {
 	signal := "SIGTERM"
 	for _, g := range j.Groups {
@@ -228,14 +226,14 @@ func (j *Job) UsualPreemption() *Preemption {
 	return &Preemption{Signal: signal, GracePeriod: DefaultGracePeriod}
 }
 
-// part is a pointer to a part of a job that knows its defaults.
+// part is a pointer to a part of a job with defaults.
 type part[T any] interface {
 	*T
 	Default()
 }
 
-// defaulted returns a copy of a part with its defaults filled in, nil of nil. Copies of a job share
-// their parts, so a part is never changed in place.
+// defaulted returns a copy of a part with its defaults filled in, or nil for nil. Copies of a job
+// share their parts, so a part is never changed in place.
 func defaulted[T any, P part[T]](p P) P {
 	if p == nil {
 		return nil
@@ -243,7 +241,7 @@ func defaulted[T any, P part[T]](p P) P {
 	return filled(p)
 }
 
-// filled is [defaulted] for a part that every job has.
+// filled is [defaulted] that makes a missing part.
 func filled[T any, P part[T]](p P) P {
 	next := P(new(T))
 	if p != nil {
@@ -261,7 +259,7 @@ func orElse[T comparable](field *T, value T) {
 	}
 }
 
-// drop takes a word out that says what is so without it.
+// drop removes a word that equals its default.
 func drop(field *string, word string) {
 	if *field == word {
 		*field = ""

@@ -1,16 +1,16 @@
 package jobspec
 
-// Elastic lets a group run with any number of workers in a range: the fewest are enough to start
-// it, more join while there is room for them, and leave when others need theirs.
+// Elastic lets a group run with any number of workers in a range. It starts with the fewest, grows
+// into free capacity, and shrinks when other jobs need its capacity.
 type Elastic struct {
 	Min        int `json:"min"`
 	Max        int `json:"max"`
 	MultipleOf int `json:"multiple_of,omitempty"` // default 1: the number of workers is always a multiple of it
 	// default MultipleOf: how many workers join at once, or a multiple of it
 	Step int `json:"step,omitempty"`
-	// restart (default): all workers are stopped, and started again as many as they are then
+	// restart (default): all workers are stopped, and the new number is started
 	Resize string `json:"resize,omitempty"`
-	// default 300: how long after a start it is left alone, unless its room is needed
+	// default 300: time after a start without growth
 	Cooldown  Seconds `json:"cooldown,omitempty"`
 	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: how long room was free before the group grows into it
 }
@@ -24,7 +24,7 @@ const (
 	DefaultGrowAfter = Seconds(60)
 )
 
-// Default fills in what an elastic group does not say about its range.
+// Default fills in the settings of an elastic group.
 func (e *Elastic) Default() {
 	orElse(&e.MultipleOf, 1)
 	orElse(&e.Step, max(e.MultipleOf, 1))
@@ -33,7 +33,7 @@ func (e *Elastic) Default() {
 	orElse(&e.GrowAfter, DefaultGrowAfter)
 }
 
-// Fewest returns with how many workers the group starts at least.
+// Fewest returns the number of workers with which the group can start.
 func (g *Group) Fewest() int {
 	if g.Elastic != nil {
 		return max(g.Elastic.Min, 1)
@@ -41,7 +41,7 @@ func (g *Group) Fewest() int {
 	return max(g.Count, 1)
 }
 
-// Most returns how many workers the group can have.
+// Most returns the largest number of workers of the group.
 func (g *Group) Most() int {
 	if g.Elastic != nil {
 		return max(g.Elastic.Max, 1)

@@ -2,29 +2,23 @@ package jobspec
 
 import "strings"
 
-// dependsOn splits "train:ok" into the group and the condition; without one it is ok.
-func dependsOn(text string) (group, condition string) {
-	group, condition, found := strings.Cut(text, ":")
-	if !found {
-		condition = "ok"
-	}
-	return group, condition
-}
-
 // Needs returns the groups that g waits for and under which condition: ok, any, failed or started.
 func (g *Group) Needs() []GroupNeed {
 	var needs []GroupNeed
 	for _, text := range g.DependsOn {
-		name, condition := dependsOn(text)
+		name, condition, found := strings.Cut(text, ":")
+		if !found {
+			condition = "ok"
+		}
 		needs = append(needs, GroupNeed{name, condition})
 	}
 	return needs
 }
 
-// GroupNeed is a group that must have come to a condition.
+// GroupNeed is a group to wait for, and the condition that it must reach.
 type GroupNeed struct{ Group, Condition string }
 
-// MainTasks are the tasks of all groups that do the work.
+// MainTasks returns the main tasks of all groups.
 func (j *Job) MainTasks() []*Task {
 	var list []*Task
 	for i := range j.Groups {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Limits of an array. An element costs nothing until it starts, but its record, its history and its
-// listing are bounded by these.
+// Limits of an array. An element costs nothing until it starts, but history and listings grow with
+// the elements.
 const (
 	MaxElements    = 100_000
 	MaxIndex       = 1<<31 - 2 // what every program's int holds, with one to spare
@@ -21,7 +21,7 @@ type Run struct{ First, Last, Step int }
 // Len returns how many indices there are.
 func (r Run) Len() int { return (r.Last-r.First)/r.Step + 1 }
 
-// split gives the run as it is written: two numbers apart are no shorter as a range.
+// split returns the run as it is written: two numbers with a gap are not written as a range.
 func (r Run) split() []Run {
 	switch {
 	case r.First == r.Last:
@@ -43,11 +43,11 @@ func (r Run) String() string {
 	return fmt.Sprintf("%d-%d:%d", r.First, r.Last, r.Step)
 }
 
-// Indices are the numbers of an array's elements as runs: ascending and distinct, so no run begins
-// before the one ahead of it ends.
+// Indices are the indices of an array as runs. They ascend and are distinct, so a run begins behind
+// the end of the run before it.
 type Indices []Run
 
-// IndicesError says what is wrong with a text that should be indices.
+// IndicesError is a mistake in a text of indices.
 type IndicesError struct {
 	Code   string
 	Text   string // the part that is wrong
@@ -88,7 +88,8 @@ func ParseIndices(text string) (Indices, error) {
 	return out, nil
 }
 
-// disorder says whether run repeats an index of those before, or only comes too late.
+// disorder returns the mistake of a run that does not come behind those before it: it repeats an
+// index, or comes too late.
 func disorder(before Indices, run Run, part string, column int) error {
 	for i := range min(run.Len(), 1000) { // farther on the other message is as good
 		if n := run.First + i*run.Step; n <= before[len(before)-1].Last {
@@ -136,7 +137,7 @@ func parseRun(part string, column int) (Run, error) {
 	return run, nil
 }
 
-// number reads digits; what is beyond every limit becomes MaxIndex + 1.
+// number reads digits. A number beyond MaxIndex becomes MaxIndex + 1.
 func number(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > MaxIndex {
@@ -180,7 +181,8 @@ func (x Indices) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MakeIndices makes the shortest runs of some numbers, in any order, of which each is kept once.
+// MakeIndices returns the shortest runs of some numbers. They may come in any order, and more than
+// once.
 func MakeIndices(numbers []int) Indices {
 	numbers = slices.Clone(numbers)
 	slices.Sort(numbers)
@@ -191,7 +193,7 @@ func MakeIndices(numbers []int) Indices {
 	return single.compressed()
 }
 
-// compressed joins neighbours that continue each other.
+// compressed joins neighbours that form one run.
 func (x Indices) compressed() Indices {
 	var out Indices
 	for _, run := range x {
@@ -202,7 +204,7 @@ func (x Indices) compressed() Indices {
 	return out
 }
 
-// joinLast joins the last run with what stands before it, if they are one progression.
+// joinLast joins the last run with the one before it, if they form one run.
 func (x *Indices) joinLast() bool {
 	all := *x
 	n := len(all)

@@ -1,9 +1,8 @@
-// Package jobspec says what a user asks for: the types of a job, their defaults, and the rules they
-// must meet.
+// Package jobspec has the types of a job as its user describes it, with defaults and limits.
 //
-// It is pure: no files, clocks or network. HCL is read by jobspec/jobfile; what happens to a job
-// afterwards is the business of controld/fsm. The JSON form of [Job] is canonical: it is what the
-// API accepts, what the log keeps, and what `rota validate -o json` prints.
+// It is pure: no files, clocks or network. Package jobfile reads HCL, package rules has the rules,
+// and controld/fsm runs jobs. The JSON form of [Job] is canonical: it is what the API accepts, what
+// the log keeps, and what `rota validate -o json` prints.
 package jobspec
 
 // Seconds is a duration in whole seconds, the unit of every duration in Rota's JSON.
@@ -55,7 +54,7 @@ type Job struct {
 	Groups      []Group           `json:"groups"`
 
 	Begin string `json:"begin,omitempty"` // RFC 3339: not started before
-	// RFC 3339: given up when it cannot have ended by then
+	// RFC 3339: the job is cancelled when it cannot end by then
 	Deadline string `json:"deadline,omitempty"`
 	// group (default) or job: all groups start together
 	GangScope           string       `json:"gang_scope,omitempty"`
@@ -159,13 +158,13 @@ type Checkpoint struct {
 	ExitCode int     `json:"exit_code,omitempty"` // default 85
 }
 
-// Preemption says how the job wants to be stopped when its room is needed.
+// Preemption says how the job is stopped when a preemptor needs its capacity.
 type Preemption struct {
 	Signal      string  `json:"signal,omitempty"`       // default SIGTERM, SIGUSR1 with launch "slurm"
 	GracePeriod Seconds `json:"grace_period,omitempty"` // default 30
 }
 
-// Group is a set of like workers, placed whole when Gang is set.
+// Group is a set of equal workers. With Gang they are placed together.
 type Group struct {
 	Name              string            `json:"name"`
 	Count             int               `json:"count,omitempty"` // workers, default 1; 0 in an elastic group
@@ -205,17 +204,18 @@ type Task struct {
 	Launch      *Launch           `json:"launch,omitempty"`
 	Resources   Resources         `json:"resources"`
 
-	// Template says that the task's texts hold references such as ${array.index}, which are filled in
-	// when it is launched. A text that only looks like one is written $${array.index} then. Without
-	// Template every text is literal.
+	// Template says that the task's texts hold references such as ${array.index}, which the launch
+	// fills in. In such texts, $${array.index} stands for the text itself. Without Template every text
+	// is literal.
 	Template  bool       `json:"template,omitempty"`
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"` // nil: a main task
 	Secrets   []Secret   `json:"secrets,omitempty"`
 	Ulimits   *Ulimits   `json:"ulimits,omitempty"`
 }
 
-// Lifecycle says when a task runs that is not a main one. A sidecar runs as long as the main tasks
-// do and is stopped after them; any other must end well: a prestart before the main tasks begin.
+// Lifecycle says when a task runs that is not a main task. A sidecar runs as long as the main
+// tasks, and is stopped after them. Any other must succeed, a prestart task before the main tasks
+// begin.
 type Lifecycle struct {
 	Hook    string `json:"hook"` // prestart, poststart or poststop
 	Sidecar bool   `json:"sidecar,omitempty"`
@@ -230,7 +230,7 @@ type Secret struct {
 	File   string `json:"file,omitempty"` // path in the container; default /run/rota/secrets/NAME when Env is not set
 }
 
-// Ulimits are resource limits of a task's processes; 0 leaves the system's.
+// Ulimits are resource limits of a task's processes. 0 keeps the limit of the system.
 type Ulimits struct {
 	Memlock Bytes `json:"memlock,omitempty"` // -1: unlimited
 	Nofile  int64 `json:"nofile,omitempty"`
@@ -276,7 +276,7 @@ type Launch struct {
 	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d
 }
 
-// Resources is what one worker's task holds.
+// Resources are the resources of one task on each worker.
 type Resources struct {
 	Cores  int   `json:"cores,omitempty"`  // whole cores, default 1
 	Memory Bytes `json:"memory,omitempty"` // default 4 GiB times Cores
@@ -288,7 +288,7 @@ type Resources struct {
 	RDMA string `json:"rdma,omitempty"` // none (default) or all: the node's InfiniBand devices in the container
 }
 
-// GPU says which GPUs will do.
+// GPU says which GPUs are suitable.
 type GPU struct {
 	Vendor    string `json:"vendor,omitempty"`     // nvidia, which is also what "" means
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Keep says how many of an array's elements go on when the others are cancelled: a share of them,
-// or a number. One of the two is set.
+// Keep says how many elements of an array go on when the others are cancelled. Either the share or
+// the number is set.
 type Keep struct {
 	Percent int // 1 to 99
 	Count   int // 1 or more
@@ -31,7 +31,7 @@ func ParseKeep(text string) (Keep, error) {
 	return Keep{Count: n}, nil
 }
 
-// Of returns how many of n elements go on: at least one, and a share is rounded up.
+// Of returns how many of n elements go on. A share is rounded up.
 func (k Keep) Of(n int) int {
 	if k.Count > 0 {
 		return min(k.Count, n)

@@ -12,8 +12,8 @@ func (j *Job) Loose() bool {
 // false.
 func (g *Group) Loose() bool { return g.Gang != nil && !*g.Gang && g.Count > 1 }
 
-// Loosen makes of a loose job what it means: an array with an element for each worker, whose index
-// is the worker's number. Any other job is returned as it is.
+// Loosen returns a loose job as an array with an element for each worker. The index is the number
+// of the worker. It returns any other job as it is.
 func (j *Job) Loosen() *Job {
 	if !j.Loose() {
 		return j

@@ -35,7 +35,7 @@ func ParseTime(text string) (int64, error) {
 	return daysBefore(n[0], n[1], n[2])*86400 + int64(n[3]*3600+n[4]*60+n[5]-zone), nil
 }
 
-// skipFraction cuts .123 off the front.
+// skipFraction removes a fraction such as .123 from the front.
 func skipFraction(text string) string {
 	rest, found := strings.CutPrefix(text, ".")
 	if !found || rest == "" || !isDigit(rest[0]) {

@@ -1,6 +1,9 @@
 package jobspec
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,
 // digits, dots, underscores and hyphens with a letter or digit at both ends.
@@ -21,7 +24,7 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 var toVariable = strings.NewReplacer("-", "_", ".", "_")
 
-// Variable is a name as a part of a variable's: RUN_ID for run-id.
+// Variable returns a name in the form for environment variables: RUN_ID for run-id.
 func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
 
 // ValidVariable reports whether name can name an environment variable: letters, digits and
@@ -37,11 +40,6 @@ func ValidVariable(name string) bool {
 
 // ValidParameter reports whether name can name a parameter of an array: at most 63 small letters,
 // digits and underscores, with a letter in front.
-func ValidParameter(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; !(c >= 'a' && c <= 'z') && !(i > 0 && (isDigit(c) || c == '_')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 63
-}
+func ValidParameter(name string) bool { return parameterName.MatchString(name) }
+
+var parameterName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)

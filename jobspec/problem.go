@@ -1,7 +1,7 @@
 package jobspec
 
 // Codes of the rules that package jobspec/rules checks. Each keeps its meaning for ever; those of
-// the language itself are JS-001 to JS-050 in hclfile.
+// the language itself are JS-001 to JS-050 in hclfile/diagnostic.
 const (
 	CodeUnsupported = "JS-050" // a part of the language that this version does not honour
 	CodeRequired    = "JS-110" // something that every job needs is missing

@@ -16,9 +16,9 @@ type ProgressPattern struct {
 	names []string
 }
 
-// CompileProgress makes a [Progress.Pattern] ready. A group named step is the step, every other
-// named group is a metric: `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem]
-// without a path.
+// CompileProgress compiles a [Progress.Pattern]. A group named step is the step, every other named
+// group is a metric: `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem] without a
+// path.
 func CompileProgress(pattern string) (*ProgressPattern, error) {
 	re, bad := CompilePattern(pattern)
 	if bad != nil {
@@ -35,7 +35,8 @@ func CompileProgress(pattern string) (*ProgressPattern, error) {
 // Has reports whether the pattern reads a metric.
 func (p *ProgressPattern) Has(metric string) bool { return p.re.SubexpIndex(metric) >= 0 }
 
-// Read looks at one line of output. Metrics that are no finite numbers are left out.
+// Read returns the progress in one line of output. Metrics that are not finite numbers are left
+// out.
 func (p *ProgressPattern) Read(line string) (step int64, metrics map[string]float64, ok bool) {
 	found := p.re.FindStringSubmatch(line)
 	if found == nil {

@@ -13,23 +13,16 @@ const (
 	MaxSize     Bytes   = 1 << 50      // 1 PiB, for the same reason
 )
 
-// QuantityError says why a text is no duration or no size.
-type QuantityError struct {
-	Text    string // as written
-	Problem string
-	Hint    string // what to write instead
-	NoUnit  bool   // the text is a bare number
+// badQuantity returns why a text is not a duration or a size, and what to write instead.
+func badQuantity(text, problem, hint string) error {
+	return fmt.Errorf("%q %s: %s", text, problem, hint)
 }
-
-// Error implements error.
-func (e *QuantityError) Error() string { return fmt.Sprintf("%q %s: %s", e.Text, e.Problem, e.Hint) }
 
 const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" or "2d12h", or D-HH:MM:SS`
 
 // ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has
 // them) one after the other, or Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because
-// Slurm would read minutes; so is what is not a whole number of seconds. The error is a
-// *[QuantityError].
+// Slurm would read minutes. The sum must be whole seconds.
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, "m")
@@ -41,19 +34,19 @@ func ParseSeconds(text string) (Seconds, error) {
 		total, ok = unitTime(text)
 	}
 	if !ok {
-		return 0, &QuantityError{Text: text, Problem: "is not a duration", Hint: durationHint}
+		return 0, badQuantity(text, "is not a duration", durationHint)
 	}
 	if total > float64(MaxDuration) {
-		return 0, &QuantityError{Text: text, Problem: "is too long", Hint: "the longest duration is 3650d"}
+		return 0, badQuantity(text, "is too long", "the longest duration is 3650d")
 	}
 	whole := math.Round(total)
 	if math.Abs(total-whole) > 1e-9 {
-		return 0, &QuantityError{Text: text, Problem: "is not a whole number of seconds", Hint: "round it to seconds"}
+		return 0, badQuantity(text, "is not a whole number of seconds", "round it to seconds")
 	}
 	return Seconds(whole), nil
 }
 
-// FromText sets s as [ParseSeconds] reads text.
+// FromText sets s to the result of [ParseSeconds].
 func (s *Seconds) FromText(text string) (err error) {
 	*s, err = ParseSeconds(text)
 	return err
@@ -62,7 +55,7 @@ func (s *Seconds) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Seconds) Kind() string { return "duration" }
 
-// Example is how a value of this kind is written when n is the number in mind.
+// Example returns the number n with a unit of this kind.
 func (*Seconds) Example(n string) string { return n + "m" }
 
 // clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
@@ -97,7 +90,7 @@ func unitTime(text string) (total float64, ok bool) {
 		unit := rest[:strings.IndexFunc(rest+"0", func(r rune) bool { return r >= '0' && r <= '9' || r == '.' })]
 		rest = rest[len(unit):]
 		n, err := strconv.ParseFloat(number, 64)
-		scale := secondsOf(unit)
+		scale := unitSeconds[unit]
 		if err != nil || scale == 0 {
 			return 0, false
 		}
@@ -106,46 +99,28 @@ func unitTime(text string) (total float64, ok bool) {
 	return total, ok
 }
 
-func secondsOf(unit string) float64 {
-	switch unit {
-	case "w":
-		return 7 * 86400
-	case "d":
-		return 86400
-	case "h":
-		return 3600
-	case "m":
-		return 60
-	case "s":
-		return 1
-	case "ms":
-		return 1e-3
-	case "us", "µs":
-		return 1e-6
-	case "ns":
-		return 1e-9
-	}
-	return 0
+// unitSeconds are the units of a duration.
+var unitSeconds = map[string]float64{
+	"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9,
 }
 
 const sizeHint = `write a number with a unit (B, K, M, G, T, or KiB, MiB, GiB, TiB) such as "64GiB"`
 
 // ParseSize reads a size: a number and one of B, K, M, G, T, each also with iB or B behind it. All
 // units are binary, as in Slurm and Docker. A bare number is refused, because Slurm would read MiB.
-// The error is a *[QuantityError].
 func ParseSize(text string) (Bytes, error) {
 	if isNumber(text) {
 		return 0, noUnit(text, "GiB")
 	}
 	number := leadingNumber(text)
-	scale := bytesOf(text[len(number):])
+	scale := unitBytes[text[len(number):]]
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || scale == 0 {
 		return 0, badSize(text, number)
 	}
 	total := n * float64(scale)
 	if total > float64(MaxSize) {
-		return 0, &QuantityError{Text: text, Problem: "is too large", Hint: "the largest size is 1024TiB"}
+		return 0, badQuantity(text, "is too large", "the largest size is 1024TiB")
 	}
 	if total != math.Trunc(total) {
 		total = math.Ceil(total)
@@ -154,17 +129,16 @@ func ParseSize(text string) (Bytes, error) {
 }
 
 func badSize(text, number string) error {
-	problem := &QuantityError{Text: text, Problem: "is not a size", Hint: sizeHint}
-	unit := strings.TrimSpace(text[len(number):])
+	hint, unit := sizeHint, strings.TrimSpace(text[len(number):])
 	for _, known := range []string{"B", "K", "M", "G", "T", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"} {
 		if number != "" && strings.EqualFold(unit, known) {
-			problem.Hint = fmt.Sprintf("write %q", number+known)
+			hint = fmt.Sprintf("write %q", number+known)
 		}
 	}
-	return problem
+	return badQuantity(text, "is not a size", hint)
 }
 
-// FromText sets b as [ParseSize] reads text.
+// FromText sets b to the result of [ParseSize].
 func (b *Bytes) FromText(text string) (err error) {
 	*b, err = ParseSize(text)
 	return err
@@ -176,24 +150,14 @@ func (*Bytes) Kind() string { return "size" }
 // Example is how a value of this kind is written when n is the number in mind.
 func (*Bytes) Example(n string) string { return n + "GiB" }
 
-func bytesOf(unit string) Bytes {
-	switch unit {
-	case "B":
-		return 1
-	case "K", "KB", "KiB":
-		return KiB
-	case "M", "MB", "MiB":
-		return MiB
-	case "G", "GB", "GiB":
-		return GiB
-	case "T", "TB", "TiB":
-		return TiB
-	}
-	return 0
+// unitBytes are the units of a size.
+var unitBytes = map[string]Bytes{
+	"B": 1, "K": KiB, "KB": KiB, "KiB": KiB, "M": MiB, "MB": MiB, "MiB": MiB, "G": GiB, "GB": GiB, "GiB": GiB,
+	"T": TiB, "TB": TiB, "TiB": TiB,
 }
 
 func noUnit(text, unit string) error {
-	return &QuantityError{Text: text, Problem: "has no unit", Hint: fmt.Sprintf("write %q", text+unit), NoUnit: true}
+	return badQuantity(text, "has no unit", fmt.Sprintf("write %q", text+unit))
 }
 
 // leadingNumber returns the digits at the start of text, with at most one decimal point between
@@ -220,7 +184,7 @@ func isDigits(text string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// String writes d with the largest units that leave no remainder behind: 90m, 2d12h.
+// String writes s with the largest units: 1h30m, 2d12h.
 func (s Seconds) String() string {
 	if s == 0 {
 		return "0s"
@@ -257,8 +221,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// IsZero reports whether s is nothing, which in a job means "not written".
+// IsZero reports whether s is 0, which in a job means "not written".
 func (s *Seconds) IsZero() bool { return *s == 0 }
 
-// IsZero reports whether b is nothing, which in a job means "not written".
+// IsZero reports whether b is 0, which in a job means "not written".
 func (b *Bytes) IsZero() bool { return *b == 0 }

@@ -11,10 +11,10 @@ type Target struct {
 	ID      int64
 	Element bool // only the element with Index
 	Index   int
-	Name    string // set: by name, and the rest is not
+	Name    string // set if the job is named, and the other fields are not
 }
 
-// ParseTarget reads 123, 123_4 or a name. What has only digits, or digits around one underscore, is
+// ParseTarget reads 123, 123_4 or a name. A text of digits, or of digits around one underscore, is
 // an id.
 func ParseTarget(text string) (Target, error) {
 	job, index, isElement := strings.Cut(text, "_")

@@ -2,8 +2,8 @@ package jobspec
 
 import "cmp"
 
-// TextBytes adds up the texts of a job that have no small bound of their own. Defaults do not
-// change the sum.
+// TextBytes returns the length of all texts of a job that have no small limit of their own, in
+// bytes. Defaults do not change the sum.
 func (j *Job) TextBytes() int {
 	n := 0
 	add := func(texts ...string) {

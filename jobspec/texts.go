@@ -8,7 +8,7 @@ import (
 )
 
 // Texts yields every text of the task that may hold references when [Task.Template] is set, with
-// its place in the task's JSON. What is written to the text changes the task.
+// its place in the task's JSON. Writing to the text changes the task.
 func (t *Task) Texts() iter.Seq2[string, *string] {
 	return func(yield func(string, *string) bool) {
 		_ = yield("image", &t.Image) && yield("script", &t.Script) && each("command", t.Command, yield) &&

@@ -95,7 +95,6 @@ type Agent struct {
 	mu           sync.Mutex
 	ctx          context.Context // of Run
 	workers      map[container.ID]*worker
-	waiting      int    // workers that wait for an earlier attempt or for cores
 	changes      uint64 // grows with every change of a worker, so that older inspections are recognised
 	index        uint64 // of the last answer that was applied
 	desiredKnown bool   // a controller has answered since this daemon started
@@ -111,7 +110,7 @@ type worker struct {
 	lastOp         op     // the previous step, to slow down repetitions
 	delay          time.Duration
 	notBefore      time.Time // no step starts earlier
-	waiting        bool      // counted in Agent.waiting
+	waiting        bool      // for an earlier attempt or for cores
 	coresShort     bool      // its cores were not free
 	lease          time.Time // the end of the lease that its shim has
 	timer          *time.Timer
@@ -257,7 +256,9 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	seen := make(map[container.ID]bool, len(all))
 	for _, s := range all {
 		seen[s.ID] = true
-		a.updateStatus(a.workerOf(s.ID), s)
+		if w := a.workerOf(s.ID); stateOrder(s.State) > stateOrder(w.Actual) { // it is newer than what is known
+			a.setStatus(w, s)
+		}
 	}
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
@@ -281,13 +282,6 @@ func stateOrder(s container.State) int {
 	return 0
 }
 
-// updateStatus takes the status that the runtime gives, unless it is older than what is known.
-func (a *Agent) updateStatus(w *worker, s container.Status) {
-	if stateOrder(s.State) > stateOrder(w.Actual) {
-		a.setStatus(w, s)
-	}
-}
-
 func (a *Agent) setStatus(w *worker, s container.Status) {
 	w.Actual, w.Exit, w.LostReason = s.State, s.Exit, s.Why
 	a.markChanged(w)
@@ -303,13 +297,14 @@ func (a *Agent) reconcile(w *worker) {
 	w.DesiredUnknown = !a.desiredKnown
 	now := time.Now()
 	s, again := nextStep(w.facts, now)
-	a.setWaiting(w, w.Blocked || w.coresShort)
+	w.waiting = w.Blocked || w.coresShort
 	if s.Op == opNone {
 		w.resetRetries(opNone)
-		w.wakeAt(a, again)
 		if w.idle() {
-			a.dropWorker(w)
+			again = time.Time{}
+			delete(a.workers, w.id)
 		}
+		w.wakeAt(a, again)
 		return
 	}
 	if s.Op != w.lastOp {
@@ -327,12 +322,6 @@ func (w *worker) idle() bool {
 	return !w.DesiredUnknown && w.Desired == nil && w.Actual == "" && (w.Confirmed || w.Entry.Final == nil)
 }
 
-func (a *Agent) dropWorker(w *worker) {
-	w.wakeAt(a, time.Time{})
-	a.setWaiting(w, false)
-	delete(a.workers, w.id)
-}
-
 // olderAttemptRuns reports whether an earlier attempt of the job still has processes here. Two
 // attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
@@ -344,23 +333,8 @@ func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	return false
 }
 
-func (a *Agent) setWaiting(w *worker, waiting bool) {
-	if w.waiting == waiting {
-		return
-	}
-	w.waiting = waiting
-	if waiting {
-		a.waiting++
-	} else {
-		a.waiting--
-	}
-}
-
 // retryWaiting reconciles the workers that wait for an earlier attempt or for cores.
 func (a *Agent) retryWaiting() {
-	if a.waiting == 0 {
-		return
-	}
 	for _, w := range a.workers {
 		if w.waiting {
 			w.notBefore = time.Time{}

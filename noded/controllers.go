@@ -135,8 +135,8 @@ type proxiedUser struct{}
 
 const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
 
-// proxyHandler returns a handler that passes requests of local users on to a controller, and vouches
-// for the user's identity.
+// proxyHandler returns a handler that passes requests of local users on to a controller, and
+// vouches for the user's identity.
 func (c *controllers) proxyHandler() http.Handler {
 	var users identity.Users
 	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,

@@ -162,33 +162,22 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
-	d.gpus = d.gpuSource()
 	return nil
 }
 
-func (d *daemon) gpuSource() gpu.Source {
-	if d.cfg.SimGPUs > 0 {
-		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
-	}
-	return gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
-}
-
-// inventoryFile returns where the inventory of the GPUs is kept. That of simulated GPUs is not
-// kept.
-func (d *daemon) inventoryFile() gpu.InventoryFile {
-	if d.cfg.SimGPUs > 0 {
-		return gpu.InventoryFile{}
-	}
-	return gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
-}
-
-// newAgent makes the agent.
+// newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.
 func (d *daemon) newAgent(ctx context.Context) error {
+	var file gpu.InventoryFile
+	if d.cfg.SimGPUs > 0 {
+		d.gpus = gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
+	} else {
+		d.gpus = gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
+		file = gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
+	}
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
-		GPUs:    d.gpus,
-		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
+		GPUs: d.gpus, GPUFile: file, Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
 	return d.agent.gpus.load(ctx)
 }
@@ -213,9 +202,6 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
-	if d.cfg.Ready != nil {
-		d.cfg.Ready(d.machine.Node.Addr)
-	}
 	err := group.Wait()
 	if ctx.Err() != nil {
 		return nil

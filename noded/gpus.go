@@ -123,8 +123,8 @@ func (g *nodeGPUs) all() []model.GPU {
 	return g.inventory.GPUs()
 }
 
-// numaNode returns the NUMA node of the first of the GPUs with these indices, -1 if there is none or
-// its node is unknown.
+// numaNode returns the NUMA node of the first of the GPUs with these indices, -1 if there is none
+// or its node is unknown.
 func (g *nodeGPUs) numaNode(indices []int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,8 +180,8 @@ func (g *nodeGPUs) noteChanges(before []model.GPU) {
 }
 
 // awaitVacant waits until no processes are left on a GPU of an ended worker, and reports whether it
-// is vacant. It is called before the end is reported, which frees the GPU for other jobs. A GPU that
-// keeps a process is taken out of use until the process is gone.
+// is vacant. It is called before the end is reported, which frees the GPU for other jobs. A GPU
+// that keeps a process is taken out of use until the process is gone.
 func (g *nodeGPUs) awaitVacant(ctx context.Context, index int) bool {
 	all := g.all()
 	if index >= len(all) {

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -42,8 +43,6 @@ type Config struct {
 	MaxNofile   int64             // files that ulimit.nofile may be at most; 0: no bound
 
 	Logger *slog.Logger
-	// Ready, if set, is called with the address of the listener when all parts run.
-	Ready func(http string)
 }
 
 // DefaultConfig returns the settings of a node on the default ports of this machine.
@@ -55,29 +54,20 @@ func DefaultConfig() Config {
 
 // withDefaults fills in the settings that follow from others.
 func (c Config) withDefaults() Config {
-	if c.CgroupRoot == "" {
-		c.CgroupRoot = "/rota/" + c.Name
-	}
+	c.CgroupRoot = cmp.Or(c.CgroupRoot, "/rota/"+c.Name)
 	if c.HTTP == "" {
 		if host, _, err := net.SplitHostPort(c.Gossip); err == nil {
 			c.HTTP = net.JoinHostPort(host, "0")
 		}
 	}
 	if self, err := os.Executable(); err == nil {
-		beside := func(path *string, name string) {
-			if *path == "" {
-				*path = filepath.Join(filepath.Dir(self), name)
-			}
-		}
-		beside(&c.ShimPath, "rota-shim")
-		beside(&c.InitPath, "rota-init")
+		c.ShimPath = cmp.Or(c.ShimPath, filepath.Join(filepath.Dir(self), "rota-shim"))
+		c.InitPath = cmp.Or(c.InitPath, filepath.Join(filepath.Dir(self), "rota-init"))
 		if len(c.NVMLHelper) == 0 {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}
 	}
-	if c.Ports == "" {
-		c.Ports = defaultPorts(c.Name, serve.Loopback(c.Gossip))
-	}
+	c.Ports = cmp.Or(c.Ports, defaultPorts(c.Name, serve.Loopback(c.Gossip)))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -95,4 +96,43 @@ func SplitList(values []string) []string {
 		}
 	}
 	return list
+}
+
+// SetFlags sets each flag that the command line does not have to what a configuration file says.
+// file points to a struct with hcl tags. Attributes are named after the flags, with underscores for
+// hyphens: a single value is a pointer, and nil if the file does not have it; a flag that may be
+// repeated is a list, or a map of names to values. Blocks are left out.
+func SetFlags(c *cli.Context, file any) error {
+	v := reflect.ValueOf(file).Elem()
+	for i := range v.NumField() {
+		attribute, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
+		name := strings.ReplaceAll(attribute, "_", "-")
+		if c.IsSet(name) {
+			continue
+		}
+		for _, text := range flagValues(v.Field(i).Interface()) {
+			if err := c.Set(name, text); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// flagValues returns a setting of a file as the values of a flag, one for each use of the flag.
+func flagValues(setting any) []string {
+	switch s := setting.(type) {
+	case []string:
+		return s
+	case map[string]string:
+		var pairs []string
+		for key, value := range s {
+			pairs = append(pairs, key+"="+value)
+		}
+		return pairs
+	}
+	if p := reflect.ValueOf(setting); p.Kind() == reflect.Pointer && !p.IsNil() && p.Elem().Kind() != reflect.Struct {
+		return []string{fmt.Sprint(p.Elem())}
+	}
+	return nil
 }

@@ -29,7 +29,8 @@ type badStart struct {
 	want  []string
 }
 
-// TestDaemonsThatCannotStart runs the programs as an operator does: a clear message, once, and an exit code that is not 0.
+// TestDaemonsThatCannotStart runs the programs as an operator does: a clear message, once, and an
+// exit code that is not 0.
 func TestDaemonsThatCannotStart(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: daemons are started as other users")
@@ -62,22 +63,29 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 	}
 	for program, cases := range map[string][]badStart{
 		"rota-controld": {
-			{name: "API port in use", flags: []string{"--http", busy}, want: []string{"--http", "port in use", busy, "choose another"}},
+			{name: "API port in use", flags: []string{"--http", busy},
+				want: []string{"--http", "port in use", busy, "choose another"}},
 			{name: "raft port in use", flags: []string{"--raft", busy}, want: []string{"--raft", "port in use", busy}},
 			{name: "gossip port in use", flags: []string{"--gossip", busy}, want: []string{"--gossip", "in use", busy}},
-			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"}, want: []string{"data directory", file, "not a directory", "writable"}},
+			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"},
+				want: []string{"data directory", file, "not a directory", "writable"}},
 			{name: "directory not writable", user: nobody, want: []string{"data", "permission denied"}},
 			{name: "log of a newer version", setup: newerLog, want: []string{"newer version", "format 99", "install"}},
-			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`), want: []string{"earlier program", state.DataFormat, "empty one"}},
+			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`),
+				want: []string{"earlier program", state.DataFormat, "empty one"}},
 			{name: "data of another format", setup: otherFormat, want: []string{"format 9-dev", state.DataFormat, "empty one"}},
 		},
 		"rota-noded": {
-			{name: "port in use", flags: []string{"--http", busy}, want: []string{"--http", "port in use", busy, "choose another"}},
+			{name: "port in use", flags: []string{"--http", busy}, want: []string{"--http", "port in use", busy,
+				"choose another"}},
 			{name: "gossip port in use", flags: []string{"--gossip", busy}, want: []string{"gossip", "in use", busy}},
-			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"}, want: []string{"--data-dir " + file, "cannot be written", "not a directory"}},
+			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"},
+				want: []string{"--data-dir " + file, "cannot be written", "not a directory"}},
 			{name: "not root", user: nobody, want: []string{"must run as root", "sudo"}},
-			{name: "cgroups unusable", flags: []string{"--cgroup-root", "/cgroup.procs/x"}, want: []string{"cgroups cannot be used", "--cgroup-root"}},
-			{name: "data of a newer version", setup: newer("version", `{"format":99}`), want: []string{"newer version", "format 99", "install"}},
+			{name: "cgroups unusable", flags: []string{"--cgroup-root", "/cgroup.procs/x"},
+				want: []string{"cgroups cannot be used", "--cgroup-root"}},
+			{name: "data of a newer version", setup: newer("version", `{"format":99}`),
+				want: []string{"newer version", "format 99", "install"}},
 			{name: "damaged mark", setup: newer("version", `rubbish`), want: []string{"not a version", "--data-dir"}},
 		},
 	} {
@@ -97,7 +105,8 @@ func (c badStart) run(t *testing.T, program string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	args := []string{"--name", "bad", "--data-dir", data, "--socket", "", "--http", "127.0.0.1:0", "--gossip", "127.0.0.1:0"}
+	args := []string{"--name", "bad", "--data-dir", data, "--socket", "", "--http", "127.0.0.1:0", "--gossip",
+		"127.0.0.1:0"}
 	if program == "rota-controld" {
 		args = append(args, "--raft", "127.0.0.1:0")
 	} else {

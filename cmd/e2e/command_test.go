@@ -70,7 +70,8 @@ func TestEverydayCommands(t *testing.T) {
 		}
 	})
 	t.Run("cancel gives the notice, then the signal", func(t *testing.T) {
-		id := w.submit(simple("patient", `trap 'cat $ROTA_NOTICE_FILE; exit 5' TERM; echo up; while :; do sleep 0.1; done`, ""))
+		id := w.submit(simple("patient", `trap 'cat $ROTA_NOTICE_FILE; exit 5' TERM; echo up; while :; do sleep 0.1; done`,
+			""))
 		w.logged(id, "up")
 		w.ok("cancel", id)
 		if j := w.ends(id); j.Code != "CA" {
@@ -153,17 +154,26 @@ func TestMistakes(t *testing.T) {
 		code int
 		want []string
 	}{
-		"unknown attribute": {[]string{"submit", file(task("    comand = [\"true\"]"))}, 2, []string{"bad.hcl:3", "comand", "command"}},
-		"wrong type":        {[]string{"submit", w.file(t, "type.hcl", task("    command = [\"true\"]\n    resources {\n      gpus = \"two\"\n    }"))}, 2, []string{"type.hcl:5", "gpus"}},
-		"missing unit":      {[]string{"submit", w.file(t, "unit.hcl", "job \"x\" {\n  time_limit = 30\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n")}, 2, []string{"unit.hcl:2", "30m"}},
-		"bad reference":     {[]string{"submit", w.file(t, "ref.hcl", task("    command = [var.nope]"))}, 2, []string{"ref.hcl:3", "nope"}},
-		"not supported":     {[]string{"submit", w.file(t, "topology.hcl", "job \"x\" {\n  group \"g\" {\n    topology {\n      require = \"rack\"\n    }\n    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n}\n")}, 2, []string{"topology is not supported yet"}},
-		"fits nowhere":      {[]string{"submit", w.file(t, "big.hcl", task("    command = [\"true\"]\n    resources {\n      gpus = 16\n    }"))}, 2, []string{"16", "n1"}},
-		"no such file":      {[]string{"submit", filepath.Join(w.shared, "none.hcl")}, 2, []string{"none.hcl"}},
-		"unknown job":       {[]string{"status", "4711"}, 3, []string{"4711"}},
-		"cancel unknown":    {[]string{"cancel", "4711"}, 3, []string{"4711"}},
-		"unknown command":   {[]string{"submitt"}, 2, []string{"submit"}},
-		"unknown flag":      {[]string{"queue", "--mine"}, 2, []string{"mine"}},
+		"unknown attribute": {[]string{"submit", file(task("    comand = [\"true\"]"))}, 2,
+			[]string{"bad.hcl:3", "comand", "command"}},
+		"wrong type": {[]string{"submit", w.file(t, "type.hcl",
+			task("    command = [\"true\"]\n    resources {\n      gpus = \"two\"\n    }"))}, 2, []string{"type.hcl:5", "gpus"}},
+		"missing unit": {[]string{"submit", w.file(t, "unit.hcl",
+			"job \"x\" {\n  time_limit = 30\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n")}, 2,
+			[]string{"unit.hcl:2", "30m"}},
+		"bad reference": {[]string{"submit", w.file(t, "ref.hcl", task("    command = [var.nope]"))}, 2,
+			[]string{"ref.hcl:3", "nope"}},
+		"not supported": {[]string{"submit", w.file(t, "topology.hcl",
+			"job \"x\" {\n  group \"g\" {\n    topology {\n      require = \"rack\"\n    }\n"+
+				"    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n}\n")}, 2,
+			[]string{"topology is not supported yet"}},
+		"fits nowhere": {[]string{"submit", w.file(t, "big.hcl",
+			task("    command = [\"true\"]\n    resources {\n      gpus = 16\n    }"))}, 2, []string{"16", "n1"}},
+		"no such file":    {[]string{"submit", filepath.Join(w.shared, "none.hcl")}, 2, []string{"none.hcl"}},
+		"unknown job":     {[]string{"status", "4711"}, 3, []string{"4711"}},
+		"cancel unknown":  {[]string{"cancel", "4711"}, 3, []string{"4711"}},
+		"unknown command": {[]string{"submitt"}, 2, []string{"submit"}},
+		"unknown flag":    {[]string{"queue", "--mine"}, 2, []string{"mine"}},
 	} {
 		out, errs, code := w.rota(c.args...)
 		if code != c.code {

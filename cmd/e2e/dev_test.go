@@ -50,7 +50,9 @@ func (w *devWorld) rota(args ...string) *exec.Cmd {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that a late dev cleans up all the same
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Dir = w.from
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ROTA_") || strings.HasPrefix(v, "SUDO_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "ROTA_") || strings.HasPrefix(v, "SUDO_")
+	})
 	cmd.Env = append(cmd.Env, "NO_COLOR=1")
 	return cmd
 }
@@ -79,7 +81,8 @@ func (w *devWorld) cgroups() []string {
 	return append(first, second...)
 }
 
-// processes lists those that were started for this directory, by their arguments or their environment.
+// processes lists those that were started for this directory, by their arguments or their
+// environment.
 func (w *devWorld) processes() []string {
 	var found []string
 	for _, kind := range []string{"cmdline", "environ"} {
@@ -126,7 +129,9 @@ func TestDevRunsACommand(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	if !slices.ContainsFunc(strings.Split(errs, "\n"), func(line string) bool { return strings.HasPrefix(line, "ready unix:"+w.dir+"/c1.sock,") }) {
+	if !slices.ContainsFunc(strings.Split(errs, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "ready unix:"+w.dir+"/c1.sock,")
+	}) {
 		t.Errorf("no line says that the cluster is ready:\n%s", errs)
 	}
 	for _, node := range []string{"n1", "n2"} {
@@ -151,7 +156,8 @@ func TestDevRunsACommand(t *testing.T) {
 	}
 }
 
-// Without a command it runs until a signal, holds its directory alone, and takes running jobs along.
+// Without a command it runs until a signal, holds its directory alone, and takes running jobs
+// along.
 func TestDevStopsWithAJobRunning(t *testing.T) {
 	w := newDevWorld(t)
 	var errs bytes.Buffer
@@ -190,7 +196,8 @@ func TestDevStopsWithAJobRunning(t *testing.T) {
 func (w *devWorld) runAJob(addr string) {
 	w.t.Helper()
 	file := filepath.Join(w.from, "job.hcl")
-	if err := os.WriteFile(file, []byte(simple("stubborn", `trap "" TERM; echo up; while :; do sleep 1; done`, "")), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(simple("stubborn", `trap "" TERM; echo up; while :; do sleep 1; done`, "")),
+		0o644); err != nil {
 		w.t.Fatal(err)
 	}
 	if out, err := w.rota("submit", "--addr", addr, file).CombinedOutput(); err != nil {
@@ -213,7 +220,8 @@ func (w *devWorld) runAJob(addr string) {
 func (w *devWorld) secondIsRefused() {
 	w.t.Helper()
 	out, err := w.rota("dev", "--dir", w.dir, "--", "true").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "already running in "+w.dir) || !strings.Contains(string(out), "--dir") {
+	if err == nil || !strings.Contains(string(out), "already running in "+w.dir) ||
+		!strings.Contains(string(out), "--dir") {
 		w.t.Errorf("a second cluster in the same directory: %v\n%s", err, out)
 	}
 }

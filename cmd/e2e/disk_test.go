@@ -70,8 +70,8 @@ func TestDiskFullWhileLogging(t *testing.T) {
 		grow := w.smallDisk(node.Data, "2m")
 		w.must(node.Start())
 		w.must(w.Ready(w.ctx))
-		id := w.submit(simple("loud", "head -c 4M /dev/zero | tr '\\0' x; echo done > "+w.shared+"/written; until [ -e "+w.shared+
-			"/go ]; do sleep 0.05; done; echo after", ""))
+		id := w.submit(simple("loud", "head -c 4M /dev/zero | tr '\\0' x; echo done > "+w.shared+"/written; "+
+			"until [ -e "+w.shared+"/go ]; do sleep 0.05; done; echo after", ""))
 		w.lines(w.shared+"/written", 1)
 		if !w.full(node.Data) {
 			t.Error("the disk was not full")
@@ -89,7 +89,8 @@ func TestDiskFullWhileLogging(t *testing.T) {
 	})
 }
 
-// A controller that cannot write its log says so and stops. When there is room again everything acknowledged is there.
+// A controller that cannot write its log says so and stops. When there is room again everything
+// acknowledged is there.
 func TestDiskFullWhileCommitting(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1})
 	controller, node := w.Controllers[0], w.Nodes[0]
@@ -119,7 +120,8 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	}
 }
 
-// fill submits held jobs with scripts of some size until that fails, and returns the ids that were acknowledged and the failure.
+// fill submits held jobs with scripts of some size until that fails, and returns the ids that were
+// acknowledged and the failure.
 func (w *world) fill(size int) (ids []string, refusal string) {
 	w.t.Helper()
 	seed := rand.Uint64()

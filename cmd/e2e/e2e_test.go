@@ -1,5 +1,5 @@
-// Package e2e runs Rota as its users do: the real programs, on real clusters, through the command line. It holds tests only, and is
-// the one place that may know both daemons.
+// Package e2e runs Rota as its users do: the real programs, on real clusters, through the command
+// line. It holds tests only, and is the one place that may know both daemons.
 package e2e
 
 import (
@@ -169,13 +169,13 @@ func (w *world) ok(args ...string) string {
 }
 
 // submit submits a file's text and returns the id as users see it.
-func (w *world) submit(text string, args ...string) string {
+func (w *world) submit(text string) string {
 	w.t.Helper()
 	f, err := os.CreateTemp(w.shared, "job-*.hcl")
 	w.must(err)
 	_, err = f.WriteString(text)
 	w.must(errors.Join(err, f.Close()))
-	return strings.TrimSpace(w.ok(append([]string{"submit", "--parsable", f.Name()}, args...)...))
+	return strings.TrimSpace(w.ok("submit", "--parsable", f.Name()))
 }
 
 // status is a job as the command prints it in JSON.
@@ -198,7 +198,8 @@ func (w *world) until(id, what string, cond func(api.Job) bool) api.Job {
 			return j
 		}
 		if j.Code.Final() { // and stays what it is
-			w.t.Fatalf("job %s is not %s: it has ended as %s, %s: %s %s\n%+v", id, what, j.State, exitOf(j), j.Reason.Code, j.Reason.Text, j)
+			w.t.Fatalf("job %s is not %s: it has ended as %s, %s: %s %s\n%+v", id, what, j.State, exitOf(j), j.Reason.Code,
+				j.Reason.Text, j)
 		}
 		select {
 		case <-w.ctx.Done():

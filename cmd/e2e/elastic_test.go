@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// stretches is the elastic trainer: it says every step that it takes, and saves only when it is asked to.
+// stretches is the elastic trainer: it says every step that it takes, and saves only when it is
+// asked to.
 func stretches(dir string, steps int) string {
 	return fmt.Sprintf(`job "stretch" {
   checkpoint {
@@ -75,8 +76,9 @@ func under(t *testing.T, policy string) string {
 	return path
 }
 
-// An elastic job has the whole machine, makes room when a second job needs its least, and grows again when that has gone. Whatever was done
-// to it, every step is taken once and the loss is that of a run that was left alone.
+// An elastic job has the whole machine, makes room when a second job needs its least, and grows
+// again when that has gone. Whatever was done to it, every step is taken once and the loss is that
+// of a run that was left alone.
 func TestElasticJobMakesRoomAndGrowsAgain(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "elastic")}})
 	w.policy("elastic")
@@ -91,7 +93,8 @@ func TestElasticJobMakesRoomAndGrowsAgain(t *testing.T) {
 	second := w.submit(waits(open))
 	w.until(second, "running", func(j api.Job) bool { return j.Code == "R" })
 	j := w.until(id, "running again", func(j api.Job) bool { return j.Attempt == 2 && j.Code == "R" })
-	if e := j.Elastic; e.Workers != 2 || j.GPUs != 2 || j.Attempts[0].Cause != "shrink" || j.Attempts[0].ExitCode != 85 || j.Resizes != 1 {
+	if e := j.Elastic; e.Workers != 2 || j.GPUs != 2 || j.Attempts[0].Cause != "shrink" || j.Attempts[0].ExitCode != 85 ||
+		j.Resizes != 1 {
 		t.Errorf("after the second job has come: %+v, attempts %+v", e, j.Attempts)
 	}
 	w.wants(w.ok("queue"), "2/1-4")
@@ -128,7 +131,8 @@ func (w *world) everyStepOnce(id string, attempts, steps int) {
 	w.t.Helper()
 	var taken []int
 	for n := range attempts {
-		for _, m := range regexp.MustCompile(`step (\d+) of`).FindAllStringSubmatch(w.ok("logs", "--attempt", strconv.Itoa(n+1), id+".0"), -1) {
+		for _, m := range regexp.MustCompile(`step (\d+) of`).FindAllStringSubmatch(w.ok("logs", "--attempt",
+			strconv.Itoa(n+1), id+".0"), -1) {
 			step, err := strconv.Atoi(m[1])
 			w.must(err)
 			taken = append(taken, step)
@@ -143,7 +147,8 @@ func (w *world) everyStepOnce(id string, attempts, steps int) {
 	}
 }
 
-// noOverlap checks in a heartbeat file that no worker of an attempt lived when one of a later attempt did.
+// noOverlap checks in a heartbeat file that no worker of an attempt lived when one of a later
+// attempt did.
 func (w *world) noOverlap(path string) {
 	w.t.Helper()
 	b, err := os.ReadFile(path)
@@ -158,8 +163,8 @@ func (w *world) noOverlap(path string) {
 	}
 }
 
-// A trial takes what an elastic job has beyond its least; the node's daemon is killed while the workers save, and the job goes on with those that
-// are left all the same.
+// A trial takes what an elastic job has beyond its least; the node's daemon is killed while the
+// workers save, and the job goes on with those that are left all the same.
 func TestATrialTakesWorkersOfAnElasticJob(t *testing.T) {
 	for _, policy := range []string{"elastic", "rota"} {
 		t.Run(policy, func(t *testing.T) { trialTakesWorkers(t, policy) })
@@ -176,12 +181,15 @@ func trialTakesWorkers(t *testing.T, policy string) {
 	before := strings.Count(w.lines(filepath.Join(dir, "heartbeat"), 8), "\n")
 	w.lines(filepath.Join(dir, "heartbeat"), before+20)
 	trial := w.submit(onGPUs("trial", 2, `class = "te"`, "while [ ! -e "+dir+"/open ]; do sleep 0.05; done"))
-	w.until(id, "about to shrink", func(j api.Job) bool { return j.Elastic.Workers < 3 || slices.Contains(j.Flags, "stopping") })
+	w.until(id, "about to shrink", func(j api.Job) bool {
+		return j.Elastic.Workers < 3 || slices.Contains(j.Flags, "stopping")
+	})
 	w.Cluster.Nodes[0].Kill()
 	w.must(w.Cluster.Nodes[0].Start())
 	tj := w.until(trial, "running", func(j api.Job) bool { return j.Code == "R" })
 	j := w.until(id, "running beside the trial", func(j api.Job) bool { return j.Code == "R" && j.Elastic.Workers < 3 })
-	if last := j.Attempts[len(j.Attempts)-2]; last.Cause != "shrink" || last.ExitCode != 85 || j.Preemptions != (api.Preemptions{}) || tj.Attempt != 1 {
+	if last := j.Attempts[len(j.Attempts)-2]; last.Cause != "shrink" || last.ExitCode != 85 ||
+		j.Preemptions != (api.Preemptions{}) || tj.Attempt != 1 {
 		t.Errorf("the attempt before: %+v, preempted %+v", last, j.Preemptions)
 	}
 	w.must(os.WriteFile(filepath.Join(dir, "open"), nil, 0o644))

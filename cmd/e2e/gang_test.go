@@ -14,8 +14,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Three controllers and three nodes, each on a machine of its own; a gang trains on two nodes while the leader is killed. The job
-// must neither notice nor run twice, and its loss must be that of a run that was left alone.
+// Three controllers and three nodes, each on a machine of its own; a gang trains on two nodes while
+// the leader is killed. The job must neither notice nor run twice, and its loss must be that of a
+// run that was left alone.
 func TestGangRunsWhileTheLeaderIsKilled(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 3, Nodes: 3, GPUs: 1, Namespaces: true})
 	dir := w.scratch("gang")
@@ -102,7 +103,8 @@ func lastLoss(t *testing.T, out string) string {
 	return all[len(all)-1]
 }
 
-// A node daemon may be killed and started again: the job goes on, and its exit code is not lost, even when it ends in between.
+// A node daemon may be killed and started again: the job goes on, and its exit code is not lost,
+// even when it ends in between.
 func TestNodeDaemonMayDie(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1})
 	dir := w.scratch("d")

@@ -21,20 +21,23 @@ func TestMountsLeadNowhere(t *testing.T) {
 	w.must(os.Symlink(secret, w.shared+"/out"))
 	mount := func(source, target string) string {
 		text := simple("mounts", "cat /mine/name", "")
-		return strings.Replace(text, "kill_timeout", "mount {\n      source = \""+source+"\"\n      target = \""+target+"\"\n    }\n    kill_timeout", 1)
+		return strings.Replace(text, "kill_timeout",
+			"mount {\n      source = \""+source+"\"\n      target = \""+target+"\"\n    }\n    kill_timeout", 1)
 	}
 	id := w.submit(mount(w.shared+"/good", "/mine"))
 	if j := w.ends(id); j.Code != "CD" {
 		t.Errorf("a mount of a directory that may be mounted: %s: %s", j.Code, j.Reason.Text)
 	}
 	w.wants(w.ok("logs", id), "name of good")
-	image := strings.Replace(simple("image", "true", ""), "kill_timeout", "image = \""+w.shared+"/locked/inner\"\n    kill_timeout", 1)
+	image := strings.Replace(simple("image", "true", ""), "kill_timeout",
+		"image = \""+w.shared+"/locked/inner\"\n    kill_timeout", 1)
 	wants := map[string]string{}
 	for want, text := range map[string]string{
-		"which is not below a shared path":                                                 mount(w.shared+"/out", "/mine"),
-		"locked/inner cannot be used with the rights of the job's user: permission denied": mount(w.shared+"/locked/inner", "/mine"),
-		"which other jobs share":                                                           mount(w.shared+"/good", w.shared+"/locked/new"),
-		"cannot be used with the rights of the job's u":                                    image,
+		"which is not below a shared path": mount(w.shared+"/out", "/mine"),
+		"locked/inner cannot be used with the rights of the job's user: permission denied": mount(
+			w.shared+"/locked/inner", "/mine"),
+		"which other jobs share":                        mount(w.shared+"/good", w.shared+"/locked/new"),
+		"cannot be used with the rights of the job's u": image,
 	} {
 		wants[w.submit(text)] = want
 	}

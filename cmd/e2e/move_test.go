@@ -11,11 +11,13 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// brisk lets jobs move that have run for a second. Whose turn it is, and which job moves, is checked once a minute all the same.
+// brisk lets jobs move that have run for a second. Whose turn it is, and which job moves, is
+// checked once a minute all the same.
 const brisk = "policy \"rota\" {\n  min_turn = \"1s\"\n  min_runtime = \"1s\"\n}\n"
 
-// On each of two nodes a small job holds one GPU of four. A job that needs four waits although six are free, until the one small job that can save its
-// state moves to the other's node, where it goes on.
+// On each of two nodes a small job holds one GPU of four. A job that needs four waits although six
+// are free, until the one small job that can save its state moves to the other's node, where it
+// goes on.
 func TestASmallJobMovesForALargeOne(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "cluster.hcl")
 	if err := os.WriteFile(config, []byte(brisk), 0o644); err != nil {
@@ -50,10 +52,12 @@ func TestASmallJobMovesForALargeOne(t *testing.T) {
 	}
 }
 
-// moved checks that one job moved to where another ran on, undisturbed, and that a third had the node that it left. A move is no displacement.
+// moved checks that one job moved to where another ran on, undisturbed, and that a third had the
+// node that it left. A move is no displacement.
 func (w *world) moved(j, still, large api.Job, notice string) {
 	w.t.Helper()
-	if len(j.Attempts) != 2 || len(still.Attempts) != 1 || len(large.Attempts) != 1 || j.Code != "CD" || still.Code != "CD" || large.Code != "CD" {
+	if len(j.Attempts) != 2 || len(still.Attempts) != 1 || len(large.Attempts) != 1 || j.Code != "CD" ||
+		still.Code != "CD" || large.Code != "CD" {
 		w.t.Fatalf("the jobs ended as\n%+v\n%+v\n%+v", j, still, large)
 	}
 	first, second := j.Attempts[0], j.Attempts[1]
@@ -61,8 +65,10 @@ func (w *world) moved(j, still, large api.Job, notice string) {
 		w.t.Errorf("it moved %d times, was displaced %+v, and its first attempt was %+v", j.Migrations, j.Preemptions, first)
 	}
 	from, to := fmt.Sprint(first.Nodes), fmt.Sprint(second.Nodes)
-	if there := fmt.Sprint(still.Attempts[0].Nodes); from == to || to != there || fmt.Sprint(large.Attempts[0].Nodes) != from {
-		w.t.Errorf("it moved from %s to %s, while another ran on %s and the large one got %v", from, to, there, large.Attempts[0].Nodes)
+	if there := fmt.Sprint(still.Attempts[0].Nodes); from == to || to != there ||
+		fmt.Sprint(large.Attempts[0].Nodes) != from {
+		w.t.Errorf("it moved from %s to %s, while another ran on %s and the large one got %v", from, to, there,
+			large.Attempts[0].Nodes)
 	}
 	b, err := os.ReadFile(notice)
 	w.must(err)

@@ -20,7 +20,8 @@ const shortLease = `lease {
 }
 `
 
-// A node is cut off for longer than its lease. Its job stops there, by itself, before it starts elsewhere; then the node comes back.
+// A node is cut off for longer than its lease. Its job stops there, by itself, before it starts
+// elsewhere; then the node comes back.
 func TestACutOffNodeStopsItsJobBeforeAnotherStartsIt(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "cluster.hcl")
 	if err := os.WriteFile(config, []byte(shortLease), 0o644); err != nil {
@@ -84,8 +85,8 @@ func (w *world) idle(name string) {
 	}
 }
 
-// beats returns when attempt 1 beat for the last time and attempt 2 for the first, in milliseconds since 1970; 0 for never. No beat may
-// be of another attempt.
+// beats returns when attempt 1 beat for the last time and attempt 2 for the first, in milliseconds
+// since 1970; 0 for never. No beat may be of another attempt.
 func (w *world) beats(path string) (last, begin int64) {
 	w.t.Helper()
 	b, err := os.ReadFile(path)

@@ -15,7 +15,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// narrow lets the trial-and-error jobs of an account hold two GPUs at once. It is the policy of new clusters with one parameter of its own.
+// narrow lets the trial-and-error jobs of an account hold two GPUs at once. It is the policy of new
+// clusters with one parameter of its own.
 const narrow = "policy \"rota\" {\n  te_account_gpus = 2\n}\n"
 
 // parted is a cluster in which two accounts deserve half each.
@@ -49,13 +50,15 @@ func onGPUs(name string, gpus int, more, script string) string {
 
 // trains is a trainer that saves when it is asked to leave, after it has kept the notice.
 func trains(dir string, gpus, steps int) string {
-	return onGPUs("train", gpus, fmt.Sprintf("checkpoint {\n path = %q\n }\n preemption {\n grace_period = \"60s\"\n }\n", dir), fmt.Sprintf(
+	return onGPUs("train", gpus, fmt.Sprintf("checkpoint {\n path = %q\n }\n preemption {\n grace_period = \"60s\"\n }\n",
+		dir), fmt.Sprintf(
 		`trap 'cp $ROTA_NOTICE_FILE %[1]s/notice.$ROTA_ATTEMPT; kill -TERM $pid || true; wait $pid; exit $?' TERM
       bin/trainer -steps %[2]d -pause 20ms -every 0 -dir %[1]s & pid=$!
       wait $pid`, dir, steps))
 }
 
-// The whole machine trains; a trial-and-error job comes, gets room by the training's grace, and the training goes on where it was.
+// The whole machine trains; a trial-and-error job comes, gets room by the training's grace, and the
+// training goes on where it was.
 func TestATrialTakesRoomAndGivesItBack(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "cluster.hcl")
 	write := func(text string) {
@@ -134,16 +137,20 @@ func (w *world) trialAndTraining(t *testing.T) {
 		t.Errorf("last loss is %s, a run left alone has %s", got, want)
 	}
 	var hist api.List[api.Job]
-	if err := json.Unmarshal([]byte(w.ok("hist", "-j", train, "-o", "json")), &hist); err != nil || len(hist.Items) != 1 || hist.Items[0].Preemptions.TE != 1 {
+	if err := json.Unmarshal([]byte(w.ok("hist", "-j", train, "-o", "json")), &hist); err != nil ||
+		len(hist.Items) != 1 || hist.Items[0].Preemptions.TE != 1 {
 		t.Errorf("the history has %+v, %v", hist.Items, err)
 	}
 }
 
-// displaced checks that a job was displaced as often as is said, and nothing else happened to it: it had no retries to use up.
+// displaced checks that a job was displaced as often as is said, and nothing else happened to it:
+// it had no retries to use up.
 func (w *world) displaced(j api.Job, by api.Preemptions) {
 	w.t.Helper()
-	if n := by.TE + by.Reclaim + by.Order; j.Code != "CD" || j.Preemptions != by || j.Attempt != n+1 || len(j.Attempts) != n+1 {
-		w.t.Errorf("job %s ended as %s in attempt %d, displaced %+v: %s %+v", j.Name, j.Code, j.Attempt, j.Preemptions, j.Reason.Text, j.Attempts)
+	if n := by.TE + by.Reclaim + by.Order; j.Code != "CD" || j.Preemptions != by || j.Attempt != n+1 ||
+		len(j.Attempts) != n+1 {
+		w.t.Errorf("job %s ended as %s in attempt %d, displaced %+v: %s %+v", j.Name, j.Code, j.Attempt, j.Preemptions,
+			j.Reason.Text, j.Attempts)
 	}
 }
 
@@ -157,7 +164,8 @@ func (w *world) notice(path string, since time.Time) {
 		Attempt        int
 		Deadline       time.Time
 	}
-	if err := json.Unmarshal(b, &n); err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || n.Deadline.Before(since.Add(time.Minute)) {
+	if err := json.Unmarshal(b, &n); err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 ||
+		n.Deadline.Before(since.Add(time.Minute)) {
 		w.t.Errorf("the notice is %s: %v", b, err)
 	}
 }
@@ -229,7 +237,8 @@ func (w *world) stoppedAt(id string) time.Time {
 	return at[0]
 }
 
-// Two trials of an account hold what it may; the third waits although there is room, and a fourth of another account does not.
+// Two trials of an account hold what it may; the third waits although there is room, and a fourth
+// of another account does not.
 func (w *world) trialsOfOneAccount(t *testing.T) {
 	w, back := w.within(t)
 	defer back()
@@ -259,14 +268,16 @@ func (w *world) trialsOfOneAccount(t *testing.T) {
 	}
 }
 
-// One account holds everything; the other's job gets what it deserves back, and no more leave than have to.
+// One account holds everything; the other's job gets what it deserves back, and no more leave than
+// have to.
 func (w *world) reclaims() {
 	w.t.Helper()
 	dir := w.scratch("reclaim")
 	var ids []string
 	for k := range 4 {
-		ids = append(ids, w.submit(onGPUs("v"+strconv.Itoa(k), 1, fmt.Sprintf("account = \"vision\"\n  checkpoint {\n path = %q\n }", dir), fmt.Sprintf(
-			`trap 'exit 85' TERM; echo up >> %[1]s/up; while [ ! -e %[1]s/go ]; do sleep 0.05; done`, dir))))
+		ids = append(ids, w.submit(onGPUs("v"+strconv.Itoa(k), 1,
+			fmt.Sprintf("account = \"vision\"\n  checkpoint {\n path = %q\n }", dir), fmt.Sprintf(
+				`trap 'exit 85' TERM; echo up >> %[1]s/up; while [ ! -e %[1]s/go ]; do sleep 0.05; done`, dir))))
 	}
 	w.lines(filepath.Join(dir, "up"), 4)
 	w.usedBy("vision")
@@ -312,12 +323,14 @@ func (w *world) usedBy(account string) {
 	}
 }
 
-// The leader dies while a job saves its state because it was asked to leave. The next one carries the displacement through, once.
+// The leader dies while a job saves its state because it was asked to leave. The next one carries
+// the displacement through, once.
 func TestAPreemptionOutlivesItsLeader(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 3, Nodes: 1, GPUs: 2})
 	w.policy("rota")
 	dir := w.scratch("leader")
-	victim := w.submit(onGPUs("victim", 2, fmt.Sprintf("checkpoint {\n path = %q\n }\n preemption {\n grace_period = \"2m\"\n }", dir), fmt.Sprintf(
+	blocks := fmt.Sprintf("checkpoint {\n path = %q\n }\n preemption {\n grace_period = \"2m\"\n }", dir)
+	victim := w.submit(onGPUs("victim", 2, blocks, fmt.Sprintf(
 		`trap 'echo $ROTA_ATTEMPT >> %[1]s/stops; while [ ! -e %[1]s/saved ]; do sleep 0.05; done; exit 85' TERM
       echo $ROTA_ATTEMPT >> %[1]s/up
       while [ ! -e %[1]s/saved ]; do sleep 0.05; done`, dir)))

@@ -25,19 +25,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Sessions are what users type and see. Each file sessions/*/*.txtar is one story: files that the user has, and a transcript of commands
-// behind "$ " with everything they print and, unless it is 0, their exit code. What is different each time stands as a placeholder:
-// JOB1 is the first job that the story submits, in commands as $JOB1. Run the test with -update to write transcripts anew, and read the
-// difference.
+// Sessions are what users type and see. Each file sessions/*/*.txtar is one story: files that the
+// user has, and a transcript of commands behind "$ " with everything they print and, unless it is
+// 0, their exit code. What is different each time stands as a placeholder: JOB1 is the first job
+// that the story submits, in commands as $JOB1. Run the test with -update to write transcripts
+// anew, and read the difference.
 //
-// Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N, until JOB logs TEXT.
+// Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N,
+// until JOB logs TEXT.
 
 var update = flag.Bool("update", false, "write the sessions' transcripts anew")
 
 // Stories of what needs no cluster.
 func TestSessionsAlone(t *testing.T) {
 	s := &stories{t: t, addr: "unix:/nowhere/rota.sock"}
-	s.tell("sessions/alone", t.TempDir())
+	s.runFolder("sessions/alone", t.TempDir())
 }
 
 // Stories told on one development cluster of two nodes with four GPUs each.
@@ -54,7 +56,7 @@ func TestSessions(t *testing.T) {
 	}
 	defer s.client.Close()
 	s.skipNumbers(w.from)
-	s.tell("sessions/cluster", w.from)
+	s.runFolder("sessions/cluster", w.from)
 }
 
 // runDev starts `rota dev` until the end of the test and returns the cluster's address.
@@ -71,8 +73,9 @@ func (w *devWorld) runDev(args ...string) string {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)                                 // it may have ended
-		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) { // the test's context ends before this is called
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		// the test's context ends before this is called
+		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 			w.t.Errorf("rota dev: %v\n%s", err, &errs)
 		}
 		w.nothingLeft()
@@ -93,12 +96,14 @@ type stories struct {
 	client *api.Client // nil without a cluster
 }
 
-// firstNumber is the id of the first job of a story, or a little less: large enough to be told from all other numbers on the screen.
+// firstNumber is the id of the first job of a story, or a little less: large enough to be told from
+// all other numbers on the screen.
 const firstNumber = 4801
 
 // skipNumbers uses up the small ids.
 func (s *stories) skipNumbers(dir string) {
-	job := &jobspec.Job{Name: "filler", Hold: true, Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
+	job := &jobspec.Job{Name: "filler", Hold: true, Groups: []jobspec.Group{{Name: "main",
+		Tasks: []jobspec.Task{{Name: "t", Command: []string{"true"}}}}}}
 	job.Default()
 	job.Workdir, job.SubmitDir, job.SubmitHost = dir, dir, "here"
 	jobs := slices.Repeat([]*jobspec.Job{job}, 600)
@@ -146,8 +151,8 @@ func (i inTurn) Run(name string, f func(testscript.T)) {
 	i.T.Run(name, func(t *testing.T) { f(inTurn{t}) })
 }
 
-// tell runs the scripts of a directory, each in a directory of its own below root.
-func (s *stories) tell(dir, root string) {
+// runFolder runs the scripts of a directory, each in a directory of its own below root.
+func (s *stories) runFolder(dir, root string) {
 	testscript.RunT(inTurn{s.t}, testscript.Params{
 		Dir: dir, WorkdirRoot: root, UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
@@ -169,7 +174,8 @@ func (s *stories) tell(dir, root string) {
 	})
 }
 
-// transcript runs the commands of a transcript and writes what came of them: transcript SESSION GOT.
+// transcript runs the commands of a transcript and writes what came of them: transcript SESSION
+// GOT.
 func (s *stories) transcript(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: transcript SESSION GOT")
@@ -231,7 +237,8 @@ func (p *play) do(command string) {
 var (
 	submittedLine = regexp.MustCompile(`(?m)^(?:Submitted batch job )?(\d{4,})$`)
 	number        = regexp.MustCompile(`\d+`)
-	// what is different each time, and what stands for it; as long as what it stands for, so that tables keep their form
+	// what is different each time, and what stands for it; as long as what it stands for, so that
+	// tables keep their form
 	placeholders = []struct {
 		what *regexp.Regexp
 		text string
@@ -284,7 +291,7 @@ func (p *play) until(ref string, what []string) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	for {
-		last, holds, over := p.look(ref, what)
+		last, holds, over := p.inspect(ref, what)
 		if holds {
 			return
 		}
@@ -299,8 +306,9 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// look reports whether a job is what is waited for, what it is, and whether it is over, so that it will never be another thing.
-func (p *play) look(ref string, what []string) (is string, holds, over bool) {
+// inspect reports whether a job is what is waited for, what it is, and whether it is over, so that it
+// will never be another thing.
+func (p *play) inspect(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {
 	case err != nil:
@@ -313,7 +321,8 @@ func (p *play) look(ref string, what []string) (is string, holds, over bool) {
 	case what[0] == "reason":
 		return job.Reason.Code, job.Reason.Code == what[1], job.Code.Final()
 	case what[0] == "step":
-		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false // samples may come late
+		// samples may come late
+		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false
 	}
 	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == model.JobState(what[0]), job.Code.Final()
 }

@@ -3,37 +3,19 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/config"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// readFile copies the settings of the configuration file into cfg, if --config names one.
-func readFile(c *cli.Context, cfg *controld.Config, logFormat *string) error {
-	path := c.String("config")
-	if path == "" {
-		return nil
-	}
+// readFile sets the flags that the command line does not have to the settings of a configuration
+// file, and the parts of cfg that have no flag.
+func readFile(c *cli.Context, path string, cfg *controld.Config) error {
 	f, err := config.Read(path)
 	if err != nil {
 		return err
 	}
-	for _, pair := range []struct{ field, value *string }{
-		{&cfg.Name, f.Name}, {&cfg.DataDir, f.DataDir}, {&cfg.HTTP, f.HTTP}, {&cfg.Raft, f.Raft},
-		{&cfg.Gossip, f.Gossip}, {&cfg.Advertise, f.Advertise}, {&cfg.Socket, f.Socket},
-		{&cfg.KeyFile, f.ClusterKeyFile}, {logFormat, f.LogFormat}, {&cfg.RootJobsAs, f.RootJobsAs},
-	} {
-		if pair.value != nil {
-			*pair.field = *pair.value
-		}
-	}
-	if f.BootstrapExpect != nil {
-		cfg.BootstrapExpect = *f.BootstrapExpect
-	}
-	if f.AllowRootJobs != nil {
-		cfg.AllowRootJobs = *f.AllowRootJobs
-	}
-	cfg.Join, cfg.Operators = f.Join, f.Operators
 	cfg.Cluster = f.Replicated()
 	cfg.Reload = func() (*model.Config, error) {
 		again, err := config.Read(path)
@@ -42,5 +24,9 @@ func readFile(c *cli.Context, cfg *controld.Config, logFormat *string) error {
 		}
 		return again.Replicated(), nil
 	}
-	return nil
+	if !c.IsSet("operator") { // its attribute has another name
+		cfg.Operators = f.Operators
+	}
+	f.Operators = nil
+	return daemon.SetFlags(c, f)
 }

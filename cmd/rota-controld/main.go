@@ -68,33 +68,24 @@ func flags() []cli.Flag {
 // readSettings merges flags, configuration file and defaults, in this order of precedence.
 func readSettings(c *cli.Context, stderr io.Writer) (controld.Config, error) {
 	cfg := controld.DefaultConfig()
-	format := c.String("log-format")
-	if err := readFile(c, &cfg, &format); err != nil {
-		return cfg, err
+	if path := c.String("config"); path != "" {
+		if err := readFile(c, path, &cfg); err != nil {
+			return cfg, err
+		}
 	}
 	for name, field := range map[string]*string{
 		"name": &cfg.Name, "data-dir": &cfg.DataDir, "http": &cfg.HTTP, "raft": &cfg.Raft, "gossip": &cfg.Gossip,
 		"advertise": &cfg.Advertise, "socket": &cfg.Socket, "cluster-key-file": &cfg.KeyFile,
 		"root-jobs-as": &cfg.RootJobsAs,
-		"log-format":   &format,
 	} {
-		if c.IsSet(name) {
-			*field = c.String(name)
-		}
+		*field = c.String(name)
 	}
-	if c.IsSet("join") {
-		cfg.Join = daemon.SplitList(c.StringSlice("join"))
-	}
-	if c.IsSet("bootstrap-expect") {
-		cfg.BootstrapExpect = c.Int("bootstrap-expect")
-	}
-	if c.IsSet("allow-root-jobs") {
-		cfg.AllowRootJobs = c.Bool("allow-root-jobs")
-	}
+	cfg.Join, cfg.BootstrapExpect = daemon.SplitList(c.StringSlice("join")), c.Int("bootstrap-expect")
+	cfg.AllowRootJobs = c.Bool("allow-root-jobs")
 	if c.IsSet("operator") {
 		cfg.Operators = daemon.SplitList(c.StringSlice("operator"))
 	}
 	var err error
-	cfg.Logger, err = daemon.NewLogger(format, stderr)
+	cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr)
 	return cfg, err
 }

@@ -1,9 +1,9 @@
 // Command rota-init is the first process of every container. It starts the ranks of the worker,
-// passes signals on to the programs they run, reaps orphans, stops the other ranks when one fails,
-// and reports to the shim how the worker ended.
+// passes signals on to their programs, and reaps orphans. If one rank fails, it stops the others. It
+// reports to the shim how the worker ended.
 //
-// A signal goes to each rank's process and, if that is a shell, also to what the shell runs, but
-// never to the helpers of a program (such as the workers of a data loader). A rank whose shell dies
+// A signal goes to each rank's process and, if that is a shell, also to what the shell runs. The
+// helpers of a program, such as the workers of a data loader, do not get it. A rank whose shell dies
 // of such a signal lives on until the programs that were signalled with it have ended, and takes
 // their exit code: so `python train.py` in a script can save a checkpoint and exit with 85.
 package main

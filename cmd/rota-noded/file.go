@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
@@ -47,42 +46,8 @@ func readFile(c *cli.Context, path string) error {
 	if diags := hclfile.Decode(path, src, &f); diags.HasErrors() {
 		return fmt.Errorf("--config: %w", diags)
 	}
-	for name, values := range f.flags() {
-		if c.IsSet(name) {
-			continue
-		}
-		for _, v := range values {
-			if err := c.Set(name, v); err != nil {
-				return fmt.Errorf("--config %s: %s: %w", path, name, err)
-			}
-		}
+	if err := daemon.SetFlags(c, &f); err != nil {
+		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	return nil
-}
-
-// flags returns the settings of the file by the names of their flags.
-func (f *file) flags() map[string][]string {
-	out := map[string][]string{"join": f.Join, "controller": f.Controller, "shared-path": f.SharedPath}
-	for name, v := range map[string]*string{
-		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket,
-		"memory":      f.Memory,
-		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim,
-		"init":       f.Init,
-		"log-format": f.LogFormat, "max-memlock": f.MaxMemlock,
-	} {
-		if v != nil {
-			out[name] = []string{*v}
-		}
-	}
-	for name, v := range map[string]*int{
-		"cores": f.Cores, "sim-gpus": f.SimGPUs, "warm-shims": f.WarmShims, "max-nofile": f.MaxNofile,
-	} {
-		if v != nil {
-			out[name] = []string{strconv.Itoa(*v)}
-		}
-	}
-	for key, value := range f.Label {
-		out["label"] = append(out["label"], strings.Join([]string{key, value}, "="))
-	}
-	return out
 }

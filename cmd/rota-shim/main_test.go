@@ -213,8 +213,10 @@ func (n *node) bundle(id container.ID, script string) string {
 		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
 		Settings: container.Settings{
 			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
-			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards, Secrets: n.secrets,
-			Policies: n.policies, Steps: n.steps,
+			Tasks: []container.Task{{
+				KillSignal: int(unix.SIGTERM), Log: n.log, Guards: n.guards, Secrets: n.secrets, Leader: true,
+			}},
+			LeaseGrace: 500, Policies: n.policies, Steps: n.steps,
 		},
 	}))
 	return dir

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -11,13 +9,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 )
 
-func testWorld() *command.Env {
-	return &command.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv,
-		Environ: os.Environ}
-}
-
 func TestReorder(t *testing.T) {
-	all := commands(testWorld())
+	all := commands()
 	for _, c := range []struct{ in, want string }{
 		{"logs 3 -f", "logs --follow -- 3"},
 		{"logs -f 3", "logs --follow -- 3"},
@@ -93,7 +86,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t}
 	var all strings.Builder
 	all.WriteString(s.Run("help").Stdout)
-	for _, c := range commands(testWorld()) {
+	for _, c := range commands() {
 		got := s.Run(c.Name, "--help")
 		if got.Code != 0 || !strings.Contains(got.Stdout, "Usage: rota "+c.Name) {
 			t.Errorf("rota %s --help: %d %s", c.Name, got.Code, got.Stdout+got.Stderr)

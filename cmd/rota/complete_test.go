@@ -96,7 +96,7 @@ func TestComplete(t *testing.T) {
 func TestCompleteOffersEverything(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t, Addr: "unix:/nowhere"}
 	all := strings.Fields(s.Run("complete", "bash", "--", "").Stdout)
-	for _, c := range commands(command.System()) {
+	for _, c := range commands() {
 		if c.Hidden {
 			continue
 		}

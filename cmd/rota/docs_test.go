@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
 // fenced returns the text of a document's code blocks of some kind.
@@ -21,7 +19,7 @@ func fenced(text, kind string) []string {
 
 // Every command in the documents is one that the program takes, with these options.
 func TestCommandsInDocuments(t *testing.T) {
-	all := commands(command.System())
+	all := commands()
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -21,14 +21,12 @@ import (
 )
 
 func main() {
-	env := command.System()
-	os.Exit(command.Run(context.Background(), os.Args, env, commands(env)))
+	os.Exit(command.Run(context.Background(), os.Args, command.System(), commands()))
 }
 
 // commands lists the commands in the order in which they are shown.
-func commands(env *command.Env) []*command.Command {
-	all := slices.Concat(submit.Commands(env), views.Commands(env), control.Commands(env), files.Commands(env),
-		admin.Commands(env),
-		simulate.Commands(env), dev.Commands(env))
-	return append(all, manual.Commands(env, all)...)
+func commands() []*command.Command {
+	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), admin.Commands(),
+		simulate.Commands(), dev.Commands())
+	return append(all, manual.Commands(all)...)
 }

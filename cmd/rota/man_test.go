@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/manual"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
@@ -16,7 +15,7 @@ import (
 // What lies in packaging is what the program says of itself.
 func TestPackaging(t *testing.T) {
 	root := "../../packaging"
-	want := manual.Packaged(commands(command.System()))
+	want := manual.Packaged(commands())
 	for name, text := range want {
 		path := filepath.Join(root, name)
 		if *update {
@@ -48,7 +47,7 @@ func TestMan(t *testing.T) {
 	if got := s.Run("man", dir); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	for name, text := range manual.Packaged(commands(command.System())) {
+	for name, text := range manual.Packaged(commands()) {
 		if kind, file := filepath.Split(name); kind == "man/" {
 			if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != text {
 				t.Errorf("%s: %v", file, err)
@@ -73,7 +72,7 @@ func TestManIsRoff(t *testing.T) {
 		t.Skip("needs mandoc or groff")
 	}
 	dir := t.TempDir()
-	for name, text := range manual.Packaged(commands(command.System())) {
+	for name, text := range manual.Packaged(commands()) {
 		if !strings.HasPrefix(name, "man/") {
 			continue
 		}

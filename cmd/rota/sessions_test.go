@@ -137,10 +137,11 @@ func shellCommands(line string) [][]string {
 	return all
 }
 
-// Every command and every flag of it is in a session, so that its output has been reviewed. Flags that all commands have, that all lists have, or that submit, plan and convert
-// share, are to be in one of them.
+// Every command and every flag of it is in a session, so that its output has been reviewed. Flags
+// that all commands have, that all lists have, or that submit, plan and convert share, are to be in
+// one of them.
 func TestSessionsShowEverything(t *testing.T) {
-	all := commands(command.System())
+	all := commands()
 	u := used{}
 	files, err := filepath.Glob("../e2e/sessions/*/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -25,9 +25,12 @@ func TestAccountsThatCannotBe(t *testing.T) {
 		`account "a": deserved: cores: -1 is negative`:          {"a": {Terms: model.Terms{Deserved: &model.Quota{Cores: &negative}}}},
 		`account "a": limit: memory: -5 is negative`:            {"a": {Terms: model.Terms{Limit: &model.Quota{Memory: &memory}}}},
 		`account "a": gpus: deserved 8 is above`:                {"a": {Terms: model.Terms{Deserved: whole(8), Limit: whole(4)}}},
-		`below account "a": gpus: 9 are deserved`:               {"a": {Terms: model.Terms{Deserved: whole(8)}}, "b": {Parent: "a", Terms: model.Terms{Deserved: whole(9)}}},
-		`all accounts: gpus: 21 are deserved of`:                {"a": {Terms: model.Terms{Deserved: whole(10)}}, "b": {Terms: model.Terms{Deserved: whole(11)}}},
-		`below account "a": gpus: 6 are deserved o`:             {"a": {Terms: model.Terms{Deserved: whole(4)}, Users: map[string]model.Terms{"u": {Deserved: whole(6)}}}},
+		`below account "a": gpus: 9 are deserved`: {"a": {Terms: model.Terms{Deserved: whole(8)}},
+			"b": {Parent: "a", Terms: model.Terms{Deserved: whole(9)}}},
+		`all accounts: gpus: 21 are deserved of`: {"a": {Terms: model.Terms{Deserved: whole(10)}},
+			"b": {Terms: model.Terms{Deserved: whole(11)}}},
+		`below account "a": gpus: 6 are deserved o`: {"a": {Terms: model.Terms{Deserved: whole(4)},
+			Users: map[string]model.Terms{"u": {Deserved: whole(6)}}}},
 	} {
 		c := model.DefaultConfig()
 		c.Accounts, c.Capacity = accounts, whole(20)
@@ -47,7 +50,8 @@ func TestAllProblemsOfAccountsAreSaid(t *testing.T) {
 	}
 }
 
-// TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are said in the same order every time.
+// TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are
+// said in the same order every time.
 func TestSumsOfWhatIsDeserved(t *testing.T) {
 	c := model.DefaultConfig()
 	c.Capacity, c.Accounts = whole(20), map[string]model.Account{}
@@ -59,10 +63,12 @@ func TestSumsOfWhatIsDeserved(t *testing.T) {
 		t.Error("more than a cluster can have is deserved of 20 GPUs, and no error")
 	}
 	little, much := int64(1), int64(2)
-	limit, memory := &model.Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}}, jobspec.Bytes(1)
+	limit, memory := &model.Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}},
+		jobspec.Bytes(1)
 	limit.Memory = &memory
 	two := jobspec.Bytes(2)
-	c.Accounts = map[string]model.Account{"a": {Terms: model.Terms{Limit: limit, Deserved: &model.Quota{Cores: &much, Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
+	c.Accounts = map[string]model.Account{"a": {Terms: model.Terms{Limit: limit, Deserved: &model.Quota{Cores: &much,
+		Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
 	first := model.CheckAccounts(&c).Error()
 	for range 20 {
 		if again := model.CheckAccounts(&c).Error(); again != first {
@@ -75,8 +81,9 @@ func TestAccountsThatCanBe(t *testing.T) {
 	c := model.DefaultConfig()
 	c.Capacity = whole(20)
 	c.Accounts = map[string]model.Account{
-		"top":   {Terms: model.Terms{Weight: 3, Deserved: whole(20)}},
-		"a":     {Parent: "top", Terms: model.Terms{Deserved: whole(12), Limit: whole(12)}, Users: map[string]model.Terms{"u": {Deserved: whole(12)}}},
+		"top": {Terms: model.Terms{Weight: 3, Deserved: whole(20)}},
+		"a": {Parent: "top", Terms: model.Terms{Deserved: whole(12), Limit: whole(12)},
+			Users: map[string]model.Terms{"u": {Deserved: whole(12)}}},
 		"b":     {Parent: "top", Terms: model.Terms{Deserved: whole(8)}},
 		"guest": {},
 	}

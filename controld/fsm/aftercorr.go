@@ -10,28 +10,29 @@ import (
 
 // endedTasks says which children have just ended, and how.
 type endedTasks struct {
-	record  model.JobID
-	members model.Ranges
-	well    bool
+	parent model.JobID
+	tasks  model.Ranges
+	well   bool
 }
 
-func (m *Machine) noteEndedTasks(record model.JobID, members model.Ranges, well bool) {
-	if len(members) > 0 && len(m.s.DependentsOf(record)) > 0 {
-		m.ended = append(m.ended, endedTasks{record, members, well})
+func (m *Machine) noteEndedTasks(parent model.JobID, tasks model.Ranges, well bool) {
+	if len(tasks) > 0 && len(m.s.DependentsOf(parent)) > 0 {
+		m.ended = append(m.ended, endedTasks{parent, tasks, well})
 	}
 }
 
-// matchCounterparts lets go, or drops, the elements of arrays that follow others element by element.
+// matchCounterparts lets go, or drops, the elements of arrays that follow others element by
+// element.
 func (m *Machine) matchCounterparts() {
 	for len(m.ended) > 0 {
 		e := m.ended[0]
 		m.ended = m.ended[1:]
-		target := m.v.Job(e.record)
-		for _, id := range slices.Clone(m.s.DependentsOf(e.record)) {
+		target := m.v.Job(e.parent)
+		for _, id := range slices.Clone(m.s.DependentsOf(e.parent)) {
 			j := m.v.Job(id)
 			for i := range j.Dependencies {
-				if n := &j.Dependencies[i]; n.Type == model.NeedAfterCorr && slices.Contains(n.Jobs, e.record) {
-					m.releaseCounterparts(j, n, lifecycle.Counterparts(target, j, e.members), e.well)
+				if n := &j.Dependencies[i]; n.Type == model.NeedAfterCorr && slices.Contains(n.Jobs, e.parent) {
+					m.releaseCounterparts(j, n, lifecycle.Counterparts(target, j, e.tasks), e.well)
 					break
 				}
 			}
@@ -41,41 +42,41 @@ func (m *Machine) matchCounterparts() {
 }
 
 // releaseCounterparts makes children ready whose counterparts have all ended well, or drops them.
-func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, members model.Ranges, well bool) {
-	members = members.Both(j.Children.Waiting)
+func (m *Machine) releaseCounterparts(j *model.Job, n *model.OpenDependency, tasks model.Ranges, well bool) {
+	tasks = tasks.Both(j.Children.Waiting)
 	for i := range j.Dependencies {
 		if all := &j.Dependencies[i]; well && all.Type == model.NeedAfterCorr {
-			members = m.allWell(j, all, members)
+			tasks = m.allWell(j, all, tasks)
 		}
 	}
 	switch {
-	case len(members) == 0:
+	case len(tasks) == 0:
 	case well:
 		next, f := copyParent(j)
-		f.Ready = f.Ready.With(members)
+		f.Ready = f.Ready.With(tasks)
 		m.put(next)
 	default:
-		m.dropTasks(j, members, model.Unsatisfiable(n, n.Jobs[0]))
+		m.dropTasks(j, tasks, model.Unsatisfiable(n, n.Jobs[0]))
 	}
 }
 
 // allWell returns the children whose counterparts in every job of a dependency have ended well.
-func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, members model.Ranges) model.Ranges {
+func (m *Machine) allWell(j *model.Job, n *model.OpenDependency, tasks model.Ranges) model.Ranges {
 	for _, id := range n.Jobs {
 		target := m.v.Job(id)
 		var well model.Ranges
-		for n := range lifecycle.Counterparts(j, target, members).All() {
+		for n := range lifecycle.Counterparts(j, target, tasks).All() {
 			if m.v.Progress(id + model.JobID(n)).Well {
 				well = append(well, model.Range{First: n, Last: n})
 			}
 		}
-		members = lifecycle.Counterparts(target, j, well.With(nil))
+		tasks = lifecycle.Counterparts(target, j, well.With(nil))
 	}
-	return members
+	return tasks
 }
 
-// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that lack
-// the counterpart of an element.
+// checkCounterparts refuses a dependency element by element on jobs that are no arrays, or that
+// lack the counterpart of an element.
 func (r *resolver) checkCounterparts(j *model.Job, n *model.OpenDependency) error {
 	for _, id := range n.Jobs {
 		target := r.job(id)
@@ -100,7 +101,7 @@ func (r *resolver) noteAlreadyEnded(n *model.OpenDependency) {
 		}
 		var well, ill model.Ranges
 		for m := 1; m <= target.Children.Size; m++ {
-			switch f := r.fate(id + model.JobID(m)); {
+			switch f := r.progress(id + model.JobID(m)); {
 			case f.Well:
 				well = append(well, model.Range{First: m, Last: m})
 			case f.Ended:

@@ -15,25 +15,27 @@ func indices(text string) func(*jobspec.Job) {
 }
 
 // element runs one element of an array to its end, by its index.
-func (w *world) element(record model.JobID, index, exit int) {
+func (w *world) element(parent model.JobID, index, exit int) {
 	w.t.Helper()
-	n := 1 + w.job(record).Spec.Array.Ordinal(index)
+	n := 1 + w.job(parent).Spec.Array.Ordinal(index)
 	node := fmt.Sprintf("own%d", w.index)
 	w.node(node, 8)
-	w.ok(w.plan(Action{Start: &StartJob{Job: record, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}}))
-	w.run(record + model.JobID(n))
-	w.report(record+model.JobID(n), 0, model.WorkerExited, code(exit))
+	w.ok(w.plan(Action{Start: &StartJob{Job: parent, TaskNumber: n, Places: []model.Place{w.place(node, 1)}}}))
+	w.run(parent + model.JobID(n))
+	w.report(parent+model.JobID(n), 0, model.WorkerExited, code(exit))
 }
 
 func (w *world) wantFamily(id model.JobID, waiting, ready, dropped string) {
 	w.t.Helper()
 	f := w.job(id).Children
 	if f.Waiting.String() != waiting || f.Ready.String() != ready || f.Dropped.String() != dropped {
-		w.t.Fatalf("job %d: %s wait, %s are ready, %s are dropped; want %s, %s, %s", id, f.Waiting, f.Ready, f.Dropped, waiting, ready, dropped)
+		w.t.Fatalf("job %d: %s wait, %s are ready, %s are dropped; want %s, %s, %s", id, f.Waiting, f.Ready, f.Dropped,
+			waiting, ready, dropped)
 	}
 }
 
-// TestElementByElement follows an array with another whose elements have other numbers but the same indices, and that with a third.
+// TestElementByElement follows an array with another whose elements have other numbers but the same
+// indices, and that with a third.
 func TestElementByElement(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("10-40:10"))
@@ -50,7 +52,8 @@ func TestElementByElement(t *testing.T) {
 	if j := w.job(second); j.Blocked() || groups.KeyOf(j).Held {
 		t.Fatal("an element is ready and it is held")
 	}
-	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1, Places: []model.Place{w.place("own8", 1)}}}); err == nil {
+	if err := w.plan(Action{Start: &StartJob{Job: second, TaskNumber: 1,
+		Places: []model.Place{w.place("own8", 1)}}}); err == nil {
 		t.Fatal("an element starts before its counterpart has ended")
 	}
 	w.element(first, 20, 1)
@@ -60,7 +63,8 @@ func TestElementByElement(t *testing.T) {
 	w.wantFamily(third, "2", "2", "1")
 }
 
-// TestElementByElementLate submits the follower once part of what it follows has ended, and once all has.
+// TestElementByElementLate submits the follower once part of what it follows has ended, and once
+// all has.
 func TestElementByElementLate(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("0-3"))
@@ -109,7 +113,8 @@ func TestElementByElementRefused(t *testing.T) {
 	}
 }
 
-// TestElementsOfTwoArrays follows two arrays by two dependencies: an element waits for its counterparts in both.
+// TestElementsOfTwoArrays follows two arrays by two dependencies: an element waits for its
+// counterparts in both.
 func TestElementsOfTwoArrays(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("1-3"))
@@ -127,7 +132,8 @@ func TestElementsOfTwoArrays(t *testing.T) {
 	w.wantFamily(both, "1,3", "1", "2")
 }
 
-// TestElementsThatHaveLeftTheState are remembered by their array: one that is followed long after still lets its followers go, or not.
+// TestElementsThatHaveLeftTheState are remembered by their array: one that is followed long after
+// still lets its followers go, or not.
 func TestElementsThatHaveLeftTheState(t *testing.T) {
 	w := newWorld(t)
 	first, err := w.submit2(alice, nil, indices("1-4"))

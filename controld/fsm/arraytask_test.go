@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What is kept of a member without its record says the same of it, and does not grow with the array.
+// What is kept of a task without its parent says the same of it, and does not grow with the
+// array.
 func TestMemberApart(t *testing.T) {
 	rows := &jobspec.Array{Columns: []string{"lr", "seed"}}
 	for i := range 1000 {
@@ -19,8 +20,9 @@ func TestMemberApart(t *testing.T) {
 	for name, a := range map[string]*jobspec.Array{
 		"indices": {Indices: "10-100:10,500"},
 		"one":     {Indices: "7"},
-		"matrix":  {Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2"}}, {Name: "seed", Values: []string{"a", "b", "c"}}}},
-		"rows":    rows,
+		"matrix": {Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2"}},
+			{Name: "seed", Values: []string{"a", "b", "c"}}}},
+		"rows": rows,
 	} {
 		for _, n := range []int{1, 5, a.Len()} {
 			j := &model.Job{ID: model.JobID(100 + n), Parent: 100, TaskNumber: n, Spec: &jobspec.Job{Name: "sweep", Array: a}}
@@ -37,7 +39,7 @@ func TestMemberApart(t *testing.T) {
 			}
 			index, params := j.ArrayElement()
 			if gotIndex, got := back.ArrayElement(); gotIndex != index || !slices.Equal(got, params) || index != a.Index(n-1) {
-				t.Errorf("%s: member %d is element %d %v, kept apart %d %v", name, n, index, params, gotIndex, got)
+				t.Errorf("%s: task %d is element %d %v, kept apart %d %v", name, n, index, params, gotIndex, got)
 			}
 			if again := back.Standalone(); again != back {
 				t.Errorf("%s: kept apart twice", name)
@@ -51,7 +53,7 @@ func TestLooseWorkers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	no := false
-	id := w.record(4, 1, func(j *jobspec.Job) {
+	id := w.parent(4, 1, func(j *jobspec.Job) {
 		j.Groups[0].Gang = &no
 		*j = *j.Loosen()
 	})
@@ -62,7 +64,8 @@ func TestLooseWorkers(t *testing.T) {
 	w.state(id+3, model.Configuring)
 }
 
-// TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one was stopped does not count.
+// TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one
+// was stopped does not count.
 func TestTheCodeOfAnArray(t *testing.T) {
 	for exit, want := range map[int]model.JobState{0: model.Completed, 3: model.Failed} {
 		w := newWorld(t)
@@ -72,7 +75,8 @@ func TestTheCodeOfAnArray(t *testing.T) {
 		w.node("n9", 8)
 		w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 2, Places: []model.Place{w.place("n9", 1)}}}))
 		w.run(id + 2)
-		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
+		_, err = w.apply(ControlJobs{Verb: model.VerbCancel, By: alice.UID,
+			Targets: []Target{{ID: id, Tasks: model.Span(2, 2)}}})
 		w.ok(err)
 		w.report(id+2, 0, model.WorkerExited, func(r *model.WorkerReport) { r.Signal = 15 })
 		if j := w.job(id); j.State != want || j.ExitCode != exit || j.Signal != 0 {

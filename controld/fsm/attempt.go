@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
+// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead
+// of three.
 type simple struct {
 	job      model.Job
 	attempts [1]model.Attempt
@@ -58,7 +59,8 @@ func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) 
 	m.advance(next, a)
 }
 
-// vacate charges for a worker that has just become final, and gives back its room unless that is kept for the next attempt.
+// vacate charges for a worker that has just become final, and gives back its room unless that is
+// kept for the next attempt.
 func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	w.Ended = m.v.At()
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
@@ -73,7 +75,8 @@ func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	m.s.Vacate(j, w.Index, j.RequestOf(w.Index), &w.Place, false)
 }
 
-// advance draws the conclusions from what the workers of an attempt have come to, and stores the job.
+// advance draws the conclusions from what the workers of an attempt have come to, and stores the
+// job.
 func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 	least, trouble := 3, model.Cause("")
 	for i := range a.Workers {

@@ -51,8 +51,8 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs it to its end and submits another,
-// with a view after each of the four entries.
+// BenchmarkStartFinish starts the head of a group among 100,000 pending jobs on 10,000 nodes, runs
+// it to its end and submits another, with a view after each of the four entries.
 func BenchmarkStartFinish(b *testing.B) {
 	s := crowd(b, 10_000, 100_000)
 	apply := func(c Command) any {
@@ -73,7 +73,8 @@ func BenchmarkStartFinish(b *testing.B) {
 		for g := range int(j.Request.Active.GPUs / 1000) {
 			p.GPUs = append(p.GPUs, g)
 		}
-		if err := apply(CommitPlan{Actions: []Action{{Start: &StartJob{Job: next, Places: []model.Place{p}}}}}).([]error)[0]; err != nil {
+		start := &StartJob{Job: next, Places: []model.Place{p}}
+		if err := apply(CommitPlan{Actions: []Action{{Start: start}}}).([]error)[0]; err != nil {
 			b.Fatal(err)
 		}
 		for _, state := range []model.WorkerState{model.WorkerRunning, model.WorkerExited} {
@@ -122,11 +123,13 @@ func BenchmarkSnapshotRead(b *testing.B) {
 	}
 }
 
-// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest first, the youngest first, or in no order.
+// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest
+// first, the youngest first, or in no order.
 func BenchmarkCancel(b *testing.B) {
 	const jobs, each = 100_000, 10_000
 	for name, pick := range map[string]func(i int) int{
-		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i }, "mixed": func(i int) int { return i * 61_211 % jobs },
+		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i },
+		"mixed": func(i int) int { return i * 61_211 % jobs },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -160,7 +163,8 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000 pending jobs.
+// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000
+// pending jobs.
 func BenchmarkSubmitArray(b *testing.B) {
 	s := crowd(b, 0, 100_000)
 	spec := crowdSpec(3)

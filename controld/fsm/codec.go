@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// envelope is the form of an entry in the log. Its body is a Command when it is written and JSON when it is read.
+// envelope is the form of an entry in the log. Its body is a Command when it is written and JSON
+// when it is read.
 type envelope[Body any] struct {
 	Kind Kind          `json:"kind"`
 	At   model.Instant `json:"at"`
@@ -30,8 +31,9 @@ func Encode(e Entry) ([]byte, error) {
 	return b, nil
 }
 
-// Decode is the reverse of Encode. It is strict: an unknown kind is an *UnknownKindError, and unknown fields are an error
-// too, because a replica that left them out would apply another command than the other replicas do.
+// Decode is the reverse of Encode. It is strict: an unknown kind is an *UnknownKindError, and
+// unknown fields are an error too, because a replica that left them out would apply another command
+// than the other replicas do.
 func Decode(data []byte) (Entry, error) {
 	var env envelope[json.RawMessage]
 	if err := decodeStrict(data, &env); err != nil {

@@ -26,7 +26,8 @@ func TestDecodeIsStrict(t *testing.T) {
 		}
 	}
 	var unknown *UnknownKindError
-	if _, err := Decode([]byte(`{"kind":"trim-history/2","body":{}}`)); !errors.As(err, &unknown) || unknown.Kind != "trim-history/2" {
+	if _, err := Decode([]byte(`{"kind":"trim-history/2","body":{}}`)); !errors.As(err, &unknown) ||
+		unknown.Kind != "trim-history/2" {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Encode(Entry{}); !errors.As(err, &unknown) {
@@ -52,7 +53,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a busy state must keep every invariant.
+// FuzzDecode feeds garbage. What can be decoded must survive being encoded, and applying it to a
+// busy state must keep every invariant.
 func FuzzDecode(f *testing.F) {
 	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {
@@ -63,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	w := newWorld(f)
 	everything(w)
-	families(w)
+	parentsInEveryState(w)
 	for _, e := range w.log {
 		line, err := Encode(e)
 		if err != nil {
@@ -103,7 +105,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	}
 	f.Add(data)
 	w := newWorld(f)
-	families(w)
+	parentsInEveryState(w)
 	f.Add(w.snapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ReadSnapshot(bytes.NewReader(data))
@@ -132,7 +134,8 @@ func TestDamagedSnapshots(t *testing.T) {
 			t.Fatalf("accepted without line %d: %s", i+1, lines[i])
 		}
 	}
-	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {state.DataFormat, "1-dev.0"}, {`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
+	for _, change := range [][2]string{{"snapshot/1", "snapshot/9"}, {state.DataFormat, "1-dev.0"},
+		{`"last_job"`, `"last_jab"`}, {`"node":{"name":"n1"`, `"node":{"name":"n9"`}} {
 		bad := bytes.Replace(good, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(bad, good) {
 			t.Fatalf("%s does not occur", change[0])

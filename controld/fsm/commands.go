@@ -7,10 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Kind names a command and its version. From the first release on a kind is never reused and keeps its meaning.
+// Kind names a command and its version. From the first release on a kind is never reused and keeps
+// its meaning.
 type Kind string
 
-// Command is a change of the state that the log holds. Each command has a file of its own, and a row in the table.
+// Command is a change of the state that the log holds. Each command has a file of its own, and a
+// row in the table.
 type Command interface {
 	Kind() Kind
 
@@ -24,15 +26,20 @@ type Entry struct {
 	Command Command
 }
 
-// commandTable lists every kind of command. What a kind's decoder returns is what Apply carries out.
+// commandTable lists every kind of command. What a kind's decoder returns is what Apply carries
+// out.
 var commandTable = []row{
-	command[SubmitJobs](model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner, model.ErrNoJob, anySpec, anyLimit, anyJob),
-	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNotOwner, model.ErrNoTask, model.ErrWrongState, model.ErrHeldByAdmin, model.ErrStopping, anySpec, anyLimit),
+	command[SubmitJobs](model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner, model.ErrNoJob, anySpec,
+		anyLimit, anyJob),
+	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNotOwner, model.ErrNoTask, model.ErrWrongState,
+		model.ErrHeldByAdmin, model.ErrStopping, anySpec, anyLimit),
 	command[UpdateJobs](model.ErrNoJob, model.ErrNotOwner, model.ErrWrongState, ErrNoLimit, anySpec, anyLimit),
 	command[RegisterNode](model.ErrBadInventory, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
-	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask, model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
-		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning, model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue,
+	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,
+		model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
+		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning,
+		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue,
 		model.ErrNotElastic, model.ErrBadSize, anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),

@@ -72,7 +72,8 @@ func TestEveryKindIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// fill sets every exported field of a value to something. Specifications of jobs have tests of their own.
+// fill sets every exported field of a value to something. Specifications of jobs have tests of
+// their own.
 func fill(v reflect.Value, depth int) {
 	switch {
 	case v.Type() == reflect.TypeFor[*jobspec.Job]():
@@ -110,7 +111,8 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// unlisted returns a refusal of a command, or of one of its jobs or actions, that its row in the table does not have.
+// unlisted returns a refusal of a command, or of one of its jobs or actions, that its row in the
+// table does not have.
 func unlisted(kind Kind, result any, err error) error {
 	refused := []error{err}
 	switch r := result.(type) {
@@ -122,17 +124,20 @@ func unlisted(kind Kind, result any, err error) error {
 		}
 	}
 	for _, err := range refused {
-		if err != nil && !slices.ContainsFunc(kinds[kind].refusals, func(want error) bool { return errors.Is(err, want) || hasType(err, want) }) {
+		if err != nil && !slices.ContainsFunc(kinds[kind].refusals,
+			func(want error) bool { return errors.Is(err, want) || hasType(err, want) }) {
 			return err
 		}
 	}
 	return nil
 }
 
-// hasType reports whether an error, or one that it wraps, is of the type of want, which is a pointer to a structure.
+// hasType reports whether an error, or one that it wraps, is of the type of want, which is a
+// pointer to a structure.
 func hasType(err, want error) bool {
 	typ := reflect.TypeOf(want)
-	return typ.Elem().PkgPath() != "errors" && typ.Elem().PkgPath() != "fmt" && errors.As(err, reflect.New(typ).Interface())
+	return typ.Elem().PkgPath() != "errors" && typ.Elem().PkgPath() != "fmt" &&
+		errors.As(err, reflect.New(typ).Interface())
 }
 
 // TestCommandsPage holds docs/commands.md against the table and the comments of the commands.
@@ -153,7 +158,8 @@ func TestCommandsPage(t *testing.T) {
 func commandsPage(t *testing.T) []byte {
 	types := declarations(t)
 	var b bytes.Buffer
-	b.WriteString("# Commands of the replicated log\n\nEach entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
+	b.WriteString("# Commands of the replicated log\n\n" +
+		"Each entry of the log is one command as JSON: its kind, the leader's clocks and a body. " +
 		"`make golden` writes this page from controld/fsm.\n")
 	for i := range commandTable {
 		row := &commandTable[i]
@@ -174,7 +180,8 @@ func commandsPage(t *testing.T) []byte {
 		b.WriteString("\nIt is refused, or a part of it is, when:\n\n")
 		for _, r := range row.refusals {
 			text := r.Error()
-			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" && typ.PkgPath() != "fmt" {
+			if typ := reflect.TypeOf(r).Elem(); types[typ.Name()].doc != "" && typ.PkgPath() != "errors" &&
+				typ.PkgPath() != "fmt" {
 				text = strings.TrimSuffix(sentences(types[typ.Name()].doc), ".")
 			}
 			fmt.Fprintf(&b, "- %s\n", text)
@@ -183,7 +190,8 @@ func commandsPage(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// declaration is what the source says of a type: its comment, and of each field the name in JSON and the comment.
+// declaration is what the source says of a type: its comment, and of each field the name in JSON
+// and the comment.
 type declaration struct {
 	doc    string
 	fields [][2]string

@@ -12,8 +12,9 @@ import (
 // KindCommitPlan is the kind of [CommitPlan].
 var KindCommitPlan = newKind("commit-plan/1")
 
-// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the present state with the same Fits that
-// decided; one that no longer holds is refused alone, a gang whole. Its result is []error, one for each action.
+// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the
+// present state with the same Fits that decided; one that no longer holds is refused alone, a gang
+// whole. Its result is []error, one for each action.
 type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
@@ -29,35 +30,41 @@ type Action struct {
 	Unreserve *model.JobID       `json:"unreserve,omitempty"`
 	// GiveUp ends a waiting job that can no longer end by its deadline.
 	GiveUp *model.JobID `json:"give_up,omitempty"`
-	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
+	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry
+	// does; this is for when there is no other.
 	Settle bool `json:"settle,omitempty"`
 	// Resize gives an elastic job another number of workers.
 	Resize *ResizeJob `json:"resize,omitempty"`
 }
 
-// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
+// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
+// job takes as many as it gets places for.
 type StartJob struct {
 	Job        model.JobID   `json:"job"`
 	TaskNumber int           `json:"task,omitempty"` // the child to make, Job being its parent job
 	Places     []model.Place `json:"places"`
 	Port       int           `json:"port"` // MASTER_PORT on the first place's node, free there
-	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
-	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
+	// Bypasses is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if
+	// it is still pending, once for all starts of a plan together, so that a long queue is copied once
+	// a plan and not once a start.
 	Bypasses model.JobID `json:"bypasses,omitempty"`
 
 	cause model.Cause // why the attempt before was stopped to begin this one
 }
 
-// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).
+// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job
+// (contracts: one table).
 type StopJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
 	Cause   model.Cause `json:"cause"`
 
-	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
+	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is
+	// refused.
 	For model.JobID `json:"for,omitempty"`
 
-	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes
+	// nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
@@ -74,7 +81,8 @@ func (CommitPlan) Kind() Kind { return KindCommitPlan }
 // Empty reports whether there is nothing in a plan to be carried out or noted.
 func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Rotated }
 
-// apply carries out the actions of the plan in order. Each is checked against the state that the ones before it have left.
+// apply carries out the actions of the plan in order. Each is checked against the state that the
+// ones before it have left.
 func (c CommitPlan) apply(m *Machine) (any, error) {
 	errs := make([]error, len(c.Actions))
 	passed := map[model.JobID]int{}
@@ -116,7 +124,8 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 
 func (m *Machine) act(a Action) error {
 	set := 0
-	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle, a.Resize != nil} {
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
+		a.GiveUp != nil, a.Settle, a.Resize != nil} {
 		if is {
 			set++
 		}
@@ -191,7 +200,8 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	next.Attempt++
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, m.s.Now(), c.Port, j.Workers == 1
 	for i, p := range c.Places {
-		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned, Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
+		a.Workers[i] = model.Worker{Index: i, Place: p, State: model.WorkerAssigned,
+			Whole: m.v.WholeOf(j.RequestOf(i), at[i])}
 		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
@@ -204,7 +214,8 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 	m.s.EmitJob(model.EventAssigned, next, c.cause)
 }
 
-// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.
+// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout
+// never replaces another stop.
 func (m *Machine) planStop(c *StopJob) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	switch {
@@ -223,10 +234,12 @@ func (m *Machine) planStop(c *StopJob) error {
 	return nil
 }
 
-// plannable reports whether a plan may stop an attempt for a cause; the others follow from what nodes and users say.
+// plannable reports whether a plan may stop an attempt for a cause; the others follow from what
+// nodes and users say.
 func plannable(c model.Cause) bool {
 	switch c {
-	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseDrain, model.CauseMigrate:
+	case model.CauseTimeout, model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow,
+		model.CauseDrain, model.CauseMigrate:
 		return true
 	}
 	return false
@@ -245,7 +258,8 @@ func (m *Machine) attempt(id model.JobID, n int) (*model.Attempt, error) {
 	return a, nil
 }
 
-// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the margin after it, were over.
+// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the
+// margin after it, were over.
 func (m *Machine) planEnd(c *EndAttempt) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
@@ -267,7 +281,8 @@ func (m *Machine) leaseOver(node string) bool {
 	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n)
 }
 
-// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank among reservations.
+// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank
+// among reservations.
 func (m *Machine) reserve(c *model.Reservation) error {
 	j := m.v.Job(c.Job)
 	switch {
@@ -276,11 +291,13 @@ func (m *Machine) reserve(c *model.Reservation) error {
 	case !j.StillToStart() || j.Hold != model.NotHeld:
 		return model.ErrWrongState
 	}
-	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor, Guaranteed: c.Guaranteed}
+	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor,
+		Guaranteed: c.Guaranteed}
 	old := m.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At
-	} else if err := model.Limit("the number of reservations", int64(len(m.v.Reservations())+1), model.MaxReservations, ""); err != nil {
+	} else if err := model.Limit("the number of reservations", int64(len(m.v.Reservations())+1), model.MaxReservations,
+		""); err != nil {
 		return err
 	}
 	if err := m.checkClaims(r.Claims); err != nil {

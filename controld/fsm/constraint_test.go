@@ -19,7 +19,8 @@ func TestWhereIsCanonical(t *testing.T) {
 	b2 := jobspec.Constraint{Attribute: "${node.label.rack}", Operator: "in", Values: []string{"a", "b"}}
 	one := &jobspec.Job{Constraints: []jobspec.Constraint{a, b}, Features: []string{"ib"}, Nodes: []string{"n[1-3]"}}
 	two := &jobspec.Job{Constraints: []jobspec.Constraint{b2}, Features: []string{"ib", "ib"}, Nodes: []string{"n[1-3]"}}
-	first, second := model.WhereOf(one, &jobspec.Group{}), model.WhereOf(two, &jobspec.Group{Constraints: []jobspec.Constraint{a}})
+	first, second := model.WhereOf(one, &jobspec.Group{}),
+		model.WhereOf(two, &jobspec.Group{Constraints: []jobspec.Constraint{a}})
 	if first != second || strings.Count(first, "\n") != 3 {
 		t.Errorf("got\n%s\nand\n%s", first, second)
 	}
@@ -54,8 +55,9 @@ func whereJob(r *rand.Rand) *jobspec.Job {
 	return spec
 }
 
-// Nodes come, change and go down while jobs with conditions wait, run and end: every invariant holds after each step, also of forks and of
-// what is read back, and a job never runs on a node that it did not want.
+// Nodes come, change and go down while jobs with conditions wait, run and end: every invariant
+// holds after each step, also of forks and of what is read back, and a job never runs on a node
+// that it did not want.
 func TestWhereFollowsNodes(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -152,7 +154,8 @@ func (w *world) endSome(r *rand.Rand) {
 	}
 }
 
-// A worker that has its node for itself is charged for all of it, once for several workers, until the last has left.
+// A worker that has its node for itself is charged for all of it, once for several workers, until
+// the last has left.
 func TestWholeNodeIsCharged(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
@@ -160,7 +163,8 @@ func TestWholeNodeIsCharged(t *testing.T) {
 	spec.Groups[0].Exclusive, spec.Groups[0].MaxWorkersPerNode = true, 2
 	id := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	other := w.submit(1, 1)
-	w.ok(w.plan(Action{Start: &StartJob{Job: id, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}}, {Node: "n1", GPUs: []int{1}}}}}))
+	w.ok(w.plan(Action{Start: &StartJob{Job: id, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
+		{Node: "n1", GPUs: []int{1}}}}}))
 	if err := w.start(other, "n1"); err == nil {
 		t.Fatal("another job got in")
 	}
@@ -180,7 +184,8 @@ func TestWholeNodeIsCharged(t *testing.T) {
 // What a worker needs is the most of what its tasks need at any one time.
 func TestGroupRequest(t *testing.T) {
 	task := func(cores, gpus int, hook string, sidecar bool) jobspec.Task {
-		task := jobspec.Task{Resources: jobspec.Resources{Cores: cores, GPUs: gpus, Memory: jobspec.Bytes(cores) * jobspec.GiB}}
+		task := jobspec.Task{Resources: jobspec.Resources{Cores: cores, GPUs: gpus,
+			Memory: jobspec.Bytes(cores) * jobspec.GiB}}
 		if hook != "" {
 			task.Lifecycle = &jobspec.Lifecycle{Hook: hook, Sidecar: sidecar}
 		}
@@ -193,15 +198,19 @@ func TestGroupRequest(t *testing.T) {
 	}{
 		{"one", []jobspec.Task{task(4, 2, "", false)}, 4, 2},
 		{"two main tasks", []jobspec.Task{task(4, 2, "", false), task(2, 1, "", false)}, 6, 3},
-		{"sidecars", []jobspec.Task{task(4, 2, "", false), task(1, 0, "poststart", true), task(2, 0, "prestart", true)}, 7, 2},
+		{"sidecars", []jobspec.Task{task(4, 2, "", false), task(1, 0, "poststart", true), task(2, 0, "prestart", true)}, 7,
+			2},
 		{"small prestart", []jobspec.Task{task(4, 2, "", false), task(3, 0, "prestart", false)}, 4, 2},
-		{"large prestart beside its sidecar", []jobspec.Task{task(4, 2, "", false), task(8, 0, "prestart", false), task(1, 0, "prestart", true)}, 9, 2},
+		{"large prestart beside its sidecar", []jobspec.Task{task(4, 2, "", false), task(8, 0, "prestart", false),
+			task(1, 0, "prestart", true)}, 9, 2},
 		{"poststart runs with the main task", []jobspec.Task{task(4, 2, "", false), task(3, 0, "poststart", false)}, 7, 2},
-		{"large poststop", []jobspec.Task{task(4, 2, "", false), task(5, 0, "poststop", false), task(1, 4, "poststop", false)}, 5, 4},
+		{"large poststop", []jobspec.Task{task(4, 2, "", false), task(5, 0, "poststop", false),
+			task(1, 4, "poststop", false)}, 5, 4},
 	}
 	for _, test := range tests {
 		got := model.GroupRequest(&jobspec.Group{Tasks: test.tasks})
-		if got.Active.Cores != test.cores || got.Active.GPUs != test.gpus*1000 || got.Resident.Memory != jobspec.Bytes(test.cores)*jobspec.GiB {
+		if got.Active.Cores != test.cores || got.Active.GPUs != test.gpus*1000 ||
+			got.Resident.Memory != jobspec.Bytes(test.cores)*jobspec.GiB {
 			t.Errorf("%s: got %+v", test.name, got)
 		}
 	}
@@ -256,8 +265,8 @@ func TestUnmet(t *testing.T) {
 	}
 }
 
-// There is room for so many different conditions and no more; what no job says any more makes room again, and replicas that remember
-// different things agree.
+// There is room for so many different conditions and no more; what no job says any more makes room
+// again, and replicas that remember different things agree.
 func TestTooManyConditions(t *testing.T) {
 	s := New(model.DefaultConfig())
 	index := uint64(0)

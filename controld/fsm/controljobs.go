@@ -12,8 +12,8 @@ import (
 // KindControlJobs is the kind of [ControlJobs].
 var KindControlJobs = newKind("control-jobs/1")
 
-// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is []ControlResult, one for each target; one refusal
-// does not stop the rest.
+// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is
+// []ControlResult, one for each target; one refusal does not stop the rest.
 type ControlJobs struct {
 	Verb    model.Verb `json:"verb"`
 	Targets []Target   `json:"targets"`
@@ -25,8 +25,9 @@ type ControlJobs struct {
 
 // Target is a job, or some children.
 type Target struct {
-	ID    model.JobID  `json:"id"`
-	Tasks model.Ranges `json:"tasks,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
+	ID model.JobID `json:"id"`
+	// by number, from 1; none: the job itself and with a parent job all its children
+	Tasks model.Ranges `json:"tasks,omitempty"`
 }
 
 // Kind implements Command.
@@ -38,11 +39,13 @@ func (c ControlJobs) apply(m *Machine) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", c.Verb, model.ErrBadVerb)
 	}
-	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall, ""); err != nil {
+	if err := model.Limit("the number of jobs in one request", int64(len(c.Targets)), model.MaxJobsPerCall,
+		""); err != nil {
 		return nil, err
 	}
 	if c.Signal != "" && (c.Verb != model.VerbCancel || !slices.Contains(stopSignals, c.Signal)) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal, stopSignals)}
+		return nil, &model.SpecError{Text: fmt.Sprintf("signal %q: a cancelled job can be sent one of %v", c.Signal,
+			stopSignals)}
 	}
 	results := make([]model.ControlResult, len(c.Targets))
 	for i, t := range c.Targets {
@@ -52,20 +55,23 @@ func (c ControlJobs) apply(m *Machine) (any, error) {
 }
 
 // stopSignals are those that a job can be asked to stop with.
-var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
+	"SIGWINCH", "SIGKILL"}
 
 // verb does something to a job that is no parent job.
 type verb func(*model.Job, *ControlJobs) error
 
 func (m *Machine) verbs() map[model.Verb]verb {
-	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release, model.VerbRequeue: m.askRequeue}
+	return map[model.Verb]verb{model.VerbCancel: m.cancel, model.VerbHold: m.hold, model.VerbRelease: m.release,
+		model.VerbRequeue: m.askRequeue}
 }
 
-// control does it to one target. The id of a child that has not been made names that child of its parent job.
+// control does it to one target. The id of a child that has not been made names that child of its
+// parent job.
 func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	j := m.v.Job(t.ID)
-	if record, n := m.v.ParentOf(t.ID); j == nil && record != nil && !record.State.Final() && len(t.Tasks) == 0 {
-		j, t.Tasks = record, model.Span(n, n)
+	if parent, n := m.v.ParentOf(t.ID); j == nil && parent != nil && !parent.State.Final() && len(t.Tasks) == 0 {
+		j, t.Tasks = parent, model.Span(n, n)
 	}
 	switch {
 	case j == nil:
@@ -73,7 +79,7 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	case !c.Admin && c.By != j.Owner.UID:
 		return fmt.Errorf("job %d of %s: %w", t.ID, j.Owner.User, model.ErrNotOwner)
 	case len(t.Tasks) > 0 && (j.Children == nil || !t.Tasks.Within(j.Children.Size)):
-		return fmt.Errorf("members %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
+		return fmt.Errorf("tasks %s of job %d: %w", t.Tasks, t.ID, model.ErrNoTask)
 	}
 	state, err := j.State, error(nil)
 	if j.Children == nil {
@@ -87,17 +93,18 @@ func (m *Machine) control(t Target, c *ControlJobs, do verb) error {
 	return nil
 }
 
-// controlParent does it to children, to all if none are named. It is refused if it comes to nothing with all of them.
-func (m *Machine) controlParent(j *model.Job, members model.Ranges, c *ControlJobs, do verb) error {
+// controlParent does it to children, to all if none are named. It is refused if it comes to nothing
+// with all of them.
+func (m *Machine) controlParent(j *model.Job, tasks model.Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return model.ErrWrongState
 	}
-	whole := len(members) == 0
+	whole := len(tasks) == 0
 	if whole {
-		members = model.Span(1, j.Children.Size)
+		tasks = model.Span(1, j.Children.Size)
 	}
-	made := members.Both(j.Children.MadeTasks())
-	refusal := m.controlWaiting(j, members, whole, c)
+	made := tasks.Both(j.Children.MadeTasks())
+	refusal := m.controlWaiting(j, tasks, whole, c)
 	done := refusal == nil
 	for n := range made.All() {
 		task := m.v.Child(j.ID, n)
@@ -117,8 +124,8 @@ func (m *Machine) controlParent(j *model.Job, members model.Ranges, c *ControlJo
 }
 
 // controlWaiting does it to the children that have not been made, by noting it in the parent job.
-func (m *Machine) controlWaiting(j *model.Job, members model.Ranges, whole bool, c *ControlJobs) error {
-	waiting := members.Both(j.Children.Waiting)
+func (m *Machine) controlWaiting(j *model.Job, tasks model.Ranges, whole bool, c *ControlJobs) error {
+	waiting := tasks.Both(j.Children.Waiting)
 	switch {
 	case c.Verb == model.VerbCancel && whole:
 		m.giveUp(j, model.Cancelled, model.Reason{Text: c.Reason})
@@ -155,7 +162,8 @@ func (m *Machine) holdTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) 
 	return nil
 }
 
-// releaseTasks lets some waiting children be made again. When the whole parent job was held, the others stay so one by one.
+// releaseTasks lets some waiting children be made again. When the whole parent job was held, the
+// others stay so one by one.
 func (m *Machine) releaseTasks(j *model.Job, waiting model.Ranges, c *ControlJobs) error {
 	next, f := copyParent(j)
 	switch j.Hold {
@@ -212,7 +220,8 @@ func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
 	return m.askStop(j, model.CauseRequeue, c)
 }
 
-// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
+// askStop stops a live job for someone. That it is being stopped for that cause or a stronger one
+// already is no error.
 func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error {
 	if stop := j.Live().Stop; !lifecycle.Outranks(cause, stop) {
 		if stop.Cause == cause || stop.Cause == model.CauseCancelled {
@@ -226,7 +235,8 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 	return nil
 }
 
-// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place of a weaker one.
+// hold keeps a pending job from starting. An operator's hold on someone else's job takes the place
+// of a weaker one.
 func (m *Machine) hold(j *model.Job, c *ControlJobs) error {
 	byAdmin := c.Admin && c.By != j.Owner.UID
 	switch {

@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// instant turns a time in a job, RFC 3339, into one on the log's clock: as far from now as it is from the wall clock of this entry.
+// instant turns a time in a job, RFC 3339, into one on the log's clock: as far from now as it is
+// from the wall clock of this entry.
 func (m *Machine) instant(text string) model.Instant {
 	seconds, _ := jobspec.ParseTime(text)
 	return m.v.At() + model.Instant(seconds*1000-int64(m.v.Wall()))
@@ -31,7 +32,8 @@ func (m *Machine) setTimes(j *model.Job) error {
 	case j.Deadline <= m.v.At():
 		return &model.SpecError{Text: fmt.Sprintf("deadline %s has passed", j.Spec.Deadline)}
 	case j.PastDue(m.v.At()):
-		return &model.SpecError{Text: fmt.Sprintf("deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}
+		return &model.SpecError{Text: fmt.Sprintf(
+			"deadline %s comes before a job that begins then and runs for its time_limit could end", j.Spec.Deadline)}
 	}
 	return nil
 }

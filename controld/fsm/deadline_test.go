@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// clock returns the time of day that is seconds after the world's present, as a job file would have it.
+// clock returns the time of day that is seconds after the world's present, as a job file would have
+// it.
 func (w *world) clock(seconds int64) string {
 	return jobspec.FormatTime((int64(w.at)+1_700_000_000_000)/1000 + seconds)
 }

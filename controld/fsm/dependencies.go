@@ -3,15 +3,18 @@ package fsm
 import (
 	"container/heap"
 
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// maxSettled bounds how many jobs one entry of the log ends or lets go because of others. The rest follows with the next entries, so that
-// the failure of one job on which very many depend does not keep everybody else waiting.
+// maxSettled bounds how many jobs one entry of the log ends or lets go because of others. The rest
+// follows with the next entries, so that the failure of one job on which very many depend does not
+// keep everybody else waiting.
 const maxSettled = 10_000
 
-// settleDependencies lets go, ends or holds the jobs that depend on what this entry, and those before it, have changed. What follows from that in
-// turn is done too, oldest first, up to maxSettled jobs. That order makes what is left over a function of the state alone, so that a
+// settleDependencies lets go, ends or holds the jobs that depend on what this entry, and those
+// before it, have changed. What follows from that in turn is done too, oldest first, up to
+// maxSettled jobs. That order makes what is left over a function of the state alone, so that a
 // replica that restores a snapshot goes on in the same way.
 func (m *Machine) settleDependencies() {
 	m.matchCounterparts()
@@ -29,30 +32,39 @@ func (m *Machine) settleDependencies() {
 	m.s.SetUnsettled(len(m.due) > 0)
 }
 
-// skipSettled forgets the jobs at the front of those to look at for which nothing has been decided.
+// skipSettled forgets the jobs at the head of those to look at for which nothing has been decided.
 func (m *Machine) skipSettled() {
 	for len(m.due) > 0 && !m.s.Unsettled(m.v.Job(m.due[0])) {
 		heap.Pop(&m.due)
 	}
 }
 
+// conclude draws the conclusion of what has become of one dependency in a draft of its job. False:
+// the job is to be cancelled, for the reason in the draft.
+func (m *Machine) conclude(next *model.Job, n model.OpenDependency, d lifecycle.Dependency) bool {
+	switch {
+	case d.Never != 0 && !model.KeepsWaiting(next):
+		next.Reason = model.Unsatisfiable(&n, d.Never)
+		return false
+	case d.Never != 0:
+		model.HoldUnsatisfiable(next, model.Unsatisfiable(&n, d.Never))
+	case d.Met:
+		next.Postpone(m.v.At().After(n.Delay), m.v.At())
+	default:
+		n.Jobs = d.Open
+		next.Dependencies = append(next.Dependencies, n)
+	}
+	return true
+}
+
 // settleJob draws the conclusions for one job.
 func (m *Machine) settleJob(j *model.Job) {
 	next := *j
 	next.Dependencies = nil
-	for i := range j.Dependencies {
-		n := j.Dependencies[i]
-		switch w := m.s.Reconsider(j, &n); {
-		case w.Never != 0 && !model.KeepsWaiting(j):
-			m.giveUp(j, model.Cancelled, model.Unsatisfiable(&n, w.Never))
+	for _, n := range j.Dependencies {
+		if !m.conclude(&next, n, m.s.Reconsider(j, &n)) {
+			m.giveUp(j, model.Cancelled, next.Reason)
 			return
-		case w.Never != 0:
-			model.HoldUnsatisfiable(&next, model.Unsatisfiable(&n, w.Never))
-		case w.Met:
-			next.Postpone(m.v.At().After(n.Delay), m.v.At())
-		default:
-			n.Jobs = w.Open
-			next.Dependencies = append(next.Dependencies, n)
 		}
 	}
 	if next.Hold != j.Hold {
@@ -99,13 +111,13 @@ func (m *Machine) notifyDependents(old, next *model.Job) {
 	}
 }
 
-func (m *Machine) notifyDroppedTasks(record *model.Job, dropped model.Ranges) {
+func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped model.Ranges) {
 	if len(dropped) == 0 {
 		return
 	}
-	m.noteEndedTasks(record.ID, dropped, false)
+	m.noteEndedTasks(parent.ID, dropped, false)
 	for n := range dropped.All() {
-		m.requeueDependents(record.ID + model.JobID(n))
+		m.requeueDependents(parent.ID + model.JobID(n))
 	}
 }
 

@@ -29,7 +29,8 @@ func (w *world) submit2(owner model.Identity, facts []PastJob, edit ...func(*job
 	return got.([]model.JobID)[0], nil
 }
 
-// depends submits a job of alice's that depends on others: "afterok:1,2", "after:1+60", "afterany?1,2" for any of them, "singleton".
+// depends submits a job of alice's that depends on others: "afterok:1,2", "after:1+60",
+// "afterany?1,2" for any of them, "singleton".
 func (w *world) depends(on string, edit ...func(*jobspec.Job)) model.JobID {
 	w.t.Helper()
 	id, err := w.submit2(alice, nil, append(edit, needs(on))...)
@@ -68,7 +69,8 @@ func (w *world) finished(id model.JobID, exit int) {
 	w.report(id, 0, model.WorkerExited, code(exit))
 }
 
-// TestDependencyTypes says for every type what each way that the target can go means for the job that depends on it.
+// TestDependencyTypes says for every type what each way that the target can go means for the job
+// that depends on it.
 func TestDependencyTypes(t *testing.T) {
 	steps := []struct {
 		name string
@@ -90,7 +92,8 @@ func TestDependencyTypes(t *testing.T) {
 	}
 	// w: it waits on; g: it may go; x: it is cancelled
 	want := map[string]string{
-		model.NeedAfter: "wggggg", model.NeedAfterOK: "wwwgxx", model.NeedAfterAny: "wwwggg", model.NeedAfterNotOK: "wwwxgg", model.NeedSingleton: "wwwggg",
+		model.NeedAfter: "wggggg", model.NeedAfterOK: "wwwgxx", model.NeedAfterAny: "wwwggg", model.NeedAfterNotOK: "wwwxgg",
+		model.NeedSingleton: "wwwggg",
 	}
 	for kind, outcomes := range want {
 		for i, step := range steps {
@@ -124,7 +127,8 @@ func TestDependencyTypes(t *testing.T) {
 	}
 }
 
-// TestDependsOnPast submits jobs that depend on jobs that have ended, in the state and only in the history.
+// TestDependsOnPast submits jobs that depend on jobs that have ended, in the state and only in the
+// history.
 func TestDependsOnPast(t *testing.T) {
 	w := newWorld(t)
 	well, ill := w.submit(1, 1), w.submit(1, 1)
@@ -133,8 +137,10 @@ func TestDependsOnPast(t *testing.T) {
 	check := func(how string, facts []PastJob) {
 		t.Helper()
 		for on, want := range map[string]model.JobState{
-			fmt.Sprint("afterok:", well): model.Pending, fmt.Sprint("afterok:", ill): model.Cancelled, fmt.Sprint("afternotok:", ill): model.Pending,
-			fmt.Sprint("afternotok:", well): model.Cancelled, fmt.Sprint("afterany:", ill): model.Pending, fmt.Sprintf("afterok?%d,%d", ill, well): model.Pending,
+			fmt.Sprint("afterok:", well): model.Pending, fmt.Sprint("afterok:", ill): model.Cancelled,
+			fmt.Sprint("afternotok:", ill):  model.Pending,
+			fmt.Sprint("afternotok:", well): model.Cancelled, fmt.Sprint("afterany:", ill): model.Pending,
+			fmt.Sprintf("afterok?%d,%d", ill, well): model.Pending,
 			fmt.Sprintf("afterok:%d,%d", well, ill): model.Cancelled, fmt.Sprint("after:", ill): model.Pending,
 		} {
 			id, err := w.submit2(alice, facts, needs(on))
@@ -160,7 +166,8 @@ func TestDependencyRefusals(t *testing.T) {
 	w := newWorld(t)
 	mine := w.submit(1, 1)
 	for on, want := range map[string]error{
-		"afterok:99": model.ErrNoJob, "afterok:nobody": model.ErrNoJob, "afterok:1_3": model.ErrNoJob, "afterok:-1": nil, "afterok:0": nil,
+		"afterok:99": model.ErrNoJob, "afterok:nobody": model.ErrNoJob, "afterok:1_3": model.ErrNoJob, "afterok:-1": nil,
+		"afterok:0":    nil,
 		"afterwards:1": nil, "aftercorr:1": nil, "afterok": nil, "singleton:1": nil, "after:1+-5": nil,
 	} {
 		_, err := w.submit2(alice, nil, needs(on))
@@ -206,7 +213,8 @@ func TestNamesMeanTheNewest(t *testing.T) {
 	}
 }
 
-// TestSingletonWaitsForAll lets a singleton wait until every older job of its name has ended, in whatever order.
+// TestSingletonWaitsForAll lets a singleton wait until every older job of its name has ended, in
+// whatever order.
 func TestSingletonWaitsForAll(t *testing.T) {
 	w := newWorld(t)
 	a, b, c := w.submit(1, 1), w.submit(1, 1), w.submit(1, 1)
@@ -254,7 +262,8 @@ func TestBlockedIsNotStarted(t *testing.T) {
 	id := w.depends(fmt.Sprint("afterok:", target))
 	w.refused(w.start(id, "n"), model.ErrNotEligible)
 	v := w.s.View()
-	if why := v.DependencyReason(v.Job(id)); why.For != target || why.Sentence() != "it waits for job 1 to end well (afterok)" {
+	if why := v.DependencyReason(v.Job(id)); why.For != target ||
+		why.Sentence() != "it waits for job 1 to end well (afterok)" {
 		t.Errorf("%q %+v", why.Sentence(), why)
 	}
 }
@@ -290,7 +299,8 @@ func TestNeverHolds(t *testing.T) {
 	}
 }
 
-// TestCascade ends a long chain and a wide fan, many entries' worth, each job once and in the order of ids, and does the same after a restore.
+// TestCascade ends a long chain and a wide fan, many entries' worth, each job once and in the order
+// of ids, and does the same after a restore.
 func TestCascade(t *testing.T) {
 	const n = 3*maxSettled/2 + 7
 	for name, on := range map[string]func(i int) string{

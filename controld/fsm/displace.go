@@ -6,13 +6,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// What is remembered of a job's displacements: those of a day, and no more than any policy asks about.
+// What is remembered of a job's displacements: those of a day, and no more than any policy asks
+// about.
 const (
 	maxDisplaced = 32
 )
 
-// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the other was to get is offered to the job
-// itself when the other does not wait any more.
+// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the
+// other was to get is offered to the job itself when the other does not wait any more.
 func (m *Machine) displaced(j *model.Job, cause model.Cause) {
 	a := &j.Attempts[len(j.Attempts)-1]
 	switch cause {
@@ -44,7 +45,8 @@ func (m *Machine) wantsRoom(id model.JobID) bool {
 	return j != nil && j.StillToStart() && !model.IsSetAside(j)
 }
 
-// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job that it was stopped for.
+// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
+// that it was stopped for.
 func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
 	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Stop != nil {

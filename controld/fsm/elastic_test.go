@@ -49,12 +49,7 @@ func (w *world) resize(id model.JobID, leave []int, nodes ...string) error {
 	for _, n := range nodes {
 		r.Join = append(r.Join, w.place(n, int(j.Request.Active.GPUs/1000)))
 	}
-	return w.plan3(Action{Resize: r})
-}
-
-func (w *world) plan3(a Action) error {
-	w.t.Helper()
-	return w.must(CommitPlan{Actions: []Action{a}}).([]error)[0]
+	return w.plan(Action{Resize: r})
 }
 
 // leaves has a worker exit as one that has saved when it was asked to.
@@ -134,7 +129,7 @@ func TestShrink(t *testing.T) {
 	id := w.stretch(3, []string{"n1", "n2", "n3", "n4"}, elastic(1, 4))
 	other := w.submit(2, 3)
 	w.wait(5)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}}))
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0, 2}, For: other}}))
 	w.state(id, model.Completing)
 	stop := w.job(id).Live().Stop
 	if stop.Cause != model.CauseShrink || stop.Signal != "SIGTERM" || stop.KillAt != w.at+30_000 || stop.For != other {
@@ -198,7 +193,8 @@ func TestGrow(t *testing.T) {
 	w.frees("n3", 1)
 	blocked := w.submit(1, 2)
 	var fit *model.FitError
-	if err := w.plan(Action{Start: &StartJob{Job: blocked, Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}}); !errors.As(err, &fit) {
+	if err := w.plan(Action{Start: &StartJob{Job: blocked,
+		Places: []model.Place{{Node: "n3", GPUs: []int{2, 3}}}}}); !errors.As(err, &fit) {
 		t.Fatalf("it starts in room that another is to grow into: %v", err)
 	}
 	if got := w.s.v.Desired("n3"); len(got) != 0 {
@@ -217,7 +213,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestResizeGivesWay has every stronger stop replace a resize: what was kept is free, and the clock goes on.
+// TestResizeGivesWay has every stronger stop replace a resize: what was kept is free, and the clock
+// goes on.
 func TestResizeGivesWay(t *testing.T) {
 	for name, stop := range map[string]func(*world, model.JobID) error{
 		"te": func(w *world, id model.JobID) error {
@@ -350,17 +347,20 @@ func TestResizeOfPart(t *testing.T) {
 		for i := range c.Places {
 			c.Places[i].Port = 20001 + i%3
 		}
-		return w.plan3(Action{Start: c})
+		return w.plan(Action{Start: c})
 	}
-	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2), w.place("n4", 1)}}))
+	w.ok(places(&StartJob{Job: id, Places: []model.Place{w.place("n1", 1), w.place("n2", 2), w.place("n3", 2),
+		w.place("n4", 1)}}))
 	j := w.job(id)
-	if e, ok := j.Elastic(); !ok || e.Part != 1 || e.First != 1 || e.Fixed != 2 || j.Size() != 2 || j.Workers != 4 || j.Parts[1].Workers != 2 {
+	if e, ok := j.Elastic(); !ok || e.Part != 1 || e.First != 1 || e.Fixed != 2 || j.Size() != 2 || j.Workers != 4 ||
+		j.Parts[1].Workers != 2 {
 		t.Fatalf("elastic %+v, size %d of %d, parts %+v", e, j.Size(), j.Workers, j.Parts)
 	}
 	w.run(id)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1}, Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}}}), model.ErrBadSize)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{3}}}), model.ErrBadSize)
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1},
+		Join: []model.Place{w.place("n1", 2), w.place("n4", 2)}}}))
 	w.leaves(id, 3, 1, 0, 2)
 	w.on(id, "n1", "n3", "n1", "n4", "n4")
 	ports := map[[2]any]bool{}
@@ -371,7 +371,7 @@ func TestResizeOfPart(t *testing.T) {
 		ports[[2]any{x.Node, x.Port}] = true
 	}
 	w.run(id)
-	w.ok(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}}))
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{1, 3}}}))
 	w.leaves(id, 0, 1, 2, 3, 4)
 	w.on(id, "n1", "n1", "n4")
 	if got := w.job(id).Total(); got.GPUs != 4000 {
@@ -386,32 +386,35 @@ func TestResizeRefusals(t *testing.T) {
 	waiting, gone := w.submit3(1, elastic(1, 2)), w.submit(1, 1)
 	w.ok(w.control(model.VerbCancel, 1000, false, gone))
 	w.refused(w.resize(fixed, []int{0}), model.ErrNotElastic)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}}), model.ErrOldAttempt)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: 999, Attempt: 1}}), model.ErrNoJob)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: waiting, Attempt: 0, Leave: []int{0}}}), model.ErrOldAttempt)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 2, Leave: []int{0}}}), model.ErrOldAttempt)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: 999, Attempt: 1}}), model.ErrNoJob)
 	w.refused(w.resize(id, nil), model.ErrBadSize)
 	w.refused(w.resize(id, []int{0}), model.ErrBadSize)                // below the fewest
 	w.refused(w.resize(id, nil, "n3"), model.ErrBadSize)               // no multiple
 	w.refused(w.resize(id, []int{1, 0}, "n3", "n4"), model.ErrBadSize) // out of order
 	w.refused(w.resize(id, []int{2}, "n3"), model.ErrBadSize)          // no such worker
 	w.refused(w.resize(id, nil, "n1", "n3"), model.ErrWrongPlaces)     // two on a node
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
-	w.refused(w.plan3(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0}, Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1,
+		Join: []model.Place{w.place("n3", 2), {Node: "n9", GPUs: []int{0, 1}}}}}), model.ErrNoNode)
+	w.refused(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{0},
+		Join: []model.Place{w.place("n3", 2)}, For: gone}}), model.ErrNotWanted)
 	w.ok(w.start(w.submit(1, 3), "n4"))
 	var fit *model.FitError
 	grow := &ResizeJob{Job: id, Attempt: 1, Join: []model.Place{w.place("n3", 2), {Node: "n4", GPUs: []int{2, 3}}}}
-	if err := w.plan3(Action{Resize: grow}); !errors.As(err, &fit) {
+	if err := w.plan(Action{Resize: grow}); !errors.As(err, &fit) {
 		t.Errorf("it grows into room that there is not: %v", err)
 	}
 	w.frees("n3", 3) // nothing was taken
 	w.leavesWell(id, 0)
-	w.refused(w.plan3(Action{Resize: grow}), model.ErrWrongState)
+	w.refused(w.plan(Action{Resize: grow}), model.ErrWrongState)
 }
 
 // TestExclusiveResize has workers keep whole nodes to themselves while they are resized.
 func TestExclusiveResize(t *testing.T) {
 	w := elasticWorld(t)
-	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4), func(j *jobspec.Job) { j.Groups[0].Exclusive, j.Groups[0].MaxWorkersPerNode = true, 2 })
+	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4),
+		func(j *jobspec.Job) { j.Groups[0].Exclusive, j.Groups[0].MaxWorkersPerNode = true, 2 })
 	w.ok(w.resize(id, []int{1}, "n1", "n3"))
 	w.leaves(id, 0)
 	small := w.submit(1, 1)
@@ -458,7 +461,11 @@ func TestElasticSpecs(t *testing.T) {
 		"is not supported yet":            elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "signal" }),
 		"count (2) fixes it":              func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
 		"a te job":                        func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
-		"start together":                  func(j *jobspec.Job) { elastic(2, 4)(j); loose := false; j.Groups[0].Gang = &loose },
+		"start together": func(j *jobspec.Job) {
+			elastic(2, 4)(j)
+			loose := false
+			j.Groups[0].Gang = &loose
+		},
 		"are both elastic": func(j *jobspec.Job) {
 			elastic(2, 4)(j)
 			taskGroups("a", "b")(j)
@@ -467,7 +474,8 @@ func TestElasticSpecs(t *testing.T) {
 	} {
 		spec := testSpec(1, 1)
 		edit(spec)
-		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -482,7 +490,8 @@ func TestElasticSpecs(t *testing.T) {
 	}
 }
 
-// TestElasticMembers has elements of an array, and groups that run one by one, each be elastic by itself.
+// TestElasticMembers has elements of an array, and groups that run one by one, each be elastic by
+// itself.
 func TestElasticMembers(t *testing.T) {
 	w := elasticWorld(t)
 	id := w.submit3(2, elastic(1, 3), array("0-1"))
@@ -496,7 +505,8 @@ func TestElasticMembers(t *testing.T) {
 	w.leavesWell(id+1, 0)
 	w.state(id+1, model.Completed)
 
-	id = w.submit3(1, taskGroups("prep", "train<prep"), func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
+	id = w.submit3(1, taskGroups("prep", "train<prep"),
+		func(j *jobspec.Job) { j.Groups[1].Count, j.Groups[1].Elastic = 0, &jobspec.Elastic{Min: 2, Max: 3} })
 	w.ok(w.start(id+1, "n1"))
 	w.run(id + 1)
 	w.leavesWell(id+1, 0)
@@ -512,7 +522,8 @@ func TestRates(t *testing.T) {
 	id := w.stretch(1, []string{"n1", "n2"}, elastic(1, 4))
 	rate := func(worker int, n int64) {
 		node, _ := w.s.v.Node(w.job(id).Live().Workers[worker].Node)
-		w.must(NodeReport{Node: node.Name, BootID: node.BootID, Workers: []model.WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: model.WorkerRunning, Rate: n}}})
+		w.must(NodeReport{Node: node.Name, BootID: node.BootID,
+			Workers: []model.WorkerReport{{Job: id, Attempt: 1, Worker: worker, State: model.WorkerRunning, Rate: n}}})
 	}
 	rate(1, 2500)
 	rate(0, 99)

@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// UnknownKindError says that an entry is of a kind that this version does not know. A replica that meets one must stop.
+// UnknownKindError says that an entry is of a kind that this version does not know. A replica that
+// meets one must stop.
 type UnknownKindError struct{ Kind Kind }
 
 // Error implements error.

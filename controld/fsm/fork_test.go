@@ -9,8 +9,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// TestForksTouchNothing lets forks of a living state go their own ways. Neither the view that they began with, nor the state, nor another fork
-// may see anything of it, and each must hold every invariant.
+// TestForksTouchNothing lets forks of a living state go their own ways. Neither the view that they
+// began with, nor the state, nor another fork may see anything of it, and each must hold every
+// invariant.
 func TestForksTouchNothing(t *testing.T) {
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -5,11 +5,12 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/fsm/fingerprint"
+	"github.com/rota-hpc/rota/controld/fsm/formattest"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// TestDataFormat notices a change in the form of commands. Before the first release it needs another [state.DataFormat].
+// TestDataFormat notices a change in the form of commands. Before the first release it needs
+// another [state.DataFormat].
 func TestDataFormat(t *testing.T) {
 	types := map[string]reflect.Type{"entry": reflect.TypeFor[envelope[json.RawMessage]]()}
 	for kind, row := range kinds {
@@ -19,5 +20,5 @@ func TestDataFormat(t *testing.T) {
 		}
 		types[string(kind)] = reflect.TypeOf(c)
 	}
-	fingerprint.Check(t, state.DataFormat, *update, types)
+	formattest.Check(t, state.DataFormat, *update, types)
 }

@@ -24,7 +24,8 @@ func asking(cores int, gib jobspec.Bytes) func(*jobspec.Job) {
 	}
 }
 
-// TestWorth counts jobs without GPUs by what comes with a GPU, however finely cores and memory are counted and whatever other nodes there are.
+// TestWorth counts jobs without GPUs by what comes with a GPU, however finely cores and memory are
+// counted and whatever other nodes there are.
 func TestWorth(t *testing.T) {
 	eight, wide := plainNode("eight", 32, 8), plainNode("wide", 64, 8)
 	wide.Memory = eight.Memory
@@ -64,12 +65,14 @@ func TestWorth(t *testing.T) {
 		}
 		j := w.job(w.submit(1, c.gpus, asking(c.cores, c.gib)))
 		if got := j.GPUEquivalents(); got != c.want {
-			t.Errorf("%s: a job of %d cores, %d GiB and %d GPUs counts for %d thousandths of a GPU, not %d", name, c.cores, c.gib, c.gpus, got, c.want)
+			t.Errorf("%s: a job of %d cores, %d GiB and %d GPUs counts for %d thousandths of a GPU, not %d", name, c.cores,
+				c.gib, c.gpus, got, c.want)
 		}
 	}
 }
 
-// TestWorthStaysAsItWas: what a job has had is counted as when it was submitted, whatever nodes join, and so it is after a restart.
+// TestWorthStaysAsItWas: what a job has had is counted as when it was submitted, whatever nodes
+// join, and so it is after a restart.
 func TestWorthStaysAsItWas(t *testing.T) {
 	w := pastWorld(t) // 32 cores and 256 GiB with 4 GPUs
 	id := w.submit(1, 0, asking(16, 8))
@@ -83,8 +86,10 @@ func TestWorthStaysAsItWas(t *testing.T) {
 	const hour = 3_600_000
 	for range 2 {
 		j := w.job(id)
-		if j.State != model.Pending || j.Attained() != 2*hour || j.ServiceLevel() != j.ServiceLevelAt(2*hour) || j.RuntimeOf(2*hour) != hour || j.ServiceOf(hour) != 2*hour {
-			t.Errorf("after an hour of half a node with 4 GPUs, in state %s, a job has had %d ms of one, level %d, which takes it %d ms",
+		if j.State != model.Pending || j.Attained() != 2*hour || j.ServiceLevel() != j.ServiceLevelAt(2*hour) ||
+			j.RuntimeOf(2*hour) != hour || j.ServiceOf(hour) != 2*hour {
+			t.Errorf("after an hour of half a node with 4 GPUs, in state %s, "+
+				"a job has had %d ms of one, level %d, which takes it %d ms",
 				j.State, j.Attained(), j.ServiceLevel(), j.RuntimeOf(2*hour))
 		}
 		restored, err := ReadSnapshot(strings.NewReader(string(w.snapshot())))
@@ -93,13 +98,15 @@ func TestWorthStaysAsItWas(t *testing.T) {
 	}
 }
 
-// TestWorthOfGroups counts each group of a job whose groups run one by one by what it asks for itself.
+// TestWorthOfGroups counts each group of a job whose groups run one by one by what it asks for
+// itself.
 func TestWorthOfGroups(t *testing.T) {
 	w := pastWorld(t)
 	id, err := w.submit2(alice, nil, asking(8, 8), func(j *jobspec.Job) {
 		j.Groups[0].Name, j.Groups[0].Tasks[0].Resources.GPUs = "first", 0
 		second := j.Groups[0]
-		second.Name, second.Tasks = "second", []jobspec.Task{{Command: []string{"true"}, Resources: jobspec.Resources{Cores: 8, Memory: 192 * jobspec.GiB}}}
+		second.Name = "second"
+		second.Tasks = []jobspec.Task{{Command: []string{"true"}, Resources: jobspec.Resources{Cores: 8, Memory: 192 * jobspec.GiB}}}
 		j.Groups = append(j.Groups, second)
 	})
 	w.ok(err)

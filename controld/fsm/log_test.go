@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that snapshot.
+// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that
+// snapshot.
 func TestLog(t *testing.T) {
 	if *update {
 		writeLog(t, "testdata")
@@ -39,8 +40,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogGoesOn applies further commands to the state that replayed the log and to the one that read its snapshot. They stay
-// the same, and so does one that is restored after each command.
+// TestLogGoesOn applies further commands to the state that replayed the log and to the one that
+// read its snapshot. They stay the same, and so does one that is restored after each command.
 func TestLogGoesOn(t *testing.T) {
 	data, err := os.ReadFile("testdata/snapshot.jsonl")
 	if err != nil {
@@ -85,11 +86,13 @@ func further(s *Machine) []Command {
 	}
 	sweep, after := testSpec(1, 0), testSpec(1, 0)
 	sweep.Array = &jobspec.Array{Indices: "0-3"}
-	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.LastJob() + 1)}}}
+	after.Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny,
+		Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.LastJob() + 1)}}}
 	return []Command{
 		SetConfig{Config: cfg},
 		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
-		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
+		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: pending},
+			{ID: s.v.LastJob() + 1, Tasks: model.Span(2, 2)}}},
 		ControlJobs{Verb: model.VerbCancel, Admin: true, Targets: []Target{{ID: s.v.LastJob() + 1}}},
 		TrimHistory{UpTo: s.v.LastSeq() + 1},
 	}
@@ -128,7 +131,7 @@ func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
 	everything(w)
-	families(w)
+	parentsInEveryState(w)
 	var log bytes.Buffer
 	for _, e := range w.log {
 		line, err := Encode(e)
@@ -147,7 +150,8 @@ func writeLog(t *testing.T, dir string) {
 	}
 }
 
-// everything is a history with every kind of command and every way that matters for an attempt to end.
+// everything is a history with every kind of command and every way that matters for an attempt to
+// end.
 func everything(w *world) {
 	cfg := model.DefaultConfig()
 	cfg.ClusterName = "golden"
@@ -163,8 +167,10 @@ func everything(w *world) {
 	w.ok(w.start(2, "n3"))
 	w.report(2, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Message = "no image" })
 	waiting := w.submit(2, 3)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}}))
-	ends := []func(*model.WorkerReport){code(0), code(3), code(85), signal(9), func(r *model.WorkerReport) { r.OOM = true }, func(r *model.WorkerReport) { r.Lease = true }}
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 4, Memory: 8 << 30, GPUs: 3000}}}}}))
+	oom, lease := func(r *model.WorkerReport) { r.OOM = true }, func(r *model.WorkerReport) { r.Lease = true }
+	ends := []func(*model.WorkerReport){code(0), code(3), code(85), signal(9), oom, lease}
 	for i, end := range ends {
 		id := w.running(1, []string{"n3"}, func(j *jobspec.Job) {
 			j.Account, j.Checkpoint = "team", &jobspec.Checkpoint{}
@@ -195,5 +201,6 @@ func everything(w *world) {
 	w.ok(w.control(model.VerbRequeue, 1000, false, again))
 	w.must(TrimHistory{UpTo: 2})
 	w.ok(w.plan(Action{Unreserve: &waiting}))
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000, Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,
+		Claims: []model.Claim{{Node: "n2", Resources: model.Vector{GPUs: 3000}}}}}))
 }

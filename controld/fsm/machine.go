@@ -13,7 +13,9 @@ type Machine struct {
 	s *state.State
 	v *state.View // the present, as the entry in progress has left it
 
-	due          idHeap                        // jobs to look at because of what they wait for; between entries, those that are unsettled and others
+	// jobs to look at because of what they wait for; between entries, those that are unsettled and
+	// others
+	due          idHeap
 	ended        []endedTasks                  // tasks to be told to those that follow them; empty between entries
 	childChanges map[model.JobID]*childChanges // what the entry has done to children; empty between entries
 }

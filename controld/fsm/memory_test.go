@@ -13,10 +13,12 @@ import (
 // memoryJobs is how many pending jobs memory is measured with.
 const memoryJobs = 100_000
 
-// memorySpec is a job as sbatch users submit by the thousand: with variables, and a script, that no other has.
+// memorySpec is a job as sbatch users submit by the thousand: with variables, and a script, that no
+// other has.
 func memorySpec(i int, distinctName bool) *jobspec.Job {
 	spec := testSpec(1, 1)
-	spec.Name, spec.Workdir, spec.SubmitDir, spec.SubmitHost = "train", "/home/alice/project", "/home/alice/project", "login1"
+	spec.Name, spec.Workdir, spec.SubmitDir, spec.SubmitHost = "train", "/home/alice/project", "/home/alice/project",
+		"login1"
 	if distinctName {
 		spec.Name = fmt.Sprint("train-", i)
 	}
@@ -63,7 +65,8 @@ func pendingMemory(tb testing.TB, jobs int, distinctName bool) int64 {
 	return (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(jobs)
 }
 
-// BenchmarkMemoryPerPendingJob reports what a pending job keeps in memory beside its script of 1 KiB.
+// BenchmarkMemoryPerPendingJob reports what a pending job keeps in memory beside its script of 1
+// KiB.
 func BenchmarkMemoryPerPendingJob(b *testing.B) {
 	for name, distinct := range map[string]bool{"same-name": false, "distinct-names": true} {
 		b.Run(name, func(b *testing.B) {

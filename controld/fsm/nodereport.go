@@ -10,7 +10,8 @@ import (
 // KindNodeReport is the kind of [NodeReport].
 var KindNodeReport = newKind("node-report/1")
 
-// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been said before, changes nothing.
+// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been
+// said before, changes nothing.
 type NodeReport struct {
 	Node    string               `json:"node"`
 	BootID  string               `json:"boot_id"`
@@ -20,7 +21,8 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// apply notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
+// apply notes what became of workers. What is of an old attempt, of another node, or known already
+// changes nothing.
 func (c NodeReport) apply(m *Machine) (any, error) {
 	n, _ := m.v.Node(c.Node)
 	switch {
@@ -45,16 +47,23 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 	return nil, nil
 }
 
-func (m *Machine) workerReport(node string, r *model.WorkerReport) {
+// reported returns the live attempt and its worker that a node's report is about, nil if it is about
+// another node's worker or an old attempt.
+func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, *model.Worker) {
 	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
-		return
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node {
+		return nil, nil
 	}
-	if w := &a.Workers[r.Worker]; w.Node != node || model.Rank(r.State) <= model.Rank(w.State) {
+	return a, &a.Workers[r.Worker]
+}
+
+func (m *Machine) workerReport(node string, r *model.WorkerReport) {
+	a, w := m.reported(node, r)
+	if a == nil || model.Rank(r.State) <= model.Rank(w.State) {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))
-	w := &a.Workers[r.Worker]
+	w = &a.Workers[r.Worker]
 	w.State = r.State
 	if r.State == model.WorkerRunning || r.State == model.WorkerExited || r.Began {
 		w.Started = cmp.Or(w.Started, m.v.At())

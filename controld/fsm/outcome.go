@@ -54,8 +54,8 @@ func (m *Machine) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 	}
 }
 
-// settleRequeue returns a job to the queue that was displaced, or that saved its progress and asked for
-// another attempt. Only requeues at the job's own request are limited.
+// settleRequeue returns a job to the queue that was displaced, or that saved its progress and asked
+// for another attempt. Only requeues at the job's own request are limited.
 func (m *Machine) settleRequeue(j *model.Job, o lifecycle.Outcome) {
 	c := &j.Counters
 	lifecycle.CountDisplacement(c, o.Cause)
@@ -101,7 +101,8 @@ func (m *Machine) settleFailure(j *model.Job, o lifecycle.Outcome) {
 	m.returnToQueue(j, o.Cause, lifecycle.FailureBackOff(r, len(j.Failures)))
 }
 
-// avoid adds nodes to those that a job avoids. Where too few would remain for its gang, it forgives all: waiting for ever would be worse.
+// avoid adds nodes to those that a job avoids. Where too few would remain for its gang, it forgives
+// all: waiting for ever would be worse.
 func (m *Machine) avoid(j *model.Job, nodes []string) {
 	exclude := slices.Clone(j.Exclude)
 	for _, n := range nodes {
@@ -116,7 +117,8 @@ func (m *Machine) avoid(j *model.Job, nodes []string) {
 	j.Exclude = exclude
 }
 
-// returnToQueue makes a job pending again, at its old place, to start after a delay at the earliest.
+// returnToQueue makes a job pending again, at its old place, to start after a delay at the
+// earliest.
 func (m *Machine) returnToQueue(j *model.Job, cause model.Cause, delay jobspec.Seconds) {
 	j.SettleSize()
 	j.State, j.Eligible = model.Pending, m.v.At().After(delay)

@@ -8,11 +8,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// childChanges is what one command has done to a parent's children so far. It is folded into the parent job once, when the command is over, so that
-// a parent job is copied once a command and not once for each of its children.
+// childChanges is what one command has done to a parent's children so far. It is folded into the
+// parent job once, when the command is over, so that a parent job is copied once a command and not
+// once for each of its children.
 type childChanges struct {
-	made  map[int]bool
-	ill   map[int]bool // ended otherwise than well
+	made  model.Ranges
+	ill   model.Ranges // ended otherwise than well
 	began bool         // an attempt of a child was assigned
 	ran   bool         // and all its workers have run
 
@@ -21,7 +22,8 @@ type childChanges struct {
 	fate                               model.JobState
 }
 
-// childChangesOf returns the changes to a parent job that the present command has collected. That there are any makes the parent job be settled.
+// childChangesOf returns the changes to a parent job that the present command has collected. That
+// there are any makes the parent job be settled.
 func (m *Machine) childChangesOf(id model.JobID) *childChanges {
 	c := m.childChanges[id]
 	if c == nil {
@@ -34,8 +36,8 @@ func (m *Machine) childChangesOf(id model.JobID) *childChanges {
 	return c
 }
 
-// settleParents carries what the command did to children over to their parent jobs. A parent job that ends may end others, so it goes on until
-// nothing is left; the order is that of the ids.
+// settleParents carries what the command did to children over to their parent jobs. A parent job
+// that ends may end others, so it goes on until nothing is left; the order is that of the ids.
 func (m *Machine) settleParents() {
 	for len(m.childChanges) > 0 {
 		ids := make([]model.JobID, 0, len(m.childChanges))
@@ -53,7 +55,8 @@ func (m *Machine) settleParents() {
 	}
 }
 
-// applyChildChanges writes the changes collected so far into a parent job, which is then as its children say.
+// applyChildChanges writes the changes collected so far into a parent job, which is then as its
+// children say.
 func (m *Machine) applyChildChanges(id model.JobID) {
 	c, j := m.childChanges[id], m.v.Job(id)
 	if c == nil || j == nil || c.empty() {
@@ -62,13 +65,11 @@ func (m *Machine) applyChildChanges(id model.JobID) {
 	m.childChanges[id] = &childChanges{}
 	next, f := copyParent(j)
 	if len(c.made) > 0 {
-		f.Waiting = f.Waiting.Without(rangesOfSet(c.made))
+		f.Waiting = f.Waiting.Without(c.made)
 		next.Bypassed = 0
 		f.Trim()
 	}
-	if len(c.ill) > 0 {
-		f.Unsuccessful = f.Unsuccessful.With(rangesOfSet(c.ill))
-	}
+	f.Unsuccessful = f.Unsuccessful.With(c.ill)
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
 	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
@@ -90,33 +91,6 @@ func (c *childChanges) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
 }
 
-// withNumber adds a child to a set, which is made if there is none.
-func withNumber(set map[int]bool, member int) map[int]bool {
-	if set == nil {
-		set = map[int]bool{}
-	}
-	set[member] = true
-	return set
-}
-
-// rangesOfSet returns the keys of a set of numbers.
-func rangesOfSet(set map[int]bool) model.Ranges {
-	numbers := make([]int, 0, len(set))
-	for n := range set {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	var r model.Ranges
-	for _, n := range numbers {
-		if k := len(r); k > 0 && r[k-1].Last+1 == n {
-			r[k-1].Last = n
-			continue
-		}
-		r = append(r, model.Range{First: n, Last: n})
-	}
-	return r
-}
-
 // copyParent copies a parent job and its family to be changed and put back.
 func copyParent(j *model.Job) (*model.Job, *model.Children) {
 	next, f := *j, *j.Children
@@ -125,8 +99,8 @@ func copyParent(j *model.Job) (*model.Job, *model.Children) {
 }
 
 // dropWaitingTasks gives up waiting children in a draft of a parent job.
-func (m *Machine) dropWaitingTasks(j *model.Job, members model.Ranges) {
-	j.Children.Drop(members)
+func (m *Machine) dropWaitingTasks(j *model.Job, tasks model.Ranges) {
+	j.Children.Drop(tasks)
 	if len(j.Children.Waiting) == 0 {
 		j.Hold = model.NotHeld
 		m.s.Unreserve(j.ID)
@@ -139,7 +113,8 @@ func (m *Machine) settleParent(id model.JobID) {
 	if j == nil || j.Children == nil || j.State.Final() {
 		return
 	}
-	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures && len(j.Children.Waiting) > 0 {
+	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Children.Failed > *a.MaxFailures &&
+		len(j.Children.Waiting) > 0 {
 		next, f := copyParent(j)
 		m.dropWaitingTasks(next, f.Waiting)
 		m.put(next)
@@ -152,8 +127,9 @@ func (m *Machine) settleParent(id model.JobID) {
 	}
 }
 
-// parentOutcome says how a parent job ends, all of whose children have: as was decided for the whole, or failed if one did. Elements that were taken
-// out of an array singly do not count against the rest.
+// parentOutcome says how a parent job ends, all of whose children have: as was decided for the
+// whole, or failed if one did. Elements that were taken out of an array singly do not count against
+// the rest.
 func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	f := j.Children
 	switch {
@@ -169,8 +145,9 @@ func parentOutcome(j *model.Job) (model.JobState, model.Reason) {
 	return model.Completed, model.Reason{}
 }
 
-// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting children are dropped and those that wait for
-// another attempt end the same way. The parent job itself ends in that state once its last child has.
+// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting
+// children are dropped and those that wait for another attempt end the same way. The parent job
+// itself ends in that state once its last child has.
 func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
 	if j.Children == nil {
 		next := *j
@@ -191,10 +168,10 @@ func (m *Machine) giveUp(j *model.Job, state model.JobState, why model.Reason) {
 }
 
 // dropTasks gives up waiting children.
-func (m *Machine) dropTasks(j *model.Job, members model.Ranges, why model.Reason) {
+func (m *Machine) dropTasks(j *model.Job, tasks model.Ranges, why model.Reason) {
 	m.applyChildChanges(j.ID)
 	next, _ := copyParent(m.v.Job(j.ID))
-	m.dropWaitingTasks(next, members)
+	m.dropWaitingTasks(next, tasks)
 	if len(next.Children.Waiting) == 0 && next.Children.Live == 0 {
 		next.Reason = why
 	}
@@ -207,7 +184,7 @@ func (m *Machine) countEndedTask(j *model.Job) {
 	c := m.childChangesOf(j.Parent)
 	c.live--
 	if j.State != model.Completed {
-		c.ill = withNumber(c.ill, j.TaskNumber)
+		c.ill = c.ill.With(model.Span(j.TaskNumber, j.TaskNumber))
 	}
 	switch j.State {
 	case model.Completed:
@@ -230,19 +207,19 @@ func (m *Machine) startTask(j *model.Job, c *StartJob) error {
 	made := m.childChangesOf(j.ID).made
 	switch f := j.Children; {
 	case f == nil || c.TaskNumber < 1 || c.TaskNumber > f.Size:
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNoTask)
-	case !f.Waiting.Has(c.TaskNumber) || made[c.TaskNumber]:
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrWrongState)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNoTask)
+	case !f.Waiting.Has(c.TaskNumber) || made.Has(c.TaskNumber):
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrWrongState)
 	case model.IsSetAside(j) || j.Eligible > m.v.At() || !j.Ready().Has(c.TaskNumber):
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrNotEligible)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrNotEligible)
 	case m.childChangesOf(j.ID).live >= j.Slots():
-		return fmt.Errorf("member %d: %w", c.TaskNumber, model.ErrMaxParallel)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, model.ErrMaxParallel)
 	}
 	if err := m.launch(j.MakeTask(c.TaskNumber), c); err != nil {
-		return fmt.Errorf("member %d: %w", c.TaskNumber, err)
+		return fmt.Errorf("task %d: %w", c.TaskNumber, err)
 	}
 	changed := m.childChangesOf(j.ID)
-	changed.made = withNumber(changed.made, c.TaskNumber)
+	changed.made = changed.made.With(model.Span(c.TaskNumber, c.TaskNumber))
 	changed.live++
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// record adds one job with submit-jobs/2 and returns its id.
-func (w *world) record(workers, gpus int, edit ...func(*jobspec.Job)) model.JobID {
+// parent submits one parent job and returns its id.
+func (w *world) parent(workers, gpus int, edit ...func(*jobspec.Job)) model.JobID {
 	w.t.Helper()
 	spec := testSpec(workers, gpus)
 	for _, e := range edit {
@@ -30,7 +30,8 @@ func array(indices string, edit ...func(*jobspec.Array)) func(*jobspec.Job) {
 	}
 }
 
-// taskGroups makes a job of several groups like its first, each named and depending on others as in train<prep:ok.
+// taskGroups makes a job of several groups like its first, each named and depending on others as in
+// train<prep:ok.
 func taskGroups(texts ...string) func(*jobspec.Job) {
 	return func(j *jobspec.Job) {
 		like := j.Groups[0]
@@ -44,22 +45,22 @@ func taskGroups(texts ...string) func(*jobspec.Job) {
 	}
 }
 
-// make starts a member of a record on nodes, which makes it if it is an array's.
-func (w *world) make(record model.JobID, member int, nodes ...string) error {
+// make starts a task of a parent job on nodes, which makes it if it is an array's.
+func (w *world) make(parent model.JobID, task int, nodes ...string) error {
 	w.t.Helper()
-	c := &StartJob{Job: record, TaskNumber: member}
+	c := &StartJob{Job: parent, TaskNumber: task}
 	for _, n := range nodes {
-		c.Places = append(c.Places, w.place(n, int(w.job(record).Request.Active.GPUs/1000)))
+		c.Places = append(c.Places, w.place(n, int(w.job(parent).Request.Active.GPUs/1000)))
 	}
 	c.Port, _ = w.s.v.FreePort(nodes[0])
 	return w.must(CommitPlan{Actions: []Action{{Start: c}}}).([]error)[0]
 }
 
-func (w *world) control2(verb model.Verb, id model.JobID, members string) error {
+func (w *world) control2(verb model.Verb, id model.JobID, tasks string) error {
 	w.t.Helper()
 	var t Target
 	t.ID = id
-	if err := t.Tasks.UnmarshalText([]byte(members)); err != nil {
+	if err := t.Tasks.UnmarshalText([]byte(tasks)); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.must(ControlJobs{Verb: verb, Targets: []Target{t}, By: alice.UID}).([]model.ControlResult)[0].Err
@@ -76,7 +77,8 @@ func (w *world) exit(id model.JobID, exitCode int) {
 func (w *world) family(id model.JobID, want string) {
 	w.t.Helper()
 	f := w.job(id).Children
-	got := fmt.Sprintf("waiting %s dropped %s: %d live %d completed %d failed %d cancelled", f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
+	got := fmt.Sprintf("waiting %s dropped %s: %d live %d completed %d failed %d cancelled", f.Waiting, f.Dropped, f.Live,
+		f.Completed, f.Failed, f.Cancelled)
 	if got != want {
 		w.t.Fatalf("job %d: %s, want %s", id, got, want)
 	}
@@ -86,11 +88,11 @@ func TestArrayIsOneRecord(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	before := len(w.snapshot())
-	id := w.record(1, 1, array("0-99999"))
+	id := w.parent(1, 1, array("0-99999"))
 	if grown := len(w.snapshot()) - before; grown > 1500 {
 		t.Errorf("an array of 100,000 takes %d bytes of a snapshot", grown)
 	}
-	next := w.record(1, 1)
+	next := w.parent(1, 1)
 	if next != id+100_001 {
 		t.Fatalf("the job after an array of 100,000 with id %d has id %d", id, next)
 	}
@@ -98,8 +100,9 @@ func TestArrayIsOneRecord(t *testing.T) {
 	w.ok(w.make(id, 5, "n1"))
 	w.state(id, model.Running)
 	m := w.job(id + 5)
-	if m.Parent != id || m.TaskNumber != 5 || m.Spec != w.job(id).Spec || m.State != model.Configuring || m.GroupIndex() != 0 {
-		t.Fatalf("member 5 is %+v", m)
+	if m.Parent != id || m.TaskNumber != 5 || m.Spec != w.job(id).Spec || m.State != model.Configuring ||
+		m.GroupIndex() != 0 {
+		t.Fatalf("task 5 is %+v", m)
 	}
 	w.family(id, "waiting 1-4,6-100000 dropped : 1 live 0 completed 0 failed 0 cancelled")
 	if r, n := w.s.v.ParentOf(id + 77); r.ID != id || n != 77 {
@@ -122,7 +125,7 @@ func TestArrayIsOneRecord(t *testing.T) {
 	w.exit(id+5, 0)
 	w.state(id, model.Cancelled)
 	if j := w.job(id); j.Reason.Text != "told so" || j.Seq < w.job(id+5).Seq {
-		t.Errorf("the record ended as %+v before its member", j)
+		t.Errorf("the parent ended as %+v before its task", j)
 	}
 }
 
@@ -142,7 +145,7 @@ func TestArrayEnds(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
-		id := w.record(1, 1, array("0-2", func(a *jobspec.Array) {
+		id := w.parent(1, 1, array("0-2", func(a *jobspec.Array) {
 			if c.edit != nil {
 				c.edit(a)
 			}
@@ -162,7 +165,8 @@ func TestArrayEnds(t *testing.T) {
 			}
 		}
 		if j := w.job(id); j.State != c.want || j.ExitCode != c.exit || j.Seq != w.s.v.LastSeq() {
-			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want, c.exit)
+			t.Errorf("%s: ended as %s with code %d and number %d, want %s and %d", c.name, j.State, j.ExitCode, j.Seq, c.want,
+				c.exit)
 		}
 	}
 }
@@ -170,7 +174,7 @@ func TestArrayEnds(t *testing.T) {
 func TestMaxFailures(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-9", func(a *jobspec.Array) { n := 0; a.MaxFailures = &n }))
+	id := w.parent(1, 1, array("0-9", func(a *jobspec.Array) { n := 0; a.MaxFailures = &n }))
 	for n := range 3 {
 		w.ok(w.make(id, n+1, "n1"))
 		w.run(id + model.JobID(n+1))
@@ -186,7 +190,7 @@ func TestMaxFailures(t *testing.T) {
 func TestMaxParallel(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-9", func(a *jobspec.Array) { a.MaxParallel = 2 }), func(j *jobspec.Job) {
+	id := w.parent(1, 1, array("0-9", func(a *jobspec.Array) { a.MaxParallel = 2 }), func(j *jobspec.Job) {
 		j.Restart = &jobspec.Restart{Attempts: 1, Delay: 5}
 	})
 	start := func(n int) Action {
@@ -211,12 +215,13 @@ func TestMaxParallel(t *testing.T) {
 func TestHoldMembers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-9"))
+	id := w.parent(1, 1, array("0-9"))
 	w.ok(w.control2(model.VerbHold, id, "2-4"))
 	w.refused(w.make(id, 3, "n1"), model.ErrNotEligible)
 	w.ok(w.make(id, 1, "n1"))
-	admin := func(verb model.Verb, members model.Ranges) error {
-		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, members}}, By: 0, Admin: true}).([]model.ControlResult)[0].Err
+	admin := func(verb model.Verb, tasks model.Ranges) error {
+		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, tasks}}, By: 0,
+			Admin: true}).([]model.ControlResult)[0].Err
 	}
 	w.ok(admin(model.VerbHold, model.Span(4, 6)))
 	w.ok(w.control2(model.VerbRelease, id, "2,4"))
@@ -227,7 +232,7 @@ func TestHoldMembers(t *testing.T) {
 	w.refused(w.control2(model.VerbHold, id, "11"), model.ErrNoTask)
 	w.ok(w.control2(model.VerbHold, id, ""))
 	if w.job(id).Hold != model.HeldByUser {
-		t.Fatal("the record is not held")
+		t.Fatal("the parent is not held")
 	}
 	w.refused(w.make(id, 7, "n1"), model.ErrNotEligible)
 	w.ok(w.control2(model.VerbRelease, id, "7"))
@@ -241,10 +246,10 @@ func TestHoldMembers(t *testing.T) {
 func TestControlByMembersID(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-9"))
+	id := w.parent(1, 1, array("0-9"))
 	w.ok(w.make(id, 1, "n1"))
 	w.run(id + 1)
-	w.ok(w.control(model.VerbCancel, alice.UID, false, id+3)) // made or not, an id names its member
+	w.ok(w.control(model.VerbCancel, alice.UID, false, id+3)) // made or not, an id names its task
 	w.ok(w.control(model.VerbRequeue, alice.UID, false, id+1))
 	w.exit(id+1, 0)
 	w.state(id+1, model.Pending)
@@ -260,7 +265,8 @@ func TestCancelWithSignal(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"})
-	got := w.must(ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID, Signal: "SIGUSR1"}).([]model.ControlResult)[0]
+	got := w.must(ControlJobs{Verb: model.VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID,
+		Signal: "SIGUSR1"}).([]model.ControlResult)[0]
 	w.ok(got.Err)
 	if stop := w.job(id).Live().Stop; stop.Signal != "SIGUSR1" || stop.Cause != model.CauseCancelled {
 		t.Errorf("stopped with %+v", stop)
@@ -277,7 +283,7 @@ func TestCancelWithSignal(t *testing.T) {
 func TestPipeline(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, taskGroups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
+	id := w.parent(1, 1, taskGroups("prep", "train<prep", "eval<train:ok", "sorry<train:failed"), func(j *jobspec.Job) {
 		j.Groups[1].Count, j.Groups[1].TimeLimit = 2, 47
 		j.Groups[1].MaxWorkersPerNode = 2
 		j.Groups[2].Restart = &jobspec.Restart{Attempts: 1, Delay: 1}
@@ -293,7 +299,8 @@ func TestPipeline(t *testing.T) {
 	w.run(id + 1)
 	w.state(id, model.Running)
 	w.exit(id+1, 0)
-	c := &StartJob{Job: id + 2, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}}, {Node: "n1", GPUs: []int{1}}}}
+	c := &StartJob{Job: id + 2, Port: 20000, Places: []model.Place{{Node: "n1", GPUs: []int{0}},
+		{Node: "n1", GPUs: []int{1}}}}
 	w.ok(w.plan(Action{Start: c}))
 	w.run(id + 2)
 	w.exit(id+2, 0)
@@ -321,7 +328,8 @@ func TestPipelineOutcomes(t *testing.T) {
 			w.run(id + 1)
 			w.exit(id+1, 1)
 		}, model.Failed},
-		{"cancelled whole", func(w *world, id model.JobID) { w.ok(w.control(model.VerbCancel, alice.UID, false, id)) }, model.Cancelled},
+		{"cancelled whole", func(w *world, id model.JobID) { w.ok(w.control(model.VerbCancel, alice.UID, false, id)) },
+			model.Cancelled},
 		{"one group cancelled", func(w *world, id model.JobID) {
 			w.ok(w.control(model.VerbCancel, alice.UID, false, id+2))
 			w.ok(w.start(id+1, "n1"))
@@ -331,7 +339,7 @@ func TestPipelineOutcomes(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
-		id := w.record(1, 1, taskGroups("prep", "train<prep"))
+		id := w.parent(1, 1, taskGroups("prep", "train<prep"))
 		c.do(w, id)
 		if j := w.job(id); j.State != c.want {
 			t.Errorf("%s: ended as %s %+v, want %s", c.name, j.State, j.Children, c.want)
@@ -342,26 +350,28 @@ func TestPipelineOutcomes(t *testing.T) {
 func TestUpdateReachesMembers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-4"), func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 3, Delay: 1} })
+	id := w.parent(1, 1, array("0-4"), func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 3, Delay: 1} })
 	w.ok(w.make(id, 1, "n1"))
 	w.ok(w.make(id, 2, "n1"))
 	w.run(id + 1)
 	w.exit(id+1, 1)
 	priority, limit := 80, jobspec.Seconds(1234)
-	w.ok(w.must(UpdateJobs{IDs: []model.JobID{id}, By: alice.UID, Priority: &priority, TimeLimit: &limit}).([]model.ControlResult)[0].Err)
+	w.ok(w.must(UpdateJobs{IDs: []model.JobID{id}, By: alice.UID, Priority: &priority,
+		TimeLimit: &limit}).([]model.ControlResult)[0].Err)
 	w.ok(w.make(id, 3, "n1"))
 	for n, want := range []int{80, 80, 50, 80} {
 		if j := w.job(id + model.JobID(n)); j.Priority != want || (j.Limit == 1234) != (want == 80) {
-			t.Errorf("member %d has priority %d and limit %d", n, j.Priority, j.Limit)
+			t.Errorf("task %d has priority %d and limit %d", n, j.Priority, j.Limit)
 		}
 	}
 }
 
-// Members leave the state before their record, which knows enough to go on without them, and all ids stay theirs.
+// Tasks leave the state before their parent, which knows enough to go on without them, and all
+// ids stay theirs.
 func TestTrimMembers(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 1, array("0-3"))
+	id := w.parent(1, 1, array("0-3"))
 	for n := range 2 {
 		w.ok(w.make(id, n+1, "n1"))
 		w.run(id + model.JobID(n+1))
@@ -369,7 +379,7 @@ func TestTrimMembers(t *testing.T) {
 	}
 	w.must(TrimHistory{UpTo: w.s.v.LastSeq()})
 	if w.job(id+1) != nil || w.job(id) == nil {
-		t.Fatal("the members are still there, or the record is gone")
+		t.Fatal("the tasks are still there, or the parent is gone")
 	}
 	if got := w.submit(1, 1); got != id+5 {
 		t.Errorf("a new job got id %d", got)
@@ -425,7 +435,8 @@ func TestRefusedSpecs(t *testing.T) {
 		{taskGroups("a", "a"), `the group "a" is there twice`},
 		{func(j *jobspec.Job) { taskGroups("a", "b<a")(j); j.GangScope = "job" }, "gang_scope"},
 		{func(j *jobspec.Job) { array("0-1", func(a *jobspec.Array) { a.Order = "x" })(j) }, "index or random"},
-		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} }, "1 values for 2 parameters"},
+		{func(j *jobspec.Job) { j.Array = &jobspec.Array{Columns: []string{"a", "b"}, Rows: [][]string{{"1"}}} },
+			"1 values for 2 parameters"},
 	} {
 		w := newWorld(t)
 		spec := testSpec(1, 1)
@@ -452,18 +463,22 @@ func TestSuccess(t *testing.T) {
 		stopped bool // after the first exit
 	}{
 		{"all", group("all", ""), func(w *world, id model.JobID) { exits(w, id, 1, 0) }, model.Completed, false},
-		{"leader ends well", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 0) }, model.Completed, true},
+		{"leader ends well", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 0) }, model.Completed,
+			true},
 		{"leader fails", group("leader", ""), func(w *world, id model.JobID) { exits(w, id, 0, 1) }, model.Failed, true},
 		{"any", group("any", ""), func(w *world, id model.JobID) { exits(w, id, 1, 0) }, model.Completed, true},
 		{"one fails", group("", ""), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Failed, true},
-		{"failure ignored, all needed", group("all", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Failed, false},
-		{"failure ignored, any will do", group("any", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Completed, false},
-		{"failure ignored, leader counts", group("leader", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) }, model.Completed, false},
+		{"failure ignored, all needed", group("all", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Failed, false},
+		{"failure ignored, any will do", group("any", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Completed, false},
+		{"failure ignored, leader counts", group("leader", "ignore"), func(w *world, id model.JobID) { exits(w, id, 1, 4) },
+			model.Completed, false},
 	} {
 		w := newWorld(t)
 		w.node("n1", 8)
 		w.node("n2", 8)
-		id := w.record(2, 1, c.edit)
+		id := w.parent(2, 1, c.edit)
 		w.ok(w.start(id, "n1", "n2"))
 		w.run(id)
 		c.play(w, id)
@@ -487,13 +502,13 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
-// A cycle's plan copies a record once, however many of its members it starts.
+// A cycle's plan copies a parent job once, however many of its tasks it starts.
 func TestPlanCopiesRecordOnce(t *testing.T) {
 	w := newWorld(t)
 	n := testNode("n1", 0)
 	n.Cores, n.Memory = 1000, 1<<42
 	w.must(RegisterNode{Node: n})
-	id := w.record(1, 0, array("0-199", func(a *jobspec.Array) { a.Order = "random" }))
+	id := w.parent(1, 0, array("0-199", func(a *jobspec.Array) { a.Order = "random" }))
 	var p CommitPlan
 	turns := w.job(id).TaskOrder()
 	for m := turns.Next(); m != 0; m = turns.Next() {
@@ -508,13 +523,15 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")
 }
 
-// TestTasksUseTheReservationOfTheirParent: what is reserved for an array is there for its tasks, and for no other job.
+// TestTasksUseTheReservationOfTheirParent: what is reserved for an array is there for its tasks,
+// and for no other job.
 func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	id := w.record(1, 4, array("0-3"))
+	id := w.parent(1, 4, array("0-3"))
 	other := w.submit(1, 4)
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 8000}}}, Until: 1 << 40}}))
 	if err := w.start(other, "n1"); err == nil {
 		t.Error("another job starts in what is reserved for the array")
 	}

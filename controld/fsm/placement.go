@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// locate returns the positions of the nodes of places if these are what a job asks for. Ports do not matter.
+// locate returns the positions of the nodes of places if these are what a job asks for. Ports do
+// not matter.
 func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 	if len(places) != j.Workers {
 		return nil, fmt.Errorf("%d places for %d workers: %w", len(places), j.Workers, model.ErrWrongPlaces)
@@ -38,8 +39,9 @@ func (m *Machine) locate(j *model.Job, places []model.Place) ([]int, error) {
 	return at, nil
 }
 
-// checkPorts looks at the port at which the workers of a start meet, and at those of its places: it accepts no port where there is none to give: for a single worker, and on nodes without a range. The workers of a gang of
-// several groups have one each, besides the one at which the gang meets.
+// checkPorts looks at the port at which the workers of a start meet, and at those of its places: it
+// accepts no port where there is none to give: for a single worker, and on nodes without a range.
+// The workers of a gang of several groups have one each, besides the one at which the gang meets.
 func (m *Machine) checkPorts(j *model.Job, port int, places []model.Place, at []int) error {
 	if err := m.checkPort(port, at[0], len(places) == 1); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 
 // recordFinding takes in what a log policy has found, once for each attempt.
 func (m *Machine) recordFinding(node string, r *model.WorkerReport) {
-	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || len(a.Findings) >= model.MaxFindings {
+	a, _ := m.reported(node, r)
+	if a == nil || len(a.Findings) >= model.MaxFindings {
 		return
 	}
 	policy := lifecycle.PolicyNamed(m.v.Job(r.Job).Spec, r.Policy)
@@ -19,7 +19,8 @@ func (m *Machine) recordFinding(node string, r *model.WorkerReport) {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))
-	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), model.MaxFindingText)], "") // half a character would be another one in a state that was restored
+	// half a character would be another one in a state that was restored
+	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), model.MaxFindingText)], "")
 	f := model.Finding{Policy: r.Policy, Worker: r.Worker, Line: line, At: m.s.Now()}
 	f.Acts = a.Stop == nil && model.PolicyCause(policy.Action) != ""
 	a.Findings = append(slices.Clip(a.Findings), f)

@@ -43,12 +43,14 @@ func TestPolicyExcludesNode(t *testing.T) {
 	w, id := watched(t)
 	w.finds(id, "ecc", "GPU 3: uncorrectable ECC error")
 	w.state(id, model.Completing)
-	if stop := w.job(id).Live().Stop; stop.Cause != model.CauseRequeue || stop.Reason != "log_policy ecc: GPU 3: uncorrectable ECC error" {
+	if stop := w.job(id).Live().Stop; stop.Cause != model.CauseRequeue ||
+		stop.Reason != "log_policy ecc: GPU 3: uncorrectable ECC error" {
 		t.Fatalf("stop %+v", stop)
 	}
 	w.report(id, 0, model.WorkerExited, signal(15))
 	w.state(id, model.Pending)
-	if j := w.job(id); !slices.Equal(j.Exclude, []string{"n1"}) || j.Counters.Requeues != 1 || j.Counters.UserFailures != 0 {
+	if j := w.job(id); !slices.Equal(j.Exclude, []string{"n1"}) || j.Counters.Requeues != 1 ||
+		j.Counters.UserFailures != 0 {
 		t.Fatalf("job avoids %v, counters %+v", j.Exclude, j.Counters)
 	}
 	w.cause(id, model.CauseRequeue)
@@ -63,7 +65,8 @@ func TestPolicyExcludesOnlySoOften(t *testing.T) {
 	w, id := watched(t)
 	for n := range w.s.v.Config().Policy.MaxRequeues + 1 {
 		if n > 0 {
-			node := []string{"n1", "n2", "n3"}[slices.IndexFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return !slices.Contains(w.job(id).Exclude, n) })]
+			node := []string{"n1", "n2", "n3"}[slices.IndexFunc([]string{"n1", "n2", "n3"},
+				func(n string) bool { return !slices.Contains(w.job(id).Exclude, n) })]
 			w.ok(w.start(id, node))
 			w.run(id)
 		}
@@ -89,7 +92,8 @@ func TestPolicyFails(t *testing.T) {
 	}
 }
 
-// TestFindingsEndInWholeCharacters: a state that is restored from a snapshot has the same line as the one that it was taken of.
+// TestFindingsEndInWholeCharacters: a state that is restored from a snapshot has the same line as
+// the one that it was taken of.
 func TestFindingsEndInWholeCharacters(t *testing.T) {
 	for _, before := range []string{"", "x", "xx", "xxx"} {
 		w, id := watched(t)

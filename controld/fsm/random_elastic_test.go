@@ -50,7 +50,8 @@ func (c *chaos) workersOf(j *model.Job) int {
 	return e.Fixed + e.Min + e.Unit*c.IntN((e.Max-e.Min)/e.Unit+1)
 }
 
-// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or others join.
+// resize picks an elastic job, most of the time one that runs, and has some of its workers leave or
+// others join.
 func (c *chaos) resize() *ResizeJob {
 	var live []*model.Job
 	for j := range c.s.v.Live() {
@@ -87,7 +88,8 @@ func (c *chaos) resize() *ResizeJob {
 	return r
 }
 
-// placeOf is a place for one more elastic worker of a job: most of the time one where there is room.
+// placeOf is a place for one more elastic worker of a job: most of the time one where there is
+// room.
 func (c *chaos) placeOf(j *model.Job, more []model.Place) model.Place {
 	taken := slices.Clone(more)
 	if a := j.Live(); a != nil {
@@ -171,7 +173,8 @@ func (c *chaos) noticeElastic() {
 	}
 }
 
-// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often and in every way.
+// TestRandomResizes is TestRandomHistories with most jobs elastic, so that they are resized often
+// and in every way.
 func TestRandomResizes(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
@@ -189,7 +192,8 @@ func TestRandomResizes(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"elastic job", "elastic element", "elastic part", "elastic job on whole nodes"} {
-		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers", " with more than the fewest"} {
+		for _, how := range []string{" about to shrink", " about to grow", " that goes on with other workers",
+			" with more than the fewest"} {
 			if seen[what+how] == 0 && *seedFlag == 0 {
 				t.Errorf("there was no %s: %v", what+how, seen)
 			}
@@ -208,7 +212,8 @@ func (c *chaos) elasticCommand() Command {
 	case len(c.s.v.Nodes()) < 5:
 		return c.register()
 	case n < 3:
-		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp, model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
+		return SetNodeState{Node: c.nodeName(), State: []model.NodeState{model.NodeUp, model.NodeUp, model.NodeUp,
+			model.NodeUp, model.NodeDown, model.NodeDrained}[c.IntN(6)]}
 	case n < 4:
 		return c.register()
 	case n < 14 && open < 10:

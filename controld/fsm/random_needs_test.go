@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be arrays that follow arrays.
+// depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be
+// arrays that follow arrays.
 func (c *chaos) depend(cmd SubmitJobs) Command {
 	next := cmd
 	next.Admin = c.one(2)
@@ -35,7 +36,8 @@ func (c *chaos) depend(cmd SubmitJobs) Command {
 		next.Jobs = append(next.Jobs, followed()...)
 	}
 	for range c.IntN(3) {
-		f := PastJob{ID: c.job(), Ended: []model.JobState{model.Completed, model.Failed, model.Cancelled}[c.IntN(3)], UID: uint32(c.IntN(3)), Missing: c.one(5)}
+		f := PastJob{ID: c.job(), Ended: []model.JobState{model.Completed, model.Failed, model.Cancelled}[c.IntN(3)],
+			UID: uint32(c.IntN(3)), Missing: c.one(5)}
 		next.Facts = append(next.Facts, f)
 	}
 	return next
@@ -54,7 +56,8 @@ func followed() []*jobspec.Job {
 }
 
 func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
-	types := []string{model.NeedAfter, model.NeedAfterOK, model.NeedAfterOK, model.NeedAfterAny, model.NeedAfterNotOK, model.NeedAfterCorr, model.NeedSingleton, "x"}
+	types := []string{model.NeedAfter, model.NeedAfterOK, model.NeedAfterOK, model.NeedAfterAny, model.NeedAfterNotOK,
+		model.NeedAfterCorr, model.NeedSingleton, "x"}
 	d := jobspec.Dependency{Type: types[c.IntN(len(types)-1+c.IntN(20)/19)]}
 	if d.Type == model.NeedSingleton {
 		return d
@@ -90,7 +93,8 @@ func (c *chaos) recent() model.JobID {
 	return c.s.v.LastJob() - model.JobID(c.Int64N(min(40, int64(c.s.v.LastJob())+1)))
 }
 
-// array picks an array that can be followed, if there is one, and makes spec one that can follow it.
+// array picks an array that can be followed, if there is one, and makes spec one that can follow
+// it.
 func (c *chaos) array(spec *jobspec.Job) model.JobID {
 	var arrays []*model.Job
 	for j := range c.s.v.Jobs() {
@@ -152,7 +156,7 @@ func (c *chaos) notice() {
 		case len(j.Spec.Dependencies) > 0 && j.Live() != nil:
 			c.seen["running after others"]++
 		case j.Parent != 0 && j.State == model.Completed:
-			c.seen["members that ended well"]++
+			c.seen["tasks that ended well"]++
 		}
 	}
 }
@@ -160,10 +164,12 @@ func (c *chaos) notice() {
 // checkNoticed makes sure that all histories together reached what they are meant to test.
 func checkNoticed(t *testing.T, seen map[string]int) {
 	wanted := []string{
-		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements", "dropped elements",
-		"running after others", "members that ended well",
+		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements",
+		"dropped elements",
+		"running after others", "tasks that ended well",
 	}
-	for _, cause := range []model.Cause{model.CauseCompleted, model.CauseFailed, model.CauseLaunch, model.CauseNodeLost, model.CauseCancelled, model.CauseLease} {
+	for _, cause := range []model.Cause{model.CauseCompleted, model.CauseFailed, model.CauseLaunch, model.CauseNodeLost,
+		model.CauseCancelled, model.CauseLease} {
 		wanted = append(wanted, string("an attempt that ended with cause "+cause))
 	}
 	for _, what := range wanted {

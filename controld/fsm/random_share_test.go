@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// divideGPUs lets most jobs of a submission ask for a part of a GPU, now and then for one that there is not.
+// divideGPUs lets most jobs of a submission ask for a part of a GPU, now and then for one that
+// there is not.
 func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 	for _, spec := range cmd.Jobs {
 		r := &spec.Groups[0].Tasks[0].Resources
@@ -40,7 +41,8 @@ func (c *chaos) sharedPlace(p model.Place, at int, share int64) model.Place {
 	return p
 }
 
-// TestRandomShares is TestRandomHistories with most jobs sharing GPUs, while nodes break, leave and come back.
+// TestRandomShares is TestRandomHistories with most jobs sharing GPUs, while nodes break, leave and
+// come back.
 func TestRandomShares(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
@@ -104,7 +106,8 @@ func (c *chaos) noticeShares() {
 	}
 }
 
-// A log of jobs with shares is replayed to the same state, whatever the order of what is derived from it.
+// A log of jobs with shares is replayed to the same state, whatever the order of what is derived
+// from it.
 func TestSharesSurviveNodes(t *testing.T) {
 	w := newWorld(t)
 	w.node("n2", 1)

@@ -31,7 +31,8 @@ func seeds() []uint64 {
 	return list
 }
 
-// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are garbage.
+// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are
+// garbage.
 type chaos struct {
 	*rand.Rand
 	s        *Machine
@@ -190,13 +191,15 @@ func (c *chaos) action() Action {
 	case n == 20:
 		return c.giveUpSome()
 	case n < 15:
-		causes := []model.Cause{model.CauseTimeout, model.CauseTE, model.CauseDrain, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseFailed, ""}
+		causes := []model.Cause{model.CauseTimeout, model.CauseTE, model.CauseDrain, model.CauseReclaim, model.CauseOrder,
+			model.CauseShrink, model.CauseFailed, ""}
 		return Action{Stop: &StopJob{Job: id, Attempt: attempt, Cause: causes[c.IntN(len(causes))]}}
 	case n < 17:
 		return Action{End: &EndAttempt{Job: id, Attempt: attempt, Cause: model.CauseNodeLost}}
 	case n < 19:
 		room := model.Vector{Cores: c.Int64N(32), GPUs: c.Int64N(9) * 1000}
-		return Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}}, Until: c.at}}
+		return Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{{Node: c.nodeName(), Resources: room}},
+			Until: c.at}}
 	}
 	return Action{Unreserve: &id}
 }
@@ -264,7 +267,8 @@ func (c *chaos) report() Command {
 			d := desired[c.IntN(len(desired))]
 			r.Job, r.Attempt, r.Worker = d.Job.ID, d.Job.Attempt, d.Worker
 		}
-		states := []model.WorkerState{model.WorkerAssigned, model.WorkerCreated, model.WorkerCreated, model.WorkerRunning, model.WorkerRunning, model.WorkerExited, model.WorkerFailed}
+		states := []model.WorkerState{model.WorkerAssigned, model.WorkerCreated, model.WorkerCreated, model.WorkerRunning,
+			model.WorkerRunning, model.WorkerExited, model.WorkerFailed}
 		r.State = states[c.IntN(len(states))]
 		if r.State == model.WorkerExited {
 			r.ExitCode = []int{0, 0, 0, 0, 1, 85}[c.IntN(6)]
@@ -298,7 +302,8 @@ func say(t testing.TB, v *state.View) string {
 		}
 	}
 	for i, n := range v.Nodes() {
-		fmt.Fprintln(&b, n.Name, v.Grid().Free(i), v.Grid().FreeGPUs(i), v.Grid().Claimed(i), v.PortsUsed(n.Name), v.NodeModified(n.Name))
+		fmt.Fprintln(&b, n.Name, v.Grid().Free(i), v.Grid().FreeGPUs(i), v.Grid().Claimed(i), v.PortsUsed(n.Name),
+			v.NodeModified(n.Name))
 		for _, d := range v.Desired(n.Name) {
 			fmt.Fprintln(&b, "desired", d.Job.ID, d.Worker)
 		}
@@ -317,8 +322,9 @@ func say(t testing.TB, v *state.View) string {
 	return b.String()
 }
 
-// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a state restored from a
-// snapshot must go the same way as the one that went on; and what a view said once it must say for ever.
+// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a
+// state restored from a snapshot must go the same way as the one that went on; and what a view said
+// once it must say for ever.
 func TestRandomHistories(t *testing.T) {
 	const steps = 4000
 	seen := map[string]int{}

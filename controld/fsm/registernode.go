@@ -8,8 +8,8 @@ import (
 // KindRegisterNode is the kind of [RegisterNode].
 var KindRegisterNode = newKind("register-node/1")
 
-// RegisterNode adds a node or renews its inventory. A boot id other than the last ends, as node-lost, every attempt that the
-// old boot ran.
+// RegisterNode adds a node or renews its inventory. A boot id other than the last ends, as
+// node-lost, every attempt that the old boot ran.
 type RegisterNode struct {
 	Node model.Node `json:"node"` // State, Reason and Since are ignored
 }
@@ -17,7 +17,8 @@ type RegisterNode struct {
 // Kind implements Command.
 func (RegisterNode) Kind() Kind { return KindRegisterNode }
 
-// apply adds the node or renews its inventory. After a boot nothing runs there any more, so its workers are lost at once.
+// apply adds the node or renews its inventory. After a boot nothing runs there any more, so its
+// workers are lost at once.
 func (c RegisterNode) apply(m *Machine) (any, error) {
 	n := c.Node
 	if err := admission.CheckInventory(&n); err != nil {

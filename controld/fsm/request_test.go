@@ -65,7 +65,8 @@ func TestSubmitDefaultsAndLimits(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(3, 2)
 	j := w.job(id)
-	if j.Queue != "default" || j.Account != "default" || j.Class != jobspec.BE || j.Priority != 50 || j.Limit != 86400 || j.Workers != 3 {
+	if j.Queue != "default" || j.Account != "default" || j.Class != jobspec.BE || j.Priority != 50 || j.Limit != 86400 ||
+		j.Workers != 3 {
 		t.Fatalf("job %+v", j)
 	}
 	te := w.submit(1, 2, func(j *jobspec.Job) { j.Class = jobspec.TE })
@@ -83,8 +84,10 @@ func TestSubmitDefaultsAndLimits(t *testing.T) {
 		"te gpus":    {edited(func(j *jobspec.Job) { j.Class, j.Groups[0].Count = jobspec.TE, 17 }), new(model.LimitError)},
 		"two groups": {two, new(model.SpecError)},
 		"class":      {edited(func(j *jobspec.Job) { j.Class = "x" }), new(model.SpecError)},
-		"script":     {edited(func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = string(make([]byte, jobspec.MaxTextBytes+1)) }), new(model.SpecError)},
-		"none":       {nil, new(model.SpecError)},
+		"script": {edited(func(j *jobspec.Job) {
+			j.Groups[0].Tasks[0].Script = string(make([]byte, jobspec.MaxTextBytes+1))
+		}), new(model.SpecError)},
+		"none": {nil, new(model.SpecError)},
 	} {
 		_, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{testSpec(1, 1), c.spec}})
 		var at *model.JobError
@@ -120,7 +123,8 @@ func edited(edit func(*jobspec.Job)) *jobspec.Job {
 func TestIdempotencyKeys(t *testing.T) {
 	w := newWorld(t)
 	submit := func(uid uint32, key, digest string) ([]model.JobID, error) {
-		ids, err := w.apply(SubmitJobs{Owner: model.Identity{UID: uid}, Key: key, Digest: digest, Jobs: []*jobspec.Job{testSpec(1, 1), testSpec(1, 1)}})
+		ids, err := w.apply(SubmitJobs{Owner: model.Identity{UID: uid}, Key: key, Digest: digest,
+			Jobs: []*jobspec.Job{testSpec(1, 1), testSpec(1, 1)}})
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +133,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	first, _ := submit(1, "k", "d")
 	again, _ := submit(1, "k", "d")
 	other, _ := submit(2, "k", "d")
-	if !slices.Equal(first, []model.JobID{1, 2}) || !slices.Equal(again, first) || !slices.Equal(other, []model.JobID{3, 4}) {
+	if !slices.Equal(first, []model.JobID{1, 2}) || !slices.Equal(again, first) ||
+		!slices.Equal(other, []model.JobID{3, 4}) {
 		t.Fatalf("ids %v, again %v, of another user %v", first, again, other)
 	}
 	_, err := submit(1, "k", "e")
@@ -193,7 +198,8 @@ func TestConfigIsChecked(t *testing.T) {
 func TestNearest(t *testing.T) {
 	w := newWorld(t)
 	shape := func(workers, gpus, perNode int) model.Shape {
-		return model.Shape{Request: model.RequestOf(jobspec.Resources{Cores: 4, Memory: jobspec.GiB, GPUs: gpus}), Workers: workers, PerNode: perNode}
+		return model.Shape{Request: model.RequestOf(jobspec.Resources{Cores: 4, Memory: jobspec.GiB, GPUs: gpus}),
+			Workers: workers, PerNode: perNode}
 	}
 	if ok, _ := w.s.View().NearestFit(shape(1, 64, 1)); !ok {
 		t.Fatal("refused before any node has registered")
@@ -239,7 +245,8 @@ func TestEvents(t *testing.T) {
 	for _, e := range w.s.View().Events(from) {
 		got = append(got, e.Type)
 	}
-	want := []model.EventType{model.EventSubmitted, model.EventAssigned, model.EventStarted, model.EventEnded, model.EventFinished}
+	want := []model.EventType{model.EventSubmitted, model.EventAssigned, model.EventStarted, model.EventEnded,
+		model.EventFinished}
 	if !slices.Equal(got, want) {
 		t.Fatalf("events %v, want %v", got, want)
 	}

@@ -7,22 +7,28 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
-// job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at
-// their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. No retries are
-// used up, and policies are not asked again.
+// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once,
+// with the grace that the job has asked for; when the last one has exited, the same entry of the
+// log begins the next attempt with those that are not to leave, at their places, and those that
+// join. Until then their room is taken, whether they run, have exited or have not begun. No retries
+// are used up, and policies are not asked again.
 type ResizeJob struct {
-	Job     model.JobID   `json:"job"`
-	Attempt int           `json:"attempt"`
-	Leave   []int         `json:"leave,omitempty"` // elastic workers whose room is given up, by number in the attempt, ascending
-	Join    []model.Place `json:"join,omitempty"`  // of further workers: free now, without ports
-	For     model.JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those that leave; 0: none. When it does not wait any more the resize is refused
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	// elastic workers whose room is given up, by number in the attempt, ascending
+	Leave []int         `json:"leave,omitempty"`
+	Join  []model.Place `json:"join,omitempty"` // of further workers: free now, without ports
+	// the waiting job that gets the room of those that leave; 0: none. When it does not wait any more
+	// the resize is refused
+	For model.JobID `json:"for,omitempty"`
 
-	// Inexact says that it is not proven that no other job could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that no other job could have left at less cost. It changes
+	// nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
-// planResize asks all workers of an elastic job to stop, and takes the room of those that will join it.
+// planResize asks all workers of an elastic job to stop, and takes the room of those that will join
+// it.
 func (m *Machine) planResize(c *ResizeJob) error {
 	a, err := m.attempt(c.Job, c.Attempt)
 	if err != nil {
@@ -51,8 +57,9 @@ func (m *Machine) planResize(c *ResizeJob) error {
 	return nil
 }
 
-// cancelResize gives back what is kept for the next attempt of a job that is being resized and holds nothing else, and returns the places that
-// it was kept for. Workers that still run keep their room until they have exited. taken says that it is taken again at once.
+// cancelResize gives back what is kept for the next attempt of a job that is being resized and
+// holds nothing else, and returns the places that it was kept for. Workers that still run keep
+// their room until they have exited. taken says that it is taken again at once.
 func (m *Machine) cancelResize(j *model.Job, a *model.Attempt, taken bool) []model.Place {
 	r := a.Resize()
 	if r == nil {
@@ -76,7 +83,8 @@ func (m *Machine) cancelResize(j *model.Job, a *model.Attempt, taken bool) []mod
 	return places
 }
 
-// cancelResizeOnNode gives up the next attempt of a job that was to have room on a node which was booted anew.
+// cancelResizeOnNode gives up the next attempt of a job that was to have room on a node which was
+// booted anew.
 func (m *Machine) cancelResizeOnNode(j *model.Job) {
 	if j.Live().Resize() == nil {
 		return
@@ -86,12 +94,14 @@ func (m *Machine) cancelResizeOnNode(j *model.Job) {
 	m.put(next)
 }
 
-// resizes reports whether an attempt that has ended for a cause is followed by one with other workers at once.
+// resizes reports whether an attempt that has ended for a cause is followed by one with other
+// workers at once.
 func resizes(c model.Cause) bool {
 	return c == model.CauseShrink || c == model.CauseGrow || c == model.CauseMigrate
 }
 
-// relaunch begins the next attempt of a job that has been resized. If its places are not to be had any more it waits like others.
+// relaunch begins the next attempt of a job that has been resized. If its places are not to be had
+// any more it waits like others.
 func (m *Machine) relaunch(id model.JobID, places []model.Place, cause model.Cause) {
 	j := m.v.Job(id)
 	if j == nil || j.State != model.Pending || model.IsSetAside(j) || j.Eligible > m.v.At() {
@@ -122,11 +132,7 @@ func (m *Machine) givePorts(j *model.Job, c *StartJob) {
 
 // rated notes how fast an attempt is, the first time that it is reported.
 func (m *Machine) rated(node string, r *model.WorkerReport) {
-	if r.Rate <= 0 {
-		return
-	}
-	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 {
+	if a, _ := m.reported(node, r); a == nil || r.Rate <= 0 || a.Rate != 0 {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))

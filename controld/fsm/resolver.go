@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ErrForgotten says that a job with dependents has left the state, and that the submission does not say what the history knows of it.
-// The caller asks the history and tries again.
+// ErrForgotten says that a job with dependents has left the state, and that the submission does not
+// say what the history knows of it. The caller asks the history and tries again.
 var ErrForgotten = errors.New("the job has left the queue and the history was not asked about it")
 
 // resolver turns the dependencies of one submission into ids.
@@ -110,22 +110,22 @@ func (r *resolver) target(text string) (model.JobID, error) {
 	case !t.Element:
 		return id, r.mayDependOn(id, text)
 	}
-	record := r.job(id)
-	if record == nil {
+	parent := r.job(id)
+	if parent == nil {
 		return 0, fmt.Errorf("element %s: its job has left the queue: %w", text, model.ErrNoJob)
 	}
 	k := -1
-	if record.Spec.Array != nil && record.Children != nil {
-		k = record.Spec.Array.Ordinal(t.Index)
+	if parent.Spec.Array != nil && parent.Children != nil {
+		k = parent.Spec.Array.Ordinal(t.Index)
 	}
 	if k < 0 {
 		return 0, fmt.Errorf("element %s: %w", text, model.ErrNoJob)
 	}
-	member := id + 1 + model.JobID(k)
+	task := id + 1 + model.JobID(k)
 	if err := r.mayDependOn(id, text); err != nil {
 		return 0, err
 	}
-	return member, r.mayDependOn(member, text)
+	return task, r.mayDependOn(task, text)
 }
 
 func (r *resolver) byName(name string) model.JobID {
@@ -137,13 +137,15 @@ func (r *resolver) byName(name string) model.JobID {
 
 // job returns a job of this submission or of the state.
 func (r *resolver) job(id model.JobID) *model.Job {
-	if i, ok := slices.BinarySearchFunc(r.made, id, func(j *model.Job, id model.JobID) int { return cmp.Compare(j.ID, id) }); ok {
+	if i, ok := slices.BinarySearchFunc(r.made, id,
+		func(j *model.Job, id model.JobID) int { return cmp.Compare(j.ID, id) }); ok {
 		return r.made[i]
 	}
 	return r.m.v.Job(id)
 }
 
-// youngest returns the last job of this submission with a name, or 0. Few submissions ask, so names are only taken down then.
+// youngest returns the last job of this submission with a name, or 0. Few submissions ask, so names
+// are only taken down then.
 func (r *resolver) youngest(name string) model.JobID {
 	if r.named == nil && len(r.made) > 0 {
 		r.named = make(map[string]model.JobID, len(r.made))
@@ -154,10 +156,11 @@ func (r *resolver) youngest(name string) model.JobID {
 	return r.named[name]
 }
 
-// mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known any more.
+// mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known
+// any more.
 func (r *resolver) mayDependOn(id model.JobID, text string) error {
 	owner, f := uint32(0), r.facts[id]
-	switch j := r.record(id); {
+	switch j := r.parent(id); {
 	case j != nil && (r.job(id) != nil || !r.gone(id, j)):
 		owner = j.Owner.UID
 	case id > r.m.v.LastJob() || f.Missing:
@@ -173,8 +176,8 @@ func (r *resolver) mayDependOn(id model.JobID, text string) error {
 	return nil
 }
 
-// record returns a job, or for a child the parent job that knows of it.
-func (r *resolver) record(id model.JobID) *model.Job {
+// parent returns a job, or for a child the parent job that knows of it.
+func (r *resolver) parent(id model.JobID) *model.Job {
 	if j := r.job(id); j != nil {
 		return j
 	}
@@ -182,18 +185,19 @@ func (r *resolver) record(id model.JobID) *model.Job {
 	if i > 0 && id <= r.kin[i-1].ID+model.JobID(r.kin[i-1].Children.Size) {
 		return r.kin[i-1]
 	}
-	record, _ := r.m.v.ParentOf(id)
-	return record
+	parent, _ := r.m.v.ParentOf(id)
+	return parent
 }
 
 // gone reports whether a child of a parent job has been made and has left the state.
-func (r *resolver) gone(id model.JobID, record *model.Job) bool {
-	n := int(id - record.ID)
-	return !record.Children.Waiting.Has(n) && !record.Children.Dropped.Has(n)
+func (r *resolver) gone(id model.JobID, parent *model.Job) bool {
+	n := int(id - parent.ID)
+	return !parent.Children.Waiting.Has(n) && !parent.Children.Dropped.Has(n)
 }
 
-// fate is that of a job as far as state and facts know it. What is in this submission has not begun.
-func (r *resolver) fate(id model.JobID) lifecycle.Progress {
+// progress returns how far a job has come, as far as state and facts know it. What is in this submission has not
+// begun.
+func (r *resolver) progress(id model.JobID) lifecycle.Progress {
 	if f, ok := r.facts[id]; ok && r.m.v.Job(id) == nil {
 		return lifecycle.Progress{Started: true, Ended: true, Well: f.Ended == model.Completed}
 	}
@@ -203,8 +207,8 @@ func (r *resolver) fate(id model.JobID) lifecycle.Progress {
 	return r.m.v.Progress(id)
 }
 
-// settleNew draws the conclusions of what had been decided before a job was submitted. Jobs that only the facts know of are looked at here,
-// once; the others as at any other time.
+// settleNew draws the conclusions of what had been decided before a job was submitted. Jobs that
+// only the facts know of are looked at here, once; the others as at any other time.
 func (r *resolver) settleNew(j *model.Job) {
 	if len(j.Dependencies) == 0 {
 		return
@@ -212,21 +216,24 @@ func (r *resolver) settleNew(j *model.Job) {
 	heap.Push(&r.m.due, j.ID) // those of this submission that it waits for may have ended before it was stored
 	next := *j
 	next.Dependencies = nil
-	for i := range j.Dependencies {
-		n := j.Dependencies[i]
-		if n.Type == model.NeedAfterCorr {
+	cancelled := false
+	for _, n := range j.Dependencies {
+		switch n.Type {
+		case model.NeedAfterCorr:
 			r.noteAlreadyEnded(&n)
 			next.Dependencies = append(next.Dependencies, n)
-			continue
+		case model.NeedSingleton: // its predecessor was unfinished a moment ago
+			next.Dependencies = append(next.Dependencies, n)
+		default:
+			cancelled = !r.m.conclude(&next, n, lifecycle.DependencyOn(&n, r.progress)) || cancelled
 		}
-		r.settleNewNeed(&next, &n)
 	}
-	never := next.Reason
-	if next.State == model.Cancelled { // settleNewNeed's mark
-		r.m.giveUp(j, model.Cancelled, never)
+	if cancelled {
+		r.m.giveUp(j, model.Cancelled, next.Reason)
 		return
 	}
-	if next.Hold == j.Hold && next.Eligible == j.Eligible && slices.EqualFunc(next.Dependencies, j.Dependencies, sameJobs) {
+	if next.Hold == j.Hold && next.Eligible == j.Eligible &&
+		slices.EqualFunc(next.Dependencies, j.Dependencies, sameJobs) {
 		return
 	}
 	r.m.put(&next)
@@ -236,20 +243,3 @@ func (r *resolver) settleNew(j *model.Job) {
 }
 
 func sameJobs(a, b model.OpenDependency) bool { return slices.Equal(a.Jobs, b.Jobs) }
-
-func (r *resolver) settleNewNeed(next *model.Job, n *model.OpenDependency) {
-	w := lifecycle.DependencyOn(n, r.fate)
-	switch {
-	case n.Type == model.NeedSingleton: // its predecessor was unfinished a moment ago
-		next.Dependencies = append(next.Dependencies, *n)
-	case w.Never != 0 && !model.KeepsWaiting(next):
-		next.State, next.Reason = model.Cancelled, model.Unsatisfiable(n, w.Never)
-	case w.Never != 0:
-		model.HoldUnsatisfiable(next, model.Unsatisfiable(n, w.Never))
-	case w.Met:
-		next.Postpone(r.m.v.At().After(n.Delay), r.m.v.At())
-	default:
-		n.Jobs = w.Open
-		next.Dependencies = append(next.Dependencies, *n)
-	}
-}

@@ -58,7 +58,8 @@ func TestForeseeTellsNamesApart(t *testing.T) {
 		t.Errorf("a short job takes %d min, a long one %d min", short/pastMinute, long/pastMinute)
 	}
 	if other < short || other >= long {
-		t.Errorf("another of the user's takes %d min: between %d and %d it should be, as some of them are soon over", other/pastMinute, short/pastMinute, long/pastMinute)
+		t.Errorf("another of the user's takes %d min: between %d and %d it should be, as some of them are soon over",
+			other/pastMinute, short/pastMinute, long/pastMinute)
 	}
 	if late := foresee("short", 60*pastMinute); late <= 3*60*pastMinute {
 		t.Errorf("a short job that has outlived its like takes %d min, not what the user's long ones do", late/pastMinute)
@@ -83,14 +84,16 @@ func TestForeseeKnowsNothingOfStrangers(t *testing.T) {
 	}
 }
 
-// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep ending stay, and so do the user and the account.
+// TestPastsForgetTheOldest fills the table with names that are used once: those of which jobs keep
+// ending stay, and so do the user and the account.
 func TestPastsForgetTheOldest(t *testing.T) {
 	fill := func(prefix string) *estimate.RuntimeHistory {
 		s := &estimate.RuntimeHistory{}
 		always := estimate.JobKind{Account: prefix + "a", User: "u", Name: "always"}
 		for i := range 2 * estimate.MaxRuntimeHistories {
 			near := i % (len(s.List) + 1) // where it is looked for first does not matter
-			s.Add(near, &estimate.JobKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*estimate.MaxRuntimeHistories))}, 1000, 1)
+			s.Add(near, &estimate.JobKind{Account: prefix + "a", User: "u",
+				Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*estimate.MaxRuntimeHistories))}, 1000, 1)
 			if i%100 == 0 {
 				s.Add(0, &always, 60*pastMinute, 1)
 			}
@@ -164,7 +167,8 @@ func TestCheckFindsBadPasts(t *testing.T) {
 			t.Errorf("nothing is wrong with %+v", bad)
 		}
 	}
-	for _, text := range []string{`[null]`, `[{"kind":{"account":"b"},"used":1,"counts":[]},{"kind":{},"used":2,"counts":[]}]`} {
+	for _, text := range []string{`[null]`,
+		`[{"kind":{"account":"b"},"used":1,"counts":[]},{"kind":{},"used":2,"counts":[]}]`} {
 		if err := json.Unmarshal([]byte(text), &estimate.RuntimeHistory{}); !errors.Is(err, model.ErrSnapshot) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -184,7 +188,8 @@ func TestPastsOfManyNamesStaySmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.s.v.Statistics().Runtimes.List); n != estimate.MaxRuntimeHistories || len(data) > 200*estimate.MaxRuntimeHistories {
+	if n := len(w.s.v.Statistics().Runtimes.List); n != estimate.MaxRuntimeHistories ||
+		len(data) > 200*estimate.MaxRuntimeHistories {
 		t.Errorf("%d kinds in %d bytes", n, len(data))
 	}
 	if _, known := w.s.View().Statistics().PredictRemaining(w.job(w.submit(1, 1, called("never seen"))), 0); !known {

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestScene keeps the snapshot in which the tests of package state plant breaches: a small cluster in which everything that is checked is there.
+// TestScene keeps the snapshot in which the tests of package state plant breaches: a small cluster
+// in which everything that is checked is there.
 func TestScene(t *testing.T) {
 	const file = "state/testdata/scene.jsonl"
 	w := newWorld(t)
@@ -30,7 +31,8 @@ func TestScene(t *testing.T) {
 	submit := func(edit func(*jobspec.Job)) model.JobID {
 		spec := testSpec(1, 1)
 		edit(spec)
-		return w.must(SubmitJobs{Owner: alice, Key: fmt.Sprint("k", w.index), Digest: "d", Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
+		return w.must(SubmitJobs{Owner: alice, Key: fmt.Sprint("k", w.index), Digest: "d",
+			Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	}
 	array := submit(named("array", func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-3"} }))
 	w.ok(w.plan(Action{Start: &StartJob{Job: array, TaskNumber: 1, Places: []model.Place{w.place("n3", 1)}}}))
@@ -42,7 +44,8 @@ func TestScene(t *testing.T) {
 		j.Groups[0].Tasks[0].Command, j.Groups[0].Tasks[0].Script = nil, "#!/bin/sh\ntrue\n"
 		j.Nodes = []string{"n3"}
 	}))
-	w.must(CommitPlan{Actions: []Action{{Reserve: &model.Reservation{Job: waiting, Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}}})
+	w.must(CommitPlan{Actions: []Action{{Reserve: &model.Reservation{Job: waiting,
+		Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}}})
 	if *update {
 		w.ok(os.WriteFile(file, w.snapshot(), 0o644))
 	}
@@ -51,7 +54,8 @@ func TestScene(t *testing.T) {
 	}
 }
 
-// TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been forgotten, finds nothing to blame in what follows.
+// TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been
+// forgotten, finds nothing to blame in what follows.
 func TestAuditorBeginsAnywhere(t *testing.T) {
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 9)), s: New(model.DefaultConfig()), at: 1, seen: map[string]int{}}

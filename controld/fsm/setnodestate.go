@@ -10,7 +10,8 @@ import (
 // KindSetNodeState is the kind of [SetNodeState].
 var KindSetNodeState = newKind("set-node-state/1")
 
-// SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has registered anew since.
+// SetNodeState marks a node up, down or drained. If BootID is set it is refused when the node has
+// registered anew since.
 type SetNodeState struct {
 	Node   string          `json:"node"`
 	BootID string          `json:"boot_id,omitempty"`
@@ -21,8 +22,8 @@ type SetNodeState struct {
 // Kind implements Command.
 func (SetNodeState) Kind() Kind { return KindSetNodeState }
 
-// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was down it says that the node has
-// been heard of again, which leaves a drain in force.
+// apply marks the node up, down or drained. "up" for a drained node resumes it; for one that was
+// down it says that the node has been heard of again, which leaves a drain in force.
 func (c SetNodeState) apply(m *Machine) (any, error) {
 	old, i := m.v.Node(c.Node)
 	switch {
@@ -63,7 +64,8 @@ func (m *Machine) moveNode(i int, n *model.Node, reason string) {
 	}
 	n.Since = m.s.Now()
 	m.s.ReplaceNode(i, n)
-	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown, model.NodeDrained: model.EventNodeDrain}[n.State]
+	event := map[model.NodeState]model.EventType{model.NodeUp: model.EventNodeUp, model.NodeDown: model.EventNodeDown,
+		model.NodeDrained: model.EventNodeDrain}[n.State]
 	m.s.Emit(model.Event{Type: event, Node: n.Name})
 }
 

@@ -90,7 +90,8 @@ func (w *world) restored() {
 	}
 }
 
-// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far as no job has it.
+// A GPU that breaks while it is shared is free to no job until it is whole again, and then as far
+// as no job has it.
 func TestSharedGPUBreaks(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -132,8 +133,9 @@ func TestSharesAndClaims(t *testing.T) {
 	w.ok(w.put(head, "n1", 1))
 }
 
-// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left beside another job, and that is no
-// room. The first takes the GPU that is empty, whatever the later promise claims.
+// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left
+// beside another job, and that is no room. The first takes the GPU that is empty, whatever the
+// later promise claims.
 func TestPromisedPartsInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
@@ -141,7 +143,8 @@ func TestPromisedPartsInTheWay(t *testing.T) {
 	w.ok(w.put(a, "n1", 0))
 	for _, id := range []model.JobID{first, second} {
 		claim := model.Claim{Node: "n1", Resources: model.Vector{Cores: 4, GPUs: 810}}
-		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1, ForPreemptor: true}}))
+		w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Claims: []model.Claim{claim}, Until: w.at + 1,
+			ForPreemptor: true}}))
 	}
 	if w.put(outsider, "n1", 1) == nil {
 		t.Fatal("the empty GPU was taken that was promised")
@@ -197,7 +200,8 @@ func (d devicesOf) holds(node int, gpus int64, n int) bool {
 	return seats >= int64(n)
 }
 
-// TestGridOfParts takes and gives back whole GPUs and parts at random and compares with a model that knows each GPU by itself.
+// TestGridOfParts takes and gives back whole GPUs and parts at random and compares with a model
+// that knows each GPU by itself.
 func TestGridOfParts(t *testing.T) {
 	type held struct {
 		node int

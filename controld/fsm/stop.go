@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
+// stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never
+// comes later than announced.
 func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), ask.Cause)
 	ask.Signal = cmp.Or(ask.Signal, signal)

@@ -86,11 +86,16 @@ func TestStartIsRefused(t *testing.T) {
 		{"running", StartJob{Job: run, Places: []model.Place{place("n1", 1)}}, model.ErrWrongState},
 		{"unknown job", StartJob{Job: 99}, model.ErrNoJob},
 		{"part of the gang", StartJob{Job: gang, Places: []model.Place{place("n1", 1)}}, model.ErrWrongPlaces},
-		{"two on one node", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n1", 1), place("n1", 2)}}, model.ErrWrongPlaces},
-		{"too few GPUs", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n1"), place("n2", 1)}}, model.ErrWrongPlaces},
-		{"unknown node", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n9", 1), place("n2", 1)}}, model.ErrNoNode},
-		{"port in use", StartJob{Job: gang, Port: 20000, Places: []model.Place{place("n1", 1), place("n2", 1)}}, model.ErrPort},
-		{"port out of range", StartJob{Job: gang, Port: 80, Places: []model.Place{place("n1", 1), place("n2", 1)}}, model.ErrPort},
+		{"two on one node", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n1", 1), place("n1", 2)}},
+			model.ErrWrongPlaces},
+		{"too few GPUs", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n1"), place("n2", 1)}},
+			model.ErrWrongPlaces},
+		{"unknown node", StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n9", 1), place("n2", 1)}},
+			model.ErrNoNode},
+		{"port in use", StartJob{Job: gang, Port: 20000, Places: []model.Place{place("n1", 1), place("n2", 1)}},
+			model.ErrPort},
+		{"port out of range", StartJob{Job: gang, Port: 80, Places: []model.Place{place("n1", 1), place("n2", 1)}},
+			model.ErrPort},
 		{"no port", StartJob{Job: gang, Places: []model.Place{place("n1", 1), place("n2", 1)}}, model.ErrPort},
 	} {
 		before := w.snapshot()
@@ -103,7 +108,8 @@ func TestStartIsRefused(t *testing.T) {
 	}
 	var fit *model.FitError
 	for _, gpus := range [][]int{{0}, {8}, {-1}, {64}} {
-		err := w.plan(Action{Start: &StartJob{Job: gang, Port: 20001, Places: []model.Place{place("n1", gpus...), place("n2", 1)}}})
+		err := w.plan(Action{Start: &StartJob{Job: gang, Port: 20001,
+			Places: []model.Place{place("n1", gpus...), place("n2", 1)}}})
 		if !errors.As(err, &fit) {
 			t.Errorf("GPUs %v: got %v", gpus, err)
 		}
@@ -157,9 +163,11 @@ func TestReportsOfOldAttemptsChangeNothing(t *testing.T) {
 	if string(before) != string(dropHead(w.snapshot())) {
 		t.Fatal("a report that says nothing new changed the state")
 	}
-	_, err := w.apply(NodeReport{Node: "n1", BootID: "b0", Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: model.WorkerRunning}}})
+	_, err := w.apply(NodeReport{Node: "n1", BootID: "b0",
+		Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: model.WorkerRunning}}})
 	w.refused(err, model.ErrOtherBoot)
-	_, err = w.apply(NodeReport{Node: "n1", BootID: "b1", Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: "dancing"}}})
+	_, err = w.apply(NodeReport{Node: "n1", BootID: "b1",
+		Workers: []model.WorkerReport{{Job: id, Attempt: 2, State: "dancing"}}})
 	w.refused(err, model.ErrBadReport)
 	w.state(id, model.Configuring)
 }
@@ -191,7 +199,8 @@ func TestLaunchFailuresHaveTheirOwnLimit(t *testing.T) {
 		w.wait(60)
 	}
 	j := w.job(id)
-	if j.Reason != (model.Reason{Code: model.ReasonLaunchFailure, Text: "no such image"}) || j.Counters != (model.Counters{LaunchFailures: 3}) {
+	if j.Reason != (model.Reason{Code: model.ReasonLaunchFailure, Text: "no such image"}) ||
+		j.Counters != (model.Counters{LaunchFailures: 3}) {
 		t.Fatalf("reason %+v counters %+v", j.Reason, j.Counters)
 	}
 }
@@ -239,8 +248,10 @@ func TestEndsByCause(t *testing.T) {
 		{"out of memory", nil, "", oom, model.OutOfMemory, model.CauseOOM, model.Counters{UserFailures: 1}},
 		{"85 unasked without a block", nil, "", code(85), model.Failed, model.CauseFailed, model.Counters{UserFailures: 1}},
 		{"85 unasked with a block", ckpt, "", code(85), model.Pending, model.CauseRequeue, model.Counters{Requeues: 1}},
-		{"own code", func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{ExitCode: 9} }, "", code(9), model.Pending, model.CauseRequeue, model.Counters{Requeues: 1}},
-		{"85 when it has another code", func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{ExitCode: 9} }, "", code(85), model.Failed, model.CauseFailed, model.Counters{UserFailures: 1}},
+		{"own code", func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{ExitCode: 9} }, "", code(9), model.Pending,
+			model.CauseRequeue, model.Counters{Requeues: 1}},
+		{"85 when it has another code", func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{ExitCode: 9} }, "",
+			code(85), model.Failed, model.CauseFailed, model.Counters{UserFailures: 1}},
 		{"85 after a drain", nil, model.CauseDrain, code(85), model.Pending, model.CauseDrain, model.Counters{Migrations: 1}},
 		{"killed for te", nil, model.CauseTE, signal(9), model.Pending, model.CauseTE, model.Counters{TE: 1}},
 		{"reclaimed", nil, model.CauseReclaim, code(1), model.Pending, model.CauseReclaim, model.Counters{Reclaim: 1}},
@@ -313,7 +324,8 @@ func TestRestartBlock(t *testing.T) {
 	}
 	fail(1)
 	w.state(id, model.Pending)
-	if j := w.job(id); j.Eligible != w.at+10_000 || !slices.Equal(j.Exclude, []string{"n1"}) || j.Reason.Code != model.ReasonBackoff {
+	if j := w.job(id); j.Eligible != w.at+10_000 || !slices.Equal(j.Exclude, []string{"n1"}) ||
+		j.Reason.Code != model.ReasonBackoff {
 		t.Fatalf("eligible %d exclude %v reason %+v", j.Eligible, j.Exclude, j.Reason)
 	}
 	w.wait(10)
@@ -465,7 +477,8 @@ func TestReservationKeepsFreedRoom(t *testing.T) {
 	run := w.running(4, []string{"n1"})
 	big, small := w.submit(1, 8), w.submit(1, 1)
 	all := model.Vector{Cores: 4, Memory: 8 * jobspec.GiB, GPUs: 8000}
-	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: big, Claims: []model.Claim{{Node: "n1", Resources: all}}, Until: w.at + 1000}}))
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: big, Claims: []model.Claim{{Node: "n1", Resources: all}},
+		Until: w.at + 1000}}))
 	var fit *model.FitError
 	if err := w.start(small, "n1"); !errors.As(err, &fit) || fit.Reason.Code != model.ReasonReservation {
 		t.Fatalf("got %v", err)

@@ -15,9 +15,10 @@ import (
 // KindSubmitJobs is the kind of [SubmitJobs].
 var KindSubmitJobs = newKind("submit-jobs/1")
 
-// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
-// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
-// array job or pipeline is followed by those of its tasks.
+// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the
+// same Digest again returns the same ids, another Digest is refused with ErrKeyReused. Keys are
+// kept 24 h or the last million. Its result is []JobID: the id of an array job or pipeline is
+// followed by those of its tasks.
 type SubmitJobs struct {
 	Owner  model.Identity `json:"owner"`
 	Key    string         `json:"key,omitempty"`
@@ -30,7 +31,8 @@ type SubmitJobs struct {
 // Kind implements Command.
 func (SubmitJobs) Kind() Kind { return KindSubmitJobs }
 
-// PastJob is what the history says of a job that another depends on and the state may no longer have.
+// PastJob is what the history says of a job that another depends on and the state may no longer
+// have.
 type PastJob struct {
 	ID      model.JobID    `json:"id"`
 	Code    int            `json:"code,omitempty"` // exit code
@@ -58,7 +60,8 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 		jobs[i] = j
 		members += j.Weight() - 1
 	}
-	if err := model.Limit("the number of jobs and elements in the cluster", int64(m.v.Weight()+len(jobs)+members), model.MaxJobs, ""); err != nil {
+	if err := model.Limit("the number of jobs and elements in the cluster", int64(m.v.Weight()+len(jobs)+members),
+		model.MaxJobs, ""); err != nil {
 		return nil, err
 	}
 	ids := make([]model.JobID, len(jobs))
@@ -141,7 +144,8 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 	name := cmp.Or(spec.Queue, model.DefaultQueue)
 	q, ok := m.v.Config().Queues[name]
 	if !ok {
-		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue, strings.Join(slices.Sorted(maps.Keys(m.v.Config().Queues)), ", "))
+		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue,
+			strings.Join(slices.Sorted(maps.Keys(m.v.Config().Queues)), ", "))
 	}
 	j := &model.Job{
 		Owner: owner, Account: cmp.Or(spec.Account, model.DefaultAccount), Queue: name,
@@ -149,7 +153,8 @@ func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, 
 		Spec: spec, State: model.Pending, Submitted: m.s.Now(), Eligible: m.v.At(),
 	}
 	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
-		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s", name)}
+		return nil, &model.SpecError{Text: fmt.Sprintf("a te job is not elastic, and te is the default class of queue %s",
+			name)}
 	}
 	j.LayOut()
 	j.PerCore = m.v.GPUEquivalentPerCore(j)
@@ -180,7 +185,8 @@ func (m *Machine) checkGroupLimits(j *model.Job) error {
 	return nil
 }
 
-// addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
+// addJob stores a drafted job, which has its id, and the children of one whose groups run one by
+// one.
 func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
 	m.s.Pack(j)
 	if j.Children == nil || j.Spec.Array != nil {
@@ -221,7 +227,8 @@ func (m *Machine) addJob(j *model.Job, r *resolver) model.JobID {
 
 // groupNeeds are the dependencies of one group of a job on others.
 func groupNeeds(j *model.Job, group int) []model.OpenDependency {
-	byType := map[string]string{"ok": model.NeedAfterOK, "any": model.NeedAfterAny, "failed": model.NeedAfterNotOK, "started": model.NeedAfter}
+	byType := map[string]string{"ok": model.NeedAfterOK, "any": model.NeedAfterAny, "failed": model.NeedAfterNotOK,
+		"started": model.NeedAfter}
 	var needs []model.OpenDependency
 	for _, g := range j.Spec.Groups[group].Needs() {
 		kind := byType[g.Condition]

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestFullSpec submits jobs with all kinds of long parts: what comes back is what went in, also by way of JSON and of snapshots.
+// TestFullSpec submits jobs with all kinds of long parts: what comes back is what went in, also by
+// way of JSON and of snapshots.
 func TestFullSpec(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("long ", 100)

@@ -35,7 +35,8 @@ func TestUpdate(t *testing.T) {
 	if j := w.job(run); j.Limit != 660 || w.s.View().NodeModified("n") == before {
 		t.Fatalf("limit %d, or its node is not told", j.Limit)
 	}
-	w.ok(w.update(UpdateJobs{IDs: []model.JobID{wait}, By: 1000, TimeLimit: ptr(jobspec.Seconds(900)), Priority: ptr(70), Name: ptr("better")}))
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{wait}, By: 1000, TimeLimit: ptr(jobspec.Seconds(900)), Priority: ptr(70),
+		Name: ptr("better")}))
 	if j := w.job(wait); j.Limit != 900 || j.Priority != 70 || j.Spec.Name != "better" || w.job(run).Spec.Name != "j" {
 		t.Fatalf("%+v", j)
 	}
@@ -73,7 +74,8 @@ func TestUpdatedNames(t *testing.T) {
 	}
 	_, err := w.submit2(alice, nil, needs("afterok:b"))
 	w.refused(err, model.ErrNoJob)
-	if id := w.depends("singleton", named2("a")); w.job(id).Dependencies[0].Jobs[0] != b || w.job(a).State != model.Pending {
+	if id := w.depends("singleton", named2("a")); w.job(id).Dependencies[0].Jobs[0] != b ||
+		w.job(a).State != model.Pending {
 		t.Fatalf("the singleton waits for %v", w.job(id).Dependencies)
 	}
 }

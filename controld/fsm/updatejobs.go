@@ -15,12 +15,14 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
-// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a parent job it counts for the children
-// that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
+// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
+// With a parent job it counts for the children that are yet to start. Its result is
+// []ControlResult, one for each id; one refusal does not stop the rest.
 type UpdateJobs struct {
-	IDs       []model.JobID    `json:"ids"`
-	By        uint32           `json:"by"`                   // uid of the caller
-	Admin     bool             `json:"admin"`                // an operator or root: anyone's jobs, and beyond the queue's limits
+	IDs []model.JobID `json:"ids"`
+	By  uint32        `json:"by"` // uid of the caller
+	// an operator or root: anyone's jobs, and beyond the queue's limits
+	Admin     bool             `json:"admin"`
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`   // 0 to 100
@@ -49,7 +51,8 @@ func checkUpdate(c *UpdateJobs) error {
 		return &model.SpecError{Text: "an update changes something"}
 	case c.TimeLimit != nil && c.AddTime != nil:
 		return &model.SpecError{Text: "an update either sets the time limit or adds to it"}
-	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil && (*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
+	case c.TimeLimit != nil && (*c.TimeLimit <= 0 || *c.TimeLimit > jobspec.MaxDuration), c.AddTime != nil &&
+		(*c.AddTime < -jobspec.MaxDuration || *c.AddTime > jobspec.MaxDuration):
 		return &model.SpecError{Text: "a time limit is at least one second and at most ten years"}
 	case c.Priority != nil && (*c.Priority < 0 || *c.Priority > jobspec.MaxPriority):
 		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to %d, not %d", jobspec.MaxPriority, *c.Priority)}
@@ -90,8 +93,8 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	return nil
 }
 
-// updateTasks changes the children that have been made and wait; it returns the first refusal. What is yet to be made follows
-// the parent job.
+// updateTasks changes the children that have been made and wait; it returns the first refusal. What
+// is yet to be made follows the parent job.
 func (m *Machine) updateTasks(record *model.Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to
@@ -119,7 +122,8 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 		j.Limit += *c.AddTime
 	}
 	if j.Limit <= 0 || j.Limit > jobspec.MaxDuration {
-		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s", j.Limit)}
+		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s",
+			j.Limit)}
 	}
 	if q, ok := m.v.Config().Queues[j.Queue]; ok && !c.Admin {
 		return admission.CheckQueue(j, j.Queue, &q)
@@ -127,7 +131,8 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 	return nil
 }
 
-// rename gives a job another name. A family has one name for all, so it can be changed only while none of it has begun.
+// rename gives a job another name. A family has one name for all, so it can be changed only while
+// none of it has begun.
 func (m *Machine) rename(j *model.Job, name *string) error {
 	switch {
 	case name == nil || *name == j.Spec.Name:

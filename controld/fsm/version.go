@@ -1,9 +1,11 @@
 package fsm
 
-// LatestVersion is the greatest cluster version that this program knows. A leader raises Config.Version to it once every
-// controller knows it, and proposes nothing of a version above Config.Version.
+// LatestVersion is the greatest cluster version that this program knows. A leader raises
+// Config.Version to it once every controller knows it, and proposes nothing of a version above
+// Config.Version.
 //
-// From the first release on a kind of command keeps its meaning for ever. A second version is added like this: the new
-// meaning becomes a further kind in the table of commands, LatestVersion becomes 2, and code that proposes the new kind
-// asks for Config.Version >= 2 and proposes the old one otherwise.
+// From the first release on a kind of command keeps its meaning for ever. A second version is added
+// like this: the new meaning becomes a further kind in the table of commands, LatestVersion becomes
+// 2, and code that proposes the new kind asks for Config.Version >= 2 and proposes the old one
+// otherwise.
 const LatestVersion = 1

@@ -83,7 +83,8 @@ func (w *world) must(c Command) any {
 func (w *world) wait(d jobspec.Seconds) { w.at += model.Instant(d) * 1000 }
 
 func testNode(name string, gpus int) model.Node {
-	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000, PortMax: 20003}
+	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000,
+		PortMax: 20003}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Healthy: true})
 	}
@@ -221,7 +222,8 @@ func targets(ids ...model.JobID) []Target {
 
 func (w *world) control(verb model.Verb, by uint32, admin bool, ids ...model.JobID) error {
 	w.t.Helper()
-	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin, Reason: "told so"}).([]model.ControlResult)
+	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin,
+		Reason: "told so"}).([]model.ControlResult)
 	return res[0].Err
 }
 

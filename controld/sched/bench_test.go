@@ -194,7 +194,9 @@ func BenchmarkArray(b *testing.B) {
 					c.replaceOne(b, plan.Actions[0].Start)
 					next += time.Since(begin)
 					begin = time.Now()
-					c.apply(b, fsm.ControlJobs{Verb: model.VerbCancel, Targets: []fsm.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
+					c.apply(b, fsm.ControlJobs{
+						Verb: model.VerbCancel, Targets: []fsm.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true,
+					})
 					cancel += time.Since(begin)
 				}
 				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next,

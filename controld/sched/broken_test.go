@@ -229,7 +229,9 @@ var faults = []struct {
 	}},
 	{name: "another gets the room of a job that left for none", rule: "A12", policy: "rota",
 		spoil: func(_ *judge, v *state.View, actions *[]fsm.Action) bool {
-			first := slices.IndexFunc(*actions, func(a fsm.Action) bool { return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst })
+			first := slices.IndexFunc(*actions, func(a fsm.Action) bool {
+				return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst
+			})
 			if first < 0 {
 				return false
 			}

@@ -26,8 +26,8 @@ func TestCache(t *testing.T) {
 						v = l.State.Present()
 					}
 					plan, wake := cache.Cycle(v, now, p)
-					repeated += (*sched.CacheCandidates(cache)).Reused()
-					due += (*sched.CacheDue(cache)).Size()
+					candidates, ends := cache.Reused()
+					repeated, due = repeated+candidates, due+ends
 					want, wakeWant := sched.Cycle(v, now, p)
 					if !reflect.DeepEqual(plan, want) || wake != wakeWant {
 						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan),

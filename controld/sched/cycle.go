@@ -12,8 +12,8 @@
 //
 // # Bounded bypass
 //
-// A job that does not fit lets later jobs pass, so that no GPU idles while a job could use it. To
-// keep it from waiting for ever, the first blocked job of each account, its queue head, gets a
+// A job that does not fit lets later jobs pass, so that no GPU idles while a job could use it. The
+// first blocked job of each account is its queue head. So that it does not wait for ever, it gets a
 // reservation when it has waited for ReserveAfterMS or when MaxBypass starts have gone past it.
 // Only the first head without a reservation is counted. An account holds at most one reservation
 // and the cluster at most 16. Each start names the head that it goes past, and Apply counts it in
@@ -26,9 +26,9 @@
 //
 // The rules above are policy standard. A policy is a value with hooks, listed in policies.go: see
 // package policy. Policies that take room from running jobs do so in one way. A plan keeps the room
-// for the job that is to get it, by a firm reservation that goes before all others, and asks its
-// holders to leave, each with the job's name. The state refuses such a stop when that job does not
-// wait any more. A job that has left for one that is gone goes first when it is back.
+// for the job that is to get it, by a reservation for a preemptor, which goes before all others. It
+// asks the victims to leave, each with the job's name. The state refuses such a stop when that job
+// does not wait any more. A job that has left for one that is gone goes first when it is back.
 //
 // # Packages
 //

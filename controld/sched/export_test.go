@@ -1,11 +1,7 @@
 package sched
 
-import (
-	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sched/preempt"
-	"github.com/rota-hpc/rota/controld/sched/scratch"
-)
+// Names for tests, which are in a package of their own.
 
-// What tests of this package look at beside its exported names.
-func CacheCandidates(x *Cache) *preempt.Cache         { return &x.candidates }
-func CacheDue(x *Cache) *scratch.Pages[model.Instant] { return &x.due }
+// Reused returns how many pages of attempts the last cycle took over from the one before: of
+// candidates, and of ends.
+func (d *Cache) Reused() (candidates, ends int) { return d.candidates.Reused(), d.due.Size() }

@@ -21,23 +21,23 @@ import (
 // a history must obey, see judge_test.go; TestEveryRuleCanBeBroken shows for each of them that a
 // history in which it is broken is told.
 //
-//	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
-//	A2  no GPU or byte twice                                        kept; Check after every command
-//	A3  a gang is whole                                             kept; Check after every command
-//	A4  workers within bounds                                       kept; Check after every command
-//	A5  room that was taken for a job is its alone                  kept
-//	A6  what a job that saves loses is bounded                      kept, of policies that choose by cost which job to displace
-//	A7  displacements are counted, and use up no retry              kept
-//	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-//	A9  a job within quota waits a bounded time                     TestWaitsAreBounded, under fairshare and rota
-//	A10 what was held is what was charged                           kept; Check after every command
-//	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNoJob
-//	A12 no job leaves for nothing, or gets its room back            kept, TestNoJobLeavesForNothing
-//	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
-//	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
-//	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
-//	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-//	I5  nothing idles that a job could use                          kept, under fitgpp of the first; TestHistories
+//	A1  one disturbance at a time, its clock never restarted    kept; cluster: TestRandomHistories
+//	A2  no GPU or byte twice                                    kept; Check after every command
+//	A3  a gang is whole                                         kept; Check after every command
+//	A4  workers within bounds                                   kept; Check after every command
+//	A5  room that was taken for a job is its alone              kept
+//	A6  what a job that saves loses is bounded                  kept, of policies that preempt by cost
+//	A7  displacements are counted, and use up no retry          kept
+//	A8  a trial-and-error job starts as soon as it could        kept, of policies that make room for all
+//	A9  a job within quota waits a bounded time                 TestWaitsAreBounded, under fairshare and rota
+//	A10 what was held is what was charged                       kept; Check after every command
+//	A11 what users declare moves no job of others               TestDeclaredGraceMovesNoJob
+//	A12 no job leaves for nothing, or gets its room back        kept, TestNoJobLeavesForNothing
+//	I1  an account is above its share before its last job leaves TestReclaimIsFair, under fairshare and rota
+//	I2  and has used more                                       TestReclaimIsFair, under fairshare and rota
+//	I3  two jobs do not swap to and fro                         TestReclaimIsFair, kept
+//	I4  a search that fails changes nothing                     TestReclaimIsFair; of two cycles: kept
+//	I5  nothing idles that a job could use                      kept, under fitgpp of the first; TestHistories
 //
 // That under policy rota A9 is so among best-effort jobs, and when it reclaims,
 // docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
@@ -156,7 +156,8 @@ func newLife(seed uint64, policy string, seen map[string]int) *life {
 	l.Unchecked, l.decide = true, sched.Cycle
 	l.judge = newJudge(l)
 	l.faulty = l.random.IntN(4) == 0
-	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d min-turn=%dm lease=2m margin=10s", policy,
+	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d "+
+		"min-turn=%dm lease=2m margin=10s", policy,
 		1+l.random.IntN(3), 30+l.random.IntN(600), 1+l.random.IntN(20), 5+l.random.IntN(60), l.random.IntN(5),
 		[]int{0, 0, 6}[l.random.IntN(3)], 5+l.random.IntN(60))
 	for i := range 1 + l.random.IntN(3) {
@@ -235,7 +236,8 @@ func (l *life) submitOne() {
 	default:
 		size = fmt.Sprintf("gang=%dx%d", []int{1, 1, 1, 2, 3}[l.random.IntN(5)], l.random.IntN(4))
 	}
-	l.submitAs(elastic, "j%d class=%s %s per-node=%d cores=%d memory=%d grace=%ds account=a%d user=u%d priority=%d retries=1%s%s", l.jobs,
+	l.submitAs(elastic, "j%d class=%s %s per-node=%d cores=%d memory=%d grace=%ds account=a%d user=u%d priority=%d "+
+		"retries=1%s%s", l.jobs,
 		class, size, 1+l.random.IntN(2),
 		1+l.random.IntN(3), 1+l.random.IntN(5), max(1, l.graceTimes)*(1+l.random.IntN(300)), l.random.IntN(2),
 		l.random.IntN(2), 50+l.random.IntN(2),

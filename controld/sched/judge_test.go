@@ -424,8 +424,8 @@ func comes(v *state.View, r *model.Reservation) bool {
 }
 
 // comesInParts reports whether the workers of a job that room is kept for on a node do not find
-// their GPUs there when all that are leaving have left, because those that stay hold something of too
-// many.
+// their GPUs there when all that are leaving have left, because those that stay hold something of
+// too many.
 func comesInParts(v *state.View, id model.JobID, c model.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {

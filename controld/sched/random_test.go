@@ -151,7 +151,8 @@ func (h *history) submitSome() {
 		case 2:
 			verb, more = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs), h.wishes(false)
 		}
-		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more+h.conditions(),
+		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+
+			more+h.conditions(),
 			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3),
 			h.random.IntN(4),
 			1+h.random.IntN(2), 1+h.random.IntN(4), 1+h.random.IntN(4), 1+h.random.IntN(30))

@@ -56,7 +56,7 @@ var tunableText = regexp.MustCompile(`^(\w+), in ([^:]+): (.+) Reason: (.+) Evid
 var docLink = regexp.MustCompile(`\[([\w.]+)\]`)
 
 // evidencePage matches evidence that is a section of a page.
-var evidencePage = regexp.MustCompile(`^docs/(\w+\.md), "(.+)"$`)
+var evidencePage = regexp.MustCompile(`^docs/([\w/-]+\.md), "(.+)"$`)
 
 // tunableRows returns name, default, unit, effect, reason and evidence of each field of Tunables.
 func tunableRows(t *testing.T, file string) (rows [][6]string) {
@@ -88,6 +88,9 @@ func tunableRows(t *testing.T, file string) (rows [][6]string) {
 			continue
 		}
 		row := [6]string{name, values[name], m[2], m[3], m[4], m[5]}
+		if page := evidencePage.FindStringSubmatch(m[5]); page != nil && !hasSection(t, page[1], page[2]) {
+			t.Errorf("%s: docs/%s has no section %q", name, page[1], page[2])
+		}
 		for i := 2; i < len(row); i++ {
 			row[i] = docLink.ReplaceAllString(strings.ReplaceAll(row[i], "|", `\|`), "`$1`")
 			row[i] = evidencePage.ReplaceAllString(row[i], "[$1]($1), \"$2\"")
@@ -98,6 +101,17 @@ func tunableRows(t *testing.T, file string) (rows [][6]string) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// hasSection reports whether a page has a section under a title, or one that begins with it in
+// bold.
+func hasSection(t *testing.T, page, title string) bool {
+	text, err := os.ReadFile("../../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.QuoteMeta(title)
+	return regexp.MustCompile(`(?m)^(#+ ` + quoted + `$|\*\*` + quoted + `[.*])`).Match(text)
 }
 
 // defaultValue returns a number if an expression has only literals, otherwise the expression.

@@ -11,7 +11,8 @@ import (
 // TestNoJobIsDisplacedAnEleventhTime displaces one job again and again, never more than three
 // times in a day, until it may not be any more; an account that is owed its room gets it even then.
 func TestNoJobIsDisplacedAnEleventhTime(t *testing.T) {
-	const round = "submit quick%d class=te gpus=4\ncycle\nexit old code=85\ncycle\nrun quick%d\nexit quick%d\ncycle\nrun old\nadvance 9h\n"
+	const round = "submit quick%d class=te gpus=4\ncycle\nexit old code=85\ncycle\nrun quick%d\nexit quick%d\n" +
+		"cycle\nrun old\nadvance 9h\n"
 	w := schedtest.NewWorld()
 	play := func(script string) string {
 		t.Helper()
@@ -23,8 +24,8 @@ func TestNoJobIsDisplacedAnEleventhTime(t *testing.T) {
 		}
 		return w.Out.String()
 	}
-	play("policy name=rota p=3 min-runtime=1s\naccount owed deserved=4\nnode n1 gpus=4\nsubmit old gpus=4 grace=60s save=yes account=other\n" +
-		"cycle\nrun old\nadvance 9h")
+	play("policy name=rota p=3 min-runtime=1s\naccount owed deserved=4\nnode n1 gpus=4\n" +
+		"submit old gpus=4 grace=60s save=yes account=other\ncycle\nrun old\nadvance 9h")
 	for i := range preempt.MaxDisplacements {
 		said := play(strings.ReplaceAll(round, "%d", string(rune('a'+i))))
 		if !strings.Contains(said, "stop old: te") {

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -72,7 +74,7 @@ func (l *closedLoop) arrive(e *engine) error {
 		return nil // the paper's jobs arrive at ticks
 	}
 	for _, v := range e.totals.gone[l.seen:] {
-		l.demand = minus(l.demand, v)
+		l.demand = l.demand.Minus(v)
 	}
 	l.seen = len(e.totals.gone)
 	var jobs []*trace.Job
@@ -87,7 +89,7 @@ func (l *closedLoop) arrive(e *engine) error {
 			l.trace.Jobs = append(l.trace.Jobs, job)
 			continue
 		}
-		l.demand = plus(l.demand, job.Demand(job.Workers))
+		l.demand = l.demand.Plus(job.Demand(job.Workers))
 		l.trace.Jobs = append(l.trace.Jobs, job)
 		jobs = append(jobs, &job)
 	}
@@ -138,14 +140,11 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 func (e *engine) spec(r *run) *jobspec.Job {
 	j := r.job
 	spec := &jobspec.Job{
-		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority, Groups: group("workers", j.Workers,
-			j.PerNode, j.Request, j.Models),
+		Name: cmp.Or(j.Name, "job"), Class: j.Class, Account: j.Account, Priority: &j.Priority,
+		Groups: group("workers", j.Workers, j.PerNode, j.Request, j.Models),
 	}
 	if e.resizable(j) {
 		makeElastic(&spec.Groups[0], j)
-	}
-	if spec.Name == "" {
-		spec.Name = "job"
 	}
 	r.declare = defaultGrace
 	if j.Grace != trace.Unknown {
@@ -205,14 +204,6 @@ func group(name string, count, perNode int, v model.Vector, models []string) []j
 // wholeGPU is one GPU in the unit of vectors.
 const wholeGPU = model.WholeGPU
 
-func plus(a, b model.Vector) model.Vector {
-	return model.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
-}
-
-func minus(a, b model.Vector) model.Vector {
-	return model.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
-}
-
 // fitting says which jobs no node of a cluster can ever run.
 type fitting struct {
 	nodes  []model.Node
@@ -250,14 +241,12 @@ func (f *fitting) reasonAgainst(j *trace.Job) string {
 }
 
 func (f *fitting) judge(j *trace.Job) string {
-	per := j.PerNode
-	if per == 0 {
-		per = j.Workers
-	}
+	per := cmp.Or(j.PerNode, j.Workers)
 	worker := j.Request
 	room, matching := 0, 0
 	for i := range f.nodes {
-		if len(j.Models) > 0 && worker.GPUs > 0 && !contains(j.Models, f.models[i]) {
+		sameModel := func(m string) bool { return strings.EqualFold(m, f.models[i]) }
+		if len(j.Models) > 0 && worker.GPUs > 0 && !slices.ContainsFunc(j.Models, sameModel) {
 			continue
 		}
 		matching++
@@ -285,7 +274,7 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 	room, total := 0, model.Vector{}
 	for i := range f.nodes {
 		room += workersOn(j.Server, &f.nodes[i])
-		total = plus(total, capacity(&f.nodes[i]))
+		total = total.Plus(capacity(&f.nodes[i]))
 	}
 	if room < j.Servers {
 		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", trace.Counted(j.Servers, "server", "servers"),
@@ -322,13 +311,4 @@ func words(v model.Vector) string {
 		text += fmt.Sprintf(", %g GPUs", float64(v.GPUs)/1000)
 	}
 	return text
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if strings.EqualFold(x, s) {
-			return true
-		}
-	}
-	return false
 }

@@ -157,9 +157,9 @@ func (e *engine) audit() error {
 	}
 	free, g := model.Vector{}, e.state.Present().Grid()
 	for i := range g.Len() {
-		free = plus(free, g.Free(i))
+		free = free.Plus(g.Free(i))
 	}
-	if held := minus(trace.Capacity(e.nodes), free); held != e.totals.held {
+	if held := trace.Capacity(e.nodes).Minus(free); held != e.totals.held {
 		return fmt.Errorf("the state has allocated %+v, the nodes hold %+v: %w", held, e.totals.held, ErrTotals)
 	}
 	return nil
@@ -322,16 +322,9 @@ func (e *engine) happen() error {
 func (e *engine) cycle() (bool, error) {
 	e.changed = false
 	v := e.state.Present()
-	var began int64
-	if e.setup.Clock != nil {
-		began = e.setup.Clock()
-	}
+	began := e.setup.clock()
 	plan, wake := e.cycleCache.Cycle(v, e.now, v.Config().Policy)
-	if e.setup.Clock != nil {
-		e.durations = append(e.durations, uint64(max(0, e.setup.Clock()-began)))
-	} else {
-		e.durations = append(e.durations, 0)
-	}
+	e.durations = append(e.durations, uint64(max(0, e.setup.clock()-began)))
 	e.wake = wake
 	if plan.Empty() {
 		return false, nil

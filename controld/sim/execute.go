@@ -140,7 +140,7 @@ func (e *engine) recordEnd(r *run) {
 	r.workers = nil
 	e.ended++
 	e.untrim++
-	e.totals.addEnd(e, r)
+	e.totals.addEnd(r)
 }
 
 // releaseRoom frees the capacity of a stopped job, whose grace period is over.

@@ -54,14 +54,11 @@ var rotaPreemptKeys = []policyKey{
 		}},
 	{"headroom", "thousandths of the GPUs that stay free for trial-and-error jobs, at most",
 		func(p *model.Policy, value string) error {
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil || n < 0 || n > 1000 {
-				return fmt.Errorf("%q is not a whole number from 0 to 1000", value)
-			}
-			if p.HeadroomPM = n; n == 0 {
+			err := whole(0, 1000, func(p *model.Policy) *int64 { return &p.HeadroomPM })(p, value)
+			if p.HeadroomPM == 0 {
 				p.HeadroomPM = -1
 			}
-			return nil
+			return err
 		}},
 }
 

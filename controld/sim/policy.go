@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ var reservationKeys = []policyKey{
 	{"reserve_hold", "how long the reservation lasts",
 		positiveDuration(func(p *model.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past the head of the queue before capacity is reserved",
-		number(func(p *model.Policy) *int { return &p.MaxBypass })},
+		whole(0, 1_000_000_000, func(p *model.Policy) *int { return &p.MaxBypass })},
 }
 
 // shareKeys are the parameters of policies that use the quotas of accounts and users.
@@ -99,7 +100,7 @@ var shareKeys = []policyKey{
 	{"half_life", "after which usage counts half; 0s for no decay",
 		duration(func(p *model.Policy) *int64 { return &p.HalfLifeMS })},
 	{"influence", "of usage on how spare capacity is divided, in thousandths",
-		number(func(p *model.Policy) *int { return &p.UsageInfluence })},
+		whole(0, 1_000_000_000, func(p *model.Policy) *int { return &p.UsageInfluence })},
 }
 
 // preemptionKeys are the parameters of policies that preempt.
@@ -115,7 +116,7 @@ var elasticKeys = []policyKey{
 	{"cooldown", "how long a job keeps its size unless others need its capacity",
 		positiveDuration(func(p *model.Policy) *int64 { return &p.CooldownMS })},
 	{"gain", "thousandths by which more workers must make a job faster",
-		thousandths(func(p *model.Policy) *int64 { return &p.GrowGainPM })},
+		whole(1, 1000, func(p *model.Policy) *int64 { return &p.GrowGainPM })},
 }
 
 // rotaKeys are the parameters of policy rota.
@@ -131,13 +132,14 @@ var rotaKeys = []policyKey{
 	}},
 }
 
-func thousandths(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+// whole sets a whole number within bounds.
+func whole[T int | int64](least, most int64, field func(*model.Policy) *T) func(*model.Policy, string) error {
 	return func(p *model.Policy, value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || n < 1 || n > 1000 {
-			return fmt.Errorf("%q is not a whole number from 1 to 1000", value)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%q is not a whole number from %d to %d", value, least, most)
 		}
-		*field(p) = n
+		*field(p) = T(n)
 		return nil
 	}
 }
@@ -164,17 +166,6 @@ func duration(field func(*model.Policy) *int64) func(*model.Policy, string) erro
 			return err
 		}
 		*field(p) = int64(s) * 1000
-		return nil
-	}
-}
-
-func number(field func(*model.Policy) *int) func(*model.Policy, string) error {
-	return func(p *model.Policy, value string) error {
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > 1_000_000_000 {
-			return fmt.Errorf("%q is not a whole number from 0 to 1000000000", value)
-		}
-		*field(p) = n
 		return nil
 	}
 }
@@ -234,14 +225,8 @@ func (p *Policy) String() string {
 	return p.Name + ":" + strings.Join(parts, ",")
 }
 
-func (p *Policy) keys() []string {
-	keys := make([]string, 0, len(p.Params))
-	for k := range p.Params {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+// keys lists the parameters that are set, in order.
+func (p *Policy) keys() []string { return slices.Sorted(maps.Keys(p.Params)) }
 
 // config returns the configuration of a cluster with this policy. Its queue has no limits, because
 // traces have jobs of any length.

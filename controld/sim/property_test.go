@@ -269,7 +269,8 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 			}
 			ignorant++
 			if !same {
-				t.Errorf("policy %s, seed %d: decisions before %d differ although the workloads were alike until then", row.name, seed, first)
+				t.Errorf("policy %s, seed %d: decisions before %d differ although the workloads were alike until then",
+					row.name, seed, first)
 			}
 			if len(upTo(a)) < 20 {
 				t.Errorf("policy %s, seed %d: only %d decisions were compared", row.name, seed, len(upTo(a)))
@@ -335,7 +336,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 		if tr.Jobs[i].Submit == 0 {
 			first++
-			demand = plus(demand, tr.Jobs[i].Demand(1))
+			demand = demand.Plus(tr.Jobs[i].Demand(1))
 		}
 	}
 	capacity := trace.Capacity(s.Nodes)

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// realTrace reads a public trace from the folder that ROTA_TRACES names; without it the test is skipped.
+// realTrace reads a public trace from the folder that ROTA_TRACES names; without it the test is
+// skipped.
 func realTrace(tb testing.TB, name string) *trace.Trace {
 	tb.Helper()
 	dir := os.Getenv("ROTA_TRACES")

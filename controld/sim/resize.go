@@ -39,7 +39,7 @@ func (e *engine) startResize(c *fsm.ResizeJob) {
 	i := int32(c.Job - 1)
 	r := &e.runs[i]
 	if len(c.Join) > 0 {
-		r.joined = minus(r.job.Demand(len(c.Join)), r.job.Demand(0))
+		r.joined = r.job.Demand(len(c.Join)).Minus(r.job.Demand(0))
 		e.totals.addHeld(r.joined)
 	}
 	e.resized = append(e.resized, i)
@@ -53,7 +53,7 @@ func (e *engine) cancelResize(r *run) {
 		return
 	}
 	e.totals.lost += int64(e.now-r.stopped) * r.joined.GPUs
-	e.totals.addHeld(minus(model.Vector{}, r.joined))
+	e.totals.addHeld(model.Vector{}.Minus(r.joined))
 	r.joined = model.Vector{}
 }
 

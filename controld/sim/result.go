@@ -208,13 +208,6 @@ func seconds(ms int64) float64 { return float64(ms) / 1000 }
 // collector collects one value of each kind for every job that has ended.
 type collector struct{ slowdown, bounded, wait, first, jct []float64 }
 
-// collectorFor allocates a collector for n jobs.
-func collectorFor(n int) *collector {
-	room := make([]float64, 5*n)
-	part := func(i int) []float64 { return room[i*n : i*n : (i+1)*n] }
-	return &collector{part(0), part(1), part(2), part(3), part(4)}
-}
-
 func (c *collector) add(e *engine, v *run) {
 	jct := v.jct()
 	c.slowdown = append(c.slowdown, v.slowdown())
@@ -232,22 +225,9 @@ func (c *collector) class() *Class {
 }
 
 func (e *engine) classes(r *Result) {
-	ended, trials := 0, 0
-	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
-			ended++
-			if v.job.Class == jobspec.TE {
-				trials++
-			}
-		}
-	}
-	te, be, all := collectorFor(trials), collectorFor(ended-trials), collectorFor(ended)
+	var te, be, all collector
 	var wide []float64
-	for i := range e.runs {
-		v := &e.runs[i]
-		if v.ended == 0 {
-			continue
-		}
+	for v := range e.endedRuns() {
 		all.add(e, v)
 		if v.job.Class == jobspec.TE {
 			te.add(e, v)
@@ -265,10 +245,8 @@ func (e *engine) classes(r *Result) {
 // accountsOf sets the results of each account, and the fairness between them.
 func (e *engine) accountsOf(r *Result) {
 	jct := make([][]float64, len(e.totals.accounts))
-	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
-			jct[v.account] = append(jct[v.account], seconds(v.jct()))
-		}
+	for v := range e.endedRuns() {
+		jct[v.account] = append(jct[v.account], seconds(v.jct()))
 	}
 	r.Accounts = map[string]*Account{}
 	capacity := trace.Capacity(e.nodes).GPUs
@@ -292,11 +270,12 @@ func (e *engine) accountsOf(r *Result) {
 
 // fairUsers is Jain's index of the users' mean slowdowns, of best-effort jobs if there are any.
 func (e *engine) fairUsers() float64 {
-	sums, counts := make([]float64, len(e.totals.users)), make([]float64, len(e.totals.users))
+	users := len(e.totals.userOf)
+	sums, counts := make([]float64, users), make([]float64, users)
 	for _, class := range []jobspec.Class{jobspec.BE, jobspec.TE} {
 		var means []float64
-		for i := range e.runs {
-			if v := &e.runs[i]; v.ended > 0 && v.job.Class == class {
+		for v := range e.endedRuns() {
+			if v.job.Class == class {
 				sums[v.user] += v.slowdown()
 				counts[v.user]++
 			}

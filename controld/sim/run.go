@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"iter"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
@@ -53,10 +55,7 @@ func (r *run) done(at model.Instant) (work, worked int64) {
 	if at <= r.from {
 		return 0, 0
 	}
-	worked = int64(at - r.from)
-	if worked > (r.left-1)/r.rate+1 { // it ends earlier
-		worked = (r.left-1)/r.rate + 1
-	}
+	worked = min(int64(at-r.from), (r.left-1)/r.rate+1) // it may end earlier
 	return min(r.left, worked*r.rate), worked
 }
 
@@ -77,6 +76,17 @@ func (r *run) stopWork(at model.Instant) (lost int64) {
 	}
 	r.left -= work
 	return 0
+}
+
+// endedRuns are the jobs that have ended for good, in order of submission.
+func (e *engine) endedRuns() iter.Seq[*run] {
+	return func(yield func(*run) bool) {
+		for i := range e.runs {
+			if v := &e.runs[i]; v.ended > 0 && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // jct returns the ms from its submission to its end.

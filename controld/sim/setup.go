@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -109,13 +110,15 @@ func (s *Setup) check(t *trace.Trace) error {
 }
 
 func (s *Setup) fill() {
-	if s.Bound == 0 {
-		s.Bound = DefaultBound
+	s.Bound = cmp.Or(s.Bound, DefaultBound)
+	s.WideGPUs = cmp.Or(s.WideGPUs, DefaultWideGPUs)
+	s.maxPreempts = cmp.Or(s.maxPreempts, maxPreempted)
+}
+
+// clock returns the time of Clock, 0 without one.
+func (s *Setup) clock() int64 {
+	if s.Clock == nil {
+		return 0
 	}
-	if s.WideGPUs == 0 {
-		s.WideGPUs = DefaultWideGPUs
-	}
-	if s.maxPreempts == 0 {
-		s.maxPreempts = maxPreempted
-	}
+	return s.Clock()
 }

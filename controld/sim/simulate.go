@@ -34,13 +34,6 @@ func Run(t *trace.Trace, s Setup) (*Result, error) {
 	return r, nil
 }
 
-func (s *Setup) clock() int64 {
-	if s.Clock == nil {
-		return 0
-	}
-	return s.Clock()
-}
-
 func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	jobs, excluded := admit(t, s.Nodes)
 	if len(jobs) == 0 {
@@ -132,8 +125,8 @@ func (e *engine) rho(r *Result) error {
 		gpus := e.setup.Deserved.of(name, len(e.totals.accounts), trace.Capacity(e.setup.Nodes).GPUs)
 		nodes := portion(e.setup.Nodes, gpus)
 		own := &trace.Trace{Name: name}
-		for k := range e.runs {
-			if v := &e.runs[k]; int(v.account) == i && v.ended > 0 {
+		for v := range e.endedRuns() {
+			if int(v.account) == i {
 				own.Jobs = append(own.Jobs, *v.job)
 			}
 		}
@@ -165,16 +158,13 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 	}
 	fits := map[string]bool{}
 	reference := 0.0
-	for k := range alone.runs {
-		v := &alone.runs[k]
-		fits[v.job.ID] = v.ended > 0
-		if v.ended > 0 {
-			reference += seconds(v.jct())
-		}
+	for v := range alone.endedRuns() {
+		fits[v.job.ID] = true
+		reference += seconds(v.jct())
 	}
 	sum := 0.0
-	for k := range e.runs {
-		if v := &e.runs[k]; v.ended > 0 && v.job.Account == own.Name && fits[v.job.ID] {
+	for v := range e.endedRuns() {
+		if v.job.Account == own.Name && fits[v.job.ID] {
 			sum += seconds(v.jct())
 		}
 	}

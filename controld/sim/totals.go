@@ -9,7 +9,6 @@ import (
 type totals struct {
 	accounts []account
 	byName   map[string]int32
-	users    []string
 	userOf   map[string]int32
 
 	held       model.Vector // by all live attempts
@@ -30,7 +29,6 @@ type totals struct {
 // account holds the running totals of one account.
 type account struct {
 	name     string
-	jobs     int
 	held     int64 // thousandths of a GPU
 	cores    int64
 	waiting  int
@@ -94,15 +92,13 @@ func (b *totals) addArrival(e *engine, r *run) {
 	}
 	u, known := b.userOf[r.job.User]
 	if !known {
-		u = int32(len(b.users))
+		u = int32(len(b.userOf))
 		b.userOf[r.job.User] = u
-		b.users = append(b.users, r.job.User)
 	}
 	r.account, r.user, r.gpus = i, u, r.job.Demand(r.job.Workers).GPUs
 	a := &b.accounts[i]
 	a.advance(e.now)
 	a.waiting++
-	a.jobs++
 }
 
 // addStart counts the capacity of a started job.
@@ -111,7 +107,7 @@ func (b *totals) addStart(e *engine, r *run) {
 	a.advance(e.now)
 	a.waiting--
 	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
-	b.held = plus(b.held, r.held)
+	b.held = b.held.Plus(r.held)
 	if r.preemptedAt > 0 {
 		b.gaps = append(b.gaps, int64(e.now-r.preemptedAt))
 		b.absences = append(b.absences, int64(e.now-r.noticed))
@@ -120,14 +116,14 @@ func (b *totals) addStart(e *engine, r *run) {
 }
 
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
-func (b *totals) addHeld(more model.Vector) { b.held = plus(b.held, more) }
+func (b *totals) addHeld(more model.Vector) { b.held = b.held.Plus(more) }
 
 // addExit subtracts the capacity of an ended attempt. What it held before it made progress is lost.
 func (b *totals) addExit(e *engine, r *run) {
 	a := &b.accounts[r.account]
 	a.advance(e.now)
 	a.held, a.cores = a.held-r.held.GPUs, a.cores-r.held.Cores
-	b.held = minus(b.held, r.held)
+	b.held = b.held.Minus(r.held)
 	working := e.now
 	if r.stopped > 0 {
 		working = r.stopped
@@ -157,7 +153,7 @@ func (b *totals) addPreemption(e *engine, r *run) {
 }
 
 // addEnd counts a job that has ended for good.
-func (b *totals) addEnd(_ *engine, r *run) {
+func (b *totals) addEnd(r *run) {
 	if b.closed {
 		b.gone = append(b.gone, r.job.Demand(r.job.Workers))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// dynamicCost is what an expression in a dynamic block costs besides what it yields: it is decoded
-// again for each element.
+// dynamicCost is added to the cost of an expression in a dynamic block, which is decoded again for
+// each element.
 const dynamicCost = 256
 
 // affordable charges an expression to the file's budget.
@@ -42,11 +42,11 @@ func (r *reader) scopeOfCost() *cost.Scope {
 	return r.costs
 }
 
-// facts are what is known of the value of a variable or local, found out once however often it is
-// used.
+// facts are properties of the value of a variable or local. They are found once, however often it
+// is used.
 type facts struct{ known, secret bool }
 
-// factsOf returns the facts of a variable or local, whose value does not change any more.
+// factsOf returns the facts of a variable or local. Its value must be final.
 func (r *reader) factsOf(name string, value cty.Value) facts {
 	if f, ok := r.facts[name]; ok {
 		return f

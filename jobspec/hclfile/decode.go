@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
@@ -41,8 +42,7 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	r.missing(body, schema, seen)
 }
 
-// checkNames reports unknown, refused and missing names of a body whose values are looked at
-// elsewhere.
+// checkNames reports unknown, refused and missing names of a body. It does not evaluate values.
 func (r *reader) checkNames(body *hclsyntax.Body, schema *Block) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		r.knownAttr(a, schema)
@@ -63,18 +63,23 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
+// unsupported reports a name that this version does not honour.
+func (r *reader) unsupported(at hcl.Range, name, instead string) {
+	r.add(at, diagnostic.CodeUnsupported, instead, "%s is not supported yet", name)
+}
+
 // knownAttr returns what the schema says of an attribute, or reports it.
 func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 	if known := schema.attr(a.Name); known != nil {
 		if known.Refused != "" {
-			r.add(a.NameRange, diagnostic.CodeUnsupported, known.Refused, "%s is not supported yet", a.Name)
+			r.unsupported(a.NameRange, a.Name, known.Refused)
 			return nil
 		}
 		return known
 	}
 	if block := schema.block(a.Name); block != nil {
 		if block.Refused != "" {
-			r.add(a.NameRange, diagnostic.CodeUnsupported, block.Refused, "%s is not supported yet", a.Name)
+			r.unsupported(a.NameRange, a.Name, block.Refused)
 			return nil
 		}
 		r.add(a.NameRange, diagnostic.CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute",
@@ -94,14 +99,14 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 	}
 	if known := schema.block(b.Type); known != nil {
 		if known.Refused != "" {
-			r.add(b.DefRange(), diagnostic.CodeUnsupported, known.Refused, "%s is not supported yet", b.Type)
+			r.unsupported(b.DefRange(), b.Type, known.Refused)
 			return nil
 		}
 		return known
 	}
 	if attr := schema.attr(b.Type); attr != nil {
 		if attr.Refused != "" {
-			r.add(b.DefRange(), diagnostic.CodeUnsupported, attr.Refused, "%s is not supported yet", b.Type)
+			r.unsupported(b.DefRange(), b.Type, attr.Refused)
 		} else {
 			r.add(b.DefRange(), diagnostic.CodeForm, "write "+b.Type+" = ...", "%s is an attribute, not a block", b.Type)
 		}
@@ -211,8 +216,7 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	r.refuse(a, known, err)
 }
 
-// place remembers where a value and, if it is written out, each of its elements stands; of a map
-// the names.
+// place notes the place of a value, and of its elements if it is a literal list or map.
 func (r *reader) place(path string, expr hclsyntax.Expression) {
 	r.places[path] = expr.Range()
 	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {

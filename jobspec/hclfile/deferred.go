@@ -14,11 +14,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// References that only have a value once the job runs are kept as they are, in attributes that
-// allow it. While an expression with one is computed, the reference is a text that no file can
-// hold: a NUL byte and its name in braces. It may be put into text and lists, where nothing looks
-// at it. At the end everything around it is escaped, so that package template gives back exactly
-// what was written.
+// Some references have a value only when the job runs. Attributes with Deferred keep them. While an
+// expression is computed, such a reference is a text that no file can hold: a NUL byte, and its
+// name in braces. It may be put into texts and lists, where it is not inspected. At the end the
+// text around it is escaped, so that package template returns what was written.
 
 const deferredMark = "\x00"
 
@@ -27,7 +26,7 @@ var deferredRoots = []string{"array", "job", "node", "worker"}
 
 func isDeferredRoot(root string) bool { return slices.Contains(deferredRoots, root) }
 
-// notSupported is what to do instead where no attribute may hold such a reference.
+// notSupported are the hints for references in a file whose schema has no Deferred attributes.
 var notSupported = map[string]string{
 	"array.index":  "arrays are not supported yet: submit one job for each element",
 	"job.id":       "use $ROTA_JOB_ID in the command of a shell",
@@ -37,7 +36,7 @@ var notSupported = map[string]string{
 	"node.name":    "use $(hostname) in the command of a shell",
 }
 
-// templateScope is the block whose Template flag the attributes being decoded belong to.
+// templateScope is the innermost block with a Template flag.
 type templateScope struct {
 	on bool // some text in it holds a reference, so all are templates
 }
@@ -51,7 +50,7 @@ type current struct {
 
 // deferredOutside reports a reference where it has no value.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
-	allowed := deferredNames(r.schema, false, map[*Block]bool{})
+	allowed := r.deferredAttrs()
 	hint, old := notSupported[full]
 	if !old && strings.HasPrefix(full, "array.") {
 		hint, old = notSupported["array.index"], true
@@ -71,6 +70,9 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 			"%s is only known once the job runs, which is too late for %s", full, r.now.name)
 	}
 }
+
+// deferredAttrs lists the attributes of the file that may hold references.
+func (r *reader) deferredAttrs() []string { return deferredNames(r.schema, false, map[*Block]bool{}) }
 
 // deferredNames lists the attributes that may hold references; inScope says that a block around b
 // notes when they do.
@@ -107,8 +109,8 @@ func hasDeferred(expr hclsyntax.Expression) bool {
 	})
 }
 
-// defers reports whether any Deferred attribute of a block, or of a block in it that has no flag of
-// its own, holds a reference.
+// defers reports whether a Deferred attribute of a block holds a reference. Blocks in it count,
+// unless they have a flag of their own.
 func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	for _, a := range body.Attributes {
 		known := schema.attr(a.Name)
@@ -131,7 +133,7 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	return false
 }
 
-// nameOf is the name of an expression that is nothing but a reference beginning with root.
+// nameOf returns the name of an expression that is a single reference beginning with root.
 func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
 	if wrap, ok := expr.(*hclsyntax.TemplateWrapExpr); ok {
 		expr = wrap.Wrapped
@@ -179,7 +181,7 @@ func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Valu
 	return value, true
 }
 
-// finite refuses what a division by zero yields.
+// finite refuses infinite numbers, such as the result of a division by zero.
 func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	value, _ = value.Unmark()
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
@@ -220,7 +222,7 @@ func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 	return cty.DynamicVal, false
 }
 
-// joining are functions that put values together without looking at them.
+// joining are functions that join values without inspecting them.
 var joining = map[string]func(args []cty.Value) (cty.Value, error){
 	"concat":  stdlib.ConcatFunc.Call,
 	"flatten": stdlib.FlattenFunc.Call,
@@ -264,7 +266,7 @@ func textList(v cty.Value) (cty.Value, error) {
 	return cty.ListVal(values), nil
 }
 
-// withoutNames makes a message about values with references in them fit to be read.
+// withoutNames makes a message about values with references readable.
 func (r *reader) withoutNames(text string) string {
 	if r.now.secret {
 		return "the values do not fit; one of them is sensitive, so it is not shown"
@@ -316,7 +318,7 @@ func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 	return cty.StringVal(b.String()), ok
 }
 
-// shellWord is the ${HOME} of a template.
+// shellWord returns a variable of the shell in a template, such as ${HOME}.
 func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
 	x, ok := part.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(x.Traversal) != 1 || x.Traversal.RootName() == "var" || x.Traversal.RootName() == "local" {

@@ -11,9 +11,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// dynamic "KIND" { for_each = ... content { ... } } stands for one block of its kind for each
-// element. The syntax is that of HCL's dynblock extension; the blocks are made here, so that their
-// cost is bounded and diagnostics show where they come from.
+// dynamic "KIND" { for_each = ... content { ... } } makes a block of its kind for each element. The
+// syntax is that of the extension dynblock of HCL. The blocks are made here, so that their cost is
+// bounded and diagnostics show their origin.
 
 const dynamicBlock = "dynamic"
 
@@ -36,7 +36,7 @@ func (r *reader) iterator(name string) (cty.Value, bool) {
 	return cty.NilVal, false
 }
 
-// eachBlock calls do for every block of a body, those that dynamic blocks stand for included.
+// eachBlock calls do for every block of a body, including those that dynamic blocks make.
 func (r *reader) eachBlock(body *hclsyntax.Body, schema *Block, do func(*hclsyntax.Block)) {
 	for _, b := range body.Blocks {
 		if b.Type == dynamicBlock && schema.Free == nil && schema.block(dynamicBlock) == nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// scope is what the names in one expression stand for.
+// scope has the values of the names in one expression.
 type scope struct {
 	vars, locals map[string]cty.Value
 	words        map[string]cty.Value // iterators, and words that stand for themselves: ${HOME} is a shell's
 	secret       bool                 // something in it is sensitive
 }
 
-// evalAs is [reader.eval] for the value of an attribute that messages name.
+// evalAs is [reader.eval] for an attribute with a name for messages.
 func (r *reader) evalAs(name string, expr hclsyntax.Expression) (cty.Value, bool) {
 	r.now = current{name: name}
 	return r.eval(expr)
 }
 
-// eval computes an expression after checking every name in it; on failure the diagnostics say why.
-// What is sensitive is marked.
+// eval checks every name in an expression and computes it. It reports why it fails. Sensitive
+// values are marked.
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	names, ok := r.checkReferences(expr)
 	if ok = r.checkNodes(expr) && ok; !ok || !r.affordable(expr) {
@@ -95,7 +95,7 @@ func (r *reader) checkReferences(expr hclsyntax.Expression) (*scope, bool) {
 	return names, ok
 }
 
-// templateWords are the places of single names that are the whole of a ${...}.
+// templateWords returns the places of single names in ${ }.
 func templateWords(expr hclsyntax.Expression) map[hcl.Range]bool {
 	found := map[hcl.Range]bool{}
 	word := func(part hclsyntax.Expression) {
@@ -128,7 +128,7 @@ func (r *reader) bareWord(at hcl.Range) bool {
 	return start >= 2 && end < len(src) && string(src[start-2:start]) == "${" && src[end] == '}'
 }
 
-// checkNamed checks var.NAME and local.NAME, computes the local, and adds what it is to names.
+// checkNamed checks var.NAME and local.NAME, and adds the value to names.
 func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 	attr, isAttr := hcl.TraverseAttr{}, false
 	if len(t) > 1 {
@@ -161,9 +161,7 @@ func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 			"variable %q cannot be used in the value of another", name)
 		return cty.DynamicVal, false
 	}
-	r.add(t.SourceRange(), diagnostic.CodeReference,
-		didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
-		"there is no variable %q", name)
+	r.add(t.SourceRange(), diagnostic.CodeReference, r.variableHint(name), "there is no variable %q", name)
 	return cty.DynamicVal, false
 }
 
@@ -181,7 +179,7 @@ func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	return v, r.factsOf("local."+name, v).known
 }
 
-// fullName is the name of a reference with its first part, such as worker.index.
+// fullName returns the first two parts of a reference, such as worker.index.
 func fullName(t hcl.Traversal) string {
 	full := t.RootName()
 	if len(t) > 1 {
@@ -194,7 +192,7 @@ func fullName(t hcl.Traversal) string {
 
 func (r *reader) unknownReference(root string, t hcl.Traversal) {
 	full := fullName(t)
-	if isDeferredRoot(root) && (len(t) > 1 || len(deferredNames(r.schema, false, map[*Block]bool{})) > 0) {
+	if isDeferredRoot(root) && (len(t) > 1 || len(r.deferredAttrs()) > 0) {
 		r.deferredOutside(full, t)
 		return
 	}
@@ -213,7 +211,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 // rootNames are what a reference may begin with here.
 func (r *reader) rootNames() []string {
 	names := []string{"var", "local"}
-	if len(deferredNames(r.schema, false, map[*Block]bool{})) > 0 {
+	if len(r.deferredAttrs()) > 0 {
 		names = append(names, deferredRoots...)
 	}
 	for _, i := range r.iterators {

@@ -1,24 +1,19 @@
 package hclfile
 
 import (
-	"bytes"
 	"errors"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
-
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
+	"github.com/rota-hpc/rota/jobspec/hclfile/layout"
 )
 
-// ErrFormat is returned by [Format] when the formatted text would not say the same as before, which
-// is a mistake in it.
+// ErrFormat is returned by [Format] when the formatted text would not mean the same, which is a
+// mistake of the formatter.
 var ErrFormat = errors.New("the file cannot be formatted without changing its meaning")
 
 // Format returns a file in HCL with the usual spaces and indentation. Only white space between
-// words changes, and line ends become those of Unix: comments, heredocs and the order stay, and
-// what is formatted already stays as it is. A file that does not parse is refused with
-// [diagnostic.Diagnostics], one in JSON as well.
+// words changes, and line ends become those of Unix. A file that does not parse, or is in JSON, is
+// refused with [diagnostic.Diagnostics].
 func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
 		return nil, diagnostic.Diagnostics{{Code: diagnostic.CodeUnsupported, File: name,
@@ -28,60 +23,9 @@ func Format(name string, src []byte) ([]byte, error) {
 	if r.parse(name, src, &Block{}, false) == nil {
 		return nil, r.diags.InOrder()
 	}
-	src = r.sources[name] // as Unix has it
-	text := endOfText(hclwrite.Format(src))
-	for range maxFormat {
-		again := endOfText(hclwrite.Format(text))
-		if bytes.Equal(again, text) {
-			break
-		}
-		text = again
-	}
-	if !sameWords(src, text) {
+	text, same := layout.Tidy(r.sources[name]) // as Unix has it
+	if !same {
 		return nil, ErrFormat
 	}
 	return text, nil
-}
-
-// endOfText ends a file with one line end and no blank lines.
-func endOfText(text []byte) []byte {
-	for {
-		last := bytes.LastIndexByte(text, '\n') + 1
-		if len(bytes.TrimSpace(text[last:])) > 0 {
-			return append(text, '\n')
-		}
-		if text = text[:max(0, last-1)]; len(text) == 0 {
-			return text
-		}
-	}
-}
-
-// maxFormat bounds how often the formatter is run until it changes nothing more.
-const maxFormat = 8
-
-// sameWords reports whether two files differ in nothing but white space between words.
-func sameWords(a, b []byte) bool {
-	x, y := words(a), words(b)
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		a, b := x[i].Bytes, y[i].Bytes
-		if x[i].Type == hclsyntax.TokenComment {
-			a, b = bytes.TrimRight(a, "\r\n"), bytes.TrimRight(b, "\r\n") // the last line may lack its end
-		}
-		if x[i].Type != y[i].Type || !bytes.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// words are the tokens of a file, without the line end that the last line may lack.
-func words(src []byte) hclsyntax.Tokens {
-	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
-	for n := len(tokens); n > 1 && tokens[n-2].Type == hclsyntax.TokenNewline; n-- {
-		tokens = append(tokens[:n-2], tokens[n-1])
-	}
-	return tokens
 }

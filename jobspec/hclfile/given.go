@@ -50,7 +50,7 @@ func (r *reader) givenValues() map[string]*givenValue {
 	return given
 }
 
-// given notes the text of a sensitive variable before it is looked at.
+// given notes the text of a sensitive variable before it is read.
 func (r *reader) given(name, text string) {
 	if r.sensitive[name] {
 		r.strikeOut(text)
@@ -58,9 +58,12 @@ func (r *reader) given(name, text string) {
 }
 
 func (r *reader) noVariable(name string, place hcl.Range) {
-	known := slices.Collect(maps.Keys(r.varBlocks))
-	r.add(place, diagnostic.CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"),
-		"the file has no variable %q", name)
+	r.add(place, diagnostic.CodeNoVariable, r.variableHint(name), "the file has no variable %q", name)
+}
+
+// variableHint returns what to do about an unknown variable.
+func (r *reader) variableHint(name string) string {
+	return didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}")
 }
 
 // variableFile reads a file of values. A shared one serves every job file of its directory, so it
@@ -97,8 +100,8 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 	}
 }
 
-// givenVariable converts a value from outside to the variable's type. Text stands for itself where
-// a string is wanted, else it is read as HCL.
+// givenVariable converts a value from outside to the variable's type. A text is taken literally for
+// a string, and read as HCL for any other type.
 func (r *reader) givenVariable(name string, typ variableType, given *givenValue) cty.Value {
 	r.now = current{name: name}
 	value := cty.StringVal(given.text)

@@ -96,20 +96,6 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	text, err := hclfile.Decode("d.hcl", []byte("nam = 1"), &daemon{}).JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list struct{ Diagnostics []diagnostic.Diagnostic }
-	if err := json.Unmarshal(text, &list); err != nil || len(list.Diagnostics) != 2 {
-		t.Fatalf("%v: %s", err, text)
-	}
-	if empty, _ := diagnostic.Diagnostics(nil).JSON(); !strings.Contains(string(empty), "[]") {
-		t.Errorf("without diagnostics: %s", empty)
-	}
-}
-
 // FuzzDecode wants no file to make a daemon's configuration panic.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("name = \"x\"\nqueue \"a\" { max_time = \"1h\" }\n"))

@@ -13,12 +13,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A file in JSON becomes the same syntax tree as one in HCL, so that everything behind the parser
-// treats both alike. What is a block and what an attribute, which JSON does not tell, is known from
-// the schema.
+// A file in JSON becomes the same syntax tree as a file in HCL, so that the rest of the package
+// need not distinguish them. The schema says which names are blocks.
 
-// IsJSON reports whether a file is in HCL's JSON syntax: by its name, or because it begins as no
-// file in HCL can.
+// IsJSON reports whether a file is in the JSON syntax of HCL. Its name ends in .json, or it begins
+// with {, as a file in HCL cannot.
 func IsJSON(name string, src []byte) bool {
 	text := bytes.TrimLeft(bytes.TrimPrefix(src, []byte(byteOrderMark)), " \t\r\n")
 	return strings.HasSuffix(name, ".json") || bytes.HasPrefix(text, []byte("{"))
@@ -51,7 +50,7 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	return j.body(root, schema)
 }
 
-// shallowJSON refuses what would make the recursive parser run deep.
+// shallowJSON refuses nesting that is too deep for the recursive parser.
 func (r *reader) shallowJSON(name string, src []byte) bool {
 	depth, words, line, inString := 0, 0, 1, false
 	for i := 0; i < len(src); i++ {
@@ -92,17 +91,16 @@ var declarations = map[string]Nested{
 	"locals":   {Name: "locals", Many: true, Body: valuesSchema},
 }
 
-// dynamicNested is the block that makes blocks of one kind; its content is that of the kind.
-func dynamicNested(schema *Block, kind string) *Nested {
+// dynamicBody is the schema of a dynamic block that makes blocks of one kind.
+func dynamicBody(schema *Block, kind string) *Block {
 	content := &Block{}
 	if known := schema.block(kind); known != nil && known.Body != nil {
 		content = known.Body
 	}
-	body := &Block{
+	return &Block{
 		Attrs:  []Attr{{Name: "for_each"}, {Name: "iterator", keyword: true}, {Name: "labels"}},
 		Blocks: []Nested{{Name: "content", Body: content}},
 	}
-	return &Nested{Name: "dynamic", Label: "the kind of block", Many: true, Body: body}
 }
 
 func (j *jsonReader) nested(schema *Block, name string) *Nested {
@@ -236,7 +234,7 @@ func isNull(expr hcl.Expression) bool {
 func (j *jsonReader) labelled(known *Nested, schema *Block, kind hcl.Range, pair hcl.KeyValuePair) []*hclsyntax.Block {
 	content := known.Body
 	if known.Name == "dynamic" {
-		content = dynamicNested(schema, j.text(pair.Key)).Body
+		content = dynamicBody(schema, j.text(pair.Key))
 	}
 	bodies, found := hcl.ExprList(pair.Value)
 	if found.HasErrors() {

@@ -19,8 +19,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 )
 
-// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is
-// bounded first.
+// Limits of a file. The parser recurses and the evaluator multiplies, so their input is bounded
+// first.
 const (
 	MaxFileBytes = 2 << 20 // a script of 1 MiB and its job fit
 	maxTokens    = 100_000
@@ -46,7 +46,7 @@ type Options struct {
 	Quantities map[string]func(text string) (int64, error)
 }
 
-// Result is what is known of a decoded file besides its target.
+// Result has the places and the sensitive values of a decoded file.
 type Result struct {
 	places map[string]hcl.Range
 	whole  hcl.Range
@@ -60,7 +60,7 @@ type reader struct {
 	opts    Options
 	diags   diagnostic.Diagnostics
 	told    map[told]bool
-	// mistakes counts what was found, told or not.
+	// mistakes counts all mistakes, also those that are not reported.
 	mistakes int
 	places   map[string]hcl.Range
 
@@ -86,8 +86,8 @@ type reader struct {
 }
 
 // Load parses a file, evaluates its variables and locals, and stores the rest in target as schema
-// says. It goes on after an error, so that all are reported; target is only of use when the
-// diagnostics are empty.
+// says. It goes on after an error, so that all errors are reported. target is valid only if there
+// are no diagnostics.
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, diagnostic.Diagnostics) {
 	r := newReader(name, src)
 	r.schema, r.opts = schema, opts
@@ -113,7 +113,7 @@ func newReader(name string, src []byte) *reader {
 	}
 }
 
-// lastPlace is the end of the file's text, where what is missing altogether is reported.
+// lastPlace returns the end of the text, where missing blocks are reported.
 func (r *reader) lastPlace() hcl.Range {
 	text := bytes.TrimRight(r.src, " \t\r\n")
 	start := bytes.LastIndexByte(text, '\n') + 1
@@ -124,14 +124,14 @@ func (r *reader) lastPlace() hcl.Range {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none
-// of what an editor under Windows puts in, which no shell could read.
+// UnixText returns a text without a byte order mark and with the line ends of Unix. Shells cannot
+// read those of Windows.
 func UnixText(src []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte(byteOrderMark)), []byte("\r\n"), []byte("\n"))
 }
 
-// parse returns the file's body, or nil when there is no point in looking further. schema and
-// values are for JSON: what is a block in the file, and whether its strings stand for themselves.
+// parse returns the body of a file, nil if it cannot be parsed. In JSON, schema says which names
+// are blocks, and values says that strings are literal.
 func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hclsyntax.Body {
 	r.sources[name] = src
 	if !r.readable(name, src) {
@@ -202,7 +202,7 @@ func (r *reader) readable(name string, src []byte) bool {
 	return false
 }
 
-// shallow refuses what would make the recursive parser run deep.
+// shallow refuses nesting that is too deep for the recursive parser.
 func (r *reader) shallow(name string, src []byte) bool {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
 	return r.shallowTokens(tokens)
@@ -238,7 +238,7 @@ func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 }
 
 // At makes a diagnostic at the place where a path of the target's JSON was written, or at the
-// nearest thing around it. When the value there is sensitive, neither text nor hint are shown.
+// nearest thing around it. If the value is sensitive, neither text nor hint is shown.
 func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 	at, whole := f.whole, path
 	for path != "" {
@@ -254,7 +254,7 @@ func (f *Result) At(path, code, text, hint string) diagnostic.Diagnostic {
 	return f.reader.diagnostic(at, code, hint, text)
 }
 
-// secretRefused is what is said about a sensitive value that breaks a rule.
+// secretRefused is the message for a sensitive value that breaks a rule.
 const secretRefused = "the value is refused; it is sensitive, so neither it nor the rule that it breaks is shown"
 
 func parentPath(path string) string {

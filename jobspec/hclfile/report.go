@@ -19,10 +19,10 @@ func didYouMean(written string, known []string, fallback string) string {
 	return cmp.Or(typo.Hint(written, slices.Sorted(slices.Values(known))), fallback)
 }
 
-// maxDiagnostics bounds how many diagnostics are kept for one file: more are not read.
+// maxDiagnostics bounds the diagnostics of one file. Users do not read more.
 const maxDiagnostics = 50
 
-// add notes a diagnostic, once also when a dynamic block repeats it.
+// add adds a diagnostic, unless it is there already: dynamic blocks repeat mistakes.
 func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
 	r.mistakes++
 	if len(r.diags) >= maxDiagnostics {
@@ -36,7 +36,7 @@ func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
 	r.diags = append(r.diags, r.diagnostic(at, code, hint, one.text))
 }
 
-// told is what was said about a place.
+// told is a message about a place.
 type told struct {
 	at   hcl.Range
 	text string
@@ -52,10 +52,10 @@ func (r *reader) diagnostic(at hcl.Range, code, hint, text string) diagnostic.Di
 	return d
 }
 
-// argument is what the evaluator puts in front of a function's own message.
+// argument is the text that the evaluator puts in front of the message of a function.
 var argument = regexp.MustCompile(`^Invalid value for "\w+" parameter: `)
 
-// addHCL takes over what the parser or the evaluator found.
+// addHCL adds the mistakes that the parser or the evaluator found.
 func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
 	for _, one := range found {
 		if one.Severity != hcl.DiagError {

@@ -6,14 +6,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
-// Block says what may stand in a block. Every name of the language is in it, those that are not
-// honoured yet as well, so that a mistyped name finds its neighbour and an unsupported one is
-// refused by name.
+// Block says what may stand in a block. It has every name of the language, also those that are not
+// supported yet, so that mistyped names get a hint and unsupported ones are refused by name.
 type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
 	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
-	// Tells says that the message about an unknown name lists all known names.
+	// Tells makes the message about an unknown name list all known names.
 	Tells bool
 	// Elsewhere are names that other systems have here, with what to write instead.
 	Elsewhere map[string]string
@@ -33,8 +32,8 @@ type Attr struct {
 	Path     string // name in the target's JSON, when it is another
 	Refused  string // what to do instead; set: not honoured yet
 	// Deferred lets the texts of the attribute hold references that only have a value once the job
-	// runs, such as ${array.index}. They are stored as package template has them, and the block around
-	// that has [Nested.Template] is told. Without such a block around it the attribute takes no
+	// runs, such as ${array.index}. They are stored in the form of package template, and the flag
+	// [Nested.Template] of the block around is set. Without such a block the attribute takes no
 	// references.
 	Deferred bool
 	nameRoot string // a reference that begins with it stands for its own name
@@ -57,11 +56,12 @@ type Nested struct {
 	Doc      string
 	Refused  string
 	Body     *Block
-	// Enter returns the target for the block's content and the path of it within its parent's JSON.
+	path     string // of a [NamedBlock]
+	// Enter returns the target of the block's content, and its path in the JSON of the parent.
 	Enter func(parent any, label string) (target any, path string)
-	// Template, when set, returns where to note that the texts of the block's Deferred attributes,
-	// those of blocks within it included, are templates (package template) because at least one of
-	// them holds a reference. Otherwise they are literal. target is Enter's.
+	// Template returns the flag for the texts of Deferred attributes of the block, and of blocks in
+	// it. It is set if one of them holds a reference: then all are templates (package template),
+	// otherwise all are literal. target is the result of Enter.
 	Template func(target any) *bool
 	// Written returns the blocks of this kind that a parent has, for writing it as a file; nil for a
 	// kind that is never written.
@@ -77,21 +77,31 @@ type Written struct {
 	Target any
 }
 
-// Source gives an attribute's setter what it may read.
+// Source is what the setter of an attribute may read.
 type Source interface {
 	// ReadFile reads a file that lies below the directory of the file being decoded.
 	ReadFile(name string) ([]byte, error)
-	// Literal returns text as it must be stored to stand for itself where texts may be templates: text
-	// that the setter of a [Attr.Deferred] attribute was given is in that form already, text that it
-	// read from a file is not.
+	// Literal escapes a text that was read from a file if the texts around it are templates. Values
+	// that a setter is given are escaped already.
 	Literal(text string) string
 }
 
 // Field is an attribute that is stored in a field of T: a string, bool, number, [decode.Quantity],
-// list, map, or a pointer to a string, bool or int where "not written" must be told from zero. What
-// else there is can be read by [Text] and [Any].
+// list, map, or a pointer to a string, bool or int where "not written" must be told from zero. Use
+// [Text] and [Any] for other types.
 func Field[T, F any](name string, field func(*T) *F) Attr {
 	return Attr{Name: name, Type: decode.TypeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
+}
+
+// Named is an attribute that is stored in the field with its name in JSON, as [Field] says. Its
+// schema is completed by [For].
+func Named(name string) Attr { return Attr{Name: name} }
+
+// NamedBlock is a block that is stored in the field whose name in JSON is path: a pointer to its
+// content, nil unless the block is written, the content itself, or a list of contents. Its schema
+// is completed by [For].
+func NamedBlock(name, path, doc string, body *Block) Nested {
+	return Nested{Name: name, Doc: doc, Body: body, path: path}
 }
 
 // Text is an attribute whose value, a string or a number, is read by set.
@@ -107,8 +117,8 @@ func Any[T any](name, typ string, set func(target *T, value decode.Value, from S
 		setValue: func(target any, value decode.Value, from Source) error { return set(target.(*T), value, from) }}
 }
 
-// WrittenAs returns a with what is written for it, where that is not the content of a field: a
-// value, nil for none.
+// WrittenAs returns a with the value that is written for it, nil for none, where that is not the
+// content of a field.
 func WrittenAs[T any](a Attr, value func(target *T) any) Attr {
 	a.written = func(target any) any { return value(target.(*T)) }
 	return a
@@ -127,7 +137,7 @@ func orLater(hint string) string {
 	return hint
 }
 
-// With returns a with what documentation says of it.
+// With returns a with its documentation.
 func (a Attr) With(def, doc string) Attr {
 	a.Default, a.Doc = def, doc
 	return a

@@ -13,17 +13,16 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// A sensitive variable's value is marked, and the mark follows everything computed from it. What is
-// said about a marked value does not show it. Since a rule of the target may quote any text, the
-// value itself is struck out of every message as well, and no source line is shown that it is
-// written in.
+// The value of a sensitive variable is marked, and so is everything computed from it. Messages
+// about marked values do not show them. The value is also removed from every other message, because
+// a rule may quote any text, and source lines with it are not shown.
 
 type mark string
 
 const sensitive = mark("sensitive")
 
-// minSecret is the length from which a secret text is struck out of messages; shorter ones would
-// tear them.
+// minSecret is the least length of a text that is removed from messages. Shorter ones occur by
+// chance.
 const minSecret = 4
 
 const struckOut = "(sensitive)"
@@ -97,7 +96,7 @@ func (f *Result) Sensitive() []string {
 	return slices.Sorted(maps.Keys(f.reader.secret.paths))
 }
 
-// findSensitive notes which variables are sensitive, before any of their values is looked at.
+// findSensitive notes whether a variable is sensitive, before values are read.
 func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	a := b.Body.Attributes["sensitive"]
 	if a == nil {
@@ -116,9 +115,8 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	}
 }
 
-// hideUnread keeps what may be sensitive in a file that does not parse out of diagnostics: the
-// lines of its variables if any of them is sensitive, and all lines of a file of values for such
-// variables.
+// hideUnread hides lines of a file that does not parse. If a variable may be sensitive, these are
+// the lines of all variables, and all lines of a file of values.
 func (r *reader) hideUnread(name string, src []byte) {
 	if name != r.name && len(r.sensitive) > 0 {
 		delete(r.sources, name)

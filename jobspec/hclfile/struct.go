@@ -23,8 +23,7 @@ func Decode(name string, src []byte, target any) diagnostic.Diagnostics {
 	return diags
 }
 
-// SchemaOf is the schema that [Decode] has for a target, for callers that want more than its
-// diagnostics.
+// SchemaOf returns the schema of [Decode] for a target, for [Load].
 func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -34,14 +33,14 @@ func SchemaOf(target any) *Block {
 	return schema
 }
 
-// What the tag of a label says behind its name.
+// The tags of labels.
 const (
 	labelled = "label"
 	mayLabel = "label,optional"
 )
 
-// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of
-// its tags only that of its label counts.
+// Described is a struct for a block of [Decode] with a schema of its own. Only the tag of its label
+// counts.
 type Described interface {
 	// Block returns the schema, whose targets are pointers to the struct.
 	Block() *Block
@@ -72,17 +71,33 @@ func structSchema(typ reflect.Type) (schema *Block, label []int) {
 	return schema, label
 }
 
-// FieldOf is [Field] for the field of T with the same name in JSON.
-func FieldOf[T any](name string) Attr { return fieldAttr(name, fieldNamed[T](name)) }
+// For completes a schema whose targets are of type *T: it finds the fields of its [Named]
+// attributes and [NamedBlock] blocks.
+func For[T any](b *Block) *Block {
+	for i := range b.Attrs {
+		if a := &b.Attrs[i]; a.into == nil && a.set == nil && a.setValue == nil && a.Refused == "" {
+			stored := fieldAttr(a.Name, fieldNamed[T](a.Name))
+			a.into, a.Type = stored.into, stored.Type
+		}
+	}
+	for i := range b.Blocks {
+		if n := &b.Blocks[i]; n.Enter == nil && n.Refused == "" {
+			stored := BlockOf[T](n.Name, n.path, n.Doc, n.Body)
+			n.Enter, n.Many, n.Label = stored.Enter, stored.Many, stored.Label
+			if n.Written == nil {
+				n.Written = stored.Written
+			}
+		}
+	}
+	return b
+}
 
-// BlockOf is a block that is stored in the field of T whose name in JSON is path: a pointer to its
-// content, nil unless the block is written, the content itself, or a list of contents. A content
-// with a field Name takes the label of its block.
+// BlockOf is [NamedBlock] in a schema whose targets are of type *T. A content with a field Name
+// takes the label of its block.
 func BlockOf[T any](name, path, doc string, body *Block) Nested {
 	field := fieldNamed[T](path)
-	content := contentOf(field.Type)
 	var label []int
-	if known, ok := content.FieldByName("Name"); ok {
+	if known, ok := contentOf(field.Type).FieldByName("Name"); ok {
 		label = known.Index
 	}
 	n := fieldBlock(name, path, field, label)
@@ -93,7 +108,7 @@ func BlockOf[T any](name, path, doc string, body *Block) Nested {
 // FreeBlock is the content of a block whose attributes have any name. They go into the field of T
 // whose name in JSON is path.
 func FreeBlock[T any](path string) *Block {
-	into := FieldOf[T](path).into
+	into := fieldAttr(path, fieldNamed[T](path)).into
 	return &Block{Free: func(target any) *map[string]string { return into(target).(*map[string]string) }}
 }
 

@@ -90,8 +90,7 @@ func (r *reader) evaluateDeclarations() {
 	}
 }
 
-// variableSchema is what may stand in a variable block; its values are evaluated here and not
-// stored in a target.
+// variableSchema is the schema of a variable block. Its values are not stored in a target.
 var variableSchema = &Block{
 	Attrs: []Attr{
 		{Name: "type", keyword: true}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"},
@@ -157,7 +156,7 @@ func (t variableType) convert(value cty.Value) (cty.Value, error) {
 }
 
 // unknownAttribute finds an attribute of an object that its variable's type does not have, "" when
-// there is none. The conversion of types would drop it without a word.
+// there is none. The conversion would drop it without a message.
 func unknownAttribute(have, want cty.Type) string {
 	switch {
 	case want.IsObjectType() && have.IsObjectType():
@@ -220,7 +219,7 @@ func (r *reader) variableType(b *hclsyntax.Block) (variableType, bool) {
 	return variableType{typ, defaults}, true
 }
 
-// describe checks the description, which nothing else looks at.
+// describe checks that the description is a text.
 func (r *reader) describe(b *hclsyntax.Block) {
 	a := b.Body.Attributes["description"]
 	if a == nil {
@@ -296,10 +295,10 @@ func (r *reader) local(name string) cty.Value {
 	return v
 }
 
-// maxCircle bounds how many locals of a circle are named.
+// maxCircle bounds how many locals of a cycle are named.
 const maxCircle = 8
 
-// circle shows by way of which others a local needs itself.
+// circle returns the chain of locals through which a local needs itself.
 func circle(names []string) string {
 	if len(names) < 2 {
 		return ""

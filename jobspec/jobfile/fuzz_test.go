@@ -80,7 +80,7 @@ func writtenAgain(t *testing.T, job *jobspec.Job) {
 	}
 	opts := Options{}
 	if job.Array != nil {
-		opts.ReadFile = func(string) ([]byte, error) { return WriteParams(job.Array) }
+		opts.ReadFile = func(string) ([]byte, error) { return writeParams(job.Array) }
 	}
 	back, diags := Parse("job.hcl", src, opts)
 	if diags.HasErrors() {

@@ -50,7 +50,7 @@ func Parse(filename string, src []byte, opts Options) (*jobspec.Job, diagnostic.
 	return read.Job, diags
 }
 
-// Load is [Parse] with everything that there is to know of the file.
+// Load is [Parse] with warnings and sensitive values.
 func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnostics) {
 	opts.Now = once(opts.Now)
 	f := &file{}
@@ -79,7 +79,7 @@ func Load(filename string, src []byte, opts Options) (Read, diagnostic.Diagnosti
 	return read, nil
 }
 
-// once asks a clock one time, so that all of a file is read at the same moment.
+// once returns a clock that is read one time, so that the file has one time.
 func once(now func() time.Time) func() time.Time {
 	if now == nil {
 		return nil
@@ -93,7 +93,7 @@ func once(now func() time.Time) func() time.Time {
 	}
 }
 
-// resolveTimes writes times out that are told from now, such as now+2h.
+// resolveTimes resolves times relative to now, such as now+2h.
 func (f *file) resolveTimes(now func() time.Time) []jobspec.Problem {
 	var problems []jobspec.Problem
 	for _, t := range []struct {
@@ -135,7 +135,7 @@ func fromNow(ahead string, now func() time.Time) (string, error) {
 	return jobspec.FormatTime(at), nil
 }
 
-// inFile is the path of what a job file says in another place than the job's JSON.
+// inFile returns the path in the job file, where it differs from the path in JSON.
 func inFile(path string) string {
 	if strings.HasPrefix(path, "array.columns") {
 		return "array.rows"
@@ -155,8 +155,8 @@ func noBody(diags diagnostic.Diagnostics) bool {
 	})
 }
 
-// mayFollow reports whether a rule can be broken only because something before it could not be
-// read: what is missing is then no news, nor is what is said of the very same place.
+// mayFollow reports whether a problem may be only the result of an earlier mistake: something is
+// missing that could not be read, or the place has a mistake already.
 func mayFollow(one diagnostic.Diagnostic, unread diagnostic.Diagnostics) bool {
 	if !unread.HasErrors() {
 		return false
@@ -222,8 +222,8 @@ func readBelow(dir, name string) ([]byte, error) {
 	return readBounded(f)
 }
 
-// readBounded reads a regular file, up to one byte more than a job file may have: a device or pipe
-// would never end.
+// readBounded reads a regular file, at most one byte more than a job file may have. A device or
+// pipe is refused, because it may have no end.
 func readBounded(f fs.File) ([]byte, error) {
 	defer func() { _ = f.Close() }() // it was only read from
 	info, err := f.Stat()

@@ -25,7 +25,7 @@ func FuzzParams(f *testing.F) {
 		if a.Len() != len(a.Rows) || len(a.Rows) == 0 {
 			t.Fatalf("%d elements of %d lines", a.Len(), len(a.Rows))
 		}
-		written, err := WriteParams(a)
+		written, err := writeParams(a)
 		if err != nil {
 			t.Fatal(err)
 		}

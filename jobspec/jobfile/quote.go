@@ -9,15 +9,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// A reference in a text that is being written stands between these two characters, which no text of
-// a job holds.
+// These two characters mark a reference in a text to write. No text of a job holds them.
 const (
 	refOpen  = '\x00'
 	refClose = '\x01'
 )
 
-// opened returns a task's text with its references between marks. A text that is no template stands
-// for itself.
+// opened returns a text of a task with its references between marks. A text that is not a template
+// is literal.
 func opened(text string, isTemplate bool) string {
 	if !isTemplate {
 		return text
@@ -30,7 +29,7 @@ func opened(text string, isTemplate bool) string {
 	return marked
 }
 
-// quoted writes a text as HCL: a string, or the reference that is all of it.
+// quoted writes a text as HCL: as a string, or as a reference if it is nothing else.
 func quoted(text string) string {
 	if name, ok := strings.CutPrefix(text, string(refOpen)); ok && strings.IndexRune(name, refClose) == len(name)-1 {
 		return name[:len(name)-1]
@@ -38,8 +37,8 @@ func quoted(text string) string {
 	return `"` + escaped(text, inQuotes) + `"`
 }
 
-// heredoc writes a text of several whole lines as such. It reports false for one that is better
-// quoted.
+// heredoc writes a text of several whole lines as a heredoc. It reports false for a text that must
+// be quoted.
 func heredoc(text string, isTemplate bool) (string, bool) {
 	if !strings.HasSuffix(text, "\n") || strings.Count(text, "\n") < 2 || strings.ContainsFunc(text, unprintable) {
 		return "", false
@@ -82,9 +81,8 @@ func inQuotes(r rune) string {
 	return string(r)
 }
 
-// escaped writes a text such that HCL reads it as it is, and its references as references. ${
-// becomes $${, and %{ becomes %%{; where further signs stand in front of that, or of a reference,
-// they are put in one by one.
+// escaped writes a text for HCL: ${ becomes $${, %{ becomes %%{, and references stay references.
+// Further signs in front of these are written one by one.
 func escaped(text string, plain func(rune) string) string {
 	var b strings.Builder
 	runes := []rune(text)

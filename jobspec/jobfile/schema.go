@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// The tables of this package are the language: what may stand where, where it goes, what its
-// default is, and what is known but refused. docs/jobfile.md and `rota explain` are made from them.
+// The tables of this package are the language: attributes and blocks, their fields, defaults and
+// documentation, and names that are refused. docs/jobfile.md and `rota explain` are made from them.
 
 // file is what a whole job file is stored in.
 type file struct {
@@ -28,7 +28,7 @@ var fileSchema = &hclfile.Block{
 	}},
 }
 
-var jobSchema = &hclfile.Block{
+var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 	Elsewhere: map[string]string{
 		"type":        "leave it out: every job runs to its end",
 		"datacenters": "leave it out, or name nodes with nodes or constraint",
@@ -37,45 +37,45 @@ var jobSchema = &hclfile.Block{
 		"time": "write time_limit = ...", "walltime": "write time_limit = ...",
 	},
 	Attrs: []hclfile.Attr{
-		field[jobspec.Job]("class").
+		hclfile.Named("class").
 			With("the queue's", "`te` (trial and error: short, goes first) or `be` (best effort)"),
-		field[jobspec.Job]("queue").With("the cluster's", "queue to submit to"),
-		field[jobspec.Job]("account").With("the user's", "account that is charged"),
-		field[jobspec.Job]("priority").With("50", "0 to 100, within one class"),
-		field[jobspec.Job]("time_limit").AtLeastOne().
+		hclfile.Named("queue").With("the cluster's", "queue to submit to"),
+		hclfile.Named("account").With("the user's", "account that is charged"),
+		hclfile.Named("priority").With("50", "0 to 100, within one class"),
+		hclfile.Named("time_limit").AtLeastOne().
 			With("the queue's", "how long one attempt may run"),
-		field[jobspec.Job]("begin").
+		hclfile.Named("begin").
 			With("at once", "not before this time: RFC 3339 as in `2026-03-01T08:00:00Z`, or `now+2h`"),
-		field[jobspec.Job]("deadline").
+		hclfile.Named("deadline").
 			With("none", "time by which the job has ended, written like begin; it is given up once it cannot be met, and "+
 				"stopped when it comes"),
-		field[jobspec.Job]("hold").With("false", "do not start before `rota release`"),
-		field[jobspec.Job]("gang_scope").
+		hclfile.Named("hold").With("false", "do not start before `rota release`"),
+		hclfile.Named("gang_scope").
 			With("group", "what starts together: the workers of a `group`, or all groups of the `job`"),
-		field[jobspec.Job]("on_dependency_failure").
+		hclfile.Named("on_dependency_failure").
 			With("cancel", "`cancel` or `hold` the job, or group, when what it waits for can never come"),
-		field[jobspec.Job]("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
-		field[jobspec.Job]("exclude_nodes").With("none", "not these nodes"),
-		field[jobspec.Job]("features").With("none", "keys of labels that a node must have"),
-		field[jobspec.Job]("workdir").With("the submit directory", "absolute path where the tasks start"),
-		field[jobspec.Job]("export").
+		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
+		hclfile.Named("exclude_nodes").With("none", "not these nodes"),
+		hclfile.Named("features").With("none", "keys of labels that a node must have"),
+		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
+		hclfile.Named("export").
 			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name"),
-		field[jobspec.Job]("description").With("", "free text, at most 4 KiB"),
-		field[jobspec.Job]("tags").With("none", "at most 32 names"),
+		hclfile.Named("description").With("", "free text, at most 4 KiB"),
+		hclfile.Named("tags").With("none", "at most 32 names"),
 		hclfile.Later("time_min", "leave it out: a job runs up to its time_limit"),
 		hclfile.Later("count", "write group \"main\" { count = ... } around the task"),
 	},
 	Blocks: []hclfile.Nested{
 		metaBlock[jobspec.Job](),
-		hclfile.BlockOf[jobspec.Job]("array", "array", "makes many jobs of one", arraySchema),
-		hclfile.BlockOf[jobspec.Job]("dependency", "dependencies", "other jobs to wait for; several are all waited for",
+		hclfile.NamedBlock("array", "array", "makes many jobs of one", arraySchema),
+		hclfile.NamedBlock("dependency", "dependencies", "other jobs to wait for; several are all waited for",
 			dependencySchema),
-		constraintBlock[jobspec.Job](),
-		affinityBlock[jobspec.Job](),
-		hclfile.BlockOf[jobspec.Job]("log_policy", "log_policies", "what to do when a line of output says what went wrong",
+		constraintBlock,
+		affinityBlock,
+		hclfile.NamedBlock("log_policy", "log_policies", "what to do when a line of output says what went wrong",
 			logPolicySchema),
-		restartBlock[jobspec.Job](),
-		hclfile.BlockOf[jobspec.Job]("checkpoint", "checkpoint", "says that the program saves its progress",
+		restartBlock,
+		hclfile.NamedBlock("checkpoint", "checkpoint", "says that the program saves its progress",
 			checkpointSchema),
 		preemptionBlock(),
 		groupBlock(),
@@ -84,10 +84,7 @@ var jobSchema = &hclfile.Block{
 		hclfile.LaterBlock("idle", "set a time_limit"),
 		hclfile.LaterBlock("notify", "wait in a script: rota wait ID"),
 	},
-}
-
-// field is an attribute that is stored in the field of T with the same name in JSON.
-func field[T any](name string) hclfile.Attr { return hclfile.FieldOf[T](name) }
+})
 
 func metaBlock[T any]() hclfile.Nested {
 	return hclfile.Nested{
@@ -96,14 +93,13 @@ func metaBlock[T any]() hclfile.Nested {
 	}
 }
 
-// implied is a block without which a job has the part all the same, so that an empty one is not
-// written.
+// implied marks a block that need not be written if it is empty.
 func implied(block hclfile.Nested) hclfile.Nested {
 	block.Implied = true
 	return block
 }
 
-// section is a block with what documentation calls it and where it stands.
+// section is a block with its name and place in the documentation.
 type section struct {
 	name  string
 	where string // "" at the top
@@ -155,7 +151,7 @@ func (s section) refused() []string {
 	return names
 }
 
-// refusedValues are what is refused by name although its attribute is known.
+// refusedValues are values that are refused by name.
 var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`array` with several groups that start on their own",
 		"write gang_scope = \"job\", or submit one job for each group"},

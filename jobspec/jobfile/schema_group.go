@@ -57,13 +57,13 @@ func standsForTask(j *jobspec.Job) bool {
 
 // taskBlock is a task of a group.
 func taskBlock() hclfile.Nested {
-	block := hclfile.BlockOf[jobspec.Group]("task", "tasks", "a program that every worker runs", taskSchema)
+	block := hclfile.NamedBlock("task", "tasks", "a program that every worker runs", taskSchema)
 	block.Template = taskTemplate
 	block.Written = func(parent any) []hclfile.Written { return writtenTasks(parent.(*jobspec.Group)) }
 	return block
 }
 
-// writtenTasks are a group's tasks without the word that the first main task leads.
+// writtenTasks returns the tasks of a group. leader is left out where it is the default.
 func writtenTasks(g *jobspec.Group) []hclfile.Written {
 	written := make([]hclfile.Written, len(g.Tasks))
 	first := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil })
@@ -76,25 +76,25 @@ func writtenTasks(g *jobspec.Group) []hclfile.Written {
 	return written
 }
 
-// taskTemplate is where it is noted that a task's texts hold references.
+// taskTemplate returns the flag of a task whose texts hold references.
 func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
 
-var groupSchema = &hclfile.Block{
+var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Group]("count").AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
-		field[jobspec.Group]("gang").With("true",
+		hclfile.Named("count").AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
+		hclfile.Named("gang").With("true",
 			"start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose "+
 				"index, `array.index`, is its number"),
-		field[jobspec.Group]("depends_on").
+		hclfile.Named("depends_on").
 			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), "+
 				"`prep:started`"),
-		field[jobspec.Group]("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
-		field[jobspec.Group]("max_workers_per_node").AtLeastOne().
+		hclfile.Named("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
+		hclfile.Named("max_workers_per_node").AtLeastOne().
 			With("1", "how many workers may share a node"),
-		field[jobspec.Group]("exclusive").With("false", "share the nodes with no other job"),
-		field[jobspec.Group]("success").
+		hclfile.Named("exclusive").With("false", "share the nodes with no other job"),
+		hclfile.Named("success").
 			With("all", "whose success is the group's: `all` workers', the `leader`'s (the first worker's), or `any` one's"),
-		field[jobspec.Group]("on_worker_failure").
+		hclfile.Named("on_worker_failure").
 			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again) or "+
 				"`ignore`"),
 		hclfile.Later("class", "set class in the job"),
@@ -103,11 +103,11 @@ var groupSchema = &hclfile.Block{
 	},
 	Blocks: []hclfile.Nested{
 		metaBlock[jobspec.Group](),
-		hclfile.BlockOf[jobspec.Group]("elastic", "elastic", "lets the number of workers change while the job lives",
+		hclfile.NamedBlock("elastic", "elastic", "lets the number of workers change while the job lives",
 			elasticSchema),
-		constraintBlock[jobspec.Group](),
-		affinityBlock[jobspec.Group](),
-		restartBlock[jobspec.Group](),
+		constraintBlock,
+		affinityBlock,
+		restartBlock,
 		{
 			Name: "network", Body: networkSchema, Doc: "says which network the tasks use",
 			Enter: func(parent any, _ string) (any, string) { return parent, "network" },
@@ -115,27 +115,27 @@ var groupSchema = &hclfile.Block{
 		taskBlock(),
 		hclfile.LaterBlock("topology", "leave it out: the fewest nodes are taken"),
 	},
-}
+})
 
-var elasticSchema = &hclfile.Block{
+var elasticSchema = hclfile.For[jobspec.Elastic](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Elastic]("min").AtLeastOne().Must().With("",
+		hclfile.Named("min").AtLeastOne().Must().With("",
 			"fewest workers: as many start together, and none of these is taken away alone"),
-		field[jobspec.Elastic]("max").AtLeastOne().Must().With("", "most workers, at most 4096"),
-		field[jobspec.Elastic]("multiple_of").AtLeastOne().With("1",
+		hclfile.Named("max").AtLeastOne().Must().With("", "most workers, at most 4096"),
+		hclfile.Named("multiple_of").AtLeastOne().With("1",
 			"the number of workers is always a multiple of it, and so are min and max"),
-		field[jobspec.Elastic]("step").AtLeastOne().With("`multiple_of`", "how many workers join at once"),
-		field[jobspec.Elastic]("resize").
+		hclfile.Named("step").AtLeastOne().With("`multiple_of`", "how many workers join at once"),
+		hclfile.Named("resize").
 			With("restart", "only `restart`: all workers are asked to save, and are started again as many as they are then"),
 		hclfile.Later("signal", "leave it out: with resize = \"restart\" the signal is that of preemption"),
-		field[jobspec.Elastic]("cooldown").AtLeastOne().With("5m",
+		hclfile.Named("cooldown").AtLeastOne().With("5m",
 			"how long after a start the group is left alone, unless its room is needed"),
-		field[jobspec.Elastic]("grow_after").AtLeastOne().With("60s",
+		hclfile.Named("grow_after").AtLeastOne().With("60s",
 			"how long room was free before the group grows into it"),
 	},
-}
+})
 
-// networkSchema takes the one network that there is, so that files which name it are read.
+// networkSchema accepts the only network, so that files may name it.
 var networkSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		hclfile.Text("mode", "string", func(_ *jobspec.Group, mode string, _ hclfile.Source) error {

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
-var arraySchema = &hclfile.Block{
+var arraySchema = hclfile.For[jobspec.Array](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Array]("indices").
+		hclfile.Named("indices").
 			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
 		hclfile.WrittenAs(hclfile.Any("matrix", "map(list)", setMatrix), func(a *jobspec.Array) any { return a.Matrix }).
 			With("", "every combination of the values of some parameters, the last one changing fastest; each is "+
@@ -22,25 +23,25 @@ var arraySchema = &hclfile.Block{
 		hclfile.WrittenAs(hclfile.Text("file", "path", readParameters), paramsFile).As("rows").
 			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each "+
 				"element; at most 1 MiB"),
-		field[jobspec.Array]("max_parallel").With("0: no limit", "how many elements may run at once"),
-		field[jobspec.Array]("max_failures").
+		hclfile.Named("max_parallel").With("0: no limit", "how many elements may run at once"),
+		hclfile.Named("max_failures").
 			With("-1: any number", "when more elements than this have failed, no more are started"),
-		field[jobspec.Array]("order").With("index", "`index` or `random`: which elements start first"),
+		hclfile.Named("order").With("index", "`index` or `random`: which elements start first"),
 	},
 	Blocks: []hclfile.Nested{
-		hclfile.BlockOf[jobspec.Array]("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema),
+		hclfile.NamedBlock("stop", "stop", "keeps the elements that do best and cancels the others", stopSchema),
 	},
-}
+})
 
-var stopSchema = &hclfile.Block{
+var stopSchema = hclfile.For[jobspec.ArrayStop](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.ArrayStop]("metric").Must().With("", "metric that the elements report as progress"),
-		field[jobspec.ArrayStop]("goal").With("progress's, else min", "`min` or `max`: what is better"),
-		field[jobspec.ArrayStop]("at_step").AtLeastOne().Must().
+		hclfile.Named("metric").Must().With("", "metric that the elements report as progress"),
+		hclfile.Named("goal").With("progress's, else min", "`min` or `max`: what is better"),
+		hclfile.Named("at_step").AtLeastOne().Must().
 			With("", "step at which the elements are compared, once all have reported it"),
-		field[jobspec.ArrayStop]("keep").Must().With("", "`top 25%` or `top 4`: how many go on"),
+		hclfile.Named("keep").Must().With("", "`top 25%` or `top 4`: how many go on"),
 	},
-}
+})
 
 // setMatrix takes the axes in the order in which they are written.
 func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
@@ -59,7 +60,7 @@ func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	return nil
 }
 
-// paramsFile is the file that an array with columns is written to refer to.
+// paramsFile returns the file name that is written for an array with columns.
 func paramsFile(a *jobspec.Array) any {
 	if a.Columns == nil {
 		return nil
@@ -96,53 +97,50 @@ func readParameters(a *jobspec.Array, name string, from hclfile.Source) error {
 	}
 }
 
-var dependencySchema = &hclfile.Block{
+var dependencySchema = hclfile.For[jobspec.Dependency](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Dependency]("type").Must().
+		hclfile.Named("type").Must().
 			With("", "`afterok` (they succeeded), `afternotok` (they failed), `afterany` (they ended), `after` (they started), "+
 				"`aftercorr` (element by element, between arrays) or `singleton` (your jobs of the same name ended)"),
-		field[jobspec.Dependency]("jobs").
+		hclfile.Named("jobs").
 			With("", "ids (`123`), elements of arrays (`\"123_4\"`), or names, which mean your newest job of that name"),
-		field[jobspec.Dependency]("delay").AtLeastOne().With("none", "how long to wait once it is met"),
-		field[jobspec.Dependency]("match").With("all", "`all` of the jobs, or `any` of them"),
+		hclfile.Named("delay").AtLeastOne().With("none", "how long to wait once it is met"),
+		hclfile.Named("match").With("all", "`all` of the jobs, or `any` of them"),
 	},
-}
+})
 
-var logPolicySchema = &hclfile.Block{
+var logPolicySchema = hclfile.For[jobspec.LogPolicy](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.LogPolicy]("pattern").Must().With("", "regular expression in RE2's syntax that finds the line"),
-		field[jobspec.LogPolicy]("action").Must().
+		hclfile.Named("pattern").Must().With("", "regular expression in RE2's syntax that finds the line"),
+		hclfile.Named("action").Must().
 			With("", "`exclude_node` (restart elsewhere), `restart`, `fail` (do not restart), or `event` (only tell)"),
-		field[jobspec.LogPolicy]("stream").With("both", "`both`, `stdout` or `stderr`"),
+		hclfile.Named("stream").With("both", "`both`, `stdout` or `stderr`"),
 	},
-}
+})
 
-// constraintBlock is the block of conditions on nodes, in what has a list of them.
-func constraintBlock[T any]() hclfile.Nested {
-	return hclfile.BlockOf[T]("constraint", "constraints", "a condition that every node must meet", constraintSchema)
-}
+// constraintBlock is the block of constraints in a job or a group.
+var constraintBlock = hclfile.NamedBlock("constraint", "constraints", "a condition that every node must meet",
+	constraintSchema)
 
-// affinityBlock is the block of wishes for nodes, in what has a list of them.
-func affinityBlock[T any]() hclfile.Nested {
-	return hclfile.BlockOf[T]("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
-}
+// affinityBlock is the block of affinities in a job or a group.
+var affinityBlock = hclfile.NamedBlock("affinity", "affinities", "nodes that are taken first, or last", affinitySchema)
 
-var constraintSchema = &hclfile.Block{
+var constraintSchema = hclfile.For[jobspec.Constraint](&hclfile.Block{
 	Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c }),
-}
+})
 
-var affinitySchema = &hclfile.Block{
+var affinitySchema = hclfile.For[jobspec.Affinity](&hclfile.Block{
 	Attrs: append(conditionAttrs(func(a *jobspec.Affinity) *jobspec.Constraint { return &a.Constraint }),
-		field[jobspec.Affinity]("weight").Must().
+		hclfile.Named("weight").Must().
 			With("", "1 to 100: how much such nodes are preferred; -1 to -100: how much they are avoided")),
-}
+})
 
 // conditionAttrs are what constraint and affinity have in common.
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
-		field[T]("attribute").OrName("node").Must().
-			With("", "what is asked of the node: "+nodeAttributes()),
-		field[T]("operator").
+		hclfile.Named("attribute").OrName("node").Must().
+			With("", "what is asked of the node: `"+strings.Join(jobspec.AttributeNames(), "`, `")+"`"),
+		hclfile.Named("operator").
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or "+
 				"`is_set`"),
 		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list",
@@ -155,34 +153,17 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 				return err
 			}), func(t *T) any { return of(t).Value }).With("",
 			"what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
-		field[T]("values").With("", "another spelling of a list in `value`"),
+		hclfile.Named("values").With("", "another spelling of a list in `value`"),
 	}
 }
 
-func nodeAttributes() string {
-	text := ""
-	for i, a := range jobspec.NodeAttributes() {
-		if i > 0 {
-			text += ", "
-		}
-		name := a.Name
-		if a.Kind == "label" {
-			name += "KEY"
-		}
-		text += "`" + name + "`"
-	}
-	return text
-}
+// restartBlock is the block of retries in a job or a group.
+var restartBlock = hclfile.NamedBlock("restart", "restart", "retries after the program failed", restartSchema)
 
-// restartBlock is the block of retries, in what has them.
-func restartBlock[T any]() hclfile.Nested {
-	return hclfile.BlockOf[T]("restart", "restart", "retries after the program failed", restartSchema)
-}
-
-// preemptionBlock is written with what differs from what the job has without it, which depends on
-// its launchers.
+// preemptionBlock is written with the settings that differ from the defaults, which depend on the
+// launchers.
 func preemptionBlock() hclfile.Nested {
-	block := hclfile.BlockOf[jobspec.Job]("preemption", "preemption", "how the program is stopped when its room is needed",
+	block := hclfile.NamedBlock("preemption", "preemption", "how the program is stopped when its room is needed",
 		preemptionSchema)
 	block.Written = func(parent any) []hclfile.Written {
 		j := parent.(*jobspec.Job)
@@ -198,36 +179,36 @@ func preemptionBlock() hclfile.Nested {
 	return implied(block)
 }
 
-var restartSchema = &hclfile.Block{
+var restartSchema = hclfile.For[jobspec.Restart](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Restart]("attempts").With("0", "retries within `window`, at most 100"),
-		field[jobspec.Restart]("delay").AtLeastOne().With("30s", "wait before the first retry"),
-		field[jobspec.Restart]("backoff").With("exponential",
+		hclfile.Named("attempts").With("0", "retries within `window`, at most 100"),
+		hclfile.Named("delay").AtLeastOne().With("30s", "wait before the first retry"),
+		hclfile.Named("backoff").With("exponential",
 			"`exponential` doubles the wait each time, `constant` does not"),
-		field[jobspec.Restart]("max_delay").AtLeastOne().With("10m", "longest wait"),
-		field[jobspec.Restart]("window").AtLeastOne().With("24h", "time within which attempts are counted"),
-		field[jobspec.Restart]("exclude_node").With("true", "retry on other nodes than the one that failed"),
-		field[jobspec.Restart]("retry_on_exit").With("all", "exit codes that are retried"),
-		field[jobspec.Restart]("no_retry_on_exit").With("none", "exit codes that are not"),
+		hclfile.Named("max_delay").AtLeastOne().With("10m", "longest wait"),
+		hclfile.Named("window").AtLeastOne().With("24h", "time within which attempts are counted"),
+		hclfile.Named("exclude_node").With("true", "retry on other nodes than the one that failed"),
+		hclfile.Named("retry_on_exit").With("all", "exit codes that are retried"),
+		hclfile.Named("no_retry_on_exit").With("none", "exit codes that are not"),
 	},
-}
+})
 
-var checkpointSchema = &hclfile.Block{
+var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Checkpoint]("path").With("", "where the program saves; for people"),
-		field[jobspec.Checkpoint]("interval").AtLeastOne().With("", "how often it saves"),
-		field[jobspec.Checkpoint]("exit_code").AtLeastOne().
+		hclfile.Named("path").With("", "where the program saves; for people"),
+		hclfile.Named("interval").AtLeastOne().With("", "how often it saves"),
+		hclfile.Named("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
 		hclfile.Later("criu", "let the program save its own state"),
 	},
-}
+})
 
-var preemptionSchema = &hclfile.Block{
+var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Preemption]("signal").
+		hclfile.Named("signal").
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
-		field[jobspec.Preemption]("grace_period").AtLeastOne().
+		hclfile.Named("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
 		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a "+
 			"checkpoint block says that it goes on where it was"),
@@ -235,4 +216,4 @@ var preemptionSchema = &hclfile.Block{
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),
 	},
-}
+})

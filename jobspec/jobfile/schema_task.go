@@ -11,47 +11,47 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-var taskSchema = &hclfile.Block{
+var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 	Elsewhere: map[string]string{
 		"driver": "leave it out: every task runs in a container",
 		"config": "write command = [...] and image = ... in the task itself",
 		"user":   "leave it out: a task runs as the user that submits it", "args": "write them into command",
 	},
 	Attrs: []hclfile.Attr{
-		field[jobspec.Task]("image").
+		hclfile.Named("image").
 			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
-		field[jobspec.Task]("command").MayDefer().With("", "program and arguments; no shell comes between"),
+		hclfile.Named("command").MayDefer().With("", "program and arguments; no shell comes between"),
 		hclfile.WrittenAs(hclfile.Text("script", "string", setScript),
 			func(t *jobspec.Task) any { return lines(t.Script) }).MayDefer().
 			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
 			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
-		field[jobspec.Task]("user").With("the submitter", "must be the submitter in this version"),
-		field[jobspec.Task]("leader").With("true for the first main task", "the worker ends when this task ends"),
-		field[jobspec.Task]("kill_signal").With("SIGTERM", "sent at the time limit and at `rota cancel`"),
-		field[jobspec.Task]("kill_timeout").AtLeastOne().With("30s", "time between that signal and the kill"),
+		hclfile.Named("user").With("the submitter", "must be the submitter in this version"),
+		hclfile.Named("leader").With("true for the first main task", "the worker ends when this task ends"),
+		hclfile.Named("kill_signal").With("SIGTERM", "sent at the time limit and at `rota cancel`"),
+		hclfile.Named("kill_timeout").AtLeastOne().With("30s", "time between that signal and the kill"),
 		hclfile.Later("entrypoint", "write the whole command"),
 		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
 	},
 	Blocks: []hclfile.Nested{
-		hclfile.BlockOf[jobspec.Task]("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks",
+		hclfile.NamedBlock("lifecycle", "lifecycle", "makes the task run before, beside or after the main tasks",
 			lifecycleSchema),
-		implied(hclfile.BlockOf[jobspec.Task]("launch", "launch", "how many processes a worker starts", launchSchema)),
+		implied(hclfile.NamedBlock("launch", "launch", "how many processes a worker starts", launchSchema)),
 		{
 			Name: "env", Body: envBody(), Doc: "variables for the program",
 			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
 		},
-		implied(hclfile.BlockOf[jobspec.Task]("resources", "resources", "what each worker holds", resourcesSchema)),
-		hclfile.BlockOf[jobspec.Task]("mount", "mounts", "a directory made visible in the container", mountSchema),
-		hclfile.BlockOf[jobspec.Task]("secret", "secrets",
+		implied(hclfile.NamedBlock("resources", "resources", "what each worker holds", resourcesSchema)),
+		hclfile.NamedBlock("mount", "mounts", "a directory made visible in the container", mountSchema),
+		hclfile.NamedBlock("secret", "secrets",
 			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
-		hclfile.BlockOf[jobspec.Task]("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
-		implied(hclfile.BlockOf[jobspec.Task]("log", "log", "where output goes", logSchema)),
-		hclfile.BlockOf[jobspec.Task]("progress", "progress",
+		hclfile.NamedBlock("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
+		implied(hclfile.NamedBlock("log", "log", "where output goes", logSchema)),
+		hclfile.NamedBlock("progress", "progress",
 			"how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
 		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
 	},
-}
+})
 
 // envBody is the content of env, whose values may hold references.
 func envBody() *hclfile.Block {
@@ -82,24 +82,24 @@ func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
 	return setScript(t, from.Literal(string(hclfile.UnixText(text))), from)
 }
 
-var resourcesSchema = &hclfile.Block{
+var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 	Elsewhere: map[string]string{
 		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...",
 		"memory_mb": "write memory = ... with a unit",
 		"device":    "write gpus = ...", "gres": "write gpus = ...",
 	},
 	Attrs: []hclfile.Attr{
-		field[jobspec.Resources]("cores").AtLeastOne().With("1", "whole cores"),
-		field[jobspec.Resources]("memory").AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
-		field[jobspec.Resources]("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
-		field[jobspec.Resources]("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
+		hclfile.Named("cores").AtLeastOne().With("1", "whole cores"),
+		hclfile.Named("memory").AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
+		hclfile.Named("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
+		hclfile.Named("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
 		hclfile.Later("swap", "leave it out: jobs do not swap"),
 		hclfile.WrittenAs(hclfile.Text("rdma", "string", func(r *jobspec.Resources, text string, _ hclfile.Source) error {
 			r.RDMA = text
 			return nil
 		}), func(r *jobspec.Resources) any { return r.RDMA }).
 			With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
-		hclfile.WrittenAs(field[jobspec.Resources]("gpus"), func(r *jobspec.Resources) any {
+		hclfile.WrittenAs(hclfile.Named("gpus"), func(r *jobspec.Resources) any {
 			if r.GPU != nil {
 				return nil // its block has the count
 			}
@@ -123,9 +123,9 @@ var resourcesSchema = &hclfile.Block{
 			},
 		},
 	},
-}
+})
 
-// gpuOf is what the GPUs must be, anything when it is not said.
+// gpuOf returns the requirements on GPUs, empty ones if there are none.
 func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GPU{}) }
 
 var gpuSchema = &hclfile.Block{
@@ -152,17 +152,17 @@ var gpuSchema = &hclfile.Block{
 	},
 }
 
-var launchSchema = &hclfile.Block{
+var launchSchema = hclfile.For[jobspec.Launch](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Launch]("type").
+		hclfile.Named("type").
 			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun) or `torchrun`"),
 		hclfile.WrittenAs(hclfile.Text("nproc", "int or \"gpu\"", setNproc), nproc).With("1",
 			"processes on each worker; `\"gpu\"`: one per GPU"),
-		field[jobspec.Launch]("max_restarts").With("0", "torchrun's own restarts"),
-		field[jobspec.Launch]("port").With("from the node's range", "MASTER_PORT, 1024 to 65535"),
-		field[jobspec.Launch]("rdzv").With("static", "torchrun's rendezvous, `static` or `c10d`"),
+		hclfile.Named("max_restarts").With("0", "torchrun's own restarts"),
+		hclfile.Named("port").With("from the node's range", "MASTER_PORT, 1024 to 65535"),
+		hclfile.Named("rdzv").With("static", "torchrun's rendezvous, `static` or `c10d`"),
 	},
-}
+})
 
 func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	if text == "gpu" {
@@ -177,7 +177,7 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	return nil
 }
 
-// nproc is what is written for the number of processes; launch type per_gpu needs no number.
+// nproc returns what is written for the number of processes. Launch type per_gpu needs no number.
 func nproc(l *jobspec.Launch) any {
 	switch {
 	case l.NprocGPU && l.Type == "per_gpu":
@@ -188,7 +188,7 @@ func nproc(l *jobspec.Launch) any {
 	return unless(l.Nproc, 1)
 }
 
-// unless is a number to write, nil for the one that is meant without it.
+// unless returns the number to write, nil for the default.
 func unless(n, usual int) any {
 	if n == usual {
 		return nil
@@ -196,76 +196,76 @@ func unless(n, usual int) any {
 	return n
 }
 
-var mountSchema = &hclfile.Block{
+var mountSchema = hclfile.For[jobspec.Mount](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Mount]("source").MayDefer().With("",
+		hclfile.Named("source").MayDefer().With("",
 			"absolute path on the node that you can reach, below a shared path also when links are resolved"),
-		field[jobspec.Mount]("target").MayDefer().Must().With("",
+		hclfile.Named("target").MayDefer().Must().With("",
 			"absolute path in the container, not inside a shared path, another mount, or what the container needs for "+
 				"itself: `/usr`, `/etc`, `/run` and the like"),
-		field[jobspec.Mount]("type").With("bind", "`bind` or `tmpfs`"),
-		field[jobspec.Mount]("read_only").With("false", "refuse writes"),
+		hclfile.Named("type").With("bind", "`bind` or `tmpfs`"),
+		hclfile.Named("read_only").With("false", "refuse writes"),
 		hclfile.Later("options", "only read_only is supported"),
 	},
-}
+})
 
-var logSchema = &hclfile.Block{
+var logSchema = hclfile.For[jobspec.Log](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Log]("stdout").
+		hclfile.Named("stdout").
 			MayDefer().With("kept by the node",
 			"path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array "+
 				"and element)"),
-		field[jobspec.Log]("stderr").MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
-		field[jobspec.Log]("join").With("true without stderr", "write both to one place"),
-		field[jobspec.Log]("mode").With("append", "`append` or `truncate`, at the start of an attempt"),
-		field[jobspec.Log]("max_size").AtLeastOne().With("1GiB", "size at which the log is rotated"),
-		field[jobspec.Log]("keep").With("3", "rotated logs that are kept"),
+		hclfile.Named("stderr").MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
+		hclfile.Named("join").With("true without stderr", "write both to one place"),
+		hclfile.Named("mode").With("append", "`append` or `truncate`, at the start of an attempt"),
+		hclfile.Named("max_size").AtLeastOne().With("1GiB", "size at which the log is rotated"),
+		hclfile.Named("keep").With("3", "rotated logs that are kept"),
 	},
-}
+})
 
-var progressSchema = &hclfile.Block{
+var progressSchema = hclfile.For[jobspec.Progress](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Progress]("file").MayDefer().
+		hclfile.Named("file").MayDefer().
 			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
-		field[jobspec.Progress]("pattern").MayDefer().
+		hclfile.Named("pattern").MayDefer().
 			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, "+
 				"and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
-		field[jobspec.Progress]("metric").With("", "name of the metric to watch"),
-		field[jobspec.Progress]("goal").With("", "`min` or `max`"),
-		field[jobspec.Progress]("total").AtLeastOne().With("", "number of steps in all"),
+		hclfile.Named("metric").With("", "name of the metric to watch"),
+		hclfile.Named("goal").With("", "`min` or `max`"),
+		hclfile.Named("total").AtLeastOne().With("", "number of steps in all"),
 	},
-}
+})
 
-var lifecycleSchema = &hclfile.Block{
+var lifecycleSchema = hclfile.For[jobspec.Lifecycle](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Lifecycle]("hook").Must().
+		hclfile.Named("hook").Must().
 			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or "+
 				"`poststop` (after they have ended)"),
-		field[jobspec.Lifecycle]("sidecar").
+		hclfile.Named("sidecar").
 			With("false", "run as long as the main tasks do; stopped after them, and its exit code counts for nothing"),
 	},
-}
+})
 
-var secretSchema = &hclfile.Block{
+var secretSchema = hclfile.For[jobspec.Secret](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field[jobspec.Secret]("source").MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
-		field[jobspec.Secret]("env").With("", "variable that holds it; instead of `file`"),
-		field[jobspec.Secret]("file").MayDefer().
+		hclfile.Named("source").MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
+		hclfile.Named("env").With("", "variable that holds it; instead of `file`"),
+		hclfile.Named("file").MayDefer().
 			With("/run/rota/secrets/NAME", "path in the container, directly below /run/rota/secrets, which is in memory"),
 	},
-}
+})
 
-var ulimitSchema = &hclfile.Block{
+var ulimitSchema = hclfile.For[jobspec.Ulimits](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock },
 			"memory that may be locked, as RDMA needs"),
-		field[jobspec.Ulimits]("nofile").AtLeastOne().With("the node's", "open files"),
+		hclfile.Named("nofile").AtLeastOne().With("the node's", "open files"),
 		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "stack of a thread"),
 		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "core file"),
 	},
-}
+})
 
-// unlimited is how a limit is written that is none.
+// unlimited is how the absence of a limit is written.
 const unlimited = "unlimited"
 
 func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {

@@ -1,9 +1,7 @@
 package jobfile
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,16 +17,14 @@ import (
 )
 
 // ParamsFile is the file that [Write] refers to for an array whose parameters came from a file.
-// [WriteParams] writes its text.
 const ParamsFile = "params.csv"
 
 // ErrNotWritable is returned by [Write] for a job that no job file can describe.
 var ErrNotWritable = errors.New("no job file can say this")
 
-// Write writes a job as a job file: what [Parse] makes of it is the same job, with its defaults
-// filled in. Defaults are left out. What belongs to one submission is left out as well: the
-// variables that were exported, the directory and host. Texts are read again in Unicode's normal
-// form C.
+// Write writes a job as a job file. [Parse] returns the same job for it, with its defaults filled
+// in. Defaults are left out, and so are exported variables, directory and host of the submission.
+// Parse returns texts in the normal form C of Unicode.
 func Write(j *jobspec.Job) ([]byte, error) {
 	full, err := j.Clone()
 	if err != nil {
@@ -47,26 +43,7 @@ func Write(j *jobspec.Job) ([]byte, error) {
 	return text, nil
 }
 
-// WriteParams writes the parameters of an array as the file that they are read from.
-func WriteParams(a *jobspec.Array) ([]byte, error) {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	for _, row := range append([][]string{a.Columns}, a.Rows...) {
-		if len(row) == 1 && row[0] == "" { // an empty line would be passed over
-			w.Flush()
-			b.WriteString("\"\"\n")
-			continue
-		}
-		if err := w.Write(row); err != nil {
-			return nil, fmt.Errorf("write %s: %w", ParamsFile, err)
-		}
-	}
-	w.Flush()
-	return b.Bytes(), w.Error()
-}
-
-// writer collects a file: one walk over the schema, in its order. Spaces and indentation are left
-// to the formatter.
+// writer writes a file in one walk over the schema. The formatter does spaces and indentation.
 type writer struct {
 	text       strings.Builder
 	isTemplate bool // the texts of the task that is being written hold references

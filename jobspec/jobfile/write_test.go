@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +24,7 @@ func again(t *testing.T, job *jobspec.Job) ([]byte, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params := func(string) ([]byte, error) { return WriteParams(job.Array) }
+	params := func(string) ([]byte, error) { return writeParams(job.Array) }
 	read, diags := Parse("job.hcl", src, Options{ReadFile: params})
 	if diags.HasErrors() {
 		t.Fatalf("%v\n%s", diags, src)
@@ -133,6 +135,24 @@ func randomTexts(random *rand.Rand) *jobspec.Job {
 		LogPolicies: []jobspec.LogPolicy{{Name: "l", Pattern: "x", Action: "event"}},
 		Groups:      []jobspec.Group{{Tasks: []jobspec.Task{task}}},
 	}
+}
+
+// writeParams writes the parameters of an array as the file that they are read from.
+func writeParams(a *jobspec.Array) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	for _, row := range append([][]string{a.Columns}, a.Rows...) {
+		if len(row) == 1 && row[0] == "" { // an empty line would be passed over
+			w.Flush()
+			b.WriteString("\"\"\n")
+			continue
+		}
+		if err := w.Write(row); err != nil {
+			return nil, fmt.Errorf("write %s: %w", ParamsFile, err)
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
 }
 
 // TestWriteParams brings every value back.

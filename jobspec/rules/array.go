@@ -21,7 +21,7 @@ func (c *checker) array(a *jobspec.Array) {
 	c.arrayStop(a.Stop)
 }
 
-// arraySource checks where the elements come from: one of three.
+// arraySource checks that an array has exactly one source of elements.
 func (c *checker) arraySource(a *jobspec.Array) {
 	var from []string
 	if a.Indices != "" {
@@ -71,12 +71,12 @@ func (c *checker) matrix(a *jobspec.Array) {
 				"the parameter %q has no values, so the array would have no elements", axis.Name)
 		}
 		for _, v := range axis.Values {
-			c.text(where, v)
+			c.plainText(where, v)
 			bytes += len(v)
 		}
 		sizes[i] = fmt.Sprint(len(axis.Values))
 	}
-	if !empty && a.Len() == 0 { // [jobspec.Array.Len] counts no further
+	if !empty && a.Len() == 0 { // 0 when there are too many
 		c.add(jobspec.CodeElements, "array.matrix", "split it into several jobs", "%s combinations are more than %d elements",
 			strings.Join(sizes, " x "), jobspec.MaxElements)
 	}
@@ -108,7 +108,7 @@ func (c *checker) rows(a *jobspec.Array) {
 			return
 		}
 		for _, v := range row {
-			c.text(at("array.rows", i), v)
+			c.plainText(at("array.rows", i), v)
 			bytes += len(v)
 		}
 	}
@@ -149,8 +149,8 @@ func (c *checker) arrayStop(s *jobspec.ArrayStop) {
 	}
 }
 
-// stopFeeds checks a stop rule against what the tasks report.
-func (c *checker) stopFeeds(j *jobspec.Job) {
+// stopMetrics checks that the tasks report what a stop rule compares.
+func (c *checker) stopMetrics(j *jobspec.Job) {
 	if j.Array == nil || j.Array.Stop == nil {
 		return
 	}
@@ -169,7 +169,7 @@ func (c *checker) stopFeeds(j *jobspec.Job) {
 	}
 }
 
-// required refuses an empty text that must be there.
+// required refuses a text that is missing.
 func (c *checker) required(where, text, hint string) {
 	if text == "" {
 		c.add(jobspec.CodeRequired, where, hint, "%s is missing", where[strings.LastIndexByte(where, '.')+1:])

@@ -2,20 +2,19 @@ package rules
 
 import "github.com/rota-hpc/rota/jobspec"
 
-// elastic checks the range of a group's workers, and that nothing else in the job wants a fixed
-// number.
+// elastic checks the range of a group's workers, and refuses settings that need a fixed number.
 func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	e := g.Elastic
 	if e == nil {
 		return
 	}
-	where = c.part(where, ".elastic")
+	where = c.partPath(where, ".elastic")
 	c.between(where+".min", e.Min, 1, jobspec.MaxWorkers)
 	c.between(where+".max", e.Max, 1, jobspec.MaxWorkers)
 	if e.Min >= 1 && e.Max >= 1 && e.Max < e.Min {
 		c.add(jobspec.CodeConflict, where+".max", "make max at least min", "max (%d) is less than min (%d)", e.Max, e.Min)
 	}
-	c.steps(where, e)
+	c.elasticSteps(where, e)
 	c.duration(where+".cooldown", e.Cooldown)
 	c.duration(where+".grow_after", e.GrowAfter)
 	if e.Resize == "signal" {
@@ -25,11 +24,11 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	} else {
 		c.choice(where+".resize", e.Resize, jobspec.ResizeRestart)
 	}
-	c.elasticIn(where, g, j)
+	c.elasticConflicts(where, g, j)
 }
 
-// elasticIn checks what a group has beside its range.
-func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
+// elasticConflicts refuses settings that an elastic group cannot have.
+func (c *checker) elasticConflicts(where string, g *jobspec.Group, j *jobspec.Job) {
 	switch {
 	case j.Class == jobspec.TE:
 		c.add(jobspec.CodeConflict, where, "leave elastic out, or class",
@@ -43,7 +42,7 @@ func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// oneElastic refuses a second elastic group in a gang: no rule says which of the two grows first.
+// oneElastic refuses a second elastic group in a gang.
 func (c *checker) oneElastic(j *jobspec.Job) {
 	first := -1
 	for i := range j.Groups {
@@ -59,7 +58,7 @@ func (c *checker) oneElastic(j *jobspec.Job) {
 	}
 }
 
-// elasticGroup returns the place of the first elastic group, -1 if there is none.
+// elasticGroup returns the index of the first elastic group, -1 if there is none.
 func elasticGroup(j *jobspec.Job) int {
 	for i := range j.Groups {
 		if j.Groups[i].Elastic != nil {
@@ -69,8 +68,8 @@ func elasticGroup(j *jobspec.Job) int {
 	return -1
 }
 
-// steps checks what numbers of workers are multiples of.
-func (c *checker) steps(where string, e *jobspec.Elastic) {
+// elasticSteps checks that the numbers of workers are multiples of multiple_of.
+func (c *checker) elasticSteps(where string, e *jobspec.Elastic) {
 	if e.MultipleOf != 0 {
 		c.between(where+".multiple_of", e.MultipleOf, 1, jobspec.MaxWorkers)
 	}

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"strings"
-
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -16,17 +14,17 @@ func (c *checker) groups(j *jobspec.Job) {
 	}
 	taken := map[string]bool{}
 	for i := range j.Groups {
-		g, where := &j.Groups[i], c.at("groups", i)
-		c.unique(where+".name", "group", groupName(g), taken)
+		g, where := &j.Groups[i], c.elementPath("groups", i)
+		c.notTaken(where+".name", "group", groupName(g), taken)
 		c.group(where, g, j)
 	}
-	c.order(j)
+	c.groupDependencies(j)
 	if len(j.Groups) > 1 {
-		c.several(j)
+		c.groupsTogether(j)
 	}
 }
 
-// groupName is the name of a group, also before [jobspec.Group.Default] has filled it in.
+// groupName returns the name of a group, before and after [jobspec.Group.Default].
 func groupName(g *jobspec.Group) string {
 	if g.Name == "" {
 		return jobspec.DefaultGroup
@@ -34,8 +32,8 @@ func groupName(g *jobspec.Group) string {
 	return g.Name
 }
 
-// several checks how the groups of a job go together.
-func (c *checker) several(j *jobspec.Job) {
+// groupsTogether checks the groups of a job with more than one.
+func (c *checker) groupsTogether(j *jobspec.Job) {
 	if j.GangScope != jobspec.ScopeJob {
 		if j.Array != nil {
 			c.add(jobspec.CodeUnsupported, "array",
@@ -46,7 +44,7 @@ func (c *checker) several(j *jobspec.Job) {
 	}
 	workers, variables := 0, map[string]string{}
 	for i := range j.Groups {
-		g, where := &j.Groups[i], c.at("groups", i)
+		g, where := &j.Groups[i], c.elementPath("groups", i)
 		workers += g.Most()
 		if other, taken := variables[jobspec.Variable(groupName(g))]; taken && other != groupName(g) {
 			c.add(jobspec.CodeDuplicate, where+".name", "name one of them differently",
@@ -57,7 +55,7 @@ func (c *checker) several(j *jobspec.Job) {
 			c.add(jobspec.CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
 				"groups that start together and groups that wait for others in one job are not supported yet")
 		}
-		c.together(where, g)
+		c.groupOfGang(where, g)
 	}
 	c.oneElastic(j)
 	if workers > jobspec.MaxWorkers {
@@ -66,9 +64,8 @@ func (c *checker) several(j *jobspec.Job) {
 	}
 }
 
-// together refuses what a group cannot have for itself when all groups of the job start and end as
-// one.
-func (c *checker) together(where string, g *jobspec.Group) {
+// groupOfGang refuses settings that one group of a gang cannot have.
+func (c *checker) groupOfGang(where string, g *jobspec.Group) {
 	for _, own := range []struct {
 		name string
 		set  bool
@@ -84,9 +81,9 @@ func (c *checker) together(where string, g *jobspec.Group) {
 	}
 }
 
-// loose checks a group whose workers start one by one: they become the elements of an array, of
-// which a job has one.
-func (c *checker) loose(where string, g *jobspec.Group, j *jobspec.Job) {
+// looseWorkers checks a group whose workers start one by one. They become the elements of an array,
+// and a job has at most one.
+func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 	if !g.Loose() {
 		return
 	}
@@ -113,7 +110,7 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, jobspec.MaxWorkers)
 	}
 	c.elastic(where, g, j)
-	c.loose(where, g, j)
+	c.looseWorkers(where, g, j)
 	if !c.scheduling {
 		c.meta(where+".meta", g.Meta)
 	}
@@ -147,26 +144,26 @@ func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 	taken := map[string]bool{}
 	for i := range g.Tasks {
-		here := c.at(where, i)
+		here := c.elementPath(where, i)
 		if c.scheduling {
-			c.resources(c.part(here, ".resources"), &g.Tasks[i].Resources)
+			c.resources(c.partPath(here, ".resources"), &g.Tasks[i].Resources)
 			continue
 		}
-		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
+		c.notTaken(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
 		c.references(here, &g.Tasks[i], g, j.Array)
 	}
 	if len(g.Tasks) > 1 && !c.scheduling {
 		c.leader(where, g)
-		c.meeting(where, g)
-		c.reporter(where, g)
+		c.masterPorts(where, g)
+		c.progressReaders(where, g)
 	}
-	c.mains(where, g)
-	c.sum(where, g)
+	c.mainTasks(where, g)
+	c.workerTotal(where, g)
 }
 
-// mains wants at least one task that does the work.
-func (c *checker) mains(where string, g *jobspec.Group) {
+// mainTasks refuses a group without a main task.
+func (c *checker) mainTasks(where string, g *jobspec.Group) {
 	for i := range g.Tasks {
 		if g.Tasks[i].Lifecycle == nil {
 			return
@@ -176,7 +173,7 @@ func (c *checker) mains(where string, g *jobspec.Group) {
 		"the group has only tasks that run before, beside or after others")
 }
 
-// leader wants one main task to lead, if any is said to.
+// leader refuses several leaders, leaders that are no main tasks, and main tasks without a leader.
 func (c *checker) leader(where string, g *jobspec.Group) {
 	leaders, mains, followers := 0, 0, 0
 	for i := range g.Tasks {
@@ -204,8 +201,8 @@ func (c *checker) leader(where string, g *jobspec.Group) {
 	}
 }
 
-// meeting refuses two tasks whose processes would meet at the same port.
-func (c *checker) meeting(where string, g *jobspec.Group) {
+// masterPorts refuses two tasks that would use the same MASTER_PORT.
+func (c *checker) masterPorts(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
@@ -225,8 +222,8 @@ func (c *checker) meeting(where string, g *jobspec.Group) {
 	}
 }
 
-// reporter refuses a second task that says how the progress is read: a worker has one.
-func (c *checker) reporter(where string, g *jobspec.Group) {
+// progressReaders refuses a second task with progress, because a worker has one progress.
+func (c *checker) progressReaders(where string, g *jobspec.Group) {
 	first := ""
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
@@ -241,8 +238,8 @@ func (c *checker) reporter(where string, g *jobspec.Group) {
 	}
 }
 
-// sum checks that all tasks of a worker together stay within what one node may have.
-func (c *checker) sum(where string, g *jobspec.Group) {
+// workerTotal checks the total of all tasks of a worker.
+func (c *checker) workerTotal(where string, g *jobspec.Group) {
 	cores, gpus, memory := 0, 0, jobspec.Bytes(0)
 	for i := range g.Tasks {
 		r := g.Tasks[i].Resources
@@ -302,7 +299,7 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 		s, here := &t.Secrets[i], at(where, i)
 		c.name(here+".name", s.Name)
 		twice := taken[s.Name]
-		c.unique(here+".name", "secret", s.Name, taken)
+		c.notTaken(here+".name", "secret", s.Name, taken)
 		c.required(here+".source", s.Source, `write source = "/home/you/.token"`)
 		c.absolute(here+".source", s.Source)
 		c.absolute(here+".file", s.File)
@@ -316,21 +313,15 @@ func (c *checker) secrets(where string, t *jobspec.Task) {
 			c.add(jobspec.CodePath, here+".file", "write a name in "+jobspec.SecretsDir+", or leave file out",
 				"no secret can be put at %q", s.File)
 		case !twice:
-			c.unique(here+".file", "file", s.SecretFile(), files)
+			c.notTaken(here+".file", "file", s.SecretFile(), files)
 		}
 	}
 }
 
 func (c *checker) secretVariable(where string, t *jobspec.Task, name string, taken map[string]bool) {
-	switch {
-	case !jobspec.ValidVariable(name):
-		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
-			"%q cannot name a variable", name)
-	case strings.HasPrefix(name, "ROTA_"):
-		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
-	}
+	c.variableName(where, name)
 	if _, both := t.Env[name]; both {
 		c.add(jobspec.CodeDuplicate, where, "set it once", "%s is set in env as well", name)
 	}
-	c.unique(where, "variable", name, taken)
+	c.notTaken(where, "variable", name, taken)
 }

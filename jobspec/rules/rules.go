@@ -1,7 +1,7 @@
-// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for
-// those of the job alone, [ValidateAt] for its times at submission, and [Warnings] for what is
-// allowed and probably not meant. Whether the cluster has room, queue and account for the job is
-// decided by controld.
+// Package rules has the rules that a job must meet, however it is submitted. [Validate] checks the
+// job alone, [ValidateAt] its times at submission, and [ValidateScheduling] what the state machine
+// relies on. [Warnings] finds what is allowed and probably a mistake. Whether the cluster has
+// capacity, queue and account for the job is decided by controld.
 package rules
 
 import (
@@ -14,17 +14,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Validate returns everything that is wrong with the job, in the order of its fields; nil when
-// nothing is. It looks at the job alone: whether queue, account and room for it exist is the
-// cluster's business. A job that breaks no rule breaks none after [Job.Default] either, and the
-// other way round.
+// Validate returns all rules that the job breaks, in the order of its fields. It checks the job
+// alone: queue, account and capacity are checked by the cluster. [jobspec.Job.Default] changes
+// nothing about whether a job breaks a rule.
 func Validate(j *jobspec.Job) []jobspec.Problem { return validate(j, false) }
 
 // ValidateScheduling is [Validate] for the fields that decide when and where a job runs. The state
-// machine applies it to every job that enters the log, a simulated one too: that has neither
-// program nor checked names, may share a GPU, and needs no more memory and no fewer cores than a
-// node can have. All replicas must decide alike, so a change of these rules is a change of the
-// state machine.
+// machine checks every submitted job with it, simulated jobs included. They have no program, may
+// share a GPU, and are limited by nodes alone. All replicas must decide alike, so a change of these
+// rules is a change of the state machine.
 func ValidateScheduling(j *jobspec.Job) []jobspec.Problem { return validate(j, true) }
 
 func validate(j *jobspec.Job, scheduling bool) []jobspec.Problem {
@@ -47,16 +45,16 @@ type checker struct {
 	unplaced bool
 }
 
-// part is the place of a part that has parts itself.
-func (c *checker) part(path, name string) string {
+// partPath returns the path of a part that has parts itself.
+func (c *checker) partPath(path, name string) string {
 	if c.unplaced {
 		return ""
 	}
 	return path + name
 }
 
-// at is the place of an element.
-func (c *checker) at(path string, i int) string {
+// elementPath returns the path of an element.
+func (c *checker) elementPath(path string, i int) string {
 	if c.unplaced {
 		return ""
 	}
@@ -78,9 +76,9 @@ func (c *checker) job(j *jobspec.Job) {
 	}
 	c.duration("time_limit", j.TimeLimit)
 	if !c.scheduling {
-		c.texts(j)
+		c.jobTexts(j)
 	}
-	c.times(j)
+	c.beginAndDeadline(j)
 	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
 	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
 	c.dependencies(j)
@@ -90,19 +88,19 @@ func (c *checker) job(j *jobspec.Job) {
 	}
 	c.constraints("constraints", j.Constraints)
 	c.affinities("affinities", j.Affinities)
-	c.nodes(j)
+	c.nodeNames(j)
 	c.restart("restart", j.Restart)
 	c.checkpoint(j.Checkpoint)
 	c.preemption(j.Preemption)
 	c.groups(j)
-	c.stopFeeds(j)
+	c.stopMetrics(j)
 	c.atMost("", j.TextBytes(), jobspec.MaxTextBytes, "bytes of text")
 }
 
-// texts checks what a job says about itself and its origin.
-func (c *checker) texts(j *jobspec.Job) {
+// jobTexts checks what a job says about itself and its origin.
+func (c *checker) jobTexts(j *jobspec.Job) {
 	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
-	c.text("description", j.Description)
+	c.plainText("description", j.Description)
 	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
 	for i, tag := range j.Tags {
 		c.name(at("tags", i), tag)
@@ -150,7 +148,7 @@ func (c *checker) checkpoint(k *jobspec.Checkpoint) {
 	if k == nil {
 		return
 	}
-	c.text("checkpoint.path", k.Path)
+	c.plainText("checkpoint.path", k.Path)
 	c.duration("checkpoint.interval", k.Interval)
 	if k.ExitCode != 0 {
 		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
@@ -165,7 +163,7 @@ func (c *checker) preemption(p *jobspec.Preemption) {
 	c.duration("preemption.grace_period", p.GracePeriod)
 }
 
-// The rules below each look at one kind of value.
+// Each of the rules below checks one kind of value.
 
 func (c *checker) name(path, name string) {
 	if !c.scheduling && !jobspec.ValidName(name) {
@@ -213,9 +211,9 @@ func (c *checker) duration(path string, d jobspec.Seconds) {
 	}
 }
 
-func (c *checker) size(path string, b, low, high jobspec.Bytes) {
-	if b != 0 && (b < low || b > high) {
-		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+func (c *checker) size(path string, b, least jobspec.Bytes) {
+	if b != 0 && (b < least || b > jobspec.MaxSize) {
+		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, least, jobspec.MaxSize)
 	}
 }
 
@@ -225,9 +223,8 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 	}
 }
 
-// text refuses what no program can be given, and what would be another text once it was passed on
-// as JSON.
-func (c *checker) text(path, text string) {
+// plainText refuses a text that a program cannot be given, or that JSON would change.
+func (c *checker) plainText(path, text string) {
 	if strings.IndexByte(text, 0) >= 0 {
 		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
 	}
@@ -241,7 +238,7 @@ func (c *checker) absolute(where, p string) {
 	if p == "" {
 		return
 	}
-	c.text(where, p)
+	c.plainText(where, p)
 	if !path.IsAbs(p) {
 		c.add(jobspec.CodePath, where, "start it with /", "%q is not an absolute path", p)
 	}
@@ -258,7 +255,7 @@ func (c *checker) signal(path, name string) {
 	c.add(jobspec.CodeSignal, path, hint, "%q is not a signal", name)
 }
 
-// signals are those that can ask a program to stop or save.
+// signals are the signals that can ask a program to stop or to save.
 var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT",
 	"SIGWINCH", "SIGKILL"}
 
@@ -287,7 +284,7 @@ func (c *checker) meta(path string, meta map[string]string) {
 		if !jobspec.ValidName(key) {
 			c.name(path+"."+key, key)
 		}
-		c.text(path+"."+key, meta[key])
+		c.plainText(path+"."+key, meta[key])
 	}
 	c.atMost(path, total, jobspec.MaxMetaBytes, "bytes")
 }
@@ -308,16 +305,21 @@ func (c *checker) env(path string, env map[string]string) {
 	for _, key := range sortedKeys(env) {
 		total += len(key) + len(env[key]) + 2
 		where := path + "." + key
-		switch {
-		case !jobspec.ValidVariable(key):
-			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
-				"%q cannot name a variable", key)
-		case strings.HasPrefix(key, "ROTA_"):
-			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
-		}
-		c.text(where, env[key])
+		c.variableName(where, key)
+		c.plainText(where, env[key])
 	}
 	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
+}
+
+// variableName refuses a name that a variable of a task cannot have.
+func (c *checker) variableName(where, name string) {
+	switch {
+	case !jobspec.ValidVariable(name):
+		c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit",
+			"%q cannot name a variable", name)
+	case strings.HasPrefix(name, "ROTA_"):
+		c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
+	}
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

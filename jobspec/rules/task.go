@@ -11,11 +11,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// task checks one task; only says that its group has no other.
+// task checks one task. only reports whether it is the only task of its group.
 func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.name(where+".name", t.Name)
 	c.image(where+".image", t.Image)
-	c.program(where, t)
+	c.taskProgram(where, t)
 	c.nameIfSet(where+".user", t.User)
 	if t.Leader != nil && !*t.Leader && t.Lifecycle == nil && only {
 		c.add(jobspec.CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
@@ -24,10 +24,10 @@ func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.duration(where+".kill_timeout", t.KillTimeout)
 	c.env(where+".env", t.Env)
 	c.mounts(where+".mounts", t.Mounts)
-	c.log(c.part(where, ".log"), t.Log)
+	c.log(c.partPath(where, ".log"), t.Log)
 	c.progress(where+".progress", t.Progress)
-	c.launch(c.part(where, ".launch"), t)
-	c.resources(c.part(where, ".resources"), &t.Resources)
+	c.launch(c.partPath(where, ".launch"), t)
+	c.resources(c.partPath(where, ".resources"), &t.Resources)
 	c.lifecycle(where+".lifecycle", t.Lifecycle)
 	c.secrets(where+".secrets", t)
 	c.ulimits(where+".ulimits", t.Ulimits)
@@ -37,7 +37,7 @@ func (c *checker) image(where, image string) {
 	if image == "" {
 		return
 	}
-	c.text(where, image)
+	c.plainText(where, image)
 	if !path.IsAbs(image) {
 		c.add(jobspec.CodeUnsupported, where,
 			"give the absolute path of a directory with a root file system, or leave image out to run on the host's",
@@ -45,7 +45,7 @@ func (c *checker) image(where, image string) {
 	}
 }
 
-func (c *checker) program(where string, t *jobspec.Task) {
+func (c *checker) taskProgram(where string, t *jobspec.Task) {
 	switch {
 	case len(t.Command) == 0 && t.Script == "":
 		c.add(jobspec.CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run",
@@ -58,11 +58,11 @@ func (c *checker) program(where string, t *jobspec.Task) {
 	}
 	c.atMost(where+".command", len(t.Command), jobspec.MaxArguments, "words")
 	for i, word := range t.Command {
-		c.atMost(c.at(where+".command", i), len(word), jobspec.MaxCommandBytes, "bytes")
-		c.text(c.at(where+".command", i), word)
+		c.atMost(c.elementPath(where+".command", i), len(word), jobspec.MaxCommandBytes, "bytes")
+		c.plainText(c.elementPath(where+".command", i), word)
 	}
 	c.atMost(where+".script", len(t.Script), jobspec.MaxScriptBytes, "bytes")
-	c.text(where+".script", t.Script)
+	c.plainText(where+".script", t.Script)
 }
 
 func (c *checker) mounts(where string, mounts []jobspec.Mount) {
@@ -103,23 +103,23 @@ func (c *checker) mount(where string, m *jobspec.Mount) {
 		c.add(jobspec.CodeConflict, where+".read_only", "leave read_only out",
 			"a tmpfs is empty, so there is nothing to be read in it")
 	}
-	c.straight(where+".source", m.Source)
+	c.straightPath(where+".source", m.Source)
 	switch {
 	case m.Target == "":
 		c.add(jobspec.CodeRequired, where, "add target", "the mount has no target")
 	case reservedTarget(path.Clean(m.Target)):
 		c.add(jobspec.CodePath, where+".target", "choose another directory", "nothing can be mounted at %q", m.Target)
 	default:
-		c.straight(where+".target", m.Target)
+		c.straightPath(where+".target", m.Target)
 	}
 	if len(m.Options) > 0 {
 		c.add(jobspec.CodeUnsupported, where+".options", "only read_only is", "mount options are not supported yet")
 	}
 }
 
-// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no
-// harm.
-func (c *checker) straight(where, p string) {
+// straightPath refuses a path that is not absolute, or has "." or "..". A slash at its end is
+// allowed.
+func (c *checker) straightPath(where, p string) {
 	c.absolute(where, p)
 	if clean := path.Clean(p); path.IsAbs(p) && p != clean && strings.TrimRight(p, "/") != clean {
 		c.add(jobspec.CodePath, where, fmt.Sprintf("write %q", clean), "%q does not lead straight to its place", p)
@@ -130,8 +130,8 @@ func reservedTarget(target string) bool {
 	return target == "/" || within(target, jobspec.ReservedTargets()...)
 }
 
-// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own
-// directory, which is in memory, it might come to lie on a disk.
+// reservedSecret reports whether a path is not directly in the directory of secrets. That directory
+// is in memory, so a secret never reaches a disk.
 func reservedSecret(file string) bool {
 	return file != path.Clean(file) || path.Dir(file)+"/" != jobspec.SecretsDir
 }
@@ -156,16 +156,16 @@ func (c *checker) log(where string, l *jobspec.Log) {
 			"stderr has a path of its own but is joined to stdout")
 	}
 	c.choice(where+".mode", l.Mode, "append", "truncate")
-	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB, jobspec.MaxSize)
+	c.size(where+".max_size", l.MaxSize, 4*jobspec.KiB)
 	if l.Keep != nil {
 		c.between(where+".keep", *l.Keep, 0, 100)
 	}
 }
 
-// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the
-// letter pads with zeros.
+// pathPattern checks the % letters of a log path, which are those of Slurm. A number between % and
+// the letter pads with zeros.
 func (c *checker) pathPattern(where, pattern string) {
-	c.text(where, pattern)
+	c.plainText(where, pattern)
 	for rest := pattern; ; {
 		_, after, found := strings.Cut(rest, "%")
 		if !found {
@@ -187,7 +187,7 @@ func (c *checker) progress(where string, p *jobspec.Progress) {
 	if p == nil {
 		return
 	}
-	c.text(where+".file", p.File)
+	c.plainText(where+".file", p.File)
 	if p.File != "" && p.Pattern != "" {
 		c.add(jobspec.CodeProgress, where+".pattern", "keep one of them",
 			"progress is read from a file and from the output at once")
@@ -205,7 +205,7 @@ func (c *checker) progressPattern(where string, p *jobspec.Progress) {
 		return
 	}
 	pattern, err := jobspec.CompileProgress(p.Pattern)
-	c.report(where, err)
+	c.addAt(where, err)
 	if err == nil && p.Metric != "" && !pattern.Has(p.Metric) {
 		c.add(jobspec.CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric),
 			"the pattern has no group that is named %s, as the metric is", p.Metric)
@@ -224,7 +224,7 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
 	}
 	c.between(where+".nproc", l.Nproc, 0, jobspec.MaxProcesses)
-	c.processes(where, t)
+	c.launchProcesses(where, t)
 	c.between(where+".max_restarts", l.MaxRestarts, 0, 1_000_000)
 	if l.Port != 0 {
 		c.between(where+".port", l.Port, 1024, 65535)
@@ -238,8 +238,8 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 	}
 }
 
-// processes checks nproc against the launch type and the GPUs.
-func (c *checker) processes(where string, t *jobspec.Task) {
+// launchProcesses checks nproc against the launch type and the GPUs.
+func (c *checker) launchProcesses(where string, t *jobspec.Task) {
 	l := t.Launch
 	switch {
 	case l.Nproc != 0 && l.NprocGPU:
@@ -272,7 +272,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 	if c.scheduling {
 		least = 1
 	}
-	c.size(where+".memory", r.Memory, least, jobspec.MaxSize)
+	c.size(where+".memory", r.Memory, least)
 	c.between(where+".gpus", r.GPUs, 0, jobspec.MaxGPUs)
 	c.gpu(where+".gpu", r)
 	if _, err := strconv.Atoi(r.RDMA); err == nil {
@@ -288,7 +288,7 @@ func (c *checker) resources(where string, r *jobspec.Resources) {
 		name string
 		size jobspec.Bytes
 	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
-		c.size(where+"."+part.name, part.size, 1, jobspec.MaxSize)
+		c.size(where+"."+part.name, part.size, 1)
 		if part.size > memory && memory > 0 {
 			c.add(jobspec.CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
 				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
@@ -314,15 +314,15 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	}
 	c.choice(where+".vendor", g.Vendor, "nvidia")
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
-	c.text(where+".model", g.Model)
-	c.size(where+".min_memory", g.MinMemory, 1, jobspec.MaxSize)
+	c.plainText(where+".model", g.Model)
+	c.size(where+".min_memory", g.MinMemory, 1)
 	if g.Share != 0 && !c.scheduling {
 		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs",
 			"a share of a GPU is not supported yet: nodes do not confine it")
 	}
 }
 
-// sortedKeys gives a map's keys in the order in which problems are reported.
+// sortedKeys returns the keys of a map in the order of problems.
 func sortedKeys(m map[string]string) []string {
 	if len(m) == 0 { // most of the time
 		return nil

@@ -15,12 +15,12 @@ const (
 	usualTEGPUs = 16
 )
 
-// Warnings returns what is allowed in the job and probably not meant, in the order of its fields.
-// Nothing is refused because of one.
+// Warnings returns what is allowed in the job and probably a mistake, in the order of its fields. A
+// job is never refused for a warning.
 func Warnings(j *jobspec.Job) []jobspec.Problem {
 	c := &checker{}
 	if j.Class == jobspec.TE {
-		c.tryTooMuch(j)
+		c.largeTEJob(j)
 	}
 	if k := j.Checkpoint; k != nil && k.Path == "" {
 		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
@@ -40,14 +40,14 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 	}
 	for i := range j.Groups {
 		for k := range j.Groups[i].Tasks {
-			c.logs(at(at("groups", i)+".tasks", k)+".log", &j.Groups[i].Tasks[k], &j.Groups[i], j.Array)
+			c.sharedLogs(at(at("groups", i)+".tasks", k)+".log", &j.Groups[i].Tasks[k], &j.Groups[i], j.Array)
 		}
 	}
 	return c.problems
 }
 
-// logs warns of files that several workers, or several elements of an array, write.
-func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
+// sharedLogs warns of files that several workers, or several elements of an array, write.
+func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
 	if t.Log == nil {
 		return
 	}
@@ -64,8 +64,8 @@ func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobsp
 	}
 }
 
-// differs reports whether a path of the task has one of some % letters, or a reference that begins
-// as one of some.
+// differs reports whether a path of the task has one of the % letters, or a reference that begins
+// with one of references.
 func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
 	if t.Template {
 		for _, name := range template.References(pattern) {
@@ -86,8 +86,8 @@ func differs(t *jobspec.Task, pattern, letters string, references []string) bool
 	return false
 }
 
-// tryTooMuch warns of what most queues do not give to trial-and-error jobs.
-func (c *checker) tryTooMuch(j *jobspec.Job) {
+// largeTEJob warns of trial-and-error jobs that most queues refuse.
+func (c *checker) largeTEJob(j *jobspec.Job) {
 	if j.TimeLimit > usualTETime {
 		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`,
 			"a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)

@@ -9,9 +9,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// times checks when a job may begin and must have ended, as far as that can be known without a
-// clock; [ValidateAt] does the rest.
-func (c *checker) times(j *jobspec.Job) {
+// beginAndDeadline checks begin and deadline as far as possible without a clock. [ValidateAt] does
+// the rest.
+func (c *checker) beginAndDeadline(j *jobspec.Job) {
 	begin, deadline := c.time("begin", j.Begin), c.time("deadline", j.Deadline)
 	switch {
 	case begin < 0 || deadline < 0 || j.Deadline == "":
@@ -24,7 +24,7 @@ func (c *checker) times(j *jobspec.Job) {
 	}
 }
 
-// time reads a time; -1 says that it is wrong.
+// time reads a time. It returns seconds since 1970, 0 for none, or -1 for a mistake.
 func (c *checker) time(where, text string) int64 {
 	if text == "" {
 		return 0
@@ -37,9 +37,8 @@ func (c *checker) time(where, text string) int64 {
 	return unix
 }
 
-// ValidateAt returns what is wrong with the job's times when it is submitted at now, in seconds
-// since 1970: a deadline that the job cannot meet any more. It is not part of [Validate], because a
-// good job does not become bad while it waits.
+// ValidateAt refuses a deadline that the job cannot meet if it is submitted at now, in seconds
+// since 1970. It is not part of [Validate], because a valid job stays valid while it waits.
 func ValidateAt(j *jobspec.Job, now int64) []jobspec.Problem {
 	deadline, err := jobspec.ParseTime(j.Deadline)
 	if err != nil || j.Deadline == "" {
@@ -90,7 +89,7 @@ func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job
 	}
 	taken := map[string]bool{}
 	for i, target := range d.Jobs {
-		c.target(at(where+".jobs", i), target, d.Type)
+		c.dependencyTarget(at(where+".jobs", i), target, d.Type)
 		if taken[target] && !c.scheduling {
 			c.add(jobspec.CodeDuplicate, at(where+".jobs", i), "name it once", "%q is there twice", target)
 		}
@@ -98,8 +97,8 @@ func (c *checker) dependency(where string, d *jobspec.Dependency, j *jobspec.Job
 	}
 }
 
-// target checks what a dependency waits for: 123, 123_4 or a name.
-func (c *checker) target(where, target, typ string) {
+// dependencyTarget checks what a dependency waits for: 123, 123_4 or a name.
+func (c *checker) dependencyTarget(where, target, typ string) {
 	t, err := jobspec.ParseTarget(target)
 	switch {
 	case err != nil:
@@ -117,7 +116,7 @@ func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
 	for i := range policies {
 		p, where := &policies[i], at("log_policies", i)
 		c.name(where+".name", p.Name)
-		c.unique(where+".name", "log policy", p.Name, taken)
+		c.notTaken(where+".name", "log policy", p.Name, taken)
 		c.required(where+".action", p.Action, `write action = "fail"`)
 		c.choice(where+".action", p.Action, "exclude_node", "fail", "restart", "event")
 		c.choice(where+".stream", p.Stream, "both", "stdout", "stderr")
@@ -126,31 +125,32 @@ func (c *checker) logPolicies(policies []jobspec.LogPolicy) {
 			continue
 		}
 		re, err := jobspec.CompilePattern(p.Pattern)
-		c.report(where+".pattern", err)
+		c.addAt(where+".pattern", err)
 		if err == nil && re.MatchString("") {
 			c.add(jobspec.CodePattern, where+".pattern", "describe the line that is meant", "%q matches every line", p.Pattern)
 		}
 	}
 }
 
-// report adds a problem that a function without a path has found.
-func (c *checker) report(where string, err error) {
+// addAt adds the path to a problem and adds the problem.
+func (c *checker) addAt(where string, err error) {
 	if p, ok := err.(jobspec.Problem); ok { //nolint:errorlint // the functions asked return a Problem or nothing
 		p.Path = where
 		c.problems = append(c.problems, p)
 	}
 }
 
-// unique refuses what has been there before.
-func (c *checker) unique(where, what, name string, taken map[string]bool) {
+// notTaken refuses a name that is taken, and takes it.
+func (c *checker) notTaken(where, what, name string, taken map[string]bool) {
 	if taken[name] {
 		c.add(jobspec.CodeDuplicate, where, "name one of them differently", "the %s %q is there twice", what, name)
 	}
 	taken[name] = true
 }
 
-// order checks what the groups wait for: groups that there are, and none itself in the end.
-func (c *checker) order(j *jobspec.Job) {
+// groupDependencies checks depends_on of all groups: unknown groups, unknown conditions, and
+// cycles.
+func (c *checker) groupDependencies(j *jobspec.Job) {
 	if !slices.ContainsFunc(j.Groups, func(g jobspec.Group) bool { return len(g.DependsOn) > 0 }) {
 		return
 	}
@@ -179,11 +179,11 @@ func (c *checker) order(j *jobspec.Job) {
 			taken[name] = true
 		}
 	}
-	c.cycle(j, names)
+	c.groupCycle(j, names)
 }
 
-// cycle reports one ring of groups that wait for each other.
-func (c *checker) cycle(j *jobspec.Job, names []string) {
+// groupCycle reports one cycle of groups that wait for each other.
+func (c *checker) groupCycle(j *jobspec.Job, names []string) {
 	const fresh, open, done = 0, 1, 2
 	state := make([]int, len(names))
 	var walk func(i int, path []string) bool

@@ -1,13 +1,11 @@
 package rules
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
-	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 func (c *checker) constraints(where string, list []jobspec.Constraint) {
@@ -23,23 +21,13 @@ func (c *checker) constraint(where string, one *jobspec.Constraint) {
 		return
 	}
 	_, err := one.Compile()
-	if bad := new(jobspec.ConditionError); errors.As(err, &bad) {
-		field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator",
-			jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
-		hint := bad.Hint
-		if near := typo.Hint(one.Attribute, attributeNames()); bad.Code == jobspec.CodeAttribute && near != "" {
-			hint = near
-		}
-		c.add(bad.Code, where+field, hint, "%s", bad.Text)
+	bad, ok := err.(jobspec.Problem) //nolint:errorlint // Compile returns a Problem or nothing
+	if !ok {
+		return
 	}
-}
-
-func attributeNames() []string {
-	var names []string
-	for _, a := range jobspec.NodeAttributes() {
-		names = append(names, a.Name)
-	}
-	return names
+	field := map[string]string{jobspec.CodeAttribute: ".attribute", jobspec.CodeOperator: ".operator",
+		jobspec.CodeConstraint: ".value", jobspec.CodePattern: ".value"}[bad.Code]
+	c.addAt(where+field, bad)
 }
 
 func (c *checker) affinities(where string, list []jobspec.Affinity) {
@@ -54,8 +42,8 @@ func (c *checker) affinities(where string, list []jobspec.Affinity) {
 	}
 }
 
-// nodes checks lists of nodes by name.
-func (c *checker) nodes(j *jobspec.Job) {
+// nodeNames checks lists of nodes by name.
+func (c *checker) nodeNames(j *jobspec.Job) {
 	named, excluded := c.nodeList("nodes", j.Nodes), c.nodeList("exclude_nodes", j.ExcludeNodes)
 	left := func(name string) bool { return !slices.Contains(excluded, name) }
 	if len(named) > 0 && len(excluded) > 0 && len(named) <= 1000 && len(excluded) <= 1000 &&

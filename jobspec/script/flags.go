@@ -242,7 +242,7 @@ func refusedFlags() []Spec {
 
 // find returns the flag with a name, nil if there is none.
 func find(name string) *Spec {
-	i := slices.IndexFunc(table, func(s Spec) bool { return s.Name == name })
+	i := slices.IndexFunc(table, func(s Spec) bool { return slices.Contains(s.names(), name) })
 	if i < 0 {
 		return nil
 	}

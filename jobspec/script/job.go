@@ -15,7 +15,7 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	if j.Export = a.exports; a.exports == nil {
 		j.Export = []string{"*"} // what sbatch does
 	}
-	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(a), Env: a.env, Image: a.imageDir,
+	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	task.Script = a.rewrittenScript(t, p)
 	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}

@@ -67,20 +67,12 @@ func (a *request) overrideTask(settings []setting) {
 	if about < 0 {
 		return
 	}
-	mains := 0
-	var task *jobspec.Task
-	for i := range a.job.Groups {
-		for k := range a.job.Groups[i].Tasks {
-			if t := &a.job.Groups[i].Tasks[k]; t.Lifecycle == nil {
-				mains++
-				task = t
-			}
-		}
-	}
-	if mains != 1 || len(a.job.Groups) != 1 {
+	mains := a.job.MainTasks()
+	if len(mains) != 1 || len(a.job.Groups) != 1 {
 		a.refuseFlag(settings[about], "change the job file", "does not say to which task of the job it applies")
 		return
 	}
+	task := mains[0]
 	a.overrideShape(&a.job.Groups[0], task)
 	a.overrideLog(task)
 	a.setStopSignal(task)
@@ -142,7 +134,7 @@ func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) 
 			"%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
 	case s.gpus > 0:
 		r.GPUs = s.gpus
-		if with := s.resources(a).GPU; with != nil {
+		if with := s.resources().GPU; with != nil {
 			if r.GPU != nil {
 				with.MinMemory = r.GPU.MinMemory
 			}

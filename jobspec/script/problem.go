@@ -161,6 +161,11 @@ func (n *report) addLine(kind Kind, code string, line int, hint, format string, 
 	n.add(Problem{Kind: kind, Code: code, Line: line, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
+// refuseStep refuses a step of the script.
+func (n *report) refuseStep(line int, hint, format string, args ...any) {
+	n.addLine(Refused, CodeStep, line, hint, format, args...)
+}
+
 // addFlag adds a problem of a flag, with the place where it was written.
 func (n *report) addFlag(kind Kind, code string, s setting, hint, format string, args ...any) {
 	n.add(Problem{Kind: kind, Code: code, Line: s.line, Where: s.where, Flag: s.shown(),
@@ -170,13 +175,10 @@ func (n *report) addFlag(kind Kind, code string, s setting, hint, format string,
 // sorted returns the problems in the order of the lines. Those without a line come last.
 func (n *report) sorted() Problems {
 	slices.SortStableFunc(n.list, func(a, b Problem) int {
-		switch {
-		case (a.Line == 0) != (b.Line == 0):
+		if (a.Line == 0) != (b.Line == 0) {
 			return b.Line - a.Line
-		case a.Line != b.Line:
-			return a.Line - b.Line
 		}
-		return 0
+		return a.Line - b.Line
 	})
 	return n.list
 }

@@ -22,7 +22,7 @@ func (f *stepReader) runOnRanks(main *step) {
 			f.addLine(Warning, CodeChanged, st.Line, "", "the address of the first node replaces the step that asks for it")
 			continue
 		}
-		f.addLine(Refused, CodeStep, st.Line, "leave it out, or submit it as a job of its own",
+		f.refuseStep(st.Line, "leave it out, or submit it as a job of its own",
 			"a step of one task in a job of %d is not supported", f.shape.allTasks())
 	}
 	f.assignGPUs(main)
@@ -65,7 +65,7 @@ func (f *stepReader) checkOtherLines(main *step) {
 			f.addLine(Warning, CodeEachRank, c.Line, "", "every rank runs this line; in Slurm it runs once, before the step")
 		default:
 			last = c.Line
-			f.addLine(Refused, CodeStep, c.Line, "run it in another job that depends on this one",
+			f.refuseStep(c.Line, "run it in another job that depends on this one",
 				"every rank would run this command; in Slurm it runs once, when the step has ended")
 		}
 	}

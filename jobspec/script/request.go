@@ -46,6 +46,10 @@ func (a *request) badValue(s setting, hint, format string, args ...any) {
 	a.addFlag(Mistake, CodeValue, s, hint, format, args...)
 }
 
+func (a *request) conflict(s setting, hint, format string, args ...any) {
+	a.addFlag(Mistake, CodeConflict, s, hint, format, args...)
+}
+
 func (a *request) refuseFlag(s setting, hint, format string, args ...any) {
 	a.addFlag(Refused, CodeNotHere, s, hint, format, args...)
 }
@@ -258,7 +262,7 @@ func (a *request) killOnBadExit(s setting) {
 
 func (a *request) wrap(s setting) {
 	if s.line > 0 {
-		a.addFlag(Mistake, CodeConflict, s, "write the command into the script",
+		a.conflict(s, "write the command into the script",
 			"belongs on the command line, where it replaces a script")
 	}
 }

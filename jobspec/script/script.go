@@ -144,13 +144,13 @@ func (a *request) externalFlags() []setting {
 func (a *request) commandLineFlags() []setting {
 	var list []setting
 	for _, f := range a.opts.Flags {
-		i := slices.IndexFunc(table, func(s Spec) bool { return slices.Contains(s.names(), f.Name) })
-		if i < 0 {
+		spec := find(f.Name)
+		if spec == nil {
 			a.add(Problem{Kind: Mistake, Code: CodeUnknown, Where: "command line", Flag: "--" + f.Name,
 				Text: "is not a known flag"})
 			continue
 		}
-		list = append(list, setting{spec: &table[i], given: "--" + f.Name, value: f.Value, has: f.Has, where: "command line",
+		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: "command line",
 			layer: fromCommand})
 	}
 	return list

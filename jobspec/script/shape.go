@@ -41,7 +41,7 @@ func (a *request) strongest(candidates ...*counted) *counted {
 		case best == nil || c.by.layer > best.by.layer:
 			best = c
 		case c.by.layer == best.by.layer:
-			a.addFlag(Mistake, CodeConflict, c.by, "keep one of them", "and %s exclude each other", best.by.shown())
+			a.conflict(c.by, "keep one of them", "and %s exclude each other", best.by.shown())
 		}
 	}
 	if best == nil {
@@ -76,7 +76,7 @@ func (a *request) setTasks(s *shape) {
 		}
 	}
 	if each > 0 && s.tasks > each {
-		a.addFlag(Mistake, CodeConflict, a.perNode.by, "", "%d: %d tasks on %d nodes are more than that on a node", each,
+		a.conflict(a.perNode.by, "", "%d: %d tasks on %d nodes are more than that on a node", each,
 			total, s.nodes)
 	}
 }
@@ -100,11 +100,11 @@ func (a *request) setGPUs(s *shape) {
 	case w.n > 0:
 		s.gpus, s.model, s.perTask = w.n, w.model, a.gpusPerTask.n
 		if a.gpus.n > 0 && a.gpus.by.layer == w.by.layer && a.gpus.n != w.n*s.nodes {
-			a.addFlag(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: with %s, %d nodes have %d", a.gpus.n,
+			a.conflict(a.gpus.by, "leave one of them out", "%d: with %s, %d nodes have %d", a.gpus.n,
 				w.by.shown(), s.nodes, w.n*s.nodes)
 		}
 		if a.gpusPerTask.n > 0 && a.gpusPerTask.n*s.tasks > w.n {
-			a.addFlag(Mistake, CodeConflict, a.gpusPerTask.by, "leave one of them out",
+			a.conflict(a.gpusPerTask.by, "leave one of them out",
 				"%d: %d tasks need more than the %d of %s", a.gpusPerTask.n, s.tasks, w.n, w.by.shown())
 		}
 	case a.gpusPerTask.n > 0:
@@ -131,7 +131,7 @@ func (a *request) namedModel() (first *counted) {
 			first = c
 		case c.by.layer < first.by.layer:
 		case !strings.EqualFold(c.model, first.model):
-			a.addFlag(Mistake, CodeConflict, c.by, "ask for one model", "asks for %s, and %s for %s", c.model, first.by.shown(),
+			a.conflict(c.by, "ask for one model", "asks for %s, and %s for %s", c.model, first.by.shown(),
 				first.model)
 		}
 	}
@@ -142,7 +142,7 @@ func (a *request) setCores(s *shape) {
 	w := a.strongest(&a.cpus, &a.cpusPerGPU)
 	switch {
 	case w == &a.cpusPerGPU && s.gpus == 0:
-		a.addFlag(Mistake, CodeConflict, w.by, "ask for GPUs, or use --cpus-per-task", "%d: the job has no GPUs", w.n)
+		a.conflict(w.by, "ask for GPUs, or use --cpus-per-task", "%d: the job has no GPUs", w.n)
 	case w == &a.cpusPerGPU:
 		s.cores = w.n * s.gpus
 	default:
@@ -159,7 +159,7 @@ func (a *request) setMemory(s *shape) {
 		s.memory = multiply(w.n, s.cores)
 	case &a.memPerGPU:
 		if s.gpus == 0 {
-			a.addFlag(Mistake, CodeConflict, w.by, "ask for GPUs, or use --mem",
+			a.conflict(w.by, "ask for GPUs, or use --mem",
 				"is an amount for each GPU, and the job has none")
 		}
 		s.memory = multiply(w.n, s.gpus)
@@ -175,7 +175,7 @@ func multiply(bytes, n int) jobspec.Bytes {
 }
 
 // resources returns what one worker gets.
-func (s shape) resources(a *request) jobspec.Resources {
+func (s shape) resources() jobspec.Resources {
 	r := jobspec.Resources{Cores: s.cores, Memory: s.memory, GPUs: s.gpus}
 	if s.model != "" && s.gpus > 0 {
 		r.GPU = &jobspec.GPU{Model: "*" + strings.NewReplacer("_", "?", "-", "?").Replace(s.model) + "*"}

@@ -15,7 +15,7 @@ const maxSteps = 1000
 // srun reads the flags of one step, and adds it to the steps.
 func (f *stepReader) srun(c shell.Command) {
 	if len(f.launches)+len(f.singles) == maxSteps {
-		f.addLine(Refused, CodeStep, c.Line, "split the script", "more than %d steps are not supported", maxSteps)
+		f.refuseStep(c.Line, "split the script", "more than %d steps are not supported", maxSteps)
 		return
 	}
 	f.lines[c.Line] = true
@@ -30,17 +30,17 @@ func (f *stepReader) srun(c shell.Command) {
 		switch spec.kind {
 		case Refused:
 			good = false
-			f.addLine(Refused, CodeStep, c.Line, spec.instead, "srun --%s is not supported", spec.Name)
+			f.refuseStep(c.Line, spec.instead, "srun --%s is not supported", spec.Name)
 		case Warning:
 			f.addLine(Warning, CodeIgnored, c.Line, "", "srun --%s is left out: %s", spec.Name, spec.instead)
 		}
 	}, bad: func(_, given, hint, text string) {
 		good = false
-		f.addLine(Refused, CodeStep, c.Line, hint, "srun: %s %s", given, text)
+		f.refuseStep(c.Line, hint, "srun: %s %s", given, text)
 	}}
 	rest := g.read(raw)
 	if st.args = c.Words[len(c.Words)-len(rest):]; len(rest) == 0 && good {
-		f.addLine(Refused, CodeStep, c.Line, "write the command on the same line", "this srun names no command")
+		f.refuseStep(c.Line, "write the command on the same line", "this srun names no command")
 		good = false
 	}
 	if good && f.refuseHiddenFlags(st) {
@@ -59,7 +59,7 @@ func (f *stepReader) refuseHiddenFlags(st step) bool {
 	}
 	for _, v := range f.shell.Assignments {
 		if v.Name == name && strings.HasPrefix(strings.TrimLeft(v.Value, `"'( `), "-") {
-			f.addLine(Refused, CodeStep, st.Line, fmt.Sprintf("write the flags of line %d behind srun", v.Line),
+			f.refuseStep(st.Line, fmt.Sprintf("write the flags of line %d behind srun", v.Line),
 				"flags of srun in a variable ($%s) are not supported", name)
 			return true
 		}
@@ -91,12 +91,12 @@ func (f *stepReader) countTasks(st step) (int, bool) {
 	}
 	switch {
 	case total > s.allTasks() || nodes > s.nodes:
-		f.addLine(Refused, CodeStep, st.Line, "ask for them in the flags of the script",
+		f.refuseStep(st.Line, "ask for them in the flags of the script",
 			"the step has %d tasks on %d nodes, but the job has %d on %d", total, nodes, s.allTasks(), s.nodes)
 	case total == 1:
 		return 1, true
 	case total%s.nodes != 0 || nodes != s.nodes:
-		f.addLine(Refused, CodeStep, st.Line, "start it on all nodes, with the same number of tasks on each",
+		f.refuseStep(st.Line, "start it on all nodes, with the same number of tasks on each",
 			"a step of %d tasks on %d of %d nodes is not supported", total, nodes, s.nodes)
 	default:
 		return total, true

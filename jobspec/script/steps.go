@@ -58,7 +58,7 @@ func (a *request) planRun(t *text, s shape) plan {
 // planOtherProgram is planRun for a script that no shell runs, so that steps cannot be found.
 func (a *request) planOtherProgram(t *text, s shape, p *plan) {
 	if s.nodes > 1 {
-		a.addLine(Refused, CodeStep, t.body+1, "start it with srun from a shell script",
+		a.refuseStep(t.body+1, "start it with srun from a shell script",
 			"the job has %d nodes, and the script runs on the first one only", s.nodes)
 		p.mode = refusedSteps
 	}
@@ -102,7 +102,7 @@ func (f *stepReader) findSteps() {
 	for _, v := range f.shell.Assignments {
 		value := strings.TrimLeft(v.Value, `"'`)
 		if value == "srun" || strings.HasPrefix(value, "srun ") {
-			f.addLine(Refused, CodeStep, v.Line, "write srun in front of the command itself",
+			f.refuseStep(v.Line, "write srun in front of the command itself",
 				"srun in a variable (%s) is not supported", v.Name)
 		}
 	}
@@ -154,18 +154,18 @@ func (f *stepReader) choosePlan() {
 	main := f.mainStep()
 	switch {
 	case len(f.mpi) > 0 && s.nodes == 1:
-		f.addLine(Refused, CodeStep, f.mpi[0].Line, "start all programs with one of them",
+		f.refuseStep(f.mpi[0].Line, "start all programs with one of them",
 			"srun for all tasks and %s in one script are not supported", f.mpi[0].Name())
 	case len(f.mpi) > 0:
-		f.addLine(Refused, CodeStep, f.mpi[0].Line,
+		f.refuseStep(f.mpi[0].Line,
 			"start the program with srun, if its MPI finds its ranks by itself; programs of one node may use mpirun",
 			"%s on several nodes is not supported", f.mpi[0].Name())
 	case main == nil && len(f.launches) == 0 && len(f.singles) > 0:
-		f.addLine(Refused, CodeStep, f.singles[0].Line,
+		f.refuseStep(f.singles[0].Line,
 			"write a job file with a group for each program, and gang_scope = \"job\"",
 			"several srun steps for single tasks are not supported")
 	case main == nil && len(f.launches) == 0 && !f.list.Has(Refused):
-		f.addLine(Refused, CodeStep, f.text.body+1, "write srun in front of the command that every node must run",
+		f.refuseStep(f.text.body+1, "write srun in front of the command that every node must run",
 			"the job has %d nodes, and the script starts its programs on the first one only", s.nodes)
 	case main != nil:
 		f.runOnRanks(main)
@@ -186,7 +186,7 @@ func (f *stepReader) mainStep() *step {
 			continue
 		}
 		if main != nil {
-			f.addLine(Refused, CodeStep, st.Line, "submit a script for each step, with --dependency=afterok:ID",
+			f.refuseStep(st.Line, "submit a script for each step, with --dependency=afterok:ID",
 				"several srun steps on all tasks are not supported (another one is in line %d)", main.Line)
 			return nil
 		}
@@ -196,7 +196,7 @@ func (f *stepReader) mainStep() *step {
 		main = &f.launches[len(f.launches)-1]
 	}
 	if main != nil && (main.Block || main.Inside) {
-		f.addLine(Refused, CodeStep, main.Line, "start it on a line of its own, as the last command of the script",
+		f.refuseStep(main.Line, "start it on a line of its own, as the last command of the script",
 			"a step on all tasks in a loop, a condition or another command is not supported")
 		return nil
 	}

@@ -26,7 +26,7 @@ const rootsDir = "root"
 func (s *Store) Build(
 	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU,
 ) (string, error) {
-	dir := filepath.Join(s.containers, id.String())
+	dir := s.dir(id)
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
 	if err != nil {
 		return "", container.Final(err)
@@ -61,9 +61,6 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
-	if in.Node.GPUs == nil {
-		in.Node.GPUs = []model.GPU{}
-	}
 	return in
 }
 
@@ -82,8 +79,8 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	several := len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)),
-			oci.Limits(in)
+		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))
+		b.Limits = oci.Limits(in)
 	}
 	for i := range tasks {
 		at := in
@@ -94,24 +91,15 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 		}
 		made, settings, err := s.taskBundle(dir, at, &tasks[i])
 		if err != nil {
-			return b, nameTask(several, &tasks[i], err)
+			if several {
+				err = fmt.Errorf("task %s: %w", tasks[i].Name, err)
+			}
+			return b, err
 		}
 		b.Tasks = append(b.Tasks, made)
-		if several {
-			b.Settings.Tasks = append(b.Settings.Tasks, settings)
-			continue
-		}
-		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal,
-			settings.Log, settings.Guards, settings.Secrets
+		b.Settings.Tasks = append(b.Settings.Tasks, settings)
 	}
 	return b, nil
-}
-
-func nameTask(several bool, task *jobspec.Task, err error) error {
-	if several {
-		return fmt.Errorf("task %s: %w", task.Name, err)
-	}
-	return err
 }
 
 // taskBundle returns what one task's container is made from, and what its shim must know.
@@ -141,7 +129,7 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 	if task.Image == "" {
 		return nil
 	}
-	targets := append([]string(nil), s.shared...)
+	targets := slices.Clone(s.node.SharedPaths)
 	for _, m := range task.Mounts {
 		targets = append(targets, m.Target)
 	}
@@ -241,19 +229,14 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 	for _, p := range in.Spec.LogPolicies {
 		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
 	}
-	task := &tasks[progressTask(tasks)]
-	if len(tasks) > 1 {
-		s.Reporter = progressTask(tasks)
-	}
+	s.Reporter = progressTask(tasks)
+	task := &tasks[s.Reporter]
 	p := task.Progress
 	if p == nil {
 		return nil
 	}
 	if p.Pattern != "" {
-		s.Steps = &container.StepPattern{Pattern: p.Pattern}
-		if len(tasks) > 1 {
-			s.Steps.Task = task.Name
-		}
+		s.Steps = &container.StepPattern{Pattern: p.Pattern, Task: task.Name}
 		if a := in.Spec.Array; a != nil && a.Stop != nil {
 			s.Steps.AtStep, s.Steps.Metric = a.Stop.AtStep, a.Stop.Metric
 		}
@@ -269,17 +252,16 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 // progressTask returns the index of the task that the worker's progress is read from: the first one
 // with a progress block, or else the leader.
 func progressTask(tasks []jobspec.Task) int {
-	for i := range tasks {
-		if tasks[i].Progress != nil {
+	for _, match := range []func(jobspec.Task) bool{
+		func(t jobspec.Task) bool { return t.Progress != nil },
+		func(t jobspec.Task) bool { return t.Lifecycle == nil && t.Leader != nil && *t.Leader },
+		func(t jobspec.Task) bool { return t.Lifecycle == nil },
+	} {
+		if i := slices.IndexFunc(tasks, match); i >= 0 {
 			return i
 		}
 	}
-	for i := range tasks {
-		if tasks[i].Lifecycle == nil && tasks[i].Leader != nil && *tasks[i].Leader {
-			return i
-		}
-	}
-	return max(0, slices.IndexFunc(tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil }))
+	return 0
 }
 
 // progressFile finds the host directory that holds a job's progress file. Only directories that are
@@ -296,6 +278,5 @@ func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 		}
 	}
 	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node "+
-		"%s shares with its jobs (%s)",
-		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
+		"%s shares with its jobs (%s)", file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
 }

@@ -32,7 +32,7 @@ func testStore(t *testing.T) (*Store, string) {
 	shared := filepath.Join(base, "shared")
 	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
 	d := &Store{
-		containers: kept.Containers, logs: kept, cgroupRoot: "/rota/n1", shared: []string{shared}, dev: base,
+		logs: kept, cgroupRoot: "/rota/n1", dev: base,
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
 	for _, dir := range []string{kept.Dir, shared} {
@@ -173,7 +173,7 @@ func TestBundleOfOneTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := container.ReadSettings(dir)
-	if err != nil || len(s.Tasks) != 0 || s.Cgroup != "/rota/n1/5.2.1" || s.KillSignal != int(unix.SIGTERM) {
+	if err != nil || len(s.Tasks) != 1 || s.Cgroup != "/rota/n1/5.2.1" || s.Tasks[0].KillSignal != int(unix.SIGTERM) {
 		t.Errorf("settings %+v, %v", s, err)
 	}
 	var plan launch.Plan

@@ -34,13 +34,14 @@ type Config struct {
 
 // Store makes and disposes of bundles, each in a directory of its container.
 type Store struct {
-	containers string // has a directory for each container
 	logs       *logs.Store
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
-	shared     []string
-	dev        string // has the device nodes
+	dev        string   // has the device nodes
 }
+
+// dir returns the directory of a container.
+func (s *Store) dir(id container.ID) string { return filepath.Join(s.logs.Containers, id.String()) }
 
 // Open makes the root directory of containers without an image, and returns the store.
 func Open(c Config) (*Store, error) {
@@ -49,7 +50,7 @@ func Open(c Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		containers: c.Logs.Containers, logs: c.Logs, cgroupRoot: c.CgroupRoot, shared: c.SharedPaths, dev: "/dev",
+		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev",
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
@@ -59,7 +60,7 @@ func Open(c Config) (*Store, error) {
 
 // Notice tells a container why it is being stopped, and when it will be killed.
 func (s *Store) Notice(id container.ID, n container.Notice) error {
-	return container.WriteNotice(filepath.Join(s.containers, id.String()), n)
+	return container.WriteNotice(s.dir(id), n)
 }
 
 // Retire keeps the log of an ended container and removes the roots of its tasks. It may be called
@@ -68,7 +69,7 @@ func (s *Store) Retire(id container.ID) error {
 	if err := s.logs.Keep(id); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(s.containers, id.String(), rootsDir)); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.dir(id), rootsDir)); err != nil {
 		return fmt.Errorf("remove root of %s: %w", id, err)
 	}
 	return nil
@@ -78,7 +79,7 @@ func (s *Store) Retire(id container.ID) error {
 // steps that the shim finds in the output come first, then a file that the job names, then the file
 // that every job is given.
 func (s *Store) Progress(id container.ID) *progress.Source {
-	dir := filepath.Join(s.containers, id.String())
+	dir := s.dir(id)
 	set, err := container.ReadSettings(dir)
 	if err != nil {
 		return nil // it is removed, or not written yet
@@ -89,7 +90,7 @@ func (s *Store) Progress(id container.ID) *progress.Source {
 		from.Path = container.StepsPath(dir)
 	case set.Progress != nil:
 		from.File = set.Progress
-	case len(set.Tasks) > 0:
+	case set.Several():
 		from.Path = container.ProgressPath(container.TaskDir(dir, set.Reporter))
 	}
 	return from
@@ -101,7 +102,7 @@ const findingsLimit = 1 << 20
 
 // Findings returns what log policies have found in the output of a worker, oldest first.
 func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
-	f, err := os.Open(container.FindingsPath(filepath.Join(s.containers, id.String())))
+	f, err := os.Open(container.FindingsPath(s.dir(id)))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

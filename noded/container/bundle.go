@@ -28,7 +28,7 @@ const (
 )
 
 // TaskDir returns the bundle of one of several tasks of the worker in dir, by its index in
-// [Settings.Tasks].
+// [Settings.Tasks]. A single task has its bundle in dir itself.
 func TaskDir(dir string, n int) string { return filepath.Join(dir, taskDir, strconv.Itoa(n)) }
 
 // ShmDir returns what the tasks of the worker in dir share as /dev/shm. Their shim mounts it.
@@ -72,14 +72,10 @@ type User struct {
 
 // Settings is what a shim must know besides the OCI spec.
 type Settings struct {
-	ID         ID       `json:"id"`
-	User       User     `json:"user"`
-	Cgroup     string   `json:"cgroup"`            // path below every hierarchy's root, as in the spec
-	KillSignal int      `json:"kill_signal"`       // sent when the lease ends
-	LeaseGrace int64    `json:"lease_grace_ms"`    // from that signal to the kill; default 10,000
-	Log        LogFiles `json:"log"`               // where output goes
-	Guards     []Guard  `json:"guards,omitempty"`  // host directories that the job asked for
-	Secrets    []Secret `json:"secrets,omitempty"` // read on this machine and put into the container
+	ID         ID     `json:"id"`
+	User       User   `json:"user"`
+	Cgroup     string `json:"cgroup"`         // path below every hierarchy's root, as in the spec
+	LeaseGrace int64  `json:"lease_grace_ms"` // from the signal at the end of the lease to the kill; default 10,000
 
 	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
 	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output
@@ -87,25 +83,27 @@ type Settings struct {
 	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
 	Reporter int `json:"reporter,omitempty"`
 
-	// Tasks are those of a worker that has several, each in a container of its own. KillSignal,
-	// Log, Guards and Secrets mean nothing then.
-	Tasks   []Task `json:"tasks,omitempty"`
+	Tasks   []Task `json:"tasks"`             // each has a container of its own
 	Success string `json:"success,omitempty"` // which tasks decide the worker's success: all (default), leader or any
-	Shm     int64  `json:"shm,omitempty"`     // bytes of the tasks' common /dev/shm
+	Shm     int64  `json:"shm,omitempty"`     // bytes of the common /dev/shm of several tasks
 }
 
-// Task is one of several tasks of a worker.
+// Several reports whether the worker has more than one task. Its tasks then have directories, logs
+// and cgroups of their own below those of the worker.
+func (s *Settings) Several() bool { return len(s.Tasks) > 1 }
+
+// Task is a task of a worker.
 type Task struct {
 	Name       string `json:"name"`
 	Hook       string `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
 	Sidecar    bool   `json:"sidecar,omitempty"`
 	Leader     bool   `json:"leader,omitempty"`
-	KillSignal int    `json:"kill_signal"`
+	KillSignal int    `json:"kill_signal"` // asks it to stop, also when the lease ends
 	// from that signal to the kill, if other tasks have decided how the worker ends
 	KillTimeout int64    `json:"kill_timeout_ms"`
-	Log         LogFiles `json:"log"`
-	Guards      []Guard  `json:"guards,omitempty"`
-	Secrets     []Secret `json:"secrets,omitempty"`
+	Log         LogFiles `json:"log"`               // where output goes
+	Guards      []Guard  `json:"guards,omitempty"`  // host directories that the job asked for
+	Secrets     []Secret `json:"secrets,omitempty"` // read on this machine and put into the container
 }
 
 // Secret is a file that is read with the user's rights and put into the container's private
@@ -134,7 +132,7 @@ type Finding struct {
 // metrics.
 type StepPattern struct {
 	Pattern string `json:"pattern"`
-	Task    string `json:"task,omitempty"`    // "": the only task
+	Task    string `json:"task"`              // in whose output it is looked for
 	AtStep  int64  `json:"at_step,omitempty"` // the first line from this step on is always kept; 0: none
 	Metric  string `json:"metric,omitempty"`  // that this line must have
 }
@@ -167,7 +165,7 @@ type LogFiles struct {
 // Bundle is everything that a container, or the containers of a worker's tasks, are made from.
 type Bundle struct {
 	Settings Settings
-	Tasks    []TaskBundle // one, or one for each of Settings.Tasks
+	Tasks    []TaskBundle // one for each of Settings.Tasks
 	Limits   any          // of several tasks together: OCI Linux resources
 }
 
@@ -185,12 +183,12 @@ func WriteBundle(dir string, b Bundle) error {
 		return fmt.Errorf("make directory of container %s: %w", b.Settings.ID, err)
 	}
 	errs := []error{writeJSON(filepath.Join(dir, settingsFile), 0o600, nil, b.Settings)}
-	if len(b.Settings.Tasks) > 0 {
+	if b.Settings.Several() {
 		errs = append(errs, writeJSON(LimitsPath(dir), 0o600, nil, b.Limits), os.MkdirAll(ShmDir(dir), 0o755))
 	}
 	for i, t := range b.Tasks {
 		at := dir
-		if len(b.Settings.Tasks) > 0 {
+		if b.Settings.Several() {
 			at = TaskDir(dir, i)
 		}
 		errs = append(errs, t.write(at, b.Settings.User))

@@ -58,7 +58,7 @@ func killOnce(cgroup string) (int, error) {
 	for _, dir := range cgroupDirs(cgroup) {
 		thaw(dir)
 		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		for _, field := range strings.Fields(string(pids)) {
+		for field := range strings.FieldsSeq(string(pids)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may be gone already
 			}

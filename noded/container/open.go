@@ -14,15 +14,15 @@ func OpenAs(path string, user *User) (*os.File, error) {
 	if user == nil {
 		return os.Open(path)
 	}
-	return asUser(user, func() (*os.File, error) {
+	return AsUser(*user, func() (*os.File, error) {
 		return onlyRegular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
 	})
 }
 
 // OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the
 // directory.
-func OpenBeneath(dir, path string, user *User) (*os.File, error) {
-	return asUser(user, func() (*os.File, error) {
+func OpenBeneath(dir, path string, user User) (*os.File, error) {
+	return AsUser(user, func() (*os.File, error) {
 		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
@@ -50,22 +50,20 @@ func onlyRegular(f *os.File, err error) (*os.File, error) {
 	return f, nil
 }
 
-// asUser calls open on a thread that has the rights of a user in the file system. The thread is
-// never used again: its goroutine ends while locked to it.
-func asUser(user *User, open func() (*os.File, error)) (*os.File, error) {
-	type opened struct {
-		f   *os.File
-		err error
-	}
-	done := make(chan opened)
+// AsUser calls f on a thread of its own that has the rights of a user in the file system. Only root
+// can take the rights of others; any other process calls f with its own.
+func AsUser[T any](user User, f func() (T, error)) (result T, err error) {
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread()
-		var o opened
-		if o.err = user.TakeRights(); o.err == nil {
-			o.f, o.err = open()
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with the goroutine, so that no other gets its rights
+		if os.Geteuid() == 0 {
+			err = user.TakeRights()
 		}
-		done <- o
+		if err == nil {
+			result, err = f()
+		}
 	}()
-	o := <-done
-	return o.f, o.err
+	<-done
+	return result, err
 }

@@ -91,9 +91,9 @@ func (p *pool) close() {
 
 // startShim starts a shim in a session of its own, so that signals to the daemon do not reach it.
 func (p *pool) startShim() (*shimProcess, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := SocketPair()
 	if err != nil {
-		return nil, fmt.Errorf("make a socket: %w", err)
+		return nil, err
 	}
 	defer theirs.Close()
 	cmd := p.command(theirs)
@@ -125,18 +125,19 @@ func (p *pool) command(theirs *os.File) *exec.Cmd {
 	return cmd
 }
 
-func socketPair() (net.Conn, *os.File, error) {
+// SocketPair returns two connected unix sockets: one for this process, and one to be inherited by a
+// child.
+func SocketPair() (net.Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
 	}
-	ours := os.NewFile(uintptr(fds[0]), "shim")
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()
-	theirs := os.NewFile(uintptr(fds[1]), "shim")
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		theirs.Close()
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
 	}
 	return conn, theirs, nil
 }

@@ -16,7 +16,7 @@ func TestSpawnBesideItsSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs, err := socketPair()
+	ours, theirs, err := SocketPair()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,9 @@ func newBench(t *testing.T, library, world string) *bench {
 	t.Helper()
 	b := &bench{path: filepath.Join(t.TempDir(), "world")}
 	b.tell(t, world)
-	b.Helper = gpu.NewHelper(gpu.HelperConfig{
-		Command: []string{os.Args[0]}, Env: []string{envHelper + "=" + library, gputest.EnvWorld + "=" + b.path},
-		Timeout: 3 * time.Second,
-	})
+	t.Setenv(envHelper, library)
+	t.Setenv(gputest.EnvWorld, b.path)
+	b.Helper = gpu.NewHelper(gpu.HelperConfig{Command: []string{os.Args[0]}, Timeout: 3 * time.Second})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/exec"
 	"time"
 )
@@ -34,7 +33,6 @@ type response struct {
 // HelperConfig says how the child is run.
 type HelperConfig struct {
 	Command []string      // a program that calls ServeNVML with its standard streams
-	Env     []string      // added to the daemon's own
 	Timeout time.Duration // of one call; 0: 10 s
 	Log     *slog.Logger
 }
@@ -178,7 +176,6 @@ func (h *Helper) restart(ctx context.Context, q request) error {
 
 func (h *Helper) start() error {
 	cmd := exec.Command(h.cfg.Command[0], h.cfg.Command[1:]...)
-	cmd.Env = append(os.Environ(), h.cfg.Env...)
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	err := errors.Join(inErr, outErr)

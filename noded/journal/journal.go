@@ -146,9 +146,12 @@ func (j *Journal) Append(records ...Record) error {
 		}
 	}
 	j.mu.Lock()
-	if j.broken != nil || j.closed {
+	if err := j.broken; err != nil || j.closed {
 		defer j.mu.Unlock()
-		return errors.Join(j.broken, j.closedError())
+		if j.closed {
+			err = errors.Join(err, fmt.Errorf("journal %s: %w", j.path, os.ErrClosed))
+		}
+		return err
 	}
 	b := j.waiting
 	b.records = append(b.records, records...)
@@ -304,13 +307,6 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	j.writer.Wait()
 	return j.file.Close()
-}
-
-func (j *Journal) closedError() error {
-	if j.closed {
-		return fmt.Errorf("journal %s: %w", j.path, os.ErrClosed)
-	}
-	return nil
 }
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }

@@ -124,20 +124,21 @@ func (l *Server) find(id container.ID, q query) (*logReader, error) {
 			err = json.Unmarshal(b, &settings)
 		}
 	}
-	name, files := "", settings.Log
-	if len(settings.Tasks) > 0 {
-		t, terr := findTask(settings.Tasks, q.task)
-		if terr != nil {
+	var task container.Task
+	if settings.Several() {
+		var terr error
+		if task, terr = findTask(settings.Tasks, q.task); terr != nil {
 			return nil, terr
 		}
-		name, files = t.Name, t.Log
+	} else if len(settings.Tasks) > 0 {
+		task.Log = settings.Tasks[0].Log // its files lie in the worker's own directory
 	}
-	places := []string{filepath.Join(container.LogDir(dir), name, q.stream), filepath.Join(kept, name, q.stream)}
+	places := []string{
+		filepath.Join(container.LogDir(dir), task.Name, q.stream), filepath.Join(kept, task.Name, q.stream),
+	}
 	var user *container.User
-	if err == nil {
-		if path := userPath(files, q.stream); path != "" {
-			places, user = []string{path}, &settings.User
-		}
+	if path := userPath(task.Log, q.stream); err == nil && path != "" {
+		places, user = []string{path}, &settings.User
 	}
 	for _, path := range places {
 		var r *logReader

@@ -31,7 +31,7 @@ const settingsFile = "where.json"
 // Keep moves the log of an ended container to where it is kept. It may be called again.
 func (s *Store) Keep(id container.ID) error {
 	dir, kept := filepath.Join(s.Containers, id.String()), filepath.Join(s.Dir, id.String())
-	if set, err := container.ReadSettings(dir); err == nil && (hasUserPath(set) || len(set.Tasks) > 0) {
+	if set, err := container.ReadSettings(dir); err == nil && (hasUserPath(set) || set.Several()) {
 		if err := keepSettings(kept, set); err != nil {
 			return fmt.Errorf("save where the log of %s is: %w", id, err)
 		}
@@ -44,8 +44,7 @@ func (s *Store) Keep(id container.ID) error {
 
 // hasUserPath reports whether some output goes to a path of the user's.
 func hasUserPath(s container.Settings) bool {
-	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...),
-		func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
+	return slices.ContainsFunc(s.Tasks, func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
 }
 
 func keepSettings(dir string, s container.Settings) error {

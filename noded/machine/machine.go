@@ -3,6 +3,7 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,14 +49,8 @@ func Inspect(c Config) (Machine, error) {
 	if err != nil {
 		return m, err
 	}
-	count := 0
-	for _, cores := range numa {
-		count += len(cores)
-	}
-	cores := c.Cores
-	if cores == 0 {
-		cores = count
-	}
+	count := len(slices.Concat(numa...))
+	cores := cmp.Or(c.Cores, count)
 	if cores <= count {
 		m.Cores = NewCores(firstCores(numa, cores))
 	}

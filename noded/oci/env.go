@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,26 +18,18 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // environment returns what every rank of the worker has in common, sorted. Later sources win: login
 // defaults, what the job exports from the submit host, Rota's and Slurm's variables, the task's own
 // env. Only ROTA_* cannot be overridden, because tools rely on them.
-func (in Input) environment(task *jobspec.Task, s shape) []string {
-	home := in.Owner.Home
-	if home == "" {
-		home = "/tmp"
-	}
+func (in taskInput) environment() []string {
 	env := map[string]string{
-		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath,
-		"LANG":   "C.UTF-8",
-		"TMPDIR": "/tmp",
+		"HOME": cmp.Or(in.Owner.Home, "/tmp"), "USER": in.Owner.User, "LOGNAME": in.Owner.User,
+		"SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
 	}
-	maps.Copy(env, in.Spec.ExportEnv)
-	rota := in.rotaVariables(task, s)
-	maps.Copy(rota, in.rotaArrayVariables())
-	maps.Copy(rota, in.rotaGroupVariables())
-	for _, source := range []map[string]string{in.slurmVariables(task, s), in.slurmArrayVariables(),
-		in.slurmGroupVariables(), in.gpuVariables(task), in.torchVariables(task, s), in.tensorflowVariables(),
-		task.Env} {
+	for _, source := range []map[string]string{
+		in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(), in.gpuVariables(),
+		in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(), in.rotaArrayVariables(),
+		in.rotaGroupVariables(),
+	} {
 		maps.Copy(env, source)
 	}
-	maps.Copy(env, rota)
 	return sortedPairs(env)
 }
 
@@ -48,7 +41,7 @@ func sortedPairs(env map[string]string) []string {
 	return out
 }
 
-func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
+func (in taskInput) rotaVariables() map[string]string {
 	addr, port := in.rendezvous()
 	fewest, most := in.workerRange()
 	env := map[string]string{
@@ -58,10 +51,10 @@ func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
 		"ROTA_CLUSTER": in.Cluster,
 		"ROTA_WORKER":  itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
 		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
-		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","),
-		"ROTA_CORES":  itoa(task.Resources.Cores),
-		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all),
-		"ROTA_RANKS_PER_WORKER": itoa(s.local),
+		"ROTA_GPUS": itoa(len(in.taskGPUs)), "ROTA_GPU_UUIDS": strings.Join(in.uuids(), ","),
+		"ROTA_CORES":  itoa(in.task.Resources.Cores),
+		"ROTA_MEMORY": strconv.FormatInt(int64(in.task.Resources.Memory), 10), "ROTA_RANKS": itoa(in.all),
+		"ROTA_RANKS_PER_WORKER": itoa(in.local),
 		"ROTA_GRACE_SECONDS":    itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile,
 		"ROTA_PROGRESS_FILE": launch.ProgressFile,
 		"ROTA_MASTER_ADDR":   addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
@@ -69,7 +62,7 @@ func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
 	}
-	for _, meta := range []map[string]string{in.Spec.Meta, in.Spec.Groups[in.Group].Meta} {
+	for _, meta := range []map[string]string{in.Spec.Meta, in.group.Meta} {
 		for k, v := range meta {
 			env["ROTA_META_"+jobspec.Variable(k)] = v
 		}
@@ -78,8 +71,8 @@ func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
 }
 
 // workerRange returns between which numbers the group's workers may change from attempt to attempt.
-func (in Input) workerRange() (fewest, most int) {
-	if g, err := in.group(); err == nil && g.Elastic != nil {
+func (in taskInput) workerRange() (fewest, most int) {
+	if g := in.group; g.Elastic != nil {
 		return g.Fewest(), g.Most()
 	}
 	return len(in.Nodes), len(in.Nodes)
@@ -93,22 +86,22 @@ func (in Input) gracePeriod() int {
 	return 30
 }
 
-func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
+func (in taskInput) slurmVariables() map[string]string {
 	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(in.Nodes), itoa(len(in.Nodes))
-	perNode := itoa(s.local)
+	perNode := itoa(in.local)
 	tasksPerNode := perNode
 	if len(in.Nodes) > 1 {
 		tasksPerNode += "(x" + count + ")"
 	}
-	cores := itoa(task.Resources.Cores)
+	cores := itoa(in.task.Resources.Cores)
 	env := map[string]string{
 		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes,
 		"SLURM_NODELIST":      nodes,
-		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(s.all), "SLURM_NPROCS": itoa(s.all),
+		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(in.all), "SLURM_NPROCS": itoa(in.all),
 		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode,
-		"SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
+		"SLURM_CPUS_PER_TASK": itoa(max(in.task.Resources.Cores/in.local, 1)),
 		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": cores,
-		"SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
+		"SLURM_MEM_PER_NODE": itoa(int(in.task.Resources.Memory / jobspec.MiB)),
 		"SLURM_NODEID":       itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name,
 		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
 		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
@@ -121,30 +114,30 @@ func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
 	}
-	if gpus := in.devicesOf(task); len(gpus) > 0 {
-		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(len(gpus)), ranges(gpus)
+	if n := len(in.taskGPUs); n > 0 {
+		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), ranges(in.taskGPUs)
 	}
 	return env
 }
 
 // gpuVariables number the granted devices from 0, as programs in the container see them.
-func (in Input) gpuVariables(task *jobspec.Task) map[string]string {
+func (in taskInput) gpuVariables() map[string]string {
 	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "",
 		"NVIDIA_VISIBLE_DEVICES": "void"}
-	if n := len(in.devicesOf(task)); n > 0 {
+	if n := len(in.taskGPUs); n > 0 {
 		var visible []string
 		for i := range n {
 			visible = append(visible, itoa(i))
 		}
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(visible, ",")
-		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(task), ",")
+		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(), ",")
 	}
 	return env
 }
 
-func (in Input) uuids(task *jobspec.Task) []string {
+func (in taskInput) uuids() []string {
 	var out []string
-	for _, i := range in.devicesOf(task) {
+	for _, i := range in.taskGPUs {
 		if i >= 0 && i < len(in.Node.GPUs) {
 			out = append(out, in.Node.GPUs[i].UUID)
 		}
@@ -154,17 +147,17 @@ func (in Input) uuids(task *jobspec.Task) []string {
 
 // torchVariables say how the workers of a gang find each other. PET_* are torchrun's own flags in
 // another form, so that a plain `torchrun train.py` works.
-func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
+func (in taskInput) torchVariables() map[string]string {
 	addr, port := in.rendezvous()
 	env := map[string]string{"MASTER_ADDR": addr, "MASTER_PORT": itoa(port)}
-	if s.kind != "torchrun" {
+	if in.kind != "torchrun" {
 		return env
 	}
-	env["PET_NNODES"], env["PET_NPROC_PER_NODE"] = itoa(len(in.Nodes)), itoa(s.local)
-	if l := task.Launch; l.MaxRestarts > 0 {
+	env["PET_NNODES"], env["PET_NPROC_PER_NODE"] = itoa(len(in.Nodes)), itoa(in.local)
+	if l := in.task.Launch; l.MaxRestarts > 0 {
 		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
 	}
-	if task.Launch.Rdzv == "c10d" {
+	if in.task.Launch.Rdzv == "c10d" {
 		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.masterEndpoint(),
 			in.rendezvousID()
 		return env
@@ -175,19 +168,19 @@ func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
 
 // rankEnvironment returns what one process has of its own. torchrun numbers its ranks itself and
 // must not find numbers set.
-func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string {
-	rank := s.base + local
+func (in taskInput) rankEnvironment(local int) []string {
+	rank := in.base + local
 	env := map[string]string{
 		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank),
 		"SLURM_LOCALID": itoa(local),
 	}
-	if s.kind != "torchrun" {
+	if in.kind != "torchrun" {
 		maps.Copy(env, map[string]string{
-			"RANK": itoa(rank), "WORLD_SIZE": itoa(s.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(s.local),
+			"RANK": itoa(rank), "WORLD_SIZE": itoa(in.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(in.local),
 			"NODE_RANK": itoa(in.GroupWorker), "GROUP_RANK": itoa(in.GroupWorker),
 		})
 	}
-	for k := range task.Env {
+	for k := range in.task.Env {
 		if !strings.HasPrefix(k, "ROTA_") {
 			delete(env, k)
 		}

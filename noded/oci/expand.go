@@ -12,7 +12,7 @@ import (
 // such as ${array.index} by the index of the array task. Tasks that are no templates, and the job
 // of in, are not changed.
 func (in Input) Expanded() (Input, error) {
-	g, err := in.group()
+	g, err := in.findGroup()
 	if err != nil {
 		return in, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // rotaArrayVariables tell an array task its index and its parameters.
-func (in Input) rotaArrayVariables() map[string]string {
+func (in taskInput) rotaArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
 		return nil
@@ -18,7 +18,7 @@ func (in Input) rotaArrayVariables() map[string]string {
 	if e.Count > 0 {
 		env["ROTA_ARRAY_COUNT"] = itoa(e.Count)
 	}
-	if g, err := in.group(); err == nil && g.Gang != nil && !*g.Gang { // the array tasks are the workers of one group
+	if gang := in.group.Gang; gang != nil && !*gang { // the array tasks are the workers of one group
 		env["ROTA_WORKER"], env["ROTA_WORKERS"] = itoa(e.Index), env["ROTA_ARRAY_COUNT"]
 	}
 	for name, value := range e.Params {
@@ -28,7 +28,7 @@ func (in Input) rotaArrayVariables() map[string]string {
 }
 
 // slurmArrayVariables are the same with Slurm's names.
-func (in Input) slurmArrayVariables() map[string]string {
+func (in taskInput) slurmArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
 		return nil
@@ -50,11 +50,8 @@ func (in Input) slurmArrayVariables() map[string]string {
 }
 
 // rotaGroupVariables say where the workers of every group of a gang are.
-func (in Input) rotaGroupVariables() map[string]string {
-	env := map[string]string{}
-	if g, err := in.group(); err == nil {
-		env["ROTA_GROUP"] = g.Name
-	}
+func (in taskInput) rotaGroupVariables() map[string]string {
+	env := map[string]string{"ROTA_GROUP": in.group.Name}
 	for _, h := range in.Hosts {
 		env["ROTA_HOSTS_"+jobspec.Variable(h.Group)] = strings.Join(h.endpoints(), ",")
 	}
@@ -62,7 +59,7 @@ func (in Input) rotaGroupVariables() map[string]string {
 }
 
 // slurmGroupVariables are the same with Slurm's names for heterogeneous jobs.
-func (in Input) slurmGroupVariables() map[string]string {
+func (in taskInput) slurmGroupVariables() map[string]string {
 	if len(in.Hosts) < 2 {
 		return nil
 	}
@@ -78,9 +75,8 @@ func (in Input) slurmGroupVariables() map[string]string {
 
 // tensorflowVariables returns TF_CONFIG for a gang of several groups. In it each group is a "job",
 // such as ps and worker.
-func (in Input) tensorflowVariables() map[string]string {
-	g, err := in.group()
-	if err != nil || len(in.Hosts) == 0 {
+func (in taskInput) tensorflowVariables() map[string]string {
+	if len(in.Hosts) == 0 {
 		return nil
 	}
 	type task struct {
@@ -90,7 +86,7 @@ func (in Input) tensorflowVariables() map[string]string {
 	config := struct {
 		Cluster map[string][]string `json:"cluster"`
 		Task    task                `json:"task"`
-	}{map[string][]string{}, task{g.Name, in.GroupWorker}}
+	}{map[string][]string{}, task{in.group.Name, in.GroupWorker}}
 	for _, h := range in.Hosts {
 		config.Cluster[h.Group] = h.endpoints()
 	}

@@ -236,7 +236,7 @@ func TestTasksOfAWorker(t *testing.T) {
 			t.Errorf("task %d sees GPUs %q, want %q", i, env["SLURM_JOB_GPUS"], want)
 		}
 	}
-	if got := ShmSize(in); got != 3*16*jobspec.GiB {
+	if got := ShmSize(in.Spec.Groups[in.Group].Tasks); got != 3*16*jobspec.GiB {
 		t.Errorf("/dev/shm has %v", got)
 	}
 	if l := Limits(in); *l.Memory.Limit != 40<<30 || l.CPU.Cpus != "4-7,12-15" || *l.Pids.Limit != 4096+5120 {
@@ -261,12 +261,11 @@ func TestPortOfTheTask(t *testing.T) {
 func TestElasticWorkers(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "torchrun", Nproc: 2})
 	in.Spec.Groups[0].Count, in.Spec.Groups[0].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 6}
-	task := &in.Spec.Groups[0].Tasks[0]
-	s, err := in.shape(task)
+	plan, err := Plan(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := in.environment(task, s)
+	env := plan.Env
 	for _, want := range []string{"ROTA_WORKERS=2", "ROTA_WORKERS_MIN=1", "ROTA_WORKERS_MAX=6", "ROTA_RANKS=4",
 		"PET_NNODES=2", "PET_NODE_RANK=1", "SLURM_NNODES=2"} {
 		if !slices.Contains(env, want) {

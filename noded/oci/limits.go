@@ -18,12 +18,12 @@ const (
 // rlimits returns the resource limits of a task's processes. What exceeds the node's bounds is
 // refused: a program that relies on locked memory and does not get it fails in ways that are hard
 // to explain.
-func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
+func (in taskInput) rlimits() ([]specs.POSIXRlimit, error) {
 	u := jobspec.Ulimits{}
-	if task.Ulimits != nil {
-		u = *task.Ulimits
+	if in.task.Ulimits != nil {
+		u = *in.task.Ulimits
 	}
-	if u.Memlock == 0 && task.Resources.RDMA == rdmaAll { // registered buffers are locked memory
+	if u.Memlock == 0 && in.task.Resources.RDMA == rdmaAll { // registered buffers are locked memory
 		u.Memlock = unlimited
 		if in.Node.MaxMemlock > 0 {
 			u.Memlock = in.Node.MaxMemlock
@@ -60,24 +60,19 @@ func rlimit(name string, value int64) specs.POSIXRlimit {
 
 // shm returns /dev/shm of a task's container: its own, or one for all tasks of the worker, which
 // share an IPC namespace.
-func (in Input) shm(task *jobspec.Task) specs.Mount {
-	if in.Alone() {
-		return tmpfsAt("/dev/shm", task.Resources.Shm, "noexec")
+func (in taskInput) shm() specs.Mount {
+	if in.alone() {
+		return tmpfsAt("/dev/shm", in.task.Resources.Shm, "noexec")
 	}
-	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir,
-		Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
+	return mountAt("/dev/shm", "bind", in.Node.ShmDir, "bind", "rw", "nosuid", "nodev", "noexec")
 }
 
-// ShmSize returns the size of /dev/shm for all tasks of a worker, in bytes: the sum of those that
+// ShmSize returns the size of /dev/shm for the tasks of a worker, in bytes: the sum of those that
 // run side by side, or that of any other task if it is larger.
-func ShmSize(in Input) jobspec.Bytes {
-	g, err := in.group()
-	if err != nil {
-		return 0
-	}
+func ShmSize(tasks []jobspec.Task) jobspec.Bytes {
 	var together, most jobspec.Bytes
-	for i := range g.Tasks {
-		if t := &g.Tasks[i]; sideBySide(t) {
+	for i := range tasks {
+		if t := &tasks[i]; sideBySide(t) {
 			together += t.Resources.Shm
 		} else {
 			most = max(most, t.Resources.Shm)
@@ -88,6 +83,5 @@ func ShmSize(in Input) jobspec.Bytes {
 
 // secretsMount returns the private directory in memory for secrets, so that none is ever on a disk.
 func secretsMount() specs.Mount {
-	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs",
-		Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
+	return mountAt(launch.SecretsDir, "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=0711", "size=8m")
 }

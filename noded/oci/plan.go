@@ -1,13 +1,13 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -22,24 +22,25 @@ type shape struct {
 	base  int // global number of this worker's first rank
 }
 
-func (in Input) shape(task *jobspec.Task) (shape, error) {
-	s := shape{kind: "single", local: 1}
-	if l := task.Launch; l != nil {
-		s.kind = l.Type
-		switch {
-		case l.Type == "per_gpu" || l.NprocGPU:
-			s.local = len(in.devicesOf(task))
-		case l.Type == "torchrun" && l.Nproc == 0 && len(in.devicesOf(task)) > 0:
-			s.local = len(in.devicesOf(task))
-		default:
-			s.local = max(l.Nproc, 1)
+// withRanks returns the input with its group, its task and the number of its ranks.
+func (in Input) withRanks() (taskInput, error) {
+	t, err := in.findTask()
+	if err != nil {
+		return t, err
+	}
+	t.shape = shape{kind: "single", local: 1}
+	if l := t.task.Launch; l != nil {
+		gpus := len(t.taskGPUs)
+		t.kind, t.local = l.Type, max(l.Nproc, 1)
+		if l.Type == "per_gpu" || l.NprocGPU || l.Type == "torchrun" && l.Nproc == 0 && gpus > 0 {
+			t.local = gpus
 		}
 	}
-	if s.local == 0 {
-		return s, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", s.kind)
+	if t.local == 0 {
+		return t, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", t.kind)
 	}
-	s.all, s.base = s.local*len(in.Nodes), s.local*in.GroupWorker
-	return s, nil
+	t.all, t.base = t.local*len(in.Nodes), t.local*in.GroupWorker
+	return t, nil
 }
 
 // processes returns how many processes rota-init starts in a worker.
@@ -52,57 +53,49 @@ func (s shape) processes() int {
 
 // Plan says what rota-init runs in the worker's container.
 func Plan(in Input) (*launch.Plan, error) {
-	task, err := in.task()
+	t, err := in.withRanks()
 	if err != nil {
 		return nil, err
 	}
-	s, err := in.shape(task)
+	args, err := t.args()
 	if err != nil {
 		return nil, err
 	}
-	args, err := in.args(task, s)
-	if err != nil {
+	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, "/tmp"),
+		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Env: in.environment(task, s), Dir: in.Spec.Workdir, KillTimeout: int64(task.KillTimeout) * 1000}
-	if p.Dir == "" {
-		p.Dir = "/tmp"
-	}
-	if p.KillTimeout == 0 {
-		p.KillTimeout = 30_000
-	}
-	if p.Secrets, err = secretVariables(task); err != nil {
-		return nil, err
-	}
-	for local := range s.processes() {
+	for local := range t.processes() {
 		p.Ranks = append(p.Ranks, launch.Rank{
-			Name: "rank " + strconv.Itoa(s.base+local), Args: args, Env: in.rankEnvironment(task, s, local),
+			Name: "rank " + strconv.Itoa(t.base+local), Args: args, Env: t.rankEnvironment(local),
 		})
 	}
 	return p, nil
 }
 
 // args returns the command line of every rank.
-func (in Input) args(task *jobspec.Task, s shape) ([]string, error) {
-	args := task.Command
-	if task.Script != "" {
+func (in taskInput) args() ([]string, error) {
+	args := in.task.Command
+	if in.task.Script != "" {
 		args = []string{"/bin/bash", "-euo", "pipefail", launch.ScriptFile}
-		if strings.HasPrefix(task.Script, "#!") {
+		if strings.HasPrefix(in.task.Script, "#!") {
 			args = []string{launch.ScriptFile}
 		}
 	}
 	if len(args) == 0 {
-		return nil, fmt.Errorf("task %s has neither command nor script", task.Name)
+		return nil, fmt.Errorf("task %s has neither command nor script", in.task.Name)
 	}
-	if s.kind == "torchrun" && task.Script == "" && args[0] != "torchrun" {
-		args = append(in.torchrun(task.Launch, s), args...)
+	if in.kind == "torchrun" && in.task.Script == "" && args[0] != "torchrun" {
+		args = append(in.torchrun(), args...)
 	}
 	return args, nil
 }
 
 // torchrun returns the launcher's own command line, without what it starts.
-func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
-	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc-per-node=%d", s.local)}
+func (in taskInput) torchrun() []string {
+	l := in.task.Launch
+	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc-per-node=%d", in.local)}
 	if l.MaxRestarts > 0 {
 		args = append(args, fmt.Sprintf("--max-restarts=%d", l.MaxRestarts))
 	}
@@ -115,7 +108,7 @@ func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 		fmt.Sprintf("--master-port=%d", port))
 }
 
-func (in Input) masterEndpoint() string {
+func (in taskInput) masterEndpoint() string {
 	addr, port := in.rendezvous()
 	return fmt.Sprintf("%s:%d", addr, port)
 }
@@ -128,18 +121,14 @@ func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.A
 // the array index (a large number if it is none), %% a percent sign. A number in between, as in
 // %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
 func LogPath(in Input, pattern string) (string, error) {
-	task, err := in.task()
-	if err != nil {
-		return "", err
-	}
-	s, err := in.shape(task)
+	t, err := in.withRanks()
 	if err != nil {
 		return "", err
 	}
 	values := map[byte]string{
 		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name,
 		'u': in.Owner.User,
-		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base),
+		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(t.base),
 		's': "0",
 		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
 	}

@@ -29,24 +29,24 @@ const oomScore = 100
 // Spec returns the OCI runtime spec of one worker's container. It fails on what the validation of
 // job files cannot know: GPUs that the node does not have, mounts outside of its shared paths.
 func Spec(in Input) (*specs.Spec, error) {
-	task, err := in.task()
+	t, err := in.findTask()
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := in.mounts(task)
+	mounts, err := t.mounts()
 	if err != nil {
 		return nil, err
 	}
-	devices, rules, err := in.devices(task)
+	devices, rules, err := t.devices()
 	if err != nil {
 		return nil, err
 	}
-	limits, err := in.rlimits(task)
+	limits, err := t.rlimits()
 	if err != nil {
 		return nil, err
 	}
 	score := oomScore
-	spec := &specs.Spec{
+	return &specs.Spec{
 		Version: specs.Version,
 		Root:    &specs.Root{Path: in.Node.Root.Path, Readonly: true},
 		Mounts:  mounts,
@@ -65,7 +65,7 @@ func Spec(in Input) (*specs.Spec, error) {
 			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace},
 				{Type: specs.IPCNamespace}},
 			Devices:   devices,
-			Resources: in.taskResources(task, rules),
+			Resources: t.taskResources(rules),
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 				"/proc/timer_list",
@@ -73,22 +73,18 @@ func Spec(in Input) (*specs.Spec, error) {
 			},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
-	}
-	return spec, nil
+	}, nil
 }
 
 // mounts lists what the container sees, outer paths before inner ones.
-func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
+func (in taskInput) mounts() ([]specs.Mount, error) {
 	list := []specs.Mount{
-		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs",
-			Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
-			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
-		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
-		in.shm(task),
-		{Destination: "/sys", Type: "bind", Source: "/sys",
-			Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+		mountAt("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+		mountAt("/dev", "tmpfs", "tmpfs", "nosuid", "noexec", "strictatime", "mode=755", "size=65536k"),
+		mountAt("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
+		mountAt("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
+		in.shm(),
+		mountAt("/sys", "bind", "/sys", "bind", "ro", "nosuid", "nodev", "noexec"),
 	}
 	for _, b := range in.Node.Root.Binds {
 		if !strings.HasPrefix(b.Target, "/run/") {
@@ -96,19 +92,14 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		}
 	}
 	list = append(list,
-		tmpfsAt("/tmp", task.Resources.Tmp),
-		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs",
-			Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
-		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir,
-			Options: []string{"bind", "ro", "nosuid", "nodev"}},
-		specs.Mount{
-			Destination: launch.ProgressFile, Type: "bind",
-			Source:  path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
-			Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"},
-		},
+		tmpfsAt("/tmp", in.task.Resources.Tmp),
+		mountAt("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=755", "size=1024k"),
+		mountAt(launch.Dir, "bind", in.Node.RunDir, "bind", "ro", "nosuid", "nodev"),
+		mountAt(launch.ProgressFile, "bind", path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
+			"bind", "rw", "nosuid", "nodev", "noexec"),
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
-	if len(task.Secrets) > 0 {
+	if len(in.task.Secrets) > 0 {
 		list = append(list, secretsMount())
 	}
 	for _, b := range in.Node.Root.Binds {
@@ -118,11 +109,10 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	}
 	shared := slices.SortedFunc(slices.Values(in.Node.SharedPaths), byDepth)
 	for _, p := range shared {
-		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p,
-			Options: []string{"rbind", "rw", "nosuid", "nodev"}})
+		list = append(list, mountAt(p, "bind", p, "rbind", "rw", "nosuid", "nodev"))
 	}
-	for _, m := range task.Mounts {
-		own, err := in.mount(task, m)
+	for _, m := range in.task.Mounts {
+		own, err := in.mount(m)
 		if err != nil {
 			return nil, err
 		}
@@ -131,34 +121,37 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	return list, nil
 }
 
+func mountAt(target, kind, source string, options ...string) specs.Mount {
+	return specs.Mount{Destination: target, Type: kind, Source: source, Options: options}
+}
+
 // byDepth puts a directory before its content.
 func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 func readOnly(b Bind) specs.Mount {
-	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source,
-		Options: []string{"rbind", "ro", "nosuid", "nodev"}}
+	return mountAt(b.Target, "bind", b.Source, "rbind", "ro", "nosuid", "nodev")
 }
 
 // tmpfsAt returns a private directory in memory; its content counts as the job's memory.
 func tmpfsAt(target string, size jobspec.Bytes, options ...string) specs.Mount {
 	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))},
 		options...)
-	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
+	return mountAt(target, "tmpfs", "tmpfs", options...)
 }
 
 // mount returns a mount that the job asked for.
-func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
+func (in taskInput) mount(m jobspec.Mount) (specs.Mount, error) {
 	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" ||
 		below(m.Target, jobspec.ReservedTargets()) {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target,
 			strings.Join(jobspec.ReservedTargets(), ", "))
 	}
-	if above := in.enclosingMount(task, m.Target); above != "" {
+	if above := in.enclosingMount(m.Target); above != "" {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it lies in %s, which other jobs "+
 			"share; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
-		return in.tmpfsMount(m)
+		return tmpfsMount(m)
 	}
 	if m.Source != path.Clean(m.Source) || !below(m.Source, in.Node.SharedPaths) {
 		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source,
@@ -174,14 +167,14 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 		}
 		options = append(options, o)
 	}
-	return specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: options}, nil
+	return mountAt(m.Target, "bind", m.Source, options...), nil
 }
 
 // enclosingMount returns the host directory in whose mount a target lies, or "". Root creates
 // missing targets, and would do so in directories that the job's user cannot write to.
-func (in Input) enclosingMount(task *jobspec.Task, target string) string {
+func (in taskInput) enclosingMount(target string) string {
 	outer := slices.Clone(in.Node.SharedPaths)
-	for _, m := range task.Mounts {
+	for _, m := range in.task.Mounts {
 		if m.Type != "tmpfs" {
 			outer = append(outer, m.Target)
 		}
@@ -194,7 +187,7 @@ func (in Input) enclosingMount(task *jobspec.Task, target string) string {
 	return ""
 }
 
-func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
+func tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
 	options := []string{"nosuid", "nodev", "mode=1777"}
 	for _, o := range m.Options {
 		if !strings.HasPrefix(o, "size=") && o != "noexec" {
@@ -202,7 +195,7 @@ func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
 		}
 		options = append(options, o)
 	}
-	return specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: options}, nil
+	return mountAt(m.Target, "tmpfs", "tmpfs", options...), nil
 }
 
 // below reports whether p is one of dirs or lies in one.
@@ -215,10 +208,10 @@ func below(p string, dirs []string) bool {
 
 // devices returns the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs
 // have none.
-func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
+func (in taskInput) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
 	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	var nodes []Device
-	for _, i := range in.devicesOf(task) {
+	for _, i := range in.taskGPUs {
 		if i < 0 || i >= len(in.Node.GPUs) {
 			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
@@ -230,7 +223,7 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 	if len(nodes) > 0 {
 		nodes = append(nodes, in.Node.Nvidia...)
 	}
-	if task.Resources.RDMA == rdmaAll {
+	if in.task.Resources.RDMA == rdmaAll {
 		if len(in.Node.RDMA) == 0 {
 			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; add a "+
 				"constraint on a label of nodes that have them", rdmaAll, in.Node.Name)
@@ -250,13 +243,13 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 
 // taskResources returns the limits of a task's container: the worker's limits if it is the only
 // task, else only its share of the cores.
-func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
-	if in.Alone() {
-		res := in.workerLimits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
+func (in taskInput) taskResources(rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
+	if in.alone() {
+		res := in.workerLimits(int64(max(in.task.Resources.Cores, 1)), int64(in.task.Resources.Memory))
 		res.Devices = rules
 		return res
 	}
-	shares := uint64(max(task.Resources.Cores, 1)) * 1024
+	shares := uint64(max(in.task.Resources.Cores, 1)) * 1024
 	return &specs.LinuxResources{Devices: rules, CPU: &specs.LinuxCPU{Shares: &shares}}
 }
 

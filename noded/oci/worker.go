@@ -8,8 +8,29 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// group returns the group of the worker.
-func (in Input) group() (*jobspec.Group, error) {
+// taskInput is an input whose group and task exist.
+type taskInput struct {
+	Input
+	shape    // set by withRanks
+	group    *jobspec.Group
+	task     *jobspec.Task
+	taskGPUs []int // the worker's GPUs that the task sees
+}
+
+// findTask returns the input with its group and its task.
+func (in Input) findTask() (taskInput, error) {
+	g, err := in.findGroup()
+	if err != nil {
+		return taskInput{}, err
+	}
+	if in.Task < 0 || in.Task >= len(g.Tasks) {
+		return taskInput{}, fmt.Errorf("group %s has no task %d", g.Name, in.Task)
+	}
+	return taskInput{Input: in, group: g, task: &g.Tasks[in.Task], taskGPUs: in.gpusOf(g)}, nil
+}
+
+// findGroup returns the group of the worker.
+func (in Input) findGroup() (*jobspec.Group, error) {
 	switch {
 	case in.Spec == nil || in.Group < 0 || in.Group >= len(in.Spec.Groups):
 		return nil, fmt.Errorf("the job has no group %d", in.Group)
@@ -23,47 +44,28 @@ func (in Input) group() (*jobspec.Group, error) {
 
 // Tasks lists the tasks of the worker. They must not be changed.
 func Tasks(in Input) ([]jobspec.Task, error) {
-	g, err := in.group()
+	g, err := in.findGroup()
 	if err != nil {
 		return nil, err
 	}
 	return g.Tasks, nil
 }
 
-// task returns the task of the container.
-func (in Input) task() (*jobspec.Task, error) {
-	g, err := in.group()
-	if err != nil {
-		return nil, err
-	}
-	if in.Task < 0 || in.Task >= len(g.Tasks) {
-		return nil, fmt.Errorf("group %s has no task %d", g.Name, in.Task)
-	}
-	return &g.Tasks[in.Task], nil
-}
-
-// Alone reports whether the worker has one task, whose container then has the worker's limits
+// alone reports whether the worker has one task, whose container then has the worker's limits
 // itself.
-func (in Input) Alone() bool {
-	g, err := in.group()
-	return err == nil && len(g.Tasks) == 1
-}
+func (in taskInput) alone() bool { return len(in.group.Tasks) == 1 }
 
-// devicesOf returns the worker's GPUs that a task sees. Tasks that run side by side (main tasks and
+// gpusOf returns the worker's GPUs that the task sees. Tasks that run side by side (main tasks and
 // sidecars) have their own GPUs each, in the order in which the tasks are written. Any other task
 // sees the first ones.
-func (in Input) devicesOf(task *jobspec.Task) []int {
-	g, err := in.group()
-	if err != nil || len(g.Tasks) == 1 {
+func (in Input) gpusOf(g *jobspec.Group) []int {
+	if len(g.Tasks) == 1 {
 		return in.GPUs
 	}
+	task := &g.Tasks[in.Task]
 	first := 0
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if t == task {
-			break
-		}
-		if sideBySide(t) && sideBySide(task) {
+	for i := range g.Tasks[:in.Task] {
+		if t := &g.Tasks[i]; sideBySide(t) && sideBySide(task) {
 			first += t.Resources.GPUs
 		}
 	}
@@ -76,27 +78,14 @@ func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle
 
 // rendezvous returns where the workers of the group find each other: the first worker, which has
 // rank 0, and the task's own port if it names one.
-func (in Input) rendezvous() (addr string, port int) {
+func (in taskInput) rendezvous() (addr string, port int) {
 	addr, port = in.MasterAddr, in.MasterPort
-	if h := in.ownHosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
-		addr, port = h.Addrs[0], h.Ports[0]
+	own := slices.IndexFunc(in.Hosts, func(h Hosts) bool { return h.Group == in.group.Name })
+	if own >= 0 && len(in.Hosts[own].Addrs) > 0 && len(in.Hosts[own].Ports) > 0 {
+		addr, port = in.Hosts[own].Addrs[0], in.Hosts[own].Ports[0]
 	}
-	if t, err := in.task(); err == nil && t.Launch != nil && t.Launch.Port != 0 {
-		port = t.Launch.Port
+	if l := in.task.Launch; l != nil && l.Port != 0 {
+		port = l.Port
 	}
 	return addr, port
-}
-
-// ownHosts returns where the workers of the worker's group are, nil if the job has one group.
-func (in Input) ownHosts() *Hosts {
-	g, err := in.group()
-	if err != nil {
-		return nil
-	}
-	for i := range in.Hosts {
-		if in.Hosts[i].Group == g.Name {
-			return &in.Hosts[i]
-		}
-	}
-	return nil
 }

@@ -78,7 +78,7 @@ func (s *Source) open() (*os.File, error) {
 	if s.File == nil {
 		return os.OpenFile(s.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	}
-	return container.OpenBeneath(s.File.Dir, s.File.Path, &s.User)
+	return container.OpenBeneath(s.File.Dir, s.File.Path, s.User)
 }
 
 // Read returns the newest whole line since the last call, nil if there is none. The file is the

@@ -27,25 +27,20 @@ func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	if len(list) == 0 {
 		return g, nil
 	}
-	as := newUserAccess(u)
-	if as.err != nil {
-		return nil, as.err
-	}
-	defer close(as.do)
-	for _, one := range list {
-		var fd int
-		var err error
-		as.run(func() { fd, err = openGuard(one) })
-		if err != nil {
-			g.close()
-			return nil, err
+	return container.AsUser(u, func() (*guards, error) {
+		for _, one := range list {
+			fd, err := openGuard(one)
+			if err != nil {
+				g.close()
+				return nil, err
+			}
+			g.fds = append(g.fds, fd)
 		}
-		g.fds = append(g.fds, fd)
-	}
-	return g, nil
+		return g, nil
+	})
 }
 
-// openGuard runs on the thread that has the user's rights.
+// openGuard runs on a thread that has the user's rights.
 func openGuard(g container.Guard) (int, error) {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if g.Target == "" {

@@ -47,8 +47,8 @@ func (l *lease) watch() {
 
 var errLeaseOver = errors.New("the lease has ended already; the container is being stopped")
 
-// setDeadline moves the deadline: here a lease is renewed. A deadline that has passed stays: after the
-// machine was suspended, the order to renew may arrive before the timer fires.
+// setDeadline moves the deadline: here a lease is renewed. A deadline that has passed stays: after
+// the machine was suspended, the order to renew may arrive before the timer fires.
 func (l *lease) setDeadline(end int64) error {
 	if l.end > 0 && container.BootTime() >= l.end {
 		return errLeaseOver

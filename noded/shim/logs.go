@@ -26,7 +26,7 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 	l := &logs{}
 	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
-		as = newUserAccess(u)
+		as = userAccess{u}
 	}
 	out, err := openLog(dir, cfg, cfg.Stdout, "stdout", as)
 	if err != nil {
@@ -73,11 +73,7 @@ func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	}
 	f.users++
 	l.readEnds = append(l.readEnds, ours)
-	l.copying.Add(1)
-	go func() {
-		defer l.copying.Done()
-		l.copyOutput(f, ours, lines)
-	}()
+	l.copying.Go(func() { l.copyOutput(f, ours, lines) })
 	return theirs, nil
 }
 
@@ -104,8 +100,9 @@ func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 	}
 }
 
-// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold the
-// pipe, or the file's server may not answer. The end of the worker must be reported all the same.
+// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold
+// the pipe, or the file's server may not answer. The end of the worker must be reported all the
+// same.
 func (l *logs) awaitRest(limit time.Duration) {
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ type runcContainer struct {
 	process *libcontainer.Process
 	pid     int
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
-	channel *os.File          // to rota-init: signals go out, the result comes back, and closing it ends the container
+	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
@@ -116,16 +117,12 @@ func explainCgroupError(err error) error {
 
 // launch starts libcontainer's init, which waits before it executes the command.
 func (c *runcContainer) launch(p *specs.Process, out *logs) error {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := container.SocketPair()
 	if err != nil {
-		return fmt.Errorf("make a socket: %w", err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
 		return err
 	}
-	c.channel = os.NewFile(uintptr(fds[0]), "init")
-	theirs := os.NewFile(uintptr(fds[1]), "init")
 	defer theirs.Close()
+	c.channel = ours
 	if c.process, err = newProcess(p); err != nil {
 		return err
 	}

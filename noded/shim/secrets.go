@@ -23,27 +23,22 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	as := newUserAccess(u)
-	if as.err != nil {
-		return nil, as.err
-	}
-	defer close(as.do)
-	var values [][]byte
-	for _, s := range list {
-		var value []byte
-		var err error
-		as.run(func() { value, err = readSecret(s.Source) })
-		if err != nil {
-			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source,
-				err)
-			return nil, container.FinalAt(s.Source, err)
+	return container.AsUser(u, func() ([][]byte, error) {
+		var values [][]byte
+		for _, s := range list {
+			value, err := readSecret(s.Source)
+			if err != nil {
+				err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source,
+					err)
+				return nil, container.FinalAt(s.Source, err)
+			}
+			values = append(values, value)
 		}
-		values = append(values, value)
-	}
-	return values, nil
+		return values, nil
+	})
 }
 
-// readSecret runs on the thread that has the user's rights.
+// readSecret runs on a thread that has the user's rights.
 func readSecret(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

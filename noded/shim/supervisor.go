@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (sup *supervisor) create() error {
 		container.WriteProcess(sup.dir, self)); err != nil {
 		return err
 	}
-	if len(sup.settings.Tasks) > 0 {
+	if sup.settings.Several() {
 		if sup.shared, err = newSharedResources(sup.dir, sup.settings); err != nil {
 			return err
 		}
@@ -106,7 +107,7 @@ func (sup *supervisor) createTasks() error {
 	}
 	ipc := ""
 	for _, t := range sup.tasks {
-		if err := t.create(sup, scanner, ipc); err != nil {
+		if err := t.create(scanner, ipc); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
@@ -335,10 +336,7 @@ func (sup *supervisor) stopExpired() {
 		sup.killAll() // none of the user's programs has started
 		return
 	}
-	grace := time.Duration(sup.settings.LeaseGrace) * time.Millisecond
-	if grace == 0 {
-		grace = defaultLeaseGrace
-	}
+	grace := cmp.Or(time.Duration(sup.settings.LeaseGrace)*time.Millisecond, defaultLeaseGrace)
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(sup.dir, container.Notice{
 		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt,

@@ -21,30 +21,26 @@ type task struct {
 	startError error // its command could not be started
 }
 
-// tasksOf lists the containers that settings ask for: one for the worker, or one for each of its
-// tasks.
+// tasksOf lists the containers that settings ask for, one for each task.
 func tasksOf(dir string, s container.Settings) []*task {
-	if len(s.Tasks) == 0 {
-		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
-		return []*task{{
-			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
-			name: s.ID.String(), user: s.User,
-		}}
-	}
-	var list []*task
+	list := make([]*task, len(s.Tasks))
 	for i, t := range s.Tasks {
-		list = append(list, &task{
-			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i),
-			logDir: filepath.Join(container.LogDir(dir), t.Name),
-			name:   s.ID.String() + "-" + t.Name, user: s.User,
-		})
+		list[i] = &task{
+			taskState: taskState{Task: t, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
+			name: s.ID.String(), user: s.User,
+		}
+		if s.Several() {
+			list[i].dir = container.TaskDir(dir, i)
+			list[i].logDir = filepath.Join(list[i].logDir, t.Name)
+			list[i].name += "-" + t.Name
+		}
 	}
 	return list
 }
 
 // create creates the container, up to the command, which waits for its start, and checks that it
 // shows only what its user may see.
-func (t *task) create(sup *supervisor, scanner *outputScanner, ipc string) error {
+func (t *task) create(scanner *outputScanner, ipc string) error {
 	var err error
 	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name)); err != nil {
 		return err
@@ -115,7 +111,7 @@ func (t *task) endUnstarted() error {
 	err := t.container.kill()
 	<-t.container.ended
 	t.recordEnd()
-	if !begun && t.Name != "" {
+	if !begun {
 		t.state = container.Created // so that the record says: it never ran
 	}
 	return errors.Join(err)

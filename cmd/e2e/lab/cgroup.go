@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// removeCgroups kills what still runs in the cgroups below root, in every hierarchy, and removes them.
+// removeCgroups kills what still runs in the cgroups below root, in every hierarchy, and removes
+// them.
 func removeCgroups(root string) error {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -31,7 +32,8 @@ func removeCgroups(root string) error {
 	}
 }
 
-// cgroupsBelow lists root and everything in it, in every mounted hierarchy, children before parents.
+// cgroupsBelow lists root and everything in it, in every mounted hierarchy, children before
+// parents.
 func cgroupsBelow(root string) []string {
 	tops, _ := filepath.Glob("/sys/fs/cgroup/*" + root)
 	tops = append(tops, "/sys/fs/cgroup"+root)

@@ -1,5 +1,6 @@
-// Package lab runs a cluster of real daemons on one machine, each a process of its own, for end-to-end tests and measurements: on
-// loopback, or each machine in a network namespace that the lab makes and removes.
+// Package lab runs a cluster of real daemons on one machine, each a process of its own, for
+// end-to-end tests and measurements: on loopback, or each machine in a network namespace that the
+// lab makes and removes.
 package lab
 
 import (
@@ -59,7 +60,8 @@ type Daemon struct {
 	ended  chan struct{}
 }
 
-// Start starts every daemon and waits until a leader is known and all nodes are up. Stop must be called also after an error.
+// Start starts every daemon and waits until a leader is known and all nodes are up. Stop must be
+// called also after an error.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{Options: o, cgroup: fmt.Sprintf("/rota-lab-%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
 	if err := c.prepare(ctx); err != nil {
@@ -122,8 +124,8 @@ func addr(h *host, port int) (string, error) {
 	return freeAddr()
 }
 
-// Ports that freeAddr tries. A daemon that asks for any port gets one of the kernel's, which are higher, so it cannot take one that another
-// daemon has been told to listen on.
+// Ports that freeAddr tries. A daemon that asks for any port gets one of the kernel's, which are
+// higher, so it cannot take one that another daemon has been told to listen on.
 const (
 	portMin   = 26_000 // above what jobPorts gives
 	portMax   = 32_000
@@ -133,7 +135,8 @@ const (
 // given are the ports that freeAddr has returned: their daemon may not listen there yet.
 var given sync.Map
 
-// freeAddr returns an address on loopback on which no process listens, by TCP or UDP, another one each time.
+// freeAddr returns an address on loopback on which no process listens, by TCP or UDP, another one
+// each time.
 func freeAddr() (string, error) {
 	var errs error
 	for range portTries {
@@ -219,7 +222,8 @@ func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
 // nodesOnLoopback counts the nodes that this process has laid out on its own machine.
 var nodesOnLoopback atomic.Int64
 
-// jobPorts is a range for the MASTER_PORTs of a node on loopback: one that no node near it in time has, and no daemon.
+// jobPorts is a range for the MASTER_PORTs of a node on loopback: one that no node near it in time
+// has, and no daemon.
 func jobPorts() string {
 	const low, block = 20_000, 100
 	const blocks = (portMin - low) / block
@@ -227,8 +231,8 @@ func jobPorts() string {
 	return fmt.Sprintf("%d-%d", first, first+block-1)
 }
 
-// Start runs the daemon; after Kill or Term it runs it again on the same data. Its output is appended to Log. The process is told to
-// die with the lab.
+// Start runs the daemon; after Kill or Term it runs it again on the same data. Its output is
+// appended to Log. The process is told to die with the lab.
 func (d *Daemon) Start() error {
 	out, err := os.OpenFile(d.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -399,7 +403,8 @@ func (c *Cluster) Rota(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Stop ends everything and removes what the lab made outside Dir: shims that outlived their daemon, cgroups, namespaces.
+// Stop ends everything and removes what the lab made outside Dir: shims that outlived their daemon,
+// cgroups, namespaces.
 func (c *Cluster) Stop() error {
 	for _, d := range slices.Concat(c.Nodes, c.Controllers) {
 		d.Term()

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// network is a bridge in a namespace of its own with a host on each port. No address of it exists outside these namespaces.
+// network is a bridge in a namespace of its own with a host on each port. No address of it exists
+// outside these namespaces.
 type network struct {
 	hub   string
 	hosts []*host
@@ -32,7 +33,8 @@ func newNetwork(ctx context.Context, n int) (*network, error) {
 		return w, err
 	}
 	for i := range n {
-		h := &host{namespace: fmt.Sprintf("rota%d-h%d", os.Getpid(), i+1), ip: fmt.Sprintf("10.99.0.%d", i+1), port: fmt.Sprintf("p%d", i+1)}
+		h := &host{namespace: fmt.Sprintf("rota%d-h%d", os.Getpid(), i+1), ip: fmt.Sprintf("10.99.0.%d", i+1),
+			port: fmt.Sprintf("p%d", i+1)}
 		w.hosts = append(w.hosts, h)
 		if err := w.plug(ctx, h); err != nil {
 			return w, err

@@ -39,12 +39,10 @@ func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer
 	}
 	defer client.Close()
 	node := &countingNode{client: client, name: "counting", shared: c.Shared[0], starts: map[model.JobID]int{}}
-	if err := node.register(ctx); err != nil {
+	stop, err := node.start(ctx)
+	if err != nil {
 		return err
 	}
-	nodeCtx, stopNode := context.WithCancel(ctx)
-	nodeDone := make(chan error, 1)
-	go func() { nodeDone <- node.run(nodeCtx) }()
 	acks := &acknowledged{}
 	start := time.Now()
 	err = acks.collect(ctx, c, func() error { return b.kills(ctx, c, kills) })
@@ -52,8 +50,8 @@ func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer
 	if err == nil {
 		err = drained(ctx, client)
 	}
-	stopNode()
-	if err := errors.Join(err, <-nodeDone); err != nil {
+	stop()
+	if err != nil {
 		return err
 	}
 	v, err := acks.verify(ctx, client, node)

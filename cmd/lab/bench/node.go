@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -36,9 +37,20 @@ func (n *countingNode) register(ctx context.Context) error {
 	return err
 }
 
+// start registers the node and runs it until stop is called.
+func (n *countingNode) start(ctx context.Context) (stop func(), err error) {
+	if err := n.register(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { n.run(ctx) })
+	return func() { cancel(); running.Wait() }, nil
+}
+
 // run fetches and ends workers until ctx ends. Like a node daemon it starts a worker once, however
 // often it is listed, and repeats a report until it is acknowledged.
-func (n *countingNode) run(ctx context.Context) error {
+func (n *countingNode) run(ctx context.Context) {
 	type worker struct {
 		job     model.JobID
 		attempt int
@@ -74,5 +86,4 @@ func (n *countingNode) run(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }

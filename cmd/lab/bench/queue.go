@@ -280,13 +280,7 @@ func (q *fullQueue) submissions(ctx context.Context, n int) ([]time.Duration, er
 func (q *fullQueue) work(ctx context.Context, pace time.Duration) (stop func(), err error) {
 	node := &countingNode{client: q.admin, name: "worker", shared: q.c.Shared[0], gpus: 8, pace: pace,
 		starts: map[model.JobID]int{}}
-	if err := node.register(ctx); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- node.run(ctx) }()
-	return func() { cancel(); <-done }, nil
+	return node.start(ctx)
 }
 
 // arrays times the submission of arrays of 10,000.

@@ -99,3 +99,16 @@ func TestReadLicences(t *testing.T) {
 		t.Error("a module without a licence was taken")
 	}
 }
+
+// listedModules reads the table of a document back: "module version" for each row.
+func listedModules(document string) (list []string) {
+	_, table, _ := strings.Cut(document, "|---|---|---|\n")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			break
+		}
+		list = append(list, strings.TrimSpace(strings.TrimSpace(cells[1])+" "+strings.TrimSpace(cells[2])))
+	}
+	return list
+}

@@ -2,8 +2,6 @@
 package admin
 
 import (
-	"slices"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
@@ -13,32 +11,27 @@ import (
 )
 
 // Commands returns the commands of this package.
-func Commands(env *command.Env) []*command.Command {
+func Commands() []*command.Command {
 	return command.InCategory("Operators", []*command.Command{
 
-		{Command: &cli.Command{Name: "node", Usage: "drain a node, or resume it",
-			ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: env.Action(changeNodes),
+		{Name: "node", Usage: "drain a node, or resume it",
+			ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: changeNodes,
 			Description: "A drained node gets no new jobs; its running jobs continue to their end. NODE may be a list: " +
 				"gpu[01-04,07].",
-			Flags: slices.Concat([]cli.Flag{&cli.StringFlag{Name: "reason",
-				Usage: "record `TEXT` as the reason; required for drain"}}, command.CommonFlags())},
+			Flags:     command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain")),
 			Arguments: complete.Subcommand(complete.Words("drain", "resume"), complete.Nodes)},
-		{Command: &cli.Command{Name: "cluster", Usage: "show the controllers and the scheduling policy",
-			ArgsUsage: "[OPTIONS] | remove NAME...", Action: env.Action(controllers),
+		{Name: "cluster", Usage: "show the controllers and the scheduling policy",
+			ArgsUsage: "[OPTIONS] | remove NAME...", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
 				"remove takes the vote away\n" +
 				"once the controller has stopped. A new controller is added automatically. Operators only.",
-			Flags: command.CommonFlags()}, Arguments: complete.Subcommand(complete.Words("remove"), completeControllers)},
-		{Command: &cli.Command{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
-			Action: env.Action(checkState), Flags: command.CommonFlags()}},
+			Flags: command.CommonFlags(), Arguments: complete.Subcommand(complete.Words("remove"), completeControllers)},
+		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
+			Action: checkState, Flags: command.CommonFlags()},
 	})
 }
 
 func changeNodes(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	verb, done := c.Args().First(), map[string]string{"drain": "drained", "resume": "resumed"}
 	if done[verb] == "" || c.Args().Len() < 2 {
 		return exit.Usagef("rota node %s", c.Command.ArgsUsage)
@@ -50,12 +43,12 @@ func changeNodes(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	return env.ForEach(names, "node", done[verb], asJSON, func(name string) (*api.ControlResponse, error) {
-		if err := client.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
+	return session.ForEach(names, "node", done[verb], func(name string) (*api.ControlResponse, error) {
+		if err := session.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
 			return nil, err
 		}
 		return &api.ControlResponse{Items: []api.ControlItem{{Ref: name}}}, nil

@@ -18,20 +18,16 @@ func checkState(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
 	}
-	asJSON, err := env.PlainOrJSON(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	check, answer, err := client.Check(c.Context)
+	check, answer, err := session.Check(c.Context)
 	if err != nil {
 		return err
 	}
 	env.WarnStale(answer)
-	if asJSON {
+	if session.AsJSON {
 		if err := table.PrintJSON(env.Stdout, check); err != nil {
 			return err
 		}
@@ -39,7 +35,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 		printCheck(env, check)
 	}
 	if !check.OK {
-		return &exit.CodeError{Code: exit.Failed}
+		return exit.WithCode(exit.Failed)
 	}
 	return nil
 }
@@ -52,6 +48,6 @@ func printCheck(env *command.Env, check *api.Check) {
 	for _, v := range check.Violations {
 		fmt.Fprintln(env.Stdout, v)
 	}
-	fmt.Fprintf(env.Stderr, "rota: %s at index %d\n", show.Count(len(check.Violations), "invariant does not hold",
+	env.Notef("%s at index %d", show.Count(len(check.Violations), "invariant does not hold",
 		"invariants do not hold"), check.Index)
 }

@@ -23,36 +23,32 @@ type clusterShown struct {
 
 // controllers shows the controllers and the scheduling policy, or removes controllers.
 func controllers(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	names := c.Args().Tail()
 	if c.Args().Present() && (c.Args().First() != "remove" || len(names) == 0) {
 		return exit.Usagef("rota cluster %s", c.Command.ArgsUsage)
 	}
-	client, err := env.Dial(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
 	if len(names) > 0 {
-		return env.ForEach(names, "controller", "removed", asJSON, func(name string) (*api.ControlResponse, error) {
-			if err := client.RemoveController(c.Context, name); err != nil {
+		return session.ForEach(names, "controller", "removed", func(name string) (*api.ControlResponse, error) {
+			if err := session.RemoveController(c.Context, name); err != nil {
 				return nil, err
 			}
 			return &api.ControlResponse{Items: []api.ControlItem{{Ref: name}}}, nil
 		})
 	}
-	cl, answer, err := client.Cluster(c.Context)
+	cl, answer, err := session.Cluster(c.Context)
 	if err != nil {
 		return err
 	}
-	cfg, _, err := client.Config(c.Context, api.Read{})
+	cfg, _, err := session.Config(c.Context, api.Read{})
 	if err != nil {
 		return err
 	}
 	env.WarnStale(answer)
-	if asJSON {
+	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, clusterShown{cl, &cfg.Policy})
 	}
 	_, err = fmt.Fprint(env.Stdout, clusterText(cl, &cfg.Policy))

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
@@ -23,8 +20,9 @@ func JobRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		for _, text := range SplitOutsideBrackets(arg) {
 			if text == "" || text[0] < '0' || text[0] > '9' {
-				return nil, &exit.UsageError{Text: fmt.Sprintf("%q is not a job id", text),
-					Hint: "write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them"}
+				return nil, exit.Usagef("%q is not a job id", text).
+					WithHint("write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: " +
+						"\"rota queue\" shows them")
 			}
 			refs = append(refs, text)
 		}
@@ -52,8 +50,8 @@ func SplitOutsideBrackets(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// JobArgument returns the one job that a command needs as its argument.
-func JobArgument(c *cli.Context) (string, error) {
+// jobArgument returns the one job that a command needs as its argument.
+func jobArgument(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
@@ -67,25 +65,12 @@ func JobArgument(c *cli.Context) (string, error) {
 	return refs[0], nil
 }
 
-// JobArguments returns the jobs that a command has as its arguments, at least one.
-func JobArguments(c *cli.Context) ([]string, error) {
+// jobArguments returns the jobs that a command has as its arguments, at least one.
+func jobArguments(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
 		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
 	return JobRefs(c.Args().Slice())
-}
-
-// JobID returns the id of a job that is named as 123, 123_4 or 123.train. It may ask the
-// controllers.
-func JobID(ctx context.Context, client *api.Client, ref string) (model.JobID, error) {
-	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
-		return model.JobID(n), nil
-	}
-	job, _, err := client.JobBy(ctx, ref, api.Read{})
-	if err != nil {
-		return 0, err
-	}
-	return job.ID, nil
 }
 
 // RefuseEmpty refuses flags that are given with an empty value. A script's empty variable would
@@ -141,8 +126,8 @@ func NodeRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		some, err := hostlist.Expand(arg)
 		if err != nil {
-			return nil, &exit.UsageError{Text: err.Error(),
-				Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
+			return nil, exit.Usagef("%v", err).
+				WithHint("separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]")
 		}
 		names = append(names, some...)
 	}

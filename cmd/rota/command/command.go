@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +16,16 @@ import (
 
 // Command is one command of rota: its flags, its help, its action, and how the shells complete it.
 type Command struct {
-	*cli.Command
+	Name        string
+	Aliases     []string
+	Category    string // heading in the help
+	Usage       string // one line of help
+	ArgsUsage   string // form of the arguments
+	Description string
+	Hidden      bool // not in the help
+	Flags       []cli.Flag
+	Action      func(*Env, *cli.Context) error
+
 	EndsFlags func(argument string) bool // whether flags end at this first argument; nil: never
 	Once      bool                       // its own flags may be given only once
 	JobCode   bool                       // returns the job's exit code; Rota's own failures are then 120 to 125
@@ -23,6 +33,9 @@ type Command struct {
 	Arguments Source                     // completes the arguments; nil: no completion
 	Values    map[string]Source          // complete values of flags, by the flag's first name
 }
+
+// Names returns the name and the aliases.
+func (c *Command) Names() []string { return append([]string{c.Name}, c.Aliases...) }
 
 // Run executes a command line and returns its exit code. It has printed the error, if any.
 func Run(ctx context.Context, args []string, env *Env, commands []*Command) int {
@@ -75,19 +88,18 @@ func Parse(args []string, commands []*Command) (*Command, []string, error) {
 
 // RootCommand returns a command without a name whose flags are those that may precede a command.
 func RootCommand() *Command {
-	version := &cli.BoolFlag{Name: "version", Aliases: []string{"v"}}
-	return &Command{Command: &cli.Command{Flags: append(CommonFlags(), version)},
-		EndsFlags: func(string) bool { return true }}
+	version := Switch("version,v", "")
+	return &Command{Flags: append(CommonFlags(), version),
+		EndsFlags: AtFirstArgument}
 }
 
 // FindCommand returns the command with this name or alias, nil if there is none.
 func FindCommand(commands []*Command, name string) *Command {
-	for _, c := range commands {
-		if c.HasName(name) {
-			return c
-		}
+	i := slices.IndexFunc(commands, func(c *Command) bool { return slices.Contains(c.Names(), name) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return commands[i]
 }
 
 // newApp returns the commands as an application of the cli library.
@@ -103,13 +115,14 @@ func (env *Env) newApp(commands []*Command) *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {}, // Run turns errors into exit codes
 	}
 	for _, c := range commands {
-		c.HideHelpCommand = true
-		c.Before = env.readColor
-		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
-			return exit.Usagef("%s", strings.TrimPrefix(err.Error(), "flag: "))
-		}
-		c.Flags = knowingNames(c.Flags)
-		app.Commands = append(app.Commands, c.Command)
+		app.Commands = append(app.Commands, &cli.Command{
+			Name: c.Name, Aliases: c.Aliases, ArgsUsage: c.ArgsUsage, Flags: knowingNames(c.Flags),
+			HideHelpCommand: true, Before: env.readColor,
+			Action: func(flags *cli.Context) error { return c.Action(env, flags) },
+			OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+				return exit.Usagef("%s", strings.TrimPrefix(err.Error(), "flag: "))
+			},
+		})
 	}
 	return app
 }

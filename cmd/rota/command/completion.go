@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -28,11 +29,7 @@ const completionWait = time.Second
 
 // Ask calls do with a client for the cluster of the command line. Errors are dropped.
 func (l *Line) Ask(do func(context.Context, *api.Client) error) {
-	addr := l.Addr
-	if addr == "" {
-		addr = api.DefaultAddr(l.Getenv)
-	}
-	client, err := api.Dial(addr)
+	client, err := api.Dial(cmp.Or(l.Addr, api.DefaultAddr(l.Getenv)))
 	if err != nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 
 // ForEach calls do for each of refs, which are jobs or what noun says, and prints the results. It
 // continues after a refusal, and then fails with the highest exit code.
-func (env *Env) ForEach(refs []string, noun, done string, asJSON bool,
+func (s *Session) ForEach(refs []string, noun, done string,
 	do func(string) (*api.ControlResponse, error)) error {
 	all := api.ControlResponse{Items: []api.ControlItem{}}
 	var names []string
@@ -36,13 +36,13 @@ func (env *Env) ForEach(refs []string, noun, done string, asJSON bool,
 	for i := range all.Items {
 		all.Items[i].Ref = names[i]
 	}
-	return env.PrintOutcome(&all, noun, done, asJSON)
+	return s.PrintOutcome(&all, noun, done)
 }
 
 // PrintOutcome prints the result for each item of a response: errors, and how many items are done.
-func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSON bool) error {
-	if asJSON {
-		if err := table.PrintJSON(env.Stdout, resp); err != nil {
+func (s *Session) PrintOutcome(resp *api.ControlResponse, noun, done string) error {
+	if s.AsJSON {
+		if err := table.PrintJSON(s.Stdout, resp); err != nil {
 			return err
 		}
 	}
@@ -53,17 +53,14 @@ func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSO
 			continue
 		}
 		code = max(code, exit.CodeOfProblem(item.Error))
-		if !asJSON {
-			env.PrintError(false, About(noun+" "+cmp.Or(item.Ref, show.ID(item.ID)), item.Error))
+		if !s.AsJSON {
+			s.PrintError(false, About(noun+" "+cmp.Or(item.Ref, show.ID(item.ID)), item.Error))
 		}
 	}
-	if !asJSON && (good > 0 || code == exit.OK) {
-		fmt.Fprintf(env.Stdout, "%d %s\n", good, done)
+	if !s.AsJSON && (good > 0 || code == exit.OK) {
+		fmt.Fprintf(s.Stdout, "%d %s\n", good, done)
 	}
-	if code != exit.OK {
-		return &exit.CodeError{Code: code}
-	}
-	return nil
+	return exit.WithCode(code)
 }
 
 // About adds to an error what it is about, unless the text names it already.

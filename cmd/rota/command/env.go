@@ -63,11 +63,15 @@ func (env *Env) Colour(out io.Writer) bool {
 	return env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb" && env.IsTerminal(out)
 }
 
-// userName returns the name of the user with this uid.
-func userName(uid int) (string, error) {
+// SelectedUser returns the user that --me or --user names, "" for neither.
+func (env *Env) SelectedUser(c *cli.Context) (string, error) {
+	if !c.Bool("me") {
+		return c.String("user"), nil
+	}
+	uid := os.Getuid()
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
-		return "", fmt.Errorf("user %d has no name on this machine: %w", uid, err)
+		return "", fmt.Errorf("--me: user %d has no name on this machine: %w", uid, err)
 	}
 	return u.Username, nil
 }
@@ -114,9 +118,4 @@ func System() *Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Now: time.Now, IsTerminal: isTerminal,
 	}
-}
-
-// Action binds a function to env as the action of a command.
-func (env *Env) Action(run func(*Env, *cli.Context) error) cli.ActionFunc {
-	return func(c *cli.Context) error { return run(env, c) }
 }

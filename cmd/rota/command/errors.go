@@ -31,6 +31,11 @@ func (env *Env) reportFailure(jobCode, asJSON bool, err error) int {
 	return code
 }
 
+// Notef prints a message to standard error.
+func (env *Env) Notef(format string, args ...any) {
+	fmt.Fprintf(env.Stderr, "rota: "+format+"\n", args...)
+}
+
 // PrintError prints err and its hint to standard error, as JSON if asJSON.
 func (env *Env) PrintError(asJSON bool, err error) {
 	var file *exit.FileError
@@ -46,7 +51,7 @@ func (env *Env) PrintError(asJSON bool, err error) {
 			return
 		}
 	}
-	fmt.Fprintf(env.Stderr, "rota: %s\n", strings.TrimSpace(p.Detail))
+	env.Notef("%s", strings.TrimSpace(p.Detail))
 	for _, line := range p.Errors {
 		fmt.Fprintf(env.Stderr, "  %s\n", line)
 	}

@@ -1,14 +1,13 @@
 package command
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -16,26 +15,39 @@ import (
 // CommonFlags returns the flags of every command. They may also precede the command.
 func CommonFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a " +
-			"comma-separated list (default $ROTA_ADDR)"},
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "output `FORMAT`, such as json"},
+		Text("addr", "address `ADDR` of the controllers: http://host:port, unix:PATH, or a "+
+			"comma-separated list (default $ROTA_ADDR)"),
+		Text("output,o", "output `FORMAT`, such as json"),
 		&cli.StringFlag{Name: "color", Aliases: []string{"colour"},
 			Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
-		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
+		Switch("utc", "show times in UTC"),
 	}
 }
 
-// Dial returns a client for the cluster of --addr, or of the default address.
-func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
-	addr := c.String("addr")
-	if addr == "" {
-		addr = api.DefaultAddr(env.Getenv)
-	}
-	client, err := api.DialWith(addr, env.ClientOptions)
-	if err != nil {
-		return nil, &exit.UsageError{Text: err.Error(), Hint: "set the address of the controllers by --addr or ROTA_ADDR"}
-	}
-	return client, nil
+// WithCommon returns flags of a command followed by the common flags.
+func WithCommon(own ...cli.Flag) []cli.Flag { return append(own, CommonFlags()...) }
+
+// Text returns a flag with a value. names are its name and its other names, separated by commas.
+func Text(names, usage string) *cli.StringFlag {
+	all := strings.Split(names, ",")
+	return &cli.StringFlag{Name: all[0], Aliases: all[1:], Usage: usage}
+}
+
+// Number is [Text] for a value that is a whole number.
+func Number(names, usage string) *cli.IntFlag {
+	all := strings.Split(names, ",")
+	return &cli.IntFlag{Name: all[0], Aliases: all[1:], Usage: usage}
+}
+
+// Switch is [Text] for a flag without a value.
+func Switch(names, usage string) *cli.BoolFlag {
+	all := strings.Split(names, ",")
+	return &cli.BoolFlag{Name: all[0], Aliases: all[1:], Usage: usage}
+}
+
+// List returns a flag that may be repeated.
+func List(name, usage string) *cli.StringSliceFlag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage}
 }
 
 // Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.
@@ -61,17 +73,8 @@ func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 // WarnStale prints a warning if an answer comes from a controller without a leader.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
-		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
+		env.Notef("warning: no contact with a leader for %s; the data is that old", a.Stale)
 	}
-}
-
-// CurrentUser returns the user's name, for --me.
-func (env *Env) CurrentUser() (string, error) {
-	name, err := userName(os.Getuid())
-	if err != nil {
-		return "", fmt.Errorf("--me: %w", err)
-	}
-	return name, nil
 }
 
 // InCategory puts commands under a heading of the help.
@@ -87,13 +90,7 @@ func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
 	if slices.Contains(allowed, table.Format(text)) {
 		return table.Format(text), nil
 	}
-	names := make([]string, len(allowed))
-	for i, f := range allowed {
-		names[i] = string(f)
-	}
-	e := exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", "))
-	if near := Nearest(text, names); near != "" {
-		e.Hint = fmt.Sprintf("did you mean -o %s?", near)
-	}
-	return "", e
+	names := show.Words(allowed)
+	return "", exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", ")).
+		WithHint(DidYouMean("did you mean -o %s?", text, names))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,8 +17,7 @@ func (c *Command) unclearFlag(options map[string]option, word, name string, fit 
 		return c.unknownFlag(options, word, name)
 	}
 	slices.Sort(fit)
-	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")),
-		Hint: "write the whole name"}
+	return exit.Usagef("--%s may mean --%s", name, strings.Join(fit, ", --")).WithHint("write the whole name")
 }
 
 // unknownFlag returns the error for a flag that the command does not have.
@@ -25,18 +25,14 @@ func (c *Command) unknownFlag(options map[string]option, word, name string) erro
 	if c.Name == "" {
 		return exit.Usagef("unknown option %s before the command: options of a command follow it", word)
 	}
-	e := exit.Usagef("rota %s has no option %s", c.Name, word)
+	hint := ""
 	if near := Nearest(name, slices.Sorted(maps.Keys(options))); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %s?", Dashed(near))
-		return e
+		hint = fmt.Sprintf("did you mean %s?", Dashed(near))
+	} else if c.FlagHint != nil {
+		hint = c.FlagHint(word)
 	}
-	if c.FlagHint != nil {
-		e.Hint = c.FlagHint(word)
-	}
-	if e.Hint == "" {
-		e.Hint = fmt.Sprintf("\"rota help %s\" lists its options", c.Name)
-	}
-	return e
+	return exit.Usagef("rota %s has no option %s", c.Name, word).
+		WithHint(cmp.Or(hint, fmt.Sprintf("\"rota help %s\" lists its options", c.Name)))
 }
 
 // UnknownCommand returns the error for a command that does not exist, with a hint.
@@ -47,17 +43,13 @@ func UnknownCommand(name string, commands []*Command) error {
 			names = append(names, c.Names()...)
 		}
 	}
-	e := exit.Usagef("unknown command %q", name)
-	if ours, ok := slurmNames[name]; ok {
-		e.Hint = fmt.Sprintf("Slurm's %s is \"rota %s\"", name, strings.ReplaceAll(ours, "|", "\" or \"rota "))
-	} else if ours, ok := otherNames[name]; ok {
-		e.Hint = fmt.Sprintf("did you mean \"rota %s\"?", ours)
-	} else if near := Nearest(name, names); near != "" {
-		e.Hint = fmt.Sprintf("did you mean \"rota %s\"?", near)
-	} else {
-		e.Hint = "\"rota help\" lists the commands"
+	hint := "\"rota help\" lists the commands"
+	if ours := slurmNames[name]; ours != "" {
+		hint = fmt.Sprintf("Slurm's %s is \"rota %s\"", name, strings.ReplaceAll(ours, "|", "\" or \"rota "))
+	} else if near := cmp.Or(otherNames[name], Nearest(name, names)); near != "" {
+		hint = fmt.Sprintf("did you mean \"rota %s\"?", near)
 	}
-	return e
+	return exit.Usagef("unknown command %q", name).WithHint(hint)
 }
 
 // slurmNames maps the commands of Slurm to ours, otherNames those of other systems. A bar separates
@@ -72,6 +64,15 @@ var slurmNames = map[string]string{
 var otherNames = map[string]string{
 	"ps": "queue", "ls": "queue", "jobs": "queue", "job": "status", "show": "status", "kill": "cancel", "stop": "cancel",
 	"history": "hist", "info": "nodes", "qsub": "submit", "qstat": "queue", "qdel": "cancel",
+}
+
+// DidYouMean returns a hint that names the word of names that is nearest to a wrong one, "" if none
+// is near. The format has one %s for the word.
+func DidYouMean(format, wrong string, names []string) string {
+	if near := Nearest(wrong, names); near != "" {
+		return fmt.Sprintf(format, near)
+	}
+	return ""
 }
 
 // Nearest returns the candidate with the fewest typing errors in word, "" if none is near.

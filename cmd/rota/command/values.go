@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
 // ParseLimit reads --time as in job files (90s, 1h30m, 2d, D-HH:MM:SS) or in the shorter forms of
@@ -16,11 +17,10 @@ import (
 func ParseLimit(text string) (jobspec.Seconds, error) {
 	seconds, err := jobspec.ParseSeconds(text)
 	if err != nil {
-		short, ok := slurmTime(text)
-		if !ok {
-			return 0, &exit.UsageError{Text: "--time " + err.Error()}
+		var ok bool
+		if seconds, _, ok = slurm.TimeLimit(text); !ok {
+			return 0, exit.Usagef("--time %v", err)
 		}
-		seconds = short
 	}
 	if seconds < 1 || seconds > jobspec.MaxDuration {
 		return 0, exit.Usagef("--time %s is out of range: 1s to 3650d", text)
@@ -41,35 +41,6 @@ func LeadingInt(text string) (n int64, rest string, ok bool) {
 	return n, text[end:], err == nil
 }
 
-// slurmTime reads the forms of sbatch --time. A number alone means minutes.
-func slurmTime(text string) (jobspec.Seconds, bool) {
-	days, clock, hasDays := strings.Cut(text, "-")
-	if !hasDays {
-		days, clock = "0", text
-	}
-	parts := strings.Split(clock, ":")
-	if len(parts) > 3 {
-		return 0, false
-	}
-	numbers := make([]jobspec.Seconds, 0, 4)
-	for _, p := range append([]string{days}, parts...) {
-		n, rest, ok := LeadingInt(p)
-		if !ok || rest != "" {
-			return 0, false
-		}
-		numbers = append(numbers, jobspec.Seconds(n))
-	}
-	weights := [][]jobspec.Seconds{{60}, {60, 1}, {3600, 60, 1}}[len(parts)-1]
-	if hasDays {
-		weights = []jobspec.Seconds{3600, 60, 1}
-	}
-	total := numbers[0] * 86400
-	for i, n := range numbers[1:] {
-		total += n * weights[i]
-	}
-	return total, true
-}
-
 // ParseSize reads --mem as in job files (64GiB, 512M, all binary). As for sbatch, a number alone is
 // in MiB.
 func ParseSize(text string) (jobspec.Bytes, error) {
@@ -78,7 +49,7 @@ func ParseSize(text string) (jobspec.Bytes, error) {
 	}
 	size, err := jobspec.ParseSize(text)
 	if err != nil {
-		return 0, &exit.UsageError{Text: "--mem " + err.Error()}
+		return 0, exit.Usagef("--mem %v", err)
 	}
 	return size, nil
 }

@@ -102,10 +102,7 @@ func jobs(l *command.Line, f api.JobFilter) []api.Job {
 
 // Jobs offers live jobs, or only those in the given states.
 func Jobs(codes ...model.JobState) command.Source {
-	var f api.JobFilter
-	for _, code := range codes {
-		f.States = append(f.States, string(code))
-	}
+	f := api.JobFilter{States: show.Words(codes)}
 	return func(l *command.Line) []command.Candidate { return jobCandidates(jobs(l, f)) }
 }
 

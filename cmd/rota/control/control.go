@@ -3,7 +3,6 @@
 package control
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -16,101 +15,88 @@ import (
 )
 
 // Commands returns the commands of this package.
-func Commands(env *command.Env) []*command.Command {
-	reason := func() []cli.Flag {
-		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason"}},
-			command.CommonFlags()...)
+func Commands() []*command.Command {
+	withReason := func(own ...cli.Flag) []cli.Flag {
+		return command.WithCommon(append(own, command.Text("reason", "record `TEXT` as the reason"))...)
 	}
 	return command.InCategory("Change", []*command.Command{
 
-		{Command: &cli.Command{Name: "cancel", Usage: "cancel jobs",
-			ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: env.Action(cancelJobs),
+		{Name: "cancel", Usage: "cancel jobs",
+			ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: cancelJobs,
 			Description: "With ids, cancels those jobs. With options, cancels every pending or running job that matches all " +
 				"options and that you may cancel.",
-			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "me", Usage: "all of your jobs"},
-				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER`"},
-				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT`"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs with `NAME`"},
-				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES`, such as PD"},
-			}, reason())}, Arguments: complete.Jobs(), Values: map[string]command.Source{"name": complete.JobNames}},
-		{Command: &cli.Command{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...",
-			Flags:  reason(),
-			Action: controlJobs(env, "held", model.VerbHold)}, Arguments: complete.Jobs(model.Pending)},
-		{Command: &cli.Command{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: reason(),
-			Action: controlJobs(env, "released", model.VerbRelease)}, Arguments: complete.Jobs(model.Pending)},
-		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
-			ArgsUsage: "JOB...", Flags: reason(),
-			Action: controlJobs(env, "requeued", model.VerbRequeue)}, Arguments: complete.Jobs()},
-		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs",
+			Flags: withReason(
+				command.Switch("me", "all of your jobs"),
+				command.Text("user,u", "jobs of `USER`"),
+				command.Text("account,A", "jobs of `ACCOUNT`"),
+				command.Text("name,n", "jobs with `NAME`"),
+				command.Text("states,t,state", "jobs in `STATES`, such as PD"),
+			), Arguments: complete.Jobs(), Values: map[string]command.Source{"name": complete.JobNames}},
+		{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...",
+			Flags:  withReason(),
+			Action: controlJobs("held", model.VerbHold), Arguments: complete.Jobs(model.Pending)},
+		{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: withReason(),
+			Action: controlJobs("released", model.VerbRelease), Arguments: complete.Jobs(model.Pending)},
+		{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
+			ArgsUsage: "JOB...", Flags: withReason(),
+			Action: controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
+		{Name: "update", Usage: "change the time limit, priority or name of jobs",
 			ArgsUsage: "JOB... --time T | --priority N | --name NAME",
 			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
 				"the current attempt counts.\n" +
 				"For an array only tasks that have not started are changed.",
-			Action: env.Action(updateJobs), Flags: slices.Concat([]cli.Flag{
-				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or change it by +T or -T"},
-				&cli.IntFlag{Name: "priority", Usage: "set the priority to `N`, 0 to 100"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "rename the job to `NAME`, if it has not started"},
-			}, command.CommonFlags())}, Arguments: complete.Jobs()},
-		{Command: &cli.Command{Name: "array", Usage: "keep the best tasks of an array and cancel the others",
+			Action: updateJobs, Flags: command.WithCommon(
+				command.Text("time,t", "set the time limit to `T`, or change it by +T or -T"),
+				command.Number("priority", "set the priority to `N`, 0 to 100"),
+				command.Text("name,J", "rename the job to `NAME`, if it has not started"),
+			), Arguments: complete.Jobs()},
+		{Name: "array", Usage: "keep the best tasks of an array and cancel the others",
 			ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
 			Description: "Tasks are compared by the latest value of a metric that they report ($ROTA_PROGRESS_FILE).\n" +
 				"Tasks that have not reported it are not touched.",
-			Action: env.Action(pruneArray), Flags: slices.Concat([]cli.Flag{
-				&cli.StringFlag{Name: "metric", Usage: "compare by `NAME`"},
-				&cli.StringFlag{Name: "keep", Usage: "how many tasks to keep: `COUNT` such as \"top 25%\" or \"top 4\""},
+			Action: pruneArray, Flags: command.WithCommon(
+				command.Text("metric", "compare by `NAME`"),
+				command.Text("keep", "how many tasks to keep: `COUNT` such as \"top 25%\" or \"top 4\""),
 				&cli.StringFlag{Name: "goal", Usage: "whether the best value is the `min` or the max", Value: "min"},
-				&cli.IntFlag{Name: "at-step", Usage: "ignore tasks that have not reached step `N`"},
-				&cli.BoolFlag{Name: "dry-run", Usage: "show what would be cancelled, and cancel nothing"},
-			}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("prune"), complete.Jobs()),
+				command.Number("at-step", "ignore tasks that have not reached step `N`"),
+				command.Switch("dry-run", "show what would be cancelled, and cancel nothing"),
+			), Arguments: complete.Subcommand(complete.Words("prune"), complete.Jobs()),
 			Values: map[string]command.Source{"goal": complete.Words("min", "max")}},
 	})
 }
 
 // controlJobs returns the action of a command that does the same to each of its jobs.
-func controlJobs(env *command.Env, done string, verb model.Verb) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		asJSON, err := env.PlainOrJSON(c)
+func controlJobs(done string, verb model.Verb) func(*command.Env, *cli.Context) error {
+	return func(env *command.Env, c *cli.Context) error {
+		session, refs, err := env.ConnectForJobs(c)
 		if err != nil {
 			return err
 		}
-		refs, err := command.JobArguments(c)
-		if err != nil {
-			return err
-		}
-		client, err := env.Dial(c)
-		if err != nil {
-			return err
-		}
-		return env.ForEach(refs, "job", done, asJSON, func(ref string) (*api.ControlResponse, error) {
-			return client.Control(c.Context, ref, verb, c.String("reason"))
+		return session.ForEach(refs, "job", done, func(ref string) (*api.ControlResponse, error) {
+			return session.Control(c.Context, ref, verb, c.String("reason"))
 		})
 	}
 }
 
 func cancelJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	request, err := cancelRequest(env, c)
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
 	if len(request.Refs) > 0 {
-		return env.ForEach(request.Refs, "job", "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
-			return client.Control(c.Context, ref, model.VerbCancel, request.Reason)
+		return session.ForEach(request.Refs, "job", "cancelled", func(ref string) (*api.ControlResponse, error) {
+			return session.Control(c.Context, ref, model.VerbCancel, request.Reason)
 		})
 	}
-	resp, err := client.CancelMany(c.Context, request)
+	resp, err := session.CancelMany(c.Context, request)
 	if err != nil {
 		return err
 	}
-	return env.PrintOutcome(resp, "job", "cancelled", asJSON)
+	return session.PrintOutcome(resp, "job", "cancelled")
 }
 
 func cancelRequest(env *command.Env, c *cli.Context) (api.CancelRequest, error) {
@@ -121,12 +107,10 @@ func cancelRequest(env *command.Env, c *cli.Context) (api.CancelRequest, error) 
 	if err != nil {
 		return api.CancelRequest{}, err
 	}
-	r := api.CancelRequest{Refs: refs, User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
+	r := api.CancelRequest{Refs: refs, Account: c.String("account"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), Reason: c.String("reason")}
-	if c.Bool("me") {
-		if r.User, err = env.CurrentUser(); err != nil {
-			return r, err
-		}
+	if r.User, err = env.SelectedUser(c); err != nil {
+		return r, err
 	}
 	filtered := strings.Join(append(r.States, r.User, r.Account, r.Name), "") != ""
 	if len(refs) > 0 && filtered {

@@ -15,10 +15,6 @@ import (
 
 // pruneArray implements rota array prune.
 func pruneArray(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
 	if c.Args().Len() != 2 || c.Args().First() != "prune" {
 		return exit.Usagef("rota array %s", c.Command.ArgsUsage)
 	}
@@ -31,15 +27,15 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	if req.Metric == "" || req.Keep == "" {
 		return exit.Usagef("--metric and --keep are required: rota array %s", c.Command.ArgsUsage)
 	}
-	client, err := env.Dial(c)
+	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Prune(c.Context, refs[0], req)
+	resp, err := session.Prune(c.Context, refs[0], req)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, resp)
 	}
 	verb := "cancelled"

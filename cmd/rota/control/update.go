@@ -12,11 +12,7 @@ import (
 
 // updateJobs changes jobs that have not ended.
 func updateJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
+	session, refs, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
@@ -24,13 +20,9 @@ func updateJobs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	return env.ForEach(refs, "job", "updated", asJSON, func(ref string) (*api.ControlResponse,
+	return session.ForEach(refs, "job", "updated", func(ref string) (*api.ControlResponse,
 		error) {
-		return client.Update(c.Context, ref, change)
+		return session.Update(c.Context, ref, change)
 	})
 }
 

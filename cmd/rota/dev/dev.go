@@ -46,9 +46,9 @@ type devOptions struct {
 }
 
 // Commands returns the commands of this package.
-func Commands(env *command.Env) []*command.Command {
-	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev",
-		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
+func Commands() []*command.Command {
+	return command.InCategory("Other", []*command.Command{{Name: "dev",
+		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: runDev,
 		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, " +
 			"runs the command with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
@@ -61,11 +61,11 @@ func Commands(env *command.Env) []*command.Command {
 				Value: ".rota"},
 			&cli.IntFlag{Name: "controllers", Usage: "run `N` controllers: 1, 3 or 5", Value: 1},
 			&cli.IntFlag{Name: "nodes", Usage: "run `N` nodes", Value: 1},
-			&cli.IntFlag{Name: "sim-gpus", Usage: "give each node `N` simulated GPUs"},
+			command.Number("sim-gpus", "give each node `N` simulated GPUs"),
 			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has",
 				DefaultText: "the machine's cores, divided"},
-			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and continue with its queue the next time"},
-		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
+			command.Switch("keep", "keep DIR at the end, and continue with its queue the next time"),
+		}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
 		Values: map[string]command.Source{"dir": complete.Files}}})
 }
 
@@ -246,10 +246,10 @@ func (d *devCluster) supervise(finished <-chan error) error {
 			if p.diedTooOften() {
 				return fmt.Errorf("%s keeps dying: %w%s", p.name, p.reason(), p.tail())
 			}
-			fmt.Fprintf(d.Stderr, "rota: %s died (%v) and is restarted\n", p.name, p.reason())
+			d.Notef("%s died (%v) and is restarted", p.name, p.reason())
 			time.AfterFunc(devRestartWait, func() { restarts <- p })
 		case p := <-restarts:
-			if err := d.restart(p); err != nil {
+			if err := d.launch(p); err != nil {
 				return err
 			}
 		}
@@ -279,7 +279,7 @@ func (d *devCluster) runCommand() error {
 	err := d.supervise(finished)
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
-		return &exit.CodeError{Code: codeOf(ended.ProcessState)}
+		return exit.WithCode(codeOf(ended.ProcessState))
 	}
 	return err
 }

@@ -87,7 +87,8 @@ func TestDevDirectoryOfOneThatEndsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestDevDirectoryThatCannotBeMade fails at once: waiting does not help if the parent directory is missing.
+// TestDevDirectoryThatCannotBeMade fails at once: waiting does not help if the parent directory is
+// missing.
 func TestDevDirectoryThatCannotBeMade(t *testing.T) {
 	l := devLayout{dir: filepath.Join(t.TempDir(), "none", "dev")}
 	if err := l.tryLock(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDevGone) {

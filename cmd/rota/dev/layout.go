@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,9 +59,7 @@ func openDev(o devOptions) (devLayout, error) {
 	if err := l.findPrograms(); err != nil {
 		return l, err
 	}
-	sum := fnv.New32a()
-	sum.Write([]byte(o.dir))
-	l.id = fmt.Sprintf("dev-%08x", sum.Sum32())
+	l.id = fmt.Sprintf("dev-%08x", hashOf(o.dir))
 	if err := l.lockDir(); err != nil {
 		return l, err
 	}
@@ -69,6 +68,13 @@ func openDev(o devOptions) (devLayout, error) {
 		return l, err
 	}
 	return l, nil
+}
+
+// hashOf returns a hash of parts, written one after the other.
+func hashOf(parts ...any) uint32 {
+	sum := fnv.New32a()
+	fmt.Fprint(sum, parts...)
+	return sum.Sum32()
 }
 
 func (l *devLayout) findPrograms() error {
@@ -154,21 +160,15 @@ func (l *devLayout) prepare(o devOptions) error {
 	if err != nil {
 		return err
 	}
-	known := o.nodes
-	if old != nil {
-		known = max(known, old.Nodes)
-	}
-	if err := l.removeStrays(known); err != nil {
+	if err := l.removeStrays(max(o.nodes, old.Nodes)); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	if old != nil {
-		l.made = l.made || old.Made
-		if !old.Keep {
-			l.removeContents()
-			old = nil
-		}
+	l.made = l.made || old.Made
+	if old.Controllers > 0 && !old.Keep {
+		l.removeContents()
+		old = devRecord{}
 	}
-	if old != nil && old.Controllers != o.controllers {
+	if old.Controllers > 0 && old.Controllers != o.controllers {
 		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory",
 			l.dir, old.Controllers, old.Controllers)
 	}
@@ -183,19 +183,19 @@ func (l *devLayout) prepare(o devOptions) error {
 	return l.writeRecord()
 }
 
-func (l *devLayout) readRecord() (*devRecord, error) {
+// readRecord returns the record of the last run, an empty one if there is none.
+func (l *devLayout) readRecord() (r devRecord, err error) {
 	b, err := os.ReadFile(l.path("dev.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return r, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the dev directory's record: %w", err)
+		return r, fmt.Errorf("read the dev directory's record: %w", err)
 	}
-	var r devRecord
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
+		return r, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
 	}
-	return &r, nil
+	return r, nil
 }
 
 func (l *devLayout) writeRecord() error {
@@ -220,21 +220,14 @@ const (
 )
 
 // choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
-func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
-	if old != nil && len(old.Ports) > 0 {
-		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
-			if !portFree(p) {
-				return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
-			}
+func (l *devLayout) choosePorts(old devRecord, n int) ([]int, error) {
+	ports := slices.Clone(old.Ports[:min(3*old.Controllers, len(old.Ports))])
+	for _, p := range ports {
+		if !portFree(p) {
+			return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
 		}
 	}
-	var ports []int
-	if old != nil {
-		ports = append(ports, old.Ports[:min(3*old.Controllers, len(old.Ports))]...)
-	}
-	sum := fnv.New32a()
-	fmt.Fprint(sum, l.dir, os.Getpid())
-	next := devPortsLow + int(sum.Sum32()%(devJobPortsLow-devPortsLow))
+	next := devPortsLow + int(hashOf(l.dir, os.Getpid())%(devJobPortsLow-devPortsLow))
 	for tries := 0; len(ports) < n; tries++ {
 		if tries > 5000 {
 			return nil, fmt.Errorf("no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
@@ -252,9 +245,7 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 // jobPorts returns a node's range for MASTER_PORT. Blocks of one cluster never overlap; those of
 // two clusters on a machine rarely do, because the directory's hash chooses the first block.
 func (l *devLayout) jobPorts(node int) string {
-	sum := fnv.New32a()
-	sum.Write([]byte(l.dir))
-	low := devJobPortsLow + devJobBlock*((int(sum.Sum32()%devJobBlocks)+node)%devJobBlocks)
+	low := devJobPortsLow + devJobBlock*((int(hashOf(l.dir)%devJobBlocks)+node)%devJobBlocks)
 	return fmt.Sprintf("%d-%d", low, low+devJobBlock-1)
 }
 

@@ -39,6 +39,7 @@ func (d *devCluster) startDaemon(spec daemonSpec) (*daemon, error) {
 	return p, d.launch(p)
 }
 
+// launch starts the process of a daemon, the first time or after a death.
 func (d *devCluster) launch(p *daemon) error {
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -62,9 +63,6 @@ func (d *devCluster) launch(p *daemon) error {
 	}()
 	return nil
 }
-
-// restart starts a daemon that has died.
-func (d *devCluster) restart(p *daemon) error { return d.launch(p) }
 
 // diedTooOften records a death and reports whether there were too many.
 func (p *daemon) diedTooOften() bool {

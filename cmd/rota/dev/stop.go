@@ -15,20 +15,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // stop ends the jobs, the nodes and the controllers, and removes what is left.
 func (d *devCluster) stop() error {
-	var nodes, controllers []*daemon
-	for _, p := range d.daemons {
-		if p.program == "rota-noded" {
-			nodes = append(nodes, p)
-		} else {
-			controllers = append(controllers, p)
-		}
-	}
+	first := min(d.opts.controllers, len(d.daemons)) // the controllers come first
+	controllers, nodes := d.daemons[:first], d.daemons[first:]
 	if len(nodes) > 0 {
 		d.endJobs()
 	}
@@ -47,16 +42,15 @@ func (d *devCluster) endJobs() {
 	select {
 	case err := <-done:
 		if err != nil {
-			fmt.Fprintf(d.Stderr, "rota: killing the jobs, because they could not be cancelled: %v\n", err)
+			d.Notef("killing the jobs, because they could not be cancelled: %v", err)
 		}
 	case s := <-d.signals:
-		fmt.Fprintf(d.Stderr, "rota: %s: killing the jobs\n", s)
+		d.Notef("%s: killing the jobs", s)
 	}
 }
 
 func (d *devCluster) cancelAll(ctx context.Context) error {
-	live := []string{string(model.Pending), string(model.Configuring), string(model.Running),
-		string(model.Completing)}
+	live := show.Words([]model.JobState{model.Pending, model.Configuring, model.Running, model.Completing})
 	client, err := api.DialWith(d.addr, api.Options{RetryFor: 5 * time.Second, Unreachable: time.Second})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@
 package exit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,12 @@ func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Text: fmt.Sprintf(format, args...)}
 }
 
+// WithHint sets the hint and returns the error.
+func (e *UsageError) WithHint(hint string) *UsageError {
+	e.Hint = hint
+	return e
+}
+
 // CodeError ends a command with this exit code. The text is printed, unless it is empty.
 type CodeError struct {
 	Code int
@@ -71,6 +78,15 @@ type CodeError struct {
 
 // Error implements error.
 func (e *CodeError) Error() string { return e.Text }
+
+// WithCode returns what ends a command with this exit code: nil for [OK], otherwise an error
+// without a text.
+func WithCode(code int) error {
+	if code == OK {
+		return nil
+	}
+	return &CodeError{Code: code}
+}
 
 // JobError marks an error after the submission of a job, where the command returns the job's code.
 type JobError struct{ Err error }
@@ -121,21 +137,9 @@ func CodeOfProblem(p *api.Problem) int {
 
 // OwnCode maps an exit code to one of 120 to 125, which cannot be taken for the job's code.
 func OwnCode(code int) int {
-	switch code {
-	case Usage:
-		return OwnUsage
-	case NotFound:
-		return OwnNotFound
-	case Denied:
-		return OwnDenied
-	case Unreachable:
-		return OwnUnreachable
-	case Timeout:
-		return OwnTimeout
-	case Interrupted:
-		return Interrupted
-	}
-	return OwnFailed
+	own := map[int]int{Usage: OwnUsage, NotFound: OwnNotFound, Denied: OwnDenied, Unreachable: OwnUnreachable,
+		Timeout: OwnTimeout, Interrupted: Interrupted}
+	return cmp.Or(own[code], OwnFailed)
 }
 
 // wasInterrupted reports whether the user pressed Ctrl-C.
@@ -154,21 +158,22 @@ func AsProblem(err error) *api.Problem {
 		full.Detail = err.Error()
 		return &full
 	}
+	problem := func(title string, status int, code, hint string) *api.Problem {
+		return &api.Problem{Title: title, Status: status, Code: code, Detail: err.Error(), Hint: hint}
+	}
 	var usage *UsageError
 	var unreachable *api.UnreachableError
 	switch {
 	case errors.As(err, &usage):
-		return &api.Problem{Title: "Usage", Status: 400, Code: "usage", Detail: err.Error(), Hint: usage.Hint}
+		return problem("Usage", 400, "usage", usage.Hint)
 	case errors.As(err, &unreachable):
-		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(),
-			Hint: unreachableHint(unreachable)}
+		return problem("Unreachable", 503, "unreachable", unreachableHint(unreachable))
 	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
+		return problem("Timeout", 504, api.CodeTimeout, "")
 	case wasInterrupted(err):
-		// 499: the client closed the request
-		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()}
+		return problem("Interrupted", 499, "interrupted", "") // 499: the client closed the request
 	}
-	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
+	return problem("Failed", 500, "failed", "")
 }
 
 func unreachableHint(e *api.UnreachableError) string {

@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
-	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
@@ -16,21 +15,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// convertCommand returns the command that converts scripts to job files.
-func convertCommand(env *command.Env) *command.Command {
-	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file",
-		ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
-		Description: "Lists what could not be converted on standard error. The options are those of submit.",
-		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
-}
-
 // convert prints the job file, and on stderr what it does not express.
 func convert(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
-	if err != nil {
-		return err
-	}
-	req, err := input.ReadUnchecked(env, c, file)
+	req, err := input.ReadUnchecked(env, c)
 	if err != nil {
 		return err
 	}
@@ -52,7 +39,7 @@ func convert(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", req.Shown, err)
 	}
-	if asJSON {
+	if req.AsJSON {
 		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
 			"unmapped": append(script.Problems{}, req.Result.Problems...)})
 	} else {
@@ -61,7 +48,7 @@ func convert(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !asJSON {
+	if !req.AsJSON {
 		fmt.Fprint(env.Stderr, unmapped(req))
 	}
 	return checkConverted(env, job, text)

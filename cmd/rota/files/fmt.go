@@ -45,9 +45,9 @@ func formatFiles(env *command.Env, c *cli.Context) error {
 	}
 	switch {
 	case bad > 0:
-		return &exit.CodeError{Code: exit.Usage}
+		return exit.WithCode(exit.Usage)
 	case changed > 0 && c.Bool("check"):
-		return &exit.CodeError{Code: exit.Failed}
+		return exit.WithCode(exit.Failed)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func writeTemplate(env *command.Env, c *cli.Context) error {
 	name := c.String("template")
 	templates := jobfile.Templates()
 	if name == "" && c.Args().Len() == 0 {
-		t := &table.Table{Columns: []table.Column{{Title: "TEMPLATE"}, {Title: "DESCRIPTION"}}}
+		t := table.New("TEMPLATE", "DESCRIPTION")
 		for _, one := range templates {
 			t.Add(one.Name, one.Doc)
 		}
@@ -48,11 +48,8 @@ func noTemplate(name string, templates []jobfile.Template) error {
 	if name == "" {
 		return exit.Usagef("no template given: --template %s", strings.Join(names, ", "))
 	}
-	e := exit.Usagef("unknown template %q: must be one of %s", name, strings.Join(names, ", "))
-	if near := command.Nearest(name, names); near != "" {
-		e.Hint = "did you mean " + near + "?"
-	}
-	return e
+	return exit.Usagef("unknown template %q: must be one of %s", name, strings.Join(names, ", ")).
+		WithHint(command.DidYouMean("did you mean %s?", name, names))
 }
 
 // writeNew writes a file that must not exist.
@@ -66,7 +63,7 @@ func writeNew(env *command.Env, name, text string) error {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &exit.UsageError{Text: name + " already exists", Hint: "choose another file, or - to print it"}
+		return exit.Usagef("%s already exists", name).WithHint("choose another file, or - to print it")
 	}
 	if err != nil {
 		return err

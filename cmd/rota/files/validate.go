@@ -28,7 +28,7 @@ func validate(env *command.Env, c *cli.Context) error {
 		}
 	}
 	if bad > 0 {
-		return &exit.CodeError{Code: exit.Usage}
+		return exit.WithCode(exit.Usage)
 	}
 	return nil
 }

@@ -28,17 +28,17 @@ const PollWait = 50 * time.Second
 const progressWait = 3 * time.Second
 
 // WaitForEnd waits for a job to end, and returns it.
-func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id model.JobID) (*api.Job, error) {
-	return waitFor(ctx, env, client, id, PollWait, Ended)
+func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
+	return waitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
 }
 
 // waitFor polls a job until wanted returns true for it. wanted sees every answer.
-func waitFor(ctx context.Context, env *command.Env, client *api.Client, id model.JobID, wait time.Duration,
+func waitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
-	away := Retry{Env: env, What: JobGoesOn(id)}
+	away := Retry{Env: session.Env, What: JobGoesOn(id)}
 	for {
-		job, answer, err := client.Job(ctx, id, read)
+		job, answer, err := session.Job(ctx, id, read)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -61,33 +61,33 @@ func JobGoesOn(id model.JobID) string { return fmt.Sprintf("job %d continues", i
 
 // Job shows a job's output until it ends, and returns the job. If stderr is a terminal, it also
 // shows changes of the job's state.
-func Job(ctx context.Context, env *command.Env, client *api.Client, id model.JobID) (*api.Job, error) {
+func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
 	wait, say := PollWait, func(*api.Job) {}
-	if env.IsTerminal(env.Stderr) {
-		wait, say = progressWait, stateReporter(env)
+	if session.IsTerminal(session.Stderr) {
+		wait, say = progressWait, stateReporter(session.Env)
 	}
 	begun := make(chan *api.Job, 1)
 	streams := make(chan error, 1)
 	go func() {
 		select {
 		case job := <-begun:
-			streams <- streamAll(ctx, env, client, job)
+			streams <- streamAll(ctx, session, job)
 		case <-ctx.Done():
 			streams <- nil
 		}
 	}()
-	started, told := false, false
-	job, err := waitFor(ctx, env, client, id, wait, func(j *api.Job) bool {
-		if note := OutputElsewhere(j); note != "" && !told {
-			told = true
-			fmt.Fprintln(env.Stderr, "rota: "+note)
+	started, reported := false, false
+	job, err := waitFor(ctx, session, id, wait, func(j *api.Job) bool {
+		if note := OutputElsewhere(j); note != "" && !reported {
+			reported = true
+			session.Notef("%s", note)
 		}
 		say(j)
 		if !started && j.Attempt > 0 {
 			started = true
 			begun <- j
 		}
-		return Ended(j)
+		return j.Code.Final()
 	})
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id model.Job
 // its output is. It returns "" for other jobs.
 func OutputElsewhere(j *api.Job) string {
 	switch {
-	case j.Array.Size > 0 && j.Array.Index == nil:
+	case show.IsArray(j):
 		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of one task", j.ID, j.ID)
-	case len(j.Groups) > 0 && j.Groups[0].ID != 0:
+	case show.IsPipeline(j):
 		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first",
 			j.ID, j.ID, j.Groups[0].Name)
 	}
@@ -143,15 +143,15 @@ func stateReporter(env *command.Env) func(*api.Job) {
 
 // streamAll shows the output of every worker. With several workers, each line begins with the
 // worker's number.
-func streamAll(ctx context.Context, env *command.Env, client *api.Client, job *api.Job) error {
+func streamAll(ctx context.Context, session *command.Session, job *api.Job) error {
 	var lock sync.Mutex
 	var failed error
 	var running sync.WaitGroup
 	for worker := range max(job.Workers, 1) {
 		for _, s := range outputsOf(job) {
-			out := env.Stdout
+			out := session.Stdout
 			if s == "stderr" {
-				out = env.Stderr
+				out = session.Stderr
 			}
 			if job.Workers > 1 {
 				p := &prefixer{out: out, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
@@ -159,7 +159,7 @@ func streamAll(ctx context.Context, env *command.Env, client *api.Client, job *a
 				out = p
 			}
 			running.Go(func() {
-				err := Output(ctx, env, client, job.ID, api.LogOptions{Worker: worker, Stream: s, Follow: true}, out, "")
+				err := Output(ctx, session, job.ID, api.LogOptions{Worker: worker, Stream: s, Follow: true}, out, "")
 				if err != nil {
 					lock.Lock()
 					failed = errors.Join(failed, err)
@@ -209,14 +209,14 @@ const streamRetries = 20
 // Output copies one stream to out. If the connection breaks, it asks again and skips what was
 // shown. While no controller answers, it keeps retrying, and prints meanwhile once unless that is
 // empty.
-func Output(ctx context.Context, env *command.Env, client *api.Client, id model.JobID, o api.LogOptions,
+func Output(ctx context.Context, session *command.Session, id model.JobID, o api.LogOptions,
 	out io.Writer, meanwhile string) error {
-	away := Retry{Env: env, What: meanwhile, Quiet: meanwhile == ""}
+	away := Retry{Env: session.Env, What: meanwhile, Quiet: meanwhile == ""}
 	away.Answered() // the job was read just before
 	var shown int64
 	over := false
 	for attempt := 0; ; {
-		n, err := streamOnce(ctx, client, id, o, out, shown)
+		n, err := streamOnce(ctx, session.Client, id, o, out, shown)
 		if n > shown {
 			shown, attempt = n, 0
 			away.Answered()
@@ -229,11 +229,11 @@ func Output(ctx context.Context, env *command.Env, client *api.Client, id model.
 		case errors.As(err, &broken) && attempt < streamRetries && o.Tail == 0:
 			attempt++
 		case o.Follow && exit.IsNotFound(err) && !over: // the node may not have started it yet
-			job, _, jobErr := client.Job(ctx, id, api.Read{})
+			job, _, jobErr := session.Job(ctx, id, api.Read{})
 			if jobErr != nil && !away.ShouldRetry(ctx, jobErr) {
 				return err
 			}
-			over = jobErr == nil && Ended(job)
+			over = jobErr == nil && job.Code.Final()
 		case o.Follow && away.ShouldRetry(ctx, err):
 			continue
 		default:
@@ -326,10 +326,10 @@ func (p *prefixer) flush() {
 }
 
 // Outputs shows the output of all workers: one after the other, or all at once with o.Follow.
-func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api.Job, o api.LogOptions) error {
+func Outputs(ctx context.Context, session *command.Session, job *api.Job, o api.LogOptions) error {
 	if job.Workers <= 1 {
 		o.Worker = 0
-		return Output(ctx, env, client, job.ID, o, env.Stdout, JobGoesOn(job.ID))
+		return Output(ctx, session, job.ID, o, session.Stdout, JobGoesOn(job.ID))
 	}
 	var lock sync.Mutex
 	var running sync.WaitGroup
@@ -342,8 +342,8 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 		each := o
 		each.Worker = worker
 		show := func() {
-			p := &prefixer{out: env.Stdout, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
-			failures[worker] = Output(ctx, env, client, job.ID, each, p, meanwhile)
+			p := &prefixer{out: session.Stdout, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
+			failures[worker] = Output(ctx, session, job.ID, each, p, meanwhile)
 			p.flush()
 		}
 		if o.Follow {
@@ -353,12 +353,7 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 		}
 	}
 	running.Wait()
-	failures = slices.CompactFunc(failures, func(a, b error) bool {
-		return a != nil && b != nil &&
-			a.Error() == b.Error()
-	})
-	return errors.Join(failures...)
+	return errors.Join(slices.CompactFunc(failures, func(a, b error) bool {
+		return a != nil && b != nil && a.Error() == b.Error()
+	})...)
 }
-
-// Ended reports whether a job has ended.
-func Ended(j *api.Job) bool { return j.Code.Final() }

@@ -16,23 +16,23 @@ const retryFor = 10 * time.Minute
 
 // Retry lets a command that has been answered once ask again while no controller is reachable.
 type Retry struct {
-	Env   *command.Env
-	Quiet bool      // another Retry prints the message
-	What  string    // printed with the message, such as that the job continues
-	heard time.Time // time of the last answer; zero before the first
-	told  bool
+	Env      *command.Env
+	Quiet    bool      // another Retry prints the message
+	What     string    // printed with the message, such as that the job continues
+	heard    time.Time // time of the last answer; zero before the first
+	reported bool
 }
 
 // Answered records that a controller has answered.
-func (p *Retry) Answered() { p.heard, p.told = p.Env.Now(), false }
+func (p *Retry) Answered() { p.heard, p.reported = p.Env.Now(), false }
 
 // ShouldRetry waits a moment and reports whether to ask again after err.
 func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 	if p.heard.IsZero() || !isAway(err) || p.Env.Now().Sub(p.heard) > retryFor {
 		return false
 	}
-	if !p.Quiet && !p.told {
-		p.told = true
+	if !p.Quiet && !p.reported {
+		p.reported = true
 		what := ""
 		if p.What != "" {
 			what = p.What + "; "
@@ -55,4 +55,4 @@ func isAway(err error) bool {
 }
 
 // Repeat has the next ShouldRetry print its message again.
-func (p *Retry) Repeat() { p.told = false }
+func (p *Retry) Repeat() { p.reported = false }

@@ -18,13 +18,13 @@ import (
 // warnOfExports warns about environment variables that the job does not get. For job files these
 // are variables that are not UTF-8; for scripts that export everything, also tokens and shell
 // functions.
-func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
+func warnOfExports(env *command.Env, req *Submission) {
 	all := req.IsScript && slices.Contains(req.Job.Export, "*")
 	var secrets, functions, other []string
 	for _, entry := range env.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
 		switch {
-		case isVariable(name) && exports(req.Job.Export, name) && !utf8.ValidString(value):
+		case jobspec.ValidVariable(name) && exports(req.Job.Export, name) && !utf8.ValidString(value):
 			other = append(other, name)
 		case !all:
 		case strings.HasSuffix(name, "_TOKEN") && !slices.Contains(req.Job.Export, name):
@@ -33,25 +33,19 @@ func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 			functions = append(functions, strings.TrimRight(strings.TrimPrefix(name, "BASH_FUNC_"), "%()"))
 		}
 	}
+	var warnings script.Problems
+	leftOut := func(names []string, before, after, hint string) {
+		if len(names) > 0 {
+			slices.Sort(names)
+			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
+				Text: "leaves out " + before + show.Clean(strings.Join(names, ", ")) + after, Hint: hint})
+		}
+	}
+	leftOut(other, "", ": values must be UTF-8", "set it in the script")
 	slices.Sort(secrets)
-	slices.Sort(functions)
-	slices.Sort(other)
-	var told script.Problems
-	if len(other) > 0 {
-		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out " + strings.Join(other, ", ") + ": values must be UTF-8", Hint: "set it in the script"})
-	}
-	if len(secrets) > 0 {
-		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out " + show.Clean(strings.Join(secrets, ", ")) + ": tokens are only copied if named",
-			Hint: "write --export=ALL," + show.Clean(strings.Join(secrets, ","))})
-	}
-	if len(functions) > 0 {
-		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out shell functions: " + show.Clean(strings.Join(functions, ", ")),
-			Hint: "load the file that defines them in the script"})
-	}
-	warn(env, req.Shown, asJSON, told)
+	leftOut(secrets, "", ": tokens are only copied if named", "write --export=ALL,"+show.Clean(strings.Join(secrets, ",")))
+	leftOut(functions, "shell functions: ", "", "load the file that defines them in the script")
+	req.warn(env, warnings)
 }
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job.
@@ -78,7 +72,7 @@ func exported(globs, environ []string) map[string]string {
 	var out map[string]string
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || !isVariable(name) || !exports(globs, name) || !utf8.ValidString(value) {
+		if !ok || !jobspec.ValidVariable(name) || !exports(globs, name) || !utf8.ValidString(value) {
 			continue
 		}
 		if out == nil {
@@ -87,18 +81,6 @@ func exported(globs, environ []string) map[string]string {
 		out[name] = value
 	}
 	return out
-}
-
-// isVariable reports whether a shell can set a variable of this name. Exported shell functions are
-// not variables.
-func isVariable(name string) bool {
-	for i, c := range name {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 func exports(globs []string, name string) bool {

@@ -41,8 +41,7 @@ func ScriptFlags() []cli.Flag {
 func WithOutput(flags []cli.Flag) []cli.Flag {
 	for _, f := range command.CommonFlags() {
 		if f.Names()[0] == "output" {
-			f = &cli.StringFlag{Name: "output", Aliases: []string{"o"},
-				Usage: "output `FILE` of the job, such as %x-%j.out; or json, to print the answer as JSON"}
+			f = command.Text("output,o", "output `FILE` of the job, such as %x-%j.out; or json, to print the answer as JSON")
 		}
 		flags = append(flags, f)
 	}
@@ -70,9 +69,9 @@ func givenFlags(c *cli.Context, file string) []script.Flag {
 	return given
 }
 
-// OutputFlag distinguishes the two meanings of -o: a format such as json, or the file for the job's
+// outputFlag distinguishes the two meanings of -o: a format such as json, or the file for the job's
 // output.
-func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
+func outputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
 	text := c.String("output")
 	isFormat := slices.Contains(listing.ListFormats, table.Format(text)) ||
 		strings.HasPrefix(text, string(table.Template)+"=")
@@ -86,8 +85,8 @@ func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err
 // VarFlags returns the flags that give values to a job file's variables.
 func VarFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "var", Usage: "set a variable: `NAME=VALUE`"},
-		&cli.StringSliceFlag{Name: "var-file", Usage: "read variables from `FILE`"},
-		&cli.StringFlag{Name: "allow-env", Usage: "allow env() to read the environment variables `NAMES`"},
+		command.List("var", "set a variable: `NAME=VALUE`"),
+		command.List("var-file", "read variables from `FILE`"),
+		command.Text("allow-env", "allow env() to read the environment variables `NAMES`"),
 	}
 }

@@ -29,25 +29,47 @@ type Submission struct {
 	Result   script.Result // from the script, or from the flags applied to the job file
 	Shown    string        // name of the file in messages
 	IsScript bool
+	AsJSON   bool // whether -o asks for JSON
 }
 
 // Read reads the job file or the script in the arguments, and adds what only the submit host knows.
 // It prints warnings and returns errors.
-func Read(env *command.Env, c *cli.Context, asJSON bool, file string) (*Submission, error) {
-	req, err := ReadUnchecked(env, c, file)
+func Read(env *command.Env, c *cli.Context) (*Submission, error) {
+	req, err := ReadUnchecked(env, c)
 	if err != nil {
 		return nil, err
 	}
-	if refused := req.Result.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
-		return nil, &exit.FileError{Name: req.Shown, Problems: refused}
+	if err := req.check(env); err != nil {
+		return nil, err
 	}
-	warn(env, req.Shown, asJSON, req.Result.Problems)
-	warnOfExports(env, req, asJSON)
+	warnOfExports(env, req)
 	return req, SetOrigin(env, req.Job)
 }
 
+// check returns the mistakes in a script and what Rota refuses, otherwise it prints the warnings.
+func (s *Submission) check(env *command.Env) error {
+	if refused := s.Result.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
+		return &exit.FileError{Name: s.Shown, Problems: refused}
+	}
+	s.warn(env, s.Result.Problems)
+	return nil
+}
+
 // ReadUnchecked reads a job and leaves a script's problems in the result.
-func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, error) {
+func ReadUnchecked(env *command.Env, c *cli.Context) (*Submission, error) {
+	asJSON, file, err := outputFlag(env, c)
+	if err != nil {
+		return nil, err
+	}
+	req, err := readArguments(env, c, file)
+	if err == nil {
+		req.AsJSON = asJSON
+	}
+	return req, err
+}
+
+// readArguments reads a job; file is where its output goes, "" for the default.
+func readArguments(env *command.Env, c *cli.Context, file string) (*Submission, error) {
 	args := c.Args().Slice()
 	if c.IsSet("wrap") {
 		if len(args) > 0 {
@@ -67,8 +89,8 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 			c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	if args[0] == ":" {
-		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line",
-			Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+		return nil, exit.Usagef("heterogeneous jobs are not supported on the command line").
+			WithHint("write a job file: one group for each component, and gang_scope = \"job\"")
 	}
 	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
 	if err != nil {
@@ -95,8 +117,8 @@ func readScript(env *command.Env, c *cli.Context, name string, src []byte, args 
 	}
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
-		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables",
-			Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
+		return nil, exit.Usagef("-var is for job files: scripts have no variables").
+			WithHint("pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE")
 	}
 	read := script.Read(src, opts)
 	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil
@@ -182,13 +204,13 @@ func IsScript(name string) bool {
 }
 
 // warn prints the warnings about a job.
-func warn(env *command.Env, name string, asJSON bool, problems script.Problems) {
+func (s *Submission) warn(env *command.Env, problems script.Problems) {
 	warnings := problems.Of(script.Warning)
 	if len(warnings) == 0 {
 		return
 	}
-	if !asJSON {
-		fmt.Fprint(env.Stderr, warnings.Format(name))
+	if !s.AsJSON {
+		fmt.Fprint(env.Stderr, warnings.Format(s.Shown))
 		return
 	}
 	b, err := json.Marshal(map[string]any{"warnings": warnings})

@@ -11,7 +11,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
-	"github.com/rota-hpc/rota/jobspec/script"
 )
 
 // ReadFile reads and checks a job file or a script; "-" is standard input.
@@ -27,11 +26,7 @@ func ReadFile(env *command.Env, name string, c *cli.Context) (jobfile.Read, erro
 	if err != nil {
 		return jobfile.Read{}, err
 	}
-	if refused := req.Result.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
-		return jobfile.Read{}, &exit.FileError{Name: req.Shown, Problems: refused}
-	}
-	warn(env, req.Shown, false, req.Result.Problems)
-	return jobfile.Read{Job: req.Job}, nil
+	return jobfile.Read{Job: req.Job}, req.check(env)
 }
 
 // newUUID returns a random UUID, version 4 (RFC 9562).
@@ -44,7 +39,7 @@ func newUUID() string {
 
 // UnreadableFile returns the error for a job file or script that cannot be read.
 func UnreadableFile(err error) error {
-	e := &exit.UsageError{Text: fmt.Sprintf("job file: %v", err)}
+	e := exit.Usagef("job file: %v", err)
 	if errors.Is(err, jobfile.ErrNotAJobFile) {
 		e.Text = err.Error()
 	}

@@ -16,11 +16,18 @@ func TextCell[T any](name, title string, least int, needs string, text func(*T) 
 		Text: func(item *T, _ Style) string { return text(item) }}
 }
 
+// integer is any type that a column can sort by as a number.
+type integer interface{ ~int | ~int64 | ~uint64 }
+
+// AmountCell makes a column of amounts as text writes them, which sorts by the amounts.
+func AmountCell[T any, N integer](name, title, needs string, amount func(*T) N, text func(N) string) Cell[T] {
+	return TextCell(name, title, 0, needs, func(item *T) string { return text(amount(item)) }).AtRight().
+		SortedBy(func(item *T) int64 { return int64(amount(item)) })
+}
+
 // NumberCell makes a column of numbers.
-func NumberCell[T any](name, title, needs string, number func(*T) int64) Cell[T] {
-	return Cell[T]{Name: name, Column: table.Column{Title: title, Right: true}, Needs: strings.Fields(needs),
-		Number: number,
-		Text:   func(item *T, _ Style) string { return strconv.FormatInt(number(item), 10) }}
+func NumberCell[T any, N integer](name, title, needs string, number func(*T) N) Cell[T] {
+	return AmountCell(name, title, needs, number, func(n N) string { return strconv.FormatInt(int64(n), 10) })
 }
 
 // TimeCell makes a column with a time, which also sorts by it.
@@ -36,10 +43,15 @@ func TimeCell[T any](name, title, needs string, at func(*T) *api.Time) Cell[T] {
 }
 
 // InWide shows a column only in the wide format.
-func (c Cell[T]) InWide() Cell[T] { c.Wide = true; return c }
+func (c Cell[T]) InWide() Cell[T] { c.wide = true; return c }
 
-// OnDemand shows a column only if --columns names it.
-func (c Cell[T]) OnDemand() Cell[T] { c.rare = true; return c }
+// OnDemand returns columns that are shown only if --columns names them.
+func OnDemand[T any](cells ...Cell[T]) []Cell[T] {
+	for i := range cells {
+		cells[i].rare = true
+	}
+	return cells
+}
 
 // AtRight aligns a column to the right.
 func (c Cell[T]) AtRight() Cell[T] { c.Right = true; return c }

@@ -19,14 +19,14 @@ import (
 )
 
 // expressionError is the error for a filter or a template, with a marker under the column.
-func expressionError(flag, text string, column int, why string) error {
+func expressionError(flag, text string, column int, why string) *exit.UsageError {
 	line, at := text, column
 	if i := strings.LastIndexByte(text[:min(column, len(text))], '\n'); i >= 0 {
 		line, at = text[i+1:], column-i-1
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	return &exit.UsageError{Text: fmt.Sprintf("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line),
-		strings.Repeat(" ", at))}
+	return exit.Usagef("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line),
+		strings.Repeat(" ", at))
 }
 
 // Filtered returns the items that match an expression. Fields have the names of -o json; a missing
@@ -71,13 +71,9 @@ func filterError(text string, err error) error {
 	for line := 1; line < where.Line; line++ {
 		at += strings.IndexByte(text[at-where.Column:], '\n') + 1
 	}
-	e := expressionError("--filter", text, at, where.Message)
-	var usage *exit.UsageError
-	if errors.As(e, &usage) {
-		usage.Hint = "use the names of -o json, for example: gpus > 4 and code == \"R\", name matches \"^train\", " +
-			"\"gpu01\" in nodes"
-	}
-	return e
+	return expressionError("--filter", text, at, where.Message).
+		WithHint("use the names of -o json, for example: gpus > 4 and code == \"R\", name matches \"^train\", " +
+			"\"gpu01\" in nodes")
 }
 
 // fieldMap turns a struct into a map by the names in its JSON, and inner structs too.
@@ -180,12 +176,8 @@ func templateError(text string, at int, err error) error {
 	if i := strings.LastIndex(why, ": "); i >= 0 {
 		why = why[i+2:]
 	}
-	e := expressionError("-o template", text, at, why)
-	var usage *exit.UsageError
-	if errors.As(e, &usage) {
-		usage.Hint = "write a Go template with the names of -o json: {{.id}} {{.name}} {{.reason.code}}"
-	}
-	return e
+	return expressionError("-o template", text, at, why).
+		WithHint("write a Go template with the names of -o json: {{.id}} {{.name}} {{.reason.code}}")
 }
 
 // PrintTemplate prints each item by a template, one per line.

@@ -4,7 +4,6 @@ package listing
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,14 +13,10 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 )
-
-// listFlags returns the flags of commands that print tables.
-func listFlags() []cli.Flag {
-	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "omit the header"}}, command.CommonFlags()...)
-}
 
 // A view shows a list: its columns write one item each, and its options are the same for all lists.
 
@@ -35,6 +30,7 @@ type Style struct {
 type Cell[T any] struct {
 	Name string // name for --columns and --sort
 	table.Column
+	wide   bool     // shown only in the wide format and in CSV
 	rare   bool     // shown only if --columns names it
 	Needs  []string // fields of T's JSON that Text and Number read
 	Text   func(*T, Style) string
@@ -45,15 +41,14 @@ type Cell[T any] struct {
 var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YAML, table.CSV, table.Names,
 	table.Template}
 
-// ViewFlags returns the flags of commands that print lists.
-func ViewFlags() []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists " +
-			"them"},
-		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"},
-		&cli.StringFlag{Name: "filter", Usage: "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; " +
-			"names as in -o json"},
-	}, listFlags()...)
+// ViewFlags returns flags of a command that prints a list, followed by those of every such command.
+func ViewFlags(own ...cli.Flag) []cli.Flag {
+	return command.WithCommon(append(own,
+		command.Text("columns", "show only these `COLUMNS`, comma-separated and in full; \"help\" lists them"),
+		command.Text("sort", "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"),
+		command.Text("filter", "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; "+
+			"names as in -o json"),
+		command.Switch("no-header", "omit the header"))...)
 }
 
 // Options says how a list is printed.
@@ -73,8 +68,29 @@ type sortKey struct {
 	descending bool
 }
 
-// ReadOptions reads the flags of a command that prints a list. --long is the same as -o wide.
-func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
+// Open returns the view that the flags of a command ask for, and a session to fetch the list. The
+// command has no arguments.
+func Open[T any](env *command.Env, c *cli.Context, cells []Cell[T]) (*View[T], *command.Session, error) {
+	if err := command.RefuseArguments(c); err != nil {
+		return nil, nil, err
+	}
+	o, err := readOptions(env, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := newView(o, cells)
+	if err != nil {
+		return nil, nil, err
+	}
+	session, err := env.Dial(c)
+	if err == nil {
+		session.AsJSON = v.Format == table.JSON
+	}
+	return v, session, err
+}
+
+// readOptions reads the flags of a command that prints a list. --long is the same as -o wide.
+func readOptions(env *command.Env, c *cli.Context) (*Options, error) {
 	o := &Options{columns: command.SplitList(c.String("columns")), Filter: c.String("filter"),
 		Header: !c.Bool("no-header")}
 	text := cmp.Or(c.String("output"), env.Getenv("ROTA_OUTPUT"))
@@ -109,9 +125,9 @@ func (o *Options) AsReceived() bool {
 	return o.Format == table.JSON && o.Filter == "" && len(o.sort) == 0
 }
 
-// whole reports whether all fields of the items are needed, not only those of the columns.
-func (o *Options) whole() bool {
-	return o.Filter != "" || o.Format == table.JSON || o.Format == table.YAML || o.Format == table.Template
+// Structured reports whether the format shows whole items, with their fields.
+func (o *Options) Structured() bool {
+	return o.Format == table.JSON || o.Format == table.YAML
 }
 
 // View prints a list of items of type T.
@@ -122,8 +138,8 @@ type View[T any] struct {
 	sorts []int // columns to sort by, as indices of Cells
 }
 
-// New returns a view with the columns that the options name.
-func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
+// newView returns a view with the columns that the options name.
+func newView[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	v := &View[T]{Options: o, Cells: cells}
 	if len(o.columns) == 1 && o.columns[0] == "help" {
 		return nil, exit.Usagef("available columns: %s", strings.Join(v.Names(), ", "))
@@ -136,7 +152,7 @@ func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 		v.shown = append(v.shown, i)
 	}
 	for i, c := range cells {
-		if len(o.columns) == 0 && !c.rare && (!c.Wide || o.Format == table.Wide || o.Format == table.CSV) {
+		if len(o.columns) == 0 && !c.rare && (!c.wide || o.Format == table.Wide || o.Format == table.CSV) {
 			v.shown = append(v.shown, i)
 		}
 	}
@@ -164,16 +180,13 @@ func (v *View[T]) find(flag, name string) (int, error) {
 	if i >= 0 {
 		return i, nil
 	}
-	e := exit.Usagef("%s: unknown column %q: must be one of %s", flag, name, strings.Join(v.Names(), ", "))
-	if near := command.Nearest(name, v.Names()); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %s?", near)
-	}
-	return 0, e
+	return 0, exit.Usagef("%s: unknown column %q: must be one of %s", flag, name, strings.Join(v.Names(), ", ")).
+		WithHint(command.DidYouMean("did you mean %s?", name, v.Names()))
 }
 
 // Fields returns the fields of T's JSON that the view reads, and always; nil means all fields.
 func (v *View[T]) Fields(always ...string) []string {
-	if v.whole() {
+	if v.Filter != "" || v.Structured() || v.Format == table.Template {
 		return nil
 	}
 	fields := slices.Clone(always)
@@ -249,7 +262,6 @@ func (v *View[T]) EmptyTable() *table.Table {
 	t := &table.Table{}
 	for _, i := range v.shown {
 		c := v.Cells[i].Column
-		c.Wide = false
 		if len(v.columns) > 0 {
 			c.Least = 0 // scripts want the whole text of columns that they name
 		}
@@ -280,13 +292,8 @@ func (v *View[T]) printNames(env *command.Env, items []T) error {
 // the command.
 func Completions[T any](cells []Cell[T], more map[string]command.Source) map[string]command.Source {
 	columns := complete.Words((&View[T]{Cells: cells}).Names()...)
-	formats := make([]string, len(ListFormats))
-	for i, f := range ListFormats {
-		formats[i] = string(f)
-		if f == table.Template {
-			formats[i] += "="
-		}
-	}
+	formats := show.Words(ListFormats)
+	formats[slices.Index(ListFormats, table.Template)] += "="
 	values := map[string]command.Source{"columns": columns, "sort": columns, "output": complete.Words(formats...)}
 	maps.Copy(values, more)
 	return values

@@ -34,7 +34,7 @@ func showHelp(env *command.Env, c *cli.Context, commands []*command.Command) err
 	if found == nil {
 		return command.UnknownCommand(name, commands)
 	}
-	return printCommandHelp(env.Stdout, found.Command)
+	return printCommandHelp(env.Stdout, found)
 }
 
 func printHelp(out io.Writer, commands []*command.Command) error {
@@ -55,7 +55,7 @@ func printHelp(out io.Writer, commands []*command.Command) error {
 	return b.Flush()
 }
 
-func printCommandHelp(out io.Writer, c *cli.Command) error {
+func printCommandHelp(out io.Writer, c *command.Command) error {
 	b := bufio.NewWriter(out)
 	fmt.Fprintf(b, "rota %s: %s\n\nUsage: rota %s\n", c.Name, c.Usage, strings.TrimSpace(c.Name+" "+c.ArgsUsage))
 	if c.Description != "" {
@@ -70,6 +70,15 @@ func printCommandHelp(out io.Writer, c *cli.Command) error {
 		}
 	}
 	return b.Flush()
+}
+
+// dashedNames lists the names of a flag.
+func dashedNames(f cli.Flag) string {
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, command.Dashed(n))
+	}
+	return strings.Join(names, ", ")
 }
 
 // flagUsage returns the description of a flag with its default, and the name of its value, which is
@@ -92,9 +101,5 @@ func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
 	if value != "" {
 		value = " " + value
 	}
-	names := make([]string, len(f.Names()))
-	for i, n := range f.Names() {
-		names[i] = command.Dashed(n)
-	}
-	fmt.Fprintf(b, "  %-38s %s\n", strings.Join(names, ", ")+value, usage)
+	fmt.Fprintf(b, "  %-38s %s\n", dashedNames(f)+value, usage)
 }

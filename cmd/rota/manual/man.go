@@ -38,12 +38,8 @@ func writeManual(c *cli.Context, commands []*command.Command) error {
 	if c.Args().Len() != 1 {
 		return exit.Usagef("no directory given: rota man DIR")
 	}
-	for path, text := range Packaged(commands) {
-		name, ok := strings.CutPrefix(path, "man/")
-		if !ok {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(c.Args().First(), name), []byte(text), 0o644); err != nil {
+	for _, p := range manPages(commands) {
+		if err := os.WriteFile(filepath.Join(c.Args().First(), p.file), p.text, 0o644); err != nil {
 			return err
 		}
 	}
@@ -55,7 +51,7 @@ func manPages(commands []*command.Command) []manPage {
 	pages := []manPage{programPage(commands)}
 	for _, c := range commands {
 		if !c.Hidden {
-			pages = append(pages, commandPage(c.Command))
+			pages = append(pages, commandPage(c))
 		}
 	}
 	return append(pages, jobFilePage())
@@ -92,6 +88,13 @@ func (r *roff) item(name, value, text string) {
 		fmt.Fprintf(r, " \\fI%s\\fR", roffText(value))
 	}
 	fmt.Fprintf(r, "\n%s\n", roffText(text))
+}
+
+// items writes entries without a value.
+func (r *roff) items(entries [][2]string) {
+	for _, e := range entries {
+		r.item(e[0], "", e[1])
+	}
 }
 
 // literal writes text with its line breaks.
@@ -139,13 +142,9 @@ func programPage(commands []*command.Command) manPage {
 	r.heading("options of every command")
 	r.flags(command.CommonFlags())
 	r.heading("environment")
-	for _, v := range environment {
-		r.item(v[0], "", v[1])
-	}
+	r.items(environment)
 	r.heading("exit status")
-	for _, code := range exitStatus {
-		r.item(code[0], "", code[1])
-	}
+	r.items(exitStatus)
 	r.seeAlso(see...)
 	return manPage{"rota.1", r.Bytes()}
 }
@@ -174,7 +173,7 @@ var exitStatus = [][2]string{
 		"controller), 124 (timed out) or 125."},
 }
 
-func commandPage(c *cli.Command) manPage {
+func commandPage(c *command.Command) manPage {
 	var r roff
 	name := "rota-" + c.Name
 	r.title(name, "1")
@@ -210,11 +209,7 @@ func (r *roff) flags(flags []cli.Flag) {
 			continue
 		}
 		usage, value := flagUsage(doc)
-		names := make([]string, len(f.Names()))
-		for i, n := range f.Names() {
-			names[i] = command.Dashed(n)
-		}
-		r.item(strings.Join(names, ", "), value, sentence(usage))
+		r.item(dashedNames(f), value, sentence(usage))
 	}
 }
 

@@ -15,25 +15,23 @@ import (
 )
 
 // Commands returns the commands of this package. all has the commands of the other groups.
-func Commands(env *command.Env, all []*command.Command) []*command.Command {
+func Commands(all []*command.Command) []*command.Command {
 	own := command.InCategory("Other", []*command.Command{
-		{Command: &cli.Command{Name: "completion", Usage: "print the completion script of a shell",
-			ArgsUsage: "bash|zsh|fish", Action: env.Action(printCompletion),
+		{Name: "completion", Usage: "print the completion script of a shell",
+			ArgsUsage: "bash|zsh|fish", Action: printCompletion,
 			Description: "bash: eval \"$(rota completion bash)\"    zsh: the same with zsh    fish: rota completion fish | " +
-				"source"}, Arguments: completeShells},
-		{Command: &cli.Command{Name: "version", Usage: "print the version", Action: env.Action(showVersion),
-			Flags: command.CommonFlags()}},
-		{Command: &cli.Command{Name: "help", Aliases: []string{"h"}, Usage: "list the commands, or describe one",
-			ArgsUsage: "[COMMAND]"}, Arguments: complete.Commands},
+				"source", Arguments: completeShells},
+		{Name: "version", Usage: "print the version", Action: showVersion,
+			Flags: command.CommonFlags()},
+		{Name: "help", Aliases: []string{"h"}, Usage: "list the commands, or describe one",
+			ArgsUsage: "[COMMAND]", Arguments: complete.Commands,
+			Action: func(env *command.Env, c *cli.Context) error { return showHelp(env, c, all) }},
+		{Name: "man", Hidden: true, Usage: "write the pages of the manual", ArgsUsage: "DIR",
+			Action: func(_ *command.Env, c *cli.Context) error { return writeManual(c, all) }},
+		{Name: "complete", Hidden: true, Usage: "print completions of a command line, for the shells",
+			Flags:  command.CommonFlags(),
+			Action: func(env *command.Env, c *cli.Context) error { return complete.Print(env, c, all) }},
 	})
-	own[2].Action = func(c *cli.Context) error { return showHelp(env, c, all) }
-	writePages := func(c *cli.Context) error { return writeManual(c, all) }
-	completeLine := func(c *cli.Context) error { return complete.Print(env, c, all) }
-	own = append(own, &command.Command{Command: &cli.Command{Name: "man", Hidden: true,
-		Usage: "write the pages of the manual", ArgsUsage: "DIR", Action: writePages}},
-		&command.Command{Command: &cli.Command{Name: "complete", Hidden: true,
-			Usage:  "print completions of a command line, for the shells",
-			Action: completeLine, Flags: command.CommonFlags()}})
 	all = append(all, own...)
 	return own
 }

@@ -107,7 +107,7 @@ type Session struct {
 	File          *os.File // standard input, if it is a file
 	Out           *os.File // standard output, if it is a file
 	ClientOptions api.Options
-	Commands      func(*command.Env) []*command.Command
+	Commands      func() []*command.Command
 }
 
 // Run runs a command and returns its exit code and output.
@@ -129,7 +129,7 @@ func (s Session) Run(args ...string) result {
 	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
 	ctx, cancel := context.WithTimeout(s.T.Context(), 30*time.Second)
 	defer cancel()
-	code := command.Run(ctx, append([]string{"rota"}, args...), env, s.Commands(env))
+	code := command.Run(ctx, append([]string{"rota"}, args...), env, s.Commands())
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -185,20 +185,19 @@ job "small" {
 const AsRota = "ROTA_TEST_AS_ROTA"
 
 // Main runs the tests, or a command line if AsRota is set. It is for TestMain.
-func Main(m *testing.M, commands func(*command.Env) []*command.Command) {
+func Main(m *testing.M, commands func() []*command.Command) {
 	if os.Getenv(AsRota) != "" {
-		env := command.System()
-		os.Exit(command.Run(context.Background(), os.Args, env, commands(env)))
+		os.Exit(command.Run(context.Background(), os.Args, command.System(), commands()))
 	}
 	os.Exit(m.Run())
 }
 
 // Join joins groups of commands, for tests that use several.
-func Join(groups ...func(*command.Env) []*command.Command) func(*command.Env) []*command.Command {
-	return func(env *command.Env) []*command.Command {
+func Join(groups ...func() []*command.Command) func() []*command.Command {
+	return func() []*command.Command {
 		var all []*command.Command
 		for _, commands := range groups {
-			all = append(all, commands(env)...)
+			all = append(all, commands()...)
 		}
 		return all
 	}

@@ -23,6 +23,12 @@ func JobName(j *api.Job) string {
 	return ID(j.ID)
 }
 
+// IsArray reports whether a job is an array and not one of its tasks.
+func IsArray(j *api.Job) bool { return j.Array.Size > 0 && j.Array.Index == nil }
+
+// IsPipeline reports whether a job has groups that are jobs of their own.
+func IsPipeline(j *api.Job) bool { return len(j.Groups) > 0 && j.Groups[0].ID != 0 }
+
 // Dependencies writes the unmet dependencies of a job as sbatch takes them.
 func Dependencies(j *api.Job) string {
 	var all []string

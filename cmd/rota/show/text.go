@@ -9,11 +9,11 @@ import (
 )
 
 // NumberOrDash writes a number, or a dash for 0.
-func NumberOrDash(n int64) string {
+func NumberOrDash[N ~int | ~int64](n N) string {
 	if n == 0 {
 		return "-"
 	}
-	return strconv.FormatInt(n, 10)
+	return strconv.FormatInt(int64(n), 10)
 }
 
 // DashIfEmpty returns s, or a dash for an empty text.
@@ -22,6 +22,15 @@ func DashIfEmpty(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// Words returns names of any type as texts.
+func Words[S ~string](names []S) []string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return texts
 }
 
 // Count writes a number with its noun.

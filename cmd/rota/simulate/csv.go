@@ -18,9 +18,7 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 	t := &table.Table{}
 	add := func(r *sim.Result, seed, class string, numbers []figure) {
 		if t.Columns == nil {
-			for _, title := range []string{"policy", "trace", "seed", "class"} {
-				t.Columns = append(t.Columns, table.Column{Title: title})
-			}
+			t = table.New("policy", "trace", "seed", "class")
 			for _, c := range numbers {
 				t.Columns = append(t.Columns, table.Column{Title: c.name})
 			}

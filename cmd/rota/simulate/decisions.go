@@ -6,9 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
@@ -18,21 +15,10 @@ type decisionFile struct {
 	sections [][]byte // one per result, in their order
 }
 
-// readDecisions reads --decisions. It refuses a file that cannot be written before the replay,
-// which may take hours.
-func (s *simulation) readDecisions(c *cli.Context) error {
-	name := c.String("decisions")
-	if name == "" {
-		return nil
-	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return exit.Usagef("--decisions %s is a directory", name)
-	}
-	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		return exit.Usagef("--decisions %s: no directory %s", name, filepath.Dir(name))
-	}
+// readDecisions reads --decisions.
+func (s *simulation) readDecisions(name string) error {
 	s.decisions = &decisionFile{name: name}
-	return nil
+	return checkOutput("--decisions", name)
 }
 
 // record has a run append its decisions to the section of its result, after a line with workload,

@@ -10,31 +10,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
 // readDeserved reads --deserved.
-func (s *simulation) readDeserved(c *cli.Context) error {
-	name := c.String("deserved")
-	switch name {
-	case "":
-		return nil
-	case "equal":
+func (s *simulation) readDeserved(name string) error {
+	if name == "equal" {
 		s.setup.Deserved.Equal = true
 		return nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return &exit.UsageError{Text: "--deserved: " + err.Error()}
+		return exit.Usagef("--deserved: %v", err)
 	}
 	defer f.Close()
 	if s.setup.Deserved.GPUs, err = readShares(f); err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--deserved %s: %v", name, err),
-			Hint: "equal, or a file with lines of account,gpus"}
+		return exit.Usagef("--deserved %s: %v", name, err).WithHint("equal, or a file with lines of account,gpus")
 	}
 	return nil
 }

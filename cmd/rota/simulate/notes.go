@@ -23,10 +23,10 @@ const (
 func (s *simulation) reportSkipped(t *trace.Trace) {
 	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
 	for _, line := range shown {
-		fmt.Fprintf(s.env.Stderr, "rota: %s: %s\n", t.Name, line)
+		s.env.Notef("%s: %s", t.Name, line)
 	}
 	if more := t.Bad - len(shown); more > 0 {
-		fmt.Fprintf(s.env.Stderr, "rota: %s: %s skipped: %s\n", t.Name,
+		s.env.Notef("%s: %s skipped: %s", t.Name,
 			show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
 	}
 }
@@ -48,7 +48,7 @@ func (s *simulation) reportUnusedOptions(t *trace.Trace) {
 		{"--overhead", s.setup.Overhead > 0, func(j *trace.Job) bool { return j.Restart != trace.Unknown }, "a restart cost"},
 	} {
 		if o.given && everyJob(t, o.knows) {
-			fmt.Fprintf(s.env.Stderr, "rota: %s: %s has no effect: every job has %s of its own\n", t.Name, o.option, o.what)
+			s.env.Notef("%s: %s has no effect: every job has %s of its own", t.Name, o.option, o.what)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
 			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] ||
 				r.GPUFragmentation != first.GPUFragmentation
 		}) {
-			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds gave the same result, so their means say no more than one "+
-				"run\n", first.Trace, policyOf(first))
+			s.env.Notef("%s, %s: all seeds gave the same result, so their means say no more than one "+
+				"run", first.Trace, policyOf(first))
 		}
 	}
 }

@@ -11,30 +11,33 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-func (s *simulation) readPlot(*cli.Context) error {
-	if s.plot == "" {
-		return nil
+// readPlot reads --plot.
+func (s *simulation) readPlot(name string) error {
+	if !strings.HasSuffix(name, ".svg") {
+		return exit.Usagef("--plot %s: the name must end in .svg", name)
 	}
-	if !strings.HasSuffix(s.plot, ".svg") {
-		return exit.Usagef("--plot %s: the name must end in .svg", s.plot)
+	if err := checkOutput("--plot", name); err != nil {
+		return err
 	}
-	// Errors are reported before the replay, which may take hours.
-	dir := filepath.Dir(s.plot)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return exit.Usagef("--plot %s: no directory %s", s.plot, dir)
-	}
-	if info, err := os.Stat(s.plot); err == nil && info.IsDir() {
-		return exit.Usagef("--plot %s is a directory", s.plot)
-	}
-	s.setup.Spans = true
+	s.plot, s.setup.Spans = name, true
 	_, err := findPlotter()
 	return err
+}
+
+// checkOutput refuses a file that cannot be written, before the replay, which may take hours.
+func checkOutput(flag, name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return exit.Usagef("%s %s is a directory", flag, name)
+	}
+	dir := filepath.Dir(name)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return exit.Usagef("%s %s: no directory %s", flag, name, dir)
+	}
+	return nil
 }
 
 // draw plots every result. With several results, the file names get numbers.
@@ -63,13 +66,13 @@ func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) er
 	if err != nil {
 		return err
 	}
-	told, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
+	input, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
 	if err != nil {
 		return err
 	}
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(told), &out, &complaint
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
 	}

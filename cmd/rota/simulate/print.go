@@ -61,14 +61,9 @@ func (s *simulation) printTables(results []*sim.Result) error {
 
 // simTable returns the table of waiting and slowdown for one class.
 func simTable(results []*sim.Result, class string) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "CLASS"}, {Title: "JOBS", Right: true},
-		{Title: "SD_P50", Right: true}, {Title: "SD_P95", Right: true}, {Title: "SD_P99", Right: true},
-		{Title: "SD_P999", Right: true},
-		{Title: "SD_MAX", Right: true}, {Title: "BSD_P95", Right: true}, {Title: "WAIT_MEAN_S", Right: true},
-		{Title: "WAIT_P95_S", Right: true},
-		{Title: "JCT_MEAN_S", Right: true}, {Title: "JCT_P95_S", Right: true}, {Title: "JCT_P99_S", Right: true},
-	}}
+	t := table.New(
+		"POLICY", "TRACE", ">SEED", "CLASS", ">JOBS", ">SD_P50", ">SD_P95", ">SD_P99", ">SD_P999", ">SD_MAX",
+		">BSD_P95", ">WAIT_MEAN_S", ">WAIT_P95_S", ">JCT_MEAN_S", ">JCT_P95_S", ">JCT_P99_S")
 	for _, r := range results {
 		k := r.Classes[class]
 		if k == nil || k.Count == 0 {
@@ -85,16 +80,10 @@ func simTable(results []*sim.Result, class string) *table.Table {
 
 // costTable returns the table of utilisation, preemptions and fairness.
 func costTable(results []*sim.Result) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "MAKESPAN_H", Right: true},
-		{Title: "JOBS/MIN", Right: true}, {Title: "GPU%", Right: true},
-		{Title: "CPU%", Right: true}, {Title: "MEM%", Right: true}, {Title: "PREEMPTED%", Right: true},
-		{Title: "PREEMPTIONS", Right: true},
-		{Title: "MAX", Right: true}, {Title: "LOST_GPU_H", Right: true}, {Title: "WIDE_P95_H", Right: true},
-		{Title: "JAIN", Right: true},
-		{Title: "JAIN_USERS", Right: true}, {Title: "RHO", Right: true}, {Title: "FREE_GPUS", Right: true},
-		{Title: "FRAG", Right: true}, {Title: "P99_US", Right: true}, {Title: "WALL_S", Right: true},
-	}}
+	t := table.New(
+		"POLICY", "TRACE", ">SEED", ">MAKESPAN_H", ">JOBS/MIN", ">GPU%", ">CPU%", ">MEM%", ">PREEMPTED%",
+		">PREEMPTIONS", ">MAX", ">LOST_GPU_H", ">WIDE_P95_H", ">JAIN", ">JAIN_USERS", ">RHO", ">FREE_GPUS", ">FRAG",
+		">P99_US", ">WALL_S")
 	for _, r := range results {
 		t.Add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), decimal(r.MakespanS/3600, 1),
 			decimal(r.JobsPerMin, 2), decimal(100*r.Utilisation.GPU, 1),
@@ -253,13 +242,9 @@ func (s *simulation) printSeeds(results []*sim.Result) error {
 
 // meansTable returns the table of the most important means over the seeds.
 func (s *simulation) meansTable(results []*sim.Result) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Title: "MEANS OF"}, {Title: "TRACE"}, {Title: "SEEDS", Right: true}, {Title: "TE_P95", Right: true},
-		{Title: "TE_P99", Right: true},
-		{Title: "BE_P50", Right: true}, {Title: "BE_P95", Right: true}, {Title: "BE_P999", Right: true},
-		{Title: "JCT_MEAN_S", Right: true},
-		{Title: "PREEMPTED%", Right: true}, {Title: "GPU%", Right: true},
-	}}
+	t := table.New(
+		"MEANS OF", "TRACE", ">SEEDS", ">TE_P95", ">TE_P99", ">BE_P50", ">BE_P95", ">BE_P999", ">JCT_MEAN_S",
+		">PREEMPTED%", ">GPU%")
 	for _, runs := range s.bySeed(results) {
 		runs = finishedRuns(runs)
 		cell := func(runs []*sim.Result, digits int, of func(*sim.Result) float64) string {

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
-	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -25,8 +23,7 @@ const maxSeeds = 1000
 
 // readSimulation reads the command line of rota sim.
 func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
-	s := &simulation{env: env, histories: c.StringSlice("from-history"), plot: c.String("plot"),
-		speeds: c.String("profiles")}
+	s := &simulation{env: env, histories: c.StringSlice("from-history"), speeds: c.String("profiles")}
 	s.traces = slices.Concat(c.StringSlice("trace"), s.histories, c.Args().Slice())
 	if err := refuseEmpty(c); err != nil {
 		return nil, err
@@ -41,15 +38,68 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	if c.Bool("progress") {
 		s.setup.Progress = func(sim.Progress) {}
 	}
-	for _, read := range []func(*cli.Context) error{
-		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping,
-		s.readInflate, s.readArrivals, s.readPlot, s.readDecisions,
-	} {
+	for _, read := range []func(*cli.Context) error{s.readFormat, s.readNodes, s.readPolicies, s.readSeeds} {
 		if err := read(c); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	for _, o := range s.values() {
+		if text := c.String(o.flag); text != "" {
+			if err := o.read(text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, s.readArrivals(c)
+}
+
+// valueReader reads the value of a flag.
+type valueReader struct {
+	flag string
+	read func(text string) error
+}
+
+// values returns how to read the flags that may be missing. A value may depend on those before it.
+func (s *simulation) values() []valueReader {
+	h := &s.shape
+	return []valueReader{
+		{"closed-loop", s.readLoop},
+		positive("tick", &s.setup.Tick), duration("overhead", &s.setup.Overhead),
+		positive("bound", &s.setup.Bound), positive("until", &s.setup.Until),
+		{"deserved", s.readDeserved},
+		positive("te-below", &h.teBelow), {"te-noise", h.readNoise}, {"grace", h.readGrace}, {"checkpoint", h.readSaves},
+		{"estimates", s.readEstimates}, {"inflate", s.readInflate},
+		{"plot", s.readPlot}, {"decisions", s.readDecisions},
+	}
+}
+
+// duration reads a duration into milliseconds.
+func duration(flag string, to *int64) valueReader {
+	return valueReader{flag, func(text string) error {
+		d, err := jobspec.ParseSeconds(text)
+		if err != nil {
+			return exit.Usagef("--%s %v", flag, err)
+		}
+		if d < 0 || d > jobspec.MaxDuration {
+			return exit.Usagef("--%s %s is out of range: at most 3650d", flag, text)
+		}
+		*to = int64(d) * 1000
+		return nil
+	}}
+}
+
+// positive is [duration] without zero.
+func positive(flag string, to *int64) valueReader {
+	r := duration(flag, to)
+	return valueReader{flag, func(text string) error {
+		if err := r.read(text); err != nil {
+			return err
+		}
+		if *to == 0 {
+			return exit.Usagef("--%s must not be zero", flag)
+		}
+		return nil
+	}}
 }
 
 // refuseEmpty refuses flags with an empty value, such as an unset variable of a script.
@@ -69,11 +119,11 @@ func (s *simulation) readFormat(c *cli.Context) error {
 		return exit.Usagef("unknown --format %q: must be one of %s", text, formatNames())
 	}
 	file := func(name string) bool { return !isGenerated(name) }
-	told := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
+	unnamed := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
 	switch {
 	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
 		return exit.Usagef("--profiles is for traces in files: generated workloads have no profiles")
-	case text != "" && !slices.ContainsFunc(s.traces, told):
+	case text != "" && !slices.ContainsFunc(s.traces, unnamed):
 		return exit.Usagef("--format is for files of --trace, and there are none")
 	}
 	s.options.Format = trace.Format(text)
@@ -97,8 +147,8 @@ func (s *simulation) readNodes(c *cli.Context) error {
 		s.setup.Nodes, err = trace.ReadNodes(f)
 	}
 	if err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err),
-			Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
+		return exit.Usagef("--nodes %s: %v", text, err).
+			WithHint("write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes")
 	}
 	for i := range s.setup.Nodes {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
@@ -117,7 +167,7 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 	for _, text := range append([]string{c.String("policy")}, others...) {
 		p, err := sim.ParsePolicy(text)
 		if err != nil {
-			return &exit.UsageError{Text: err.Error()}
+			return exit.Usagef("%v", err)
 		}
 		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
 			return exit.Usagef("--compare has policy %s twice, or it is that of --policy", p.String())
@@ -169,11 +219,7 @@ func (s *simulation) readSeeds(c *cli.Context) error {
 }
 
 // readLoop reads --closed-loop LOAD@POLICY.
-func (s *simulation) readLoop(c *cli.Context) error {
-	text := c.String("closed-loop")
-	if text == "" {
-		return nil
-	}
+func (s *simulation) readLoop(text string) error {
 	load, policy, ok := strings.Cut(text, "@")
 	if !ok || load == "" {
 		return exit.Usagef("--closed-loop %s: write LOAD@POLICY, such as 2.0@fifo", text)
@@ -184,7 +230,7 @@ func (s *simulation) readLoop(c *cli.Context) error {
 	}
 	p, err := sim.ParsePolicy(policy)
 	if err != nil {
-		return &exit.UsageError{Text: "--closed-loop: " + err.Error()}
+		return exit.Usagef("--closed-loop: %v", err)
 	}
 	s.loop = &closedLoop{thousandths, p}
 	return nil
@@ -200,44 +246,7 @@ func factor(what, text string, least, most float64) (int64, error) {
 	return int64(f*1000 + 0.5), nil
 }
 
-// milliseconds reads a flag with a duration; 0 if it is not given.
-func milliseconds(c *cli.Context, flag string) (int64, error) {
-	text := c.String(flag)
-	if text == "" {
-		return 0, nil
-	}
-	d, err := jobspec.ParseSeconds(text)
-	if err != nil {
-		return 0, exit.Usagef("--%s %v", flag, err)
-	}
-	if d < 0 || d > jobspec.MaxDuration {
-		return 0, exit.Usagef("--%s %s is out of range: at most 3650d", flag, text)
-	}
-	return int64(d) * 1000, nil
-}
-
-func (s *simulation) readTimes(c *cli.Context) error {
-	for _, f := range []struct {
-		flag  string
-		field *int64
-	}{{"tick", &s.setup.Tick}, {"overhead", &s.setup.Overhead}, {"bound", &s.setup.Bound}, {"until", &s.setup.Until}} {
-		ms, err := milliseconds(c, f.flag)
-		if err != nil {
-			return err
-		}
-		if ms == 0 && c.IsSet(f.flag) && f.flag != "overhead" {
-			return exit.Usagef("--%s must not be zero", f.flag)
-		}
-		*f.field = ms
-	}
-	return nil
-}
-
-func (s *simulation) readInflate(c *cli.Context) (err error) {
-	text := c.String("inflate")
-	if text == "" {
-		return nil
-	}
+func (s *simulation) readInflate(text string) (err error) {
 	if s.loop != nil || s.setup.Until > 0 {
 		return exit.Usagef("--inflate cannot be combined with --closed-loop or --until, because it ends when the cluster " +
 			"is full")
@@ -254,19 +263,13 @@ func (s *simulation) readArrivals(c *cli.Context) (err error) {
 	case s.inflate > 0 && (s.redraw || text != ""):
 		return exit.Usagef("--inflate cannot be combined with --redraw or --rate, because it draws the jobs and their " +
 			"arrivals itself")
-	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool {
-		return strings.HasPrefix(name,
-			synth.GeneratorPrefix)
-	}):
+	case s.redraw && slices.ContainsFunc(s.traces, isGenerated):
 		return exit.Usagef("--redraw needs a trace in a file: generated workloads are already drawn from the seed")
 	case text == "":
 		return nil
 	}
-	digits, ok := strings.CutSuffix(text, "%")
-	f, err := strconv.ParseFloat(digits, 64)
-	if !ok || err != nil || !(f >= 0.1 && f <= 10_000) {
+	if s.rate, err = percent(text, 0.1, 10_000); err != nil {
 		return exit.Usagef("--rate %s: write a percentage such as 95%%, up to 10000%%", text)
 	}
-	s.rate = int64(f*10 + 0.5)
 	return nil
 }

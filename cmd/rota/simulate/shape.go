@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -53,39 +51,34 @@ func (h *shaping) apply(t *trace.Trace, seed uint64) error {
 	return nil
 }
 
-func (s *simulation) readShaping(c *cli.Context) (err error) {
-	h := &s.shape
-	if h.teBelow, err = milliseconds(c, "te-below"); err != nil {
+// readNoise reads --te-noise MISSED,FALSE.
+func (h *shaping) readNoise(text string) error {
+	missed, extra, _ := strings.Cut(text, ",")
+	var errs [2]error
+	h.missed, errs[0] = percent(strings.TrimSpace(missed), 0, 100)
+	h.extra, errs[1] = percent(strings.TrimSpace(extra), 0, 100)
+	if errors.Join(errs[:]...) != nil {
+		return exit.Usagef("--te-noise %s: write MISSED,FALSE in percent, such as 30%%,10%%", text)
+	}
+	h.noisy = true
+	return nil
+}
+
+// readSaves reads --checkpoint.
+func (h *shaping) readSaves(text string) (err error) {
+	if h.saves, err = synth.ParseSaves(text); err != nil {
+		return exit.Usagef("--checkpoint: %v", err)
+	}
+	return nil
+}
+
+// readEstimates reads --estimates.
+func (s *simulation) readEstimates(text string) (err error) {
+	if s.shape.estimates, err = factor("--estimates", text, 1, 1000); err != nil {
 		return err
 	}
-	if h.teBelow == 0 && c.IsSet("te-below") {
-		return exit.Usagef("--te-below must not be zero")
-	}
-	if text := c.String("te-noise"); text != "" {
-		missed, extra, _ := strings.Cut(text, ",")
-		var errs [2]error
-		h.missed, errs[0] = percent(missed)
-		h.extra, errs[1] = percent(extra)
-		if errors.Join(errs[:]...) != nil {
-			return exit.Usagef("--te-noise %s: write MISSED,FALSE in percent, such as 30%%,10%%", text)
-		}
-		h.noisy = true
-	}
-	if err := h.readGrace(c.String("grace")); err != nil {
-		return err
-	}
-	if text := c.String("checkpoint"); text != "" {
-		if h.saves, err = synth.ParseSaves(text); err != nil {
-			return &exit.UsageError{Text: "--checkpoint: " + err.Error()}
-		}
-	}
-	if text := c.String("estimates"); text != "" {
-		if h.estimates, err = factor("--estimates", text, 1, 1000); err != nil {
-			return err
-		}
-		if !s.usesPolicy("easy") {
-			return exit.Usagef("--estimates needs policy easy, and no policy here is easy")
-		}
+	if !s.usesPolicy("easy") {
+		return exit.Usagef("--estimates needs policy easy, and no policy here is easy")
 	}
 	return nil
 }
@@ -96,10 +89,8 @@ func (s *simulation) usesPolicy(policy string) bool {
 		func(p sim.Policy) bool { return p.Name == policy })
 }
 
+// readGrace reads --grace MEAN:MAX.
 func (h *shaping) readGrace(text string) error {
-	if text == "" {
-		return nil
-	}
 	mean, most, ok := strings.Cut(text, ":")
 	a, err := jobspec.ParseSeconds(mean)
 	b, errB := jobspec.ParseSeconds(most)
@@ -110,11 +101,11 @@ func (h *shaping) readGrace(text string) error {
 	return nil
 }
 
-// percent reads 30% as thousandths.
-func percent(text string) (int64, error) {
-	digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
+// percent reads a percentage from least to most, such as 30%, as thousandths.
+func percent(text string, least, most float64) (int64, error) {
+	digits, ok := strings.CutSuffix(text, "%")
 	f, err := strconv.ParseFloat(digits, 64)
-	if !ok || err != nil || !(f >= 0 && f <= 100) {
+	if !ok || err != nil || !(f >= least && f <= most) {
 		return 0, exit.Usagef("%q is not a percentage", text)
 	}
 	return int64(f*10 + 0.5), nil

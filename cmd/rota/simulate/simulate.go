@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -32,64 +33,59 @@ gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as 84x32c/
 workloads and parameters.`
 
 // Commands returns the commands of this package.
-func Commands(env *command.Env) []*command.Command {
+func Commands() []*command.Command {
 	return command.InCategory("Simulation", []*command.Command{
 
-		{Command: &cli.Command{Name: "sim", Usage: "simulate a workload under a scheduling policy",
-			Action:    env.Action(replay),
+		{Name: "sim", Usage: "simulate a workload under a scheduling policy",
+			Action:    replay,
 			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout,
-			Flags: slices.Concat(simFlags(), command.CommonFlags())}, Once: true, FlagHint: simFlagHint,
+			Flags: command.WithCommon(simFlags()...), Once: true, FlagHint: simFlagHint,
 			Arguments: complete.Files},
 	})
 }
 
 func simFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "trace", Usage: "trace `FILE`, - for standard input, or a generated workload " +
-			"gen:NAME; may be repeated for separate runs"},
-		&cli.StringSliceFlag{Name: "from-history",
-			Usage: "replay ended jobs from `FILE`, the output of \"rota hist -o json\""},
-		&cli.StringFlag{Name: "format", Usage: "`FORMAT` of the traces, if it is not recognised: " + formatNames()},
-		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds for sia traces (default: profiles beside " +
-			"the trace)"},
-		&cli.StringFlag{Name: "nodes", Usage: "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"},
+		command.List("trace", "trace `FILE`, - for standard input, or a generated workload "+
+			"gen:NAME; may be repeated for separate runs"),
+		command.List("from-history", "replay ended jobs from `FILE`, the output of \"rota hist -o json\""),
+		command.Text("format", "`FORMAT` of the traces, if it is not recognised: "+formatNames()),
+		command.Text("profiles", "`DIR` of the measured speeds for sia traces (default: profiles beside "+
+			"the trace)"),
+		command.Text("nodes", "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"),
 		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
 			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
-		&cli.StringFlag{Name: "compare", Usage: "also replay under these `POLICIES`, comma-separated"},
+		command.Text("compare", "also replay under these `POLICIES`, comma-separated"),
 		&cli.StringFlag{Name: "seed", Usage: "random seed `N`", Value: "1"},
-		&cli.StringFlag{Name: "seeds", Usage: "one run for each seed `A..B`, and means with 95 % intervals"},
-		&cli.StringFlag{Name: "tick", Usage: "decide only every `DURATION`, such as 1m"},
-		&cli.StringFlag{Name: "closed-loop", Usage: "replace the arrivals so that the demand stays at `LOAD@POLICY`, " +
-			"such as 2.0@fifo"},
-		&cli.StringFlag{Name: "te-below", Usage: "label jobs shorter than `DURATION` as TE, all others as BE"},
-		&cli.StringFlag{Name: "te-noise", Usage: "share of wrong TE labels: `MISSED,FALSE` in percent, such as 30%,10%"},
-		&cli.StringFlag{Name: "grace", Usage: "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% " +
-			"(default: all of it)"},
-		&cli.StringFlag{Name: "estimates", Usage: "run time estimates for policy easy, wrong by up to `FACTOR`, such as " +
-			"3; 1 is exact"},
-		&cli.StringFlag{Name: "overhead", Usage: "a restart takes `DURATION` without progress"},
+		command.Text("seeds", "one run for each seed `A..B`, and means with 95 % intervals"),
+		command.Text("tick", "decide only every `DURATION`, such as 1m"),
+		command.Text("closed-loop", "replace the arrivals so that the demand stays at `LOAD@POLICY`, "+
+			"such as 2.0@fifo"),
+		command.Text("te-below", "label jobs shorter than `DURATION` as TE, all others as BE"),
+		command.Text("te-noise", "share of wrong TE labels: `MISSED,FALSE` in percent, such as 30%,10%"),
+		command.Text("grace", "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"),
+		command.Text("checkpoint", "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% "+
+			"(default: all of it)"),
+		command.Text("estimates", "run time estimates for policy easy, wrong by up to `FACTOR`, such as "+
+			"3; 1 is exact"),
+		command.Text("overhead", "a restart takes `DURATION` without progress"),
 		&cli.StringFlag{Name: "bound", Usage: "bounded slowdowns count jobs as at least `DURATION`", Value: "60s"},
-		&cli.StringFlag{Name: "deserved", Usage: "quotas of accounts: equal, or a `FILE` with lines of account,gpus"},
-		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs drawn from the trace, up to `FACTOR` times " +
-			"its GPUs"},
-		&cli.BoolFlag{Name: "redraw", Usage: "draw as many jobs from the trace's jobs, different ones for each seed"},
-		&cli.StringFlag{Name: "rate", Usage: "let jobs arrive at `PERCENT` of the original rate, such as 95%"},
-		&cli.StringFlag{Name: "until", Usage: "end `DURATION` after the trace's beginning"},
-		&cli.StringFlag{Name: "plot", Usage: "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"},
-		&cli.StringFlag{Name: "decisions", Usage: "write every start, end, resize and displacement to `FILE`, one per line"},
-		&cli.BoolFlag{Name: "check", Usage: "check the invariants of the state during the simulation"},
-		&cli.BoolFlag{Name: "progress", Usage: "print the progress on stderr"},
-		&cli.BoolFlag{Name: "list", Usage: "list policies, generated workloads and parameters, and exit"},
+		command.Text("deserved", "quotas of accounts: equal, or a `FILE` with lines of account,gpus"),
+		command.Text("inflate", "fill the cluster with jobs drawn from the trace, up to `FACTOR` times "+
+			"its GPUs"),
+		command.Switch("redraw", "draw as many jobs from the trace's jobs, different ones for each seed"),
+		command.Text("rate", "let jobs arrive at `PERCENT` of the original rate, such as 95%"),
+		command.Text("until", "end `DURATION` after the trace's beginning"),
+		command.Text("plot", "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"),
+		command.Text("decisions", "write every start, end, resize and displacement to `FILE`, one per line"),
+		command.Switch("check", "check the invariants of the state during the simulation"),
+		command.Switch("progress", "print the progress on stderr"),
+		command.Switch("list", "list policies, generated workloads and parameters, and exit"),
 	}
 }
 
 func formatNames() string {
-	names := make([]string, len(trace.Formats))
-	for i, f := range trace.Formats {
-		names[i] = string(f)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(show.Words(trace.Formats), ", ")
 }
 
 // simulation is the command line of rota sim.
@@ -142,7 +138,7 @@ func replay(env *command.Env, c *cli.Context) error {
 		err = s.decisions.write()
 	}
 	if errors.Is(err, sim.ErrSetup) {
-		return &exit.UsageError{Text: err.Error()}
+		return exit.Usagef("%v", err)
 	}
 	if err != nil {
 		return err

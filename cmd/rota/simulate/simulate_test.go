@@ -49,7 +49,7 @@ func simulateWithin(t *testing.T, ctx context.Context, args ...string) (code int
 	var stdout, stderr strings.Builder
 	env := command.System()
 	env.Stdout, env.Stderr = &stdout, &stderr
-	code = command.Run(ctx, append([]string{"rota", "sim"}, args...), env, Commands(env))
+	code = command.Run(ctx, append([]string{"rota", "sim"}, args...), env, Commands())
 	return code, stdout.String(), stderr.String()
 }
 
@@ -234,7 +234,7 @@ func TestSimReadsOnce(t *testing.T) {
 	var stdout, stderr strings.Builder
 	env := command.System()
 	env.Stdin, env.Stdout, env.Stderr = iotest.OneByteReader(strings.NewReader(tinyTrace)), &stdout, &stderr
-	code := command.Run(t.Context(), append(append([]string{"rota", "sim"}, args...), "-"), env, Commands(env))
+	code := command.Run(t.Context(), append(append([]string{"rota", "sim"}, args...), "-"), env, Commands())
 	var groups [2]struct {
 		Trace string
 		Runs  []sim.Result
@@ -398,7 +398,7 @@ func TestSimInterruptedReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	code := command.Run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, env,
-		Commands(env))
+		Commands())
 	if code != exit.Interrupted || out.Len() > 0 || !strings.Contains(complaint.String(), "nothing was simulated") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), complaint.String())
 	}

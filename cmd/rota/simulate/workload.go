@@ -47,7 +47,7 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			e := &exit.UsageError{Text: "trace: " + err.Error()}
+			e := exit.Usagef("trace: %v", err)
 			if !slices.Contains(s.histories, name) {
 				e.Hint = "a trace is a file, - for standard input, or gen:NAME as listed by \"rota sim --list\""
 			}
@@ -69,7 +69,7 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	if err == nil {
 		return t, nil
 	}
-	e := &exit.UsageError{Text: fmt.Sprintf("%s: %v", name, err)}
+	e := exit.Usagef("%s: %v", name, err)
 	switch {
 	case errors.Is(err, trace.ErrFormat):
 		e.Hint = "set --format; docs/simulating.md has the columns of each format"
@@ -90,7 +90,7 @@ func (s *simulation) copyTrace(name string, seed uint64) (*trace.Trace, error) {
 	}
 	g, err := synth.ParseGenerator(name)
 	if err != nil {
-		return nil, &exit.UsageError{Text: err.Error()}
+		return nil, exit.Usagef("%v", err)
 	}
 	var t *trace.Trace
 	if s.loop == nil {
@@ -102,7 +102,7 @@ func (s *simulation) copyTrace(name string, seed uint64) (*trace.Trace, error) {
 		}
 	}
 	if err != nil {
-		return nil, &exit.UsageError{Text: err.Error()}
+		return nil, exit.Usagef("%v", err)
 	}
 	return t, nil
 }
@@ -174,12 +174,12 @@ func (s *simulation) profiles(name string) (*trace.Profiles, error) {
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, &exit.UsageError{Text: "--profiles: " + err.Error()}
+			return nil, exit.Usagef("--profiles: %v", err)
 		}
 		err = p.Add(filepath.ToSlash(file), f)
 		f.Close()
 		if err != nil {
-			return nil, &exit.UsageError{Text: err.Error()}
+			return nil, exit.Usagef("%v", err)
 		}
 	}
 	return p, nil

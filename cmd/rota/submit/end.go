@@ -1,8 +1,6 @@
 package submit
 
 import (
-	"fmt"
-
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
@@ -14,12 +12,9 @@ import (
 func exitLikeJob(env *command.Env, job *api.Job) error {
 	code, note := jobCode(job)
 	if note != "" {
-		fmt.Fprintf(env.Stderr, "rota: job %d %s\n", job.ID, show.Clean(note))
+		env.Notef("job %d %s", job.ID, show.Clean(note))
 	}
-	if code == exit.OK {
-		return nil
-	}
-	return &exit.CodeError{Code: code}
+	return exit.WithCode(code)
 }
 
 // jobCode returns the exit code for how a job ended, with a note where the code does not explain

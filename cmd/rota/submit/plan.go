@@ -19,35 +19,31 @@ import (
 
 // planJob asks the controllers whether a job would start now.
 func planJob(env *command.Env, c *cli.Context) error {
-	asJSON, file, err := input.OutputFlag(env, c)
+	req, err := input.Read(env, c)
 	if err != nil {
 		return err
 	}
-	req, err := input.Read(env, c, asJSON, file)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	return showPlan(c.Context, env, client, req.Job, asJSON, true)
+	return showPlan(c.Context, session, req.Job, req.AsJSON, true)
 }
 
 // showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code
 // 6.
-func showPlan(ctx context.Context, env *command.Env, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
-	plan, err := client.Plan(ctx, job)
+func showPlan(ctx context.Context, session *command.Session, job *jobspec.Job, asJSON, strict bool) error {
+	plan, err := session.Plan(ctx, job)
 	if err != nil {
 		return aboutSpec("plan", job.Name, err)
 	}
 	if asJSON {
-		err = table.PrintJSON(env.Stdout, plan)
+		err = table.PrintJSON(session.Stdout, plan)
 	} else {
-		err = printPlan(env, job, plan)
+		err = printPlan(session.Env, job, plan)
 	}
 	if err == nil && strict && !plan.Starts {
-		return &exit.CodeError{Code: exit.WouldWait}
+		return exit.WithCode(exit.WouldWait)
 	}
 	return err
 }
@@ -58,16 +54,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if plan.Ahead > 0 {
 			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
-		if len(plan.Funnel) > 0 {
-			fmt.Fprintln(env.Stdout)
-			if err := table.PrintFunnel(env.Stdout, plan.Funnel); err != nil {
-				return err
-			}
-		}
-		if plan.Advice != "" {
-			fmt.Fprintf(env.Stdout, "\n%s\n", show.Clean(plan.Advice))
-		}
-		return nil
+		return table.PrintObstacles(env.Stdout, plan.Funnel, plan.Advice)
 	}
 	if plan.Begins > 1 {
 		what := "tasks"

@@ -1,6 +1,8 @@
 package submit
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
@@ -14,11 +16,7 @@ import (
 
 // resubmit submits failed or cancelled jobs again.
 func resubmit(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	ref, err := command.JobArgument(c)
+	session, ref, err := env.ConnectForJob(c)
 	if err != nil {
 		return err
 	}
@@ -32,28 +30,24 @@ func resubmit(env *command.Env, c *cli.Context) error {
 		}
 		return failed && code.Final() && code != model.Completed
 	}
-	client, err := env.Dial(c)
+	job, _, err := session.JobBy(c.Context, ref, api.Read{})
 	if err != nil {
 		return err
 	}
-	job, _, err := client.JobBy(c.Context, ref, api.Read{})
+	spec, err := specAgain(c.Context, session, job, wanted)
 	if err != nil {
 		return err
 	}
-	spec, err := specAgain(env, c, client, job, wanted)
+	id, err := session.Submit(c.Context, api.NewKey(), spec)
 	if err != nil {
 		return err
 	}
-	id, err := client.Submit(c.Context, api.NewKey(), spec)
-	if err != nil {
-		return err
-	}
-	return printID(env, id, asJSON, c.Bool("parsable"))
+	return printID(env, id, session.AsJSON, c.Bool("parsable"))
 }
 
 // specAgain returns the specification for submitting a job again, without its dependencies and its
 // begin time.
-func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job,
+func specAgain(ctx context.Context, session *command.Session, job *api.Job,
 	wanted func(model.JobState) bool) (*jobspec.Job, error) {
 	if job.Spec == nil {
 		return nil, exit.Usagef("job %s belongs to another user: only its owner can resubmit it", show.JobName(job))
@@ -68,7 +62,7 @@ func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Jo
 		ordinal := spec.Array.Ordinal(*job.Array.Index)
 		spec.Array = subArray(spec.Array, []jobspec.Span{{First: ordinal, Last: ordinal}})
 	case spec.Array != nil:
-		spans, err := wantedElements(env, c, client, job, wanted)
+		spans, err := wantedElements(ctx, session, job, wanted)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +82,7 @@ func notWanted(job *api.Job) error {
 
 // wantedElements returns the wanted tasks of an array, as ranges of ordinals. Tasks that were
 // cancelled before they started are in no list, so they are inferred.
-func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job,
+func wantedElements(ctx context.Context, session *command.Session, record *api.Job,
 	wanted func(model.JobState) bool) ([]jobspec.Span, error) {
 	elements := record.Spec.Array.Elements()
 	states := make([]model.JobState, elements.Len())
@@ -101,7 +95,7 @@ func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record
 	}
 	refs := []string{show.ID(record.ID)}
 	past, _, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
-		list, _, err := client.History(c.Context, api.HistoryFilter{Refs: refs, Limit: pageSize, Page: page}, api.Read{})
+		list, _, err := session.History(ctx, api.HistoryFilter{Refs: refs, Limit: pageSize, Page: page}, api.Read{})
 		return list, err
 	}, 0)
 	if err != nil {
@@ -110,7 +104,7 @@ func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record
 	for i := range past.Items {
 		note(&past.Items[i])
 	}
-	_, err = client.EachJob(c.Context, api.JobFilter{Refs: refs, All: true}, api.Read{},
+	_, err = session.EachJob(ctx, api.JobFilter{Refs: refs, All: true}, api.Read{},
 		func(j *api.Job) error { note(j); return nil })
 	if err != nil {
 		return nil, err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -28,11 +27,11 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
-	return submitAttached(c.Context, env, client, job)
+	return submitAttached(c.Context, session, job)
 }
 
 // jobFromArgs returns a job with one task, from the flags and arguments of run.
@@ -87,29 +86,16 @@ func jobName(command string) string {
 	return name[:min(len(name), 60)]
 }
 
-// followSubmitted implements --follow. Ctrl-C does not cancel the job.
-func followSubmitted(parent context.Context, env *command.Env, client *api.Client, id model.JobID) error {
+// attend waits for a submitted job, as wait does, and ends with its exit code. Ctrl-C does not
+// cancel the job.
+func attend(parent context.Context, session *command.Session, id model.JobID,
+	wait func(context.Context, *command.Session, model.JobID) (*api.Job, error)) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
-	job, err := follow.Job(ctx, env, client, id)
-	if err != nil {
-		return leftJob(ctx, env, id, err)
+	job, err := wait(ctx, session, id)
+	if err == nil {
+		return exitLikeJob(session.Env, job)
 	}
-	return exitLikeJob(env, job)
-}
-
-// awaitSubmitted implements --wait.
-func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client, id model.JobID) error {
-	ctx, stop := command.Interruptible(parent)
-	defer stop()
-	job, err := follow.WaitForEnd(ctx, env, client, id)
-	if err != nil {
-		return leftJob(ctx, env, id, err)
-	}
-	return exitLikeJob(env, job)
-}
-
-func leftJob(ctx context.Context, env *command.Env, id model.JobID, err error) error {
 	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
 	}
@@ -165,25 +151,12 @@ func checkJob(job *jobspec.Job) error {
 		return nil
 	}
 	if len(problems) == 1 {
-		return &exit.UsageError{Text: problems[0].Error()}
+		return exit.Usagef("%v", problems[0])
 	}
 	lines := make([]string, len(problems))
 	for i, p := range problems {
 		lines[i] = p.Error()
 	}
-	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems),
-		strings.Join(lines, "\n  "))}
-}
-
-// overrideFlags returns the flags that describe the job.
-func overrideFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "name the job `NAME`"},
-		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
-		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
-		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` of the job, te or be"},
-		&cli.StringFlag{Name: "time", Aliases: []string{"t"},
-			Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
-		&cli.IntFlag{Name: "priority", Usage: "priority `N` among the account's jobs, 0 to 100"},
-	}
+	return exit.Usagef("job %s has %d errors:\n  %s", job.Name, len(problems),
+		strings.Join(lines, "\n  "))
 }

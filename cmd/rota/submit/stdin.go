@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -21,7 +20,7 @@ func warnOfInput(env *command.Env) bool {
 	if err != nil || waiting <= 0 {
 		return false
 	}
-	fmt.Fprintln(env.Stderr, "rota: warning: standard input is not passed to the command: write the data to a file on "+
+	env.Notef("warning: standard input is not passed to the command: write the data to a file on " +
 		"a shared path")
 	return true
 }

@@ -22,7 +22,7 @@ const cancelWait = 10 * time.Second
 
 // submitAttached submits and follows a job that belongs to this terminal. The first Ctrl-C cancels
 // it, the second one exits at once.
-func submitAttached(parent context.Context, env *command.Env, client *api.Client, spec *jobspec.Job) error {
+func submitAttached(parent context.Context, session *command.Session, spec *jobspec.Job) error {
 	ctx, leave := context.WithCancelCause(parent)
 	defer leave(nil)
 	signals := make(chan os.Signal, 2)
@@ -31,8 +31,8 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	known, broken := make(chan model.JobID, 1), make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE) // the job must not continue when this process cannot
 	defer signal.Stop(broken)
-	go handleSignals(ctx, env, client, signalChannels{signals, broken}, known, leave)
-	id, err := client.Submit(ctx, api.NewKey(), spec)
+	go handleSignals(ctx, session, signalChannels{signals, broken}, known, leave)
+	id, err := session.Submit(ctx, api.NewKey(), spec)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 			return fmt.Errorf("interrupted while submitting %s (\"rota queue --me\" shows whether it was submitted): %w",
@@ -41,21 +41,21 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 		return aboutSpec("submit", spec.Name, err)
 	}
 	known <- id
-	warned := warnOfInput(env)
-	job, err := follow.Job(ctx, env, client, id)
+	warned := warnOfInput(session.Env)
+	job, err := follow.Job(ctx, session, id)
 	if !warned {
-		warnOfInput(env) // it may have come later
+		warnOfInput(session.Env) // it may have come later
 	}
 	if err != nil {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, exit.ErrInterrupted):
 			return fmt.Errorf("exited while cancelling job %d: %w", id, exit.ErrInterrupted)
 		case errors.Is(cause, exit.ErrPipe):
-			return &exit.CodeError{Code: exit.Pipe}
+			return exit.WithCode(exit.Pipe)
 		}
 		return fmt.Errorf("job %d: %w", id, err)
 	}
-	return exitLikeJob(env, job)
+	return exitLikeJob(session.Env, job)
 }
 
 // secondSignalAfter is when a second signal counts, because timeout(1) and terminals may send one
@@ -70,7 +70,7 @@ type signalChannels struct {
 
 // handleSignals cancels the job after the first signal, once its id is known. It ends the command
 // after the second one, or when the output has no reader.
-func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in signalChannels,
+func handleSignals(ctx context.Context, session *command.Session, in signalChannels,
 	known <-chan model.JobID, leave context.CancelCauseFunc) {
 	var id model.JobID
 	var first time.Time
@@ -80,39 +80,39 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 			return
 		case id = <-known:
 			if !first.IsZero() {
-				go cancelAttended(env, client, id)
+				go cancelAttended(session, id)
 			}
 		case <-in.broken:
-			if !unread(env) {
+			if !unread(session.Env) {
 				continue // a connection broke, and the client uses another
 			}
 			if id != 0 && first.IsZero() {
-				cancelAttended(env, client, id)
+				cancelAttended(session, id)
 			}
 			leave(exit.ErrPipe)
 			return
 		case <-in.signals:
 			switch {
-			case !first.IsZero() && env.Now().Sub(first) >= secondSignalAfter:
+			case !first.IsZero() && session.Now().Sub(first) >= secondSignalAfter:
 				leave(exit.ErrInterrupted)
 				return
 			case !first.IsZero():
 			case id == 0:
-				first = env.Now()
-				fmt.Fprintln(env.Stderr, "rota: the job will be cancelled once it is submitted; press Ctrl-C again to exit at once")
+				first = session.Now()
+				session.Notef("the job will be cancelled once it is submitted; press Ctrl-C again to exit at once")
 			default:
-				first = env.Now()
-				go cancelAttended(env, client, id)
+				first = session.Now()
+				go cancelAttended(session, id)
 			}
 		}
 	}
 }
 
-func cancelAttended(env *command.Env, client *api.Client, id model.JobID) {
-	fmt.Fprintf(env.Stderr, "rota: cancelling job %d; press Ctrl-C again to exit at once\n", id)
+func cancelAttended(session *command.Session, id model.JobID) {
+	session.Notef("cancelling job %d; press Ctrl-C again to exit at once", id)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
-	if err := client.Cancel(ctx, id, "interrupted"); err != nil {
-		env.PrintError(false, fmt.Errorf("cancel job %d: %w", id, err))
+	if err := session.Cancel(ctx, id, "interrupted"); err != nil {
+		session.PrintError(false, fmt.Errorf("cancel job %d: %w", id, err))
 	}
 }

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,15 +17,7 @@ import (
 // waitForJobs waits for all jobs, or with --any for the first one, and ends with the highest exit
 // code.
 func waitForJobs(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	session, refs, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
@@ -37,14 +28,11 @@ func waitForJobs(env *command.Env, c *cli.Context) error {
 	defer cancel()
 	ctx, stop := command.Interruptible(bounded)
 	defer stop()
-	highest, err := awaitAll(ctx, env, client, refs, c.Bool("any"), asJSON)
+	highest, err := awaitAll(ctx, session, refs, c.Bool("any"))
 	if err != nil {
 		return err
 	}
-	if highest != exit.OK {
-		return &exit.CodeError{Code: highest}
-	}
-	return nil
+	return exit.WithCode(highest)
 }
 
 // end is how the wait for one job ended.
@@ -56,8 +44,7 @@ type end struct {
 
 // awaitAll waits for jobs in parallel, reports each in the given order, or only the first that
 // ends, and returns the highest exit code. It returns at once if a job cannot be waited for.
-func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []string, first, asJSON bool) (int,
-	error) {
+func awaitAll(ctx context.Context, session *command.Session, refs []string, first bool) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ends := make([]chan end, len(refs))
@@ -67,8 +54,8 @@ func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []
 		go func() {
 			e := end{ref: ref}
 			var id model.JobID
-			if id, e.err = command.JobID(ctx, client, ref); e.err == nil {
-				e.job, e.err = follow.WaitForEnd(ctx, env, client, id)
+			if id, e.err = session.JobID(ctx, ref); e.err == nil {
+				e.job, e.err = follow.WaitForEnd(ctx, session, id)
 			}
 			merged <- e
 			if e.err != nil {
@@ -79,7 +66,7 @@ func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []
 		}()
 	}
 	if first {
-		return reportEnd(env, <-merged, asJSON)
+		return reportEnd(session, <-merged)
 	}
 	highest := exit.OK
 	for _, ch := range ends {
@@ -88,7 +75,7 @@ func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []
 		case e = <-ch:
 		case e = <-failed:
 		}
-		code, err := reportEnd(env, e, asJSON)
+		code, err := reportEnd(session, e)
 		if err != nil {
 			return 0, err
 		}
@@ -97,18 +84,18 @@ func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []
 	return highest, nil
 }
 
-func reportEnd(env *command.Env, e end, asJSON bool) (int, error) {
+func reportEnd(session *command.Session, e end) (int, error) {
 	if e.err != nil {
 		return 0, command.About("job "+e.ref, e.err)
 	}
-	if asJSON {
-		if err := table.PrintJSON(env.Stdout, e.job); err != nil {
+	if session.AsJSON {
+		if err := table.PrintJSON(session.Stdout, e.job); err != nil {
 			return 0, err
 		}
 	}
 	code, note := jobCode(e.job)
 	if note != "" {
-		fmt.Fprintf(env.Stderr, "rota: job %s %s\n", e.ref, show.Clean(note))
+		session.Notef("job %s %s", e.ref, show.Clean(note))
 	}
 	return code, nil
 }

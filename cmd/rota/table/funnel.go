@@ -4,11 +4,26 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// PrintFunnel prints how many nodes remain after each requirement.
-func PrintFunnel(out io.Writer, steps []api.FunnelStep) error {
+// PrintObstacles prints how many nodes remain after each requirement, and advice, each below an
+// empty line if there is one.
+func PrintObstacles(out io.Writer, steps []api.FunnelStep, advice string) error {
+	if len(steps) > 0 {
+		fmt.Fprintln(out)
+		if err := printFunnel(out, steps); err != nil {
+			return err
+		}
+	}
+	if advice != "" {
+		fmt.Fprintf(out, "\n%s\n", show.Clean(advice))
+	}
+	return nil
+}
+
+func printFunnel(out io.Writer, steps []api.FunnelStep) error {
 	t := &Table{Columns: []Column{{Title: "NODES", Right: true}, {Title: "THAT", Least: 20}}}
 	for _, step := range steps {
 		t.Add(fmt.Sprint(step.Nodes), step.What)

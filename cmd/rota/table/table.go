@@ -22,13 +22,23 @@ type Column struct {
 	Title string
 	Right bool // aligned to the right, for numbers
 	Least int  // may be shortened to this width; 0: never
-	Wide  bool // shown only in the wide format and in CSV
 }
 
 // Table is rows of cells under titles.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
+}
+
+// New returns a table with columns that are never shortened. A column whose title begins with ">"
+// is aligned to the right, without that sign.
+func New(titles ...string) *Table {
+	t := &Table{}
+	for _, title := range titles {
+		name, right := strings.CutPrefix(title, ">")
+		t.Columns = append(t.Columns, Column{Title: name, Right: right})
+	}
+	return t
 }
 
 // Add adds a row.
@@ -91,34 +101,22 @@ func (t *Table) titles() []string {
 
 func (t *Table) printText(w io.Writer, wide, header bool) error {
 	var out bytes.Buffer
-	shown := t.shown(wide)
-	widths := t.widths(shown, header)
+	widths := t.widths(header)
 	if !wide {
-		t.shrink(shown, widths)
+		t.shrink(widths)
 	}
 	if header {
-		t.line(&out, shown, widths, t.titles())
+		t.line(&out, widths, t.titles())
 	}
 	for _, row := range t.Rows {
-		t.line(&out, shown, widths, row)
+		t.line(&out, widths, row)
 	}
 	_, err := out.WriteTo(w)
 	return err
 }
 
-// shown returns the indices of the columns that the format has.
-func (t *Table) shown(wide bool) []int {
-	var shown []int
-	for i, c := range t.Columns {
-		if wide || !c.Wide {
-			shown = append(shown, i)
-		}
-	}
-	return shown
-}
-
 // widths returns the widths of the columns if no cell is shortened.
-func (t *Table) widths(shown []int, header bool) []int {
+func (t *Table) widths(header bool) []int {
 	widths := make([]int, len(t.Columns))
 	if header {
 		for i, c := range t.Columns {
@@ -126,8 +124,8 @@ func (t *Table) widths(shown []int, header bool) []int {
 		}
 	}
 	for _, row := range t.Rows {
-		for _, i := range shown {
-			widths[i] = max(widths[i], width(row[i]))
+		for i, cell := range row {
+			widths[i] = max(widths[i], width(cell))
 		}
 	}
 	return widths
@@ -142,15 +140,15 @@ func width(s string) int {
 }
 
 // shrink narrows the widest column that may be shortened, until the table fits.
-func (t *Table) shrink(shown, widths []int) {
-	total := len(shown) - 1
-	for _, i := range shown {
-		total += widths[i]
+func (t *Table) shrink(widths []int) {
+	total := len(widths) - 1
+	for _, n := range widths {
+		total += n
 	}
 	for ; total > MaxWidth; total-- {
 		widest := -1
-		for _, i := range shown {
-			if least := t.Columns[i].Least; least > 0 && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+		for i, c := range t.Columns {
+			if least := c.Least; least > 0 && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -163,13 +161,12 @@ func (t *Table) shrink(shown, widths []int) {
 
 // line writes one line. The padding of a cell is written before the next one, so that no line ends
 // in spaces.
-func (t *Table) line(out *bytes.Buffer, shown, widths []int, cells []string) {
+func (t *Table) line(out *bytes.Buffer, widths []int, cells []string) {
 	spaces := 0
-	for n, i := range shown {
-		if n > 0 {
+	for i, cell := range cells {
+		if i > 0 {
 			spaces++
 		}
-		cell := cells[i]
 		size := len(cell)
 		if !show.IsPlain(cell) || size > widths[i] {
 			cell = shorten(show.Clean(cell), widths[i])

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -32,28 +33,17 @@ func (f eventFilter) matches(e *api.Event) bool {
 }
 
 func showEvents(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, eventCells)
+	v, session, err := listing.Open(env, c, eventCells)
 	if err != nil {
 		return err
 	}
 	filter := eventFilter{types: command.SplitList(c.String("type"))}
 	for _, name := range filter.types {
-		if known := eventTypes(); !slices.Contains(known, name) {
-			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(known, ", "))
+		if !slices.Contains(eventTypes, name) {
+			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(eventTypes, ", "))
 		}
 	}
 	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
-	if err != nil {
 		return err
 	}
 	if text := c.String("job"); text != "" {
@@ -62,7 +52,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 			return err
 		}
 		for _, ref := range refs {
-			id, err := command.JobID(c.Context, client, ref)
+			id, err := session.JobID(c.Context, ref)
 			if err != nil {
 				return err
 			}
@@ -71,7 +61,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	}
 	ctx, stop := command.Interruptible(c.Context)
 	defer stop()
-	list, answer, err := eventsAfter(ctx, client, c.Uint64("after"))
+	list, answer, err := eventsAfter(ctx, session.Client, c.Uint64("after"))
 	if err != nil {
 		return err
 	}
@@ -80,7 +70,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 		list.Items = filter.apply(list.Items)
 		return v.Show(env, list)
 	}
-	return followEvents(ctx, env, client, list, max(answer.Index, c.Uint64("after")), filter, v)
+	return followEvents(ctx, session, list, max(answer.Index, c.Uint64("after")), filter, v)
 }
 
 // eventsAfter returns all events after an index that the controller has in memory; it sends them in
@@ -109,13 +99,13 @@ func (f eventFilter) apply(events []api.Event) []api.Event {
 
 // followEvents prints events as they occur, one per line, until the user interrupts; in JSON, one
 // object per line.
-func followEvents(ctx context.Context, env *command.Env, client *api.Client, list *api.List[api.Event], index uint64,
+func followEvents(ctx context.Context, session *command.Session, list *api.List[api.Event], index uint64,
 	f eventFilter, v *listing.View[api.Event]) error {
-	away := follow.Retry{Env: env}
+	away := follow.Retry{Env: session.Env}
 	away.Answered()
 	for {
 		for _, e := range f.apply(list.Items) {
-			if err := printEvent(env, e, v); err != nil {
+			if err := printEvent(session.Env, e, v); err != nil {
 				return err
 			}
 		}
@@ -124,7 +114,7 @@ func followEvents(ctx context.Context, env *command.Env, client *api.Client, lis
 		}
 		var answer api.Answer
 		var err error
-		list, answer, err = client.Events(ctx, index, follow.PollWait)
+		list, answer, err = session.Events(ctx, index, follow.PollWait)
 		if ctx.Err() != nil {
 			return nil // an interrupt is the normal end
 		}
@@ -160,17 +150,8 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 	return v.Table(one).Print(env.Stdout, v.Format, false)
 }
 
-// eventTypes returns the types of events.
-func eventTypes() []string {
-	all := []model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased, model.EventUpdated,
-		model.EventAssigned,
-		model.EventCreated, model.EventStarted, model.EventStopping, model.EventPolicy, model.EventEnded,
-		model.EventRequeued,
-		model.EventFinished, model.EventReserved, model.EventUnreserved, model.EventNodeUp, model.EventNodeDown,
-		model.EventNodeDrain, model.EventConfig}
-	names := make([]string, len(all))
-	for i, t := range all {
-		names[i] = string(t)
-	}
-	return names
-}
+// eventTypes are the types of events.
+var eventTypes = show.Words([]model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased,
+	model.EventUpdated, model.EventAssigned, model.EventCreated, model.EventStarted, model.EventStopping,
+	model.EventPolicy, model.EventEnded, model.EventRequeued, model.EventFinished, model.EventReserved,
+	model.EventUnreserved, model.EventNodeUp, model.EventNodeDown, model.EventNodeDrain, model.EventConfig})

@@ -8,9 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -23,30 +21,22 @@ const histSince = "now-7days"
 
 func histFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
-		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
-		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
-		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
-		&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`, however old"},
-		&cli.StringFlag{Name: "states", Aliases: []string{"s", "state"},
-			Usage: "only jobs that ended in `STATES`, such as CD,F"},
+		command.Switch("me", "only your jobs"),
+		command.Text("user,u", "only jobs of `USER`"),
+		command.Text("account,A", "only jobs of `ACCOUNT`"),
+		command.Text("name,n", "only jobs with `NAME`"),
+		command.Text("jobs,j,job", "only jobs `IDS`, however old"),
+		command.Text("states,s,state", "only jobs that ended in `STATES`, such as CD,F"),
 		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "only jobs that ended at or after `TIME`",
 			DefaultText: histSince},
-		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "only jobs that ended before `TIME`"},
+		command.Text("until,E", "only jobs that ended before `TIME`"),
 		&cli.IntFlag{Name: "limit", Usage: "only the last `N` jobs", Value: histLimit},
-		&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
+		command.Switch("long,l", "the same as -o wide"),
 	}
 }
 
 func showHistory(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, histCells)
+	v, session, err := listing.Open(env, c, histCells)
 	if err != nil {
 		return err
 	}
@@ -54,13 +44,9 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
 	list, more, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
 		filter.Page = page
-		list, answer, err := client.History(c.Context, filter, api.Read{})
+		list, answer, err := session.History(c.Context, filter, api.Read{})
 		if err == nil && page == "" {
 			env.WarnStale(answer)
 		}
@@ -70,9 +56,9 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if more && !c.IsSet("limit") {
-		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
+		env.Notef("only the last %d jobs are shown: use --limit N for more", histLimit)
 	}
-	if o.Format != table.JSON && o.Format != table.YAML {
+	if !v.Structured() {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
 	}
 	seen := map[model.JobID]bool{}
@@ -82,16 +68,16 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if err := v.Show(env, list); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
-		if follow.Ended(j) {
+	return reportMissing(c.Context, session, filter.Refs, seen, func(j *api.Job) string {
+		if j.Code.Final() {
 			return "" // another flag excludes it
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) {
-	f := api.HistoryFilter{User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
+	f := api.HistoryFilter{Account: c.String("account"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), Limit: min(c.Int("limit"), histLimit)}
 	if err := command.RefuseEmpty(c, "user", "account", "name", "states", "jobs"); err != nil {
 		return f, err
@@ -99,20 +85,15 @@ func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) 
 	if c.Int("limit") < 1 {
 		return f, exit.Usagef("--limit %d: must be at least 1", c.Int("limit"))
 	}
-	if c.Bool("me") {
-		name, err := env.CurrentUser()
-		if err != nil {
-			return f, err
-		}
-		f.User = name
-	}
-	refs, err := command.JobRefs(command.SplitList(c.String("jobs")))
-	if err != nil {
+	var err error
+	if f.User, err = env.SelectedUser(c); err != nil {
 		return f, err
 	}
-	f.Refs = refs
+	if f.Refs, err = command.JobRefs(command.SplitList(c.String("jobs"))); err != nil {
+		return f, err
+	}
 	since := c.String("since")
-	if since == "" && len(refs) == 0 {
+	if since == "" && len(f.Refs) == 0 {
 		since = histSince
 	}
 	if since != "" {

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,28 +24,28 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
+	session, err := env.Dial(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.Interruptible(c.Context)
 	defer stop()
-	id, err := command.JobID(ctx, client, ref)
+	id, err := session.JobID(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if o.Worker >= 0 {
-		return endOfLogs(ctx, env, follow.Output(ctx, env, client, id, o, env.Stdout, follow.JobGoesOn(id)))
+		return endOfLogs(ctx, follow.Output(ctx, session, id, o, env.Stdout, follow.JobGoesOn(id)))
 	}
-	job, _, err := client.Job(ctx, id, api.Read{})
+	job, _, err := session.Job(ctx, id, api.Read{})
 	if err != nil {
 		return err
 	}
-	return endOfLogs(ctx, env, follow.Outputs(ctx, env, client, job, o))
+	return endOfLogs(ctx, follow.Outputs(ctx, session, job, o))
 }
 
 // endOfLogs drops the error of an interrupt, which is the normal end of following.
-func endOfLogs(ctx context.Context, env *command.Env, err error) error {
+func endOfLogs(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -63,9 +64,9 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		return "", o, exit.Usagef("--tail and --attempt must be at least 1")
 	}
 	text := c.Args().First()
-	if ref, worker, dotted := cutLast(text); dotted {
-		if n, rest, ok := command.LeadingInt(worker); ok && rest == "" {
-			text, o.Worker = ref, int(n)
+	if dot := strings.LastIndexByte(text, '.'); dot >= 0 {
+		if n, rest, ok := command.LeadingInt(text[dot+1:]); ok && rest == "" {
+			text, o.Worker = text[:dot], int(n)
 		}
 	}
 	refs, err := command.JobRefs([]string{text})
@@ -76,14 +77,4 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		return "", o, exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
 	}
 	return refs[0], o, nil
-}
-
-// cutLast splits 7.1 into 7 and 1.
-func cutLast(s string) (before, after string, found bool) {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '.' {
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -23,9 +22,8 @@ import (
 
 // queueList is how rota queue shows the queue.
 type queueList struct {
-	*command.Env
+	*command.Session
 	view     *listing.View[api.Job]
-	client   *api.Client
 	filter   api.JobFilter
 	nodes    []string // only jobs on these nodes, unless empty
 	tree     bool     // array tasks and groups under their job, jobs under their dependency
@@ -78,7 +76,7 @@ func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answ
 	f := q.filter
 	f.Fields = q.view.Fields("id", "array", "group", "groups", "dependencies", "nodes")
 	q.seen = map[model.JobID]bool{}
-	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *api.Job) error {
+	answer, err := q.EachJob(ctx, f, api.Read{}, func(j *api.Job) error {
 		if len(f.Refs) > 0 {
 			q.seen[j.ID] = true
 		}
@@ -96,7 +94,7 @@ func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answ
 // isShown reports whether a job is shown. In tables, arrays and pipeline jobs whose tasks are
 // listed are hidden, unless they were named.
 func (q *queueList) isShown(j *api.Job) bool {
-	if q.view.Format == table.JSON || q.view.Format == table.YAML {
+	if q.view.Structured() {
 		return true
 	}
 	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {
@@ -111,7 +109,7 @@ func isPending(state string) bool {
 
 // copyJSON copies the controller's JSON to the output as it arrives.
 func (q *queueList) copyJSON(ctx context.Context) error {
-	body, answer, err := q.client.StreamJobs(ctx, q.filter, api.Read{})
+	body, answer, err := q.StreamJobs(ctx, q.filter, api.Read{})
 	if err != nil {
 		return err
 	}
@@ -162,8 +160,7 @@ func (q *queueList) iterate(ctx context.Context, text string) error {
 // isEmptyRecord reports whether a job only stands for array tasks or groups that are all in the
 // list.
 func isEmptyRecord(j *api.Job) bool {
-	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 &&
-		!j.Code.Final()
+	return !j.Code.Final() && (j.Array.Size > 0 && j.Array.Indices == "" || show.IsPipeline(j))
 }
 
 // eachElement replaces the row of an array by one row for each pending task.

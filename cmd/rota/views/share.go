@@ -28,14 +28,12 @@ var shareCells = []listing.Cell[shareLine]{
 	partCell("fair", "FAIR", func(s *shareLine) int64 { return s.Fair }),
 	partCell("alloc", "ALLOC", func(s *shareLine) int64 { return s.Alloc }),
 	partCell("borrowed", "BORROWED", func(s *shareLine) int64 { return s.Borrowed }),
-	listing.TextCell("usage", "USAGE", 0, "",
-		func(s *shareLine) string { return show.Clock(jobspec.Seconds(s.Usage)) }).AtRight().
-		SortedBy(func(s *shareLine) int64 { return s.Usage }),
-	listing.TextCell("ratio", "RATIO", 0, "", func(s *shareLine) string { return ratioText(s.Ratio) }).AtRight().
-		SortedBy(func(s *shareLine) int64 { return s.Ratio }),
+	listing.AmountCell("usage", "USAGE", "", func(s *shareLine) jobspec.Seconds { return jobspec.Seconds(s.Usage) },
+		show.Clock),
+	listing.AmountCell("ratio", "RATIO", "", func(s *shareLine) int64 { return s.Ratio }, ratioText),
 	listing.TextCell("jobs", "JOBS", 0, "", func(s *shareLine) string { return s.ofAccount(s.Jobs) }).AtRight(),
 	listing.TextCell("running", "RUNNING", 0, "", func(s *shareLine) string { return s.ofAccount(s.Running) }).AtRight(),
-	listing.NumberCell("gpus", "GPUS", "", func(s *shareLine) int64 { return int64(s.GPUs) }),
+	listing.NumberCell("gpus", "GPUS", "", func(s *shareLine) int { return s.GPUs }),
 	listing.TextCell("share", "SHARE", 0, "", func(s *shareLine) string {
 		if s.User != "" {
 			return "-"
@@ -44,9 +42,8 @@ var shareCells = []listing.Cell[shareLine]{
 	}).AtRight().SortedBy(func(s *shareLine) int64 { return s.Share.Share }),
 }
 
-func partCell(name, title string, of func(*shareLine) int64) listing.Cell[shareLine] {
-	return listing.TextCell(name, title, 0, "",
-		func(s *shareLine) string { return partText(of(s)) }).AtRight().SortedBy(of)
+func partCell(name, title string, part func(*shareLine) int64) listing.Cell[shareLine] {
+	return listing.AmountCell(name, title, "", part, partText)
 }
 
 // partText writes thousandths as a percentage.
@@ -71,29 +68,16 @@ func (s *shareLine) ofAccount(n int) string {
 }
 
 func showShares(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
-	v, err := listing.New(o, shareCells)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	list, answer, err := client.Shares(c.Context, api.Read{})
-	if err != nil {
-		return err
-	}
-	env.WarnStale(answer)
-	whole := v.Format == table.JSON || v.Format == table.YAML || v.Format == table.Template
-	return v.Show(env, &api.List[shareLine]{APIVersion: list.APIVersion, Kind: list.Kind, Index: list.Index,
-		Items: shareLines(list.Items, !whole), Next: list.Next})
+	return simpleList(env, c, shareCells, func(client *api.Client, v *listing.View[shareLine]) (*api.List[shareLine],
+		api.Answer, error) {
+		list, answer, err := client.Shares(c.Context, api.Read{})
+		if err != nil {
+			return nil, answer, err
+		}
+		whole := v.Structured() || v.Format == table.Template
+		return &api.List[shareLine]{APIVersion: list.APIVersion, Kind: list.Kind, Index: list.Index,
+			Items: shareLines(list.Items, !whole), Next: list.Next}, answer, nil
+	})
 }
 
 // shareLines returns a line for each account, followed by its users if asked for.

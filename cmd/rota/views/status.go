@@ -19,25 +19,17 @@ import (
 
 // showStatus shows each job in sections.
 func showStatus(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	refs, err := command.JobArguments(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
+	session, refs, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
 	for n, ref := range refs {
-		job, answer, err := client.JobBy(c.Context, ref, api.Read{})
+		job, answer, err := session.JobBy(c.Context, ref, api.Read{})
 		if err != nil {
 			return err
 		}
 		env.WarnStale(answer)
-		if asJSON {
+		if session.AsJSON {
 			if err := table.PrintJSON(env.Stdout, job); err != nil {
 				return err
 			}
@@ -64,6 +56,10 @@ func (s sections) line(label, value string) {
 	}
 }
 
+func (s sections) linef(label, format string, args ...any) {
+	s.line(label, fmt.Sprintf(format, args...))
+}
+
 func printStatus(out io.Writer, j *api.Job, utc bool) error {
 	s := sections{bufio.NewWriter(out)}
 	fmt.Fprintf(s.out, "Job %s  %s\n", show.JobName(j), show.Clean(j.Name))
@@ -78,7 +74,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 
 func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
-	s.line("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")))
+	s.linef("state", "%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ","))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
 	s.line("depends on", show.Dependencies(j))
 	s.line("submitted", show.Time(j.Submitted, utc))
@@ -86,7 +82,7 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.line("deadline", show.Time(j.Deadline, utc))
 	s.line("started", show.Time(j.Started, utc))
 	s.line("ended", show.Time(j.Ended, utc))
-	s.line("elapsed", fmt.Sprintf("%s of %s", show.Clock(j.Elapsed), show.Limit(j.TimeLimit)))
+	s.linef("elapsed", "%s of %s", show.Clock(j.Elapsed), show.Limit(j.TimeLimit))
 	if j.Ended != nil {
 		s.line("exit", show.Exit(j)+" (code:signal)")
 	}
@@ -146,8 +142,8 @@ func (s sections) relations(j *api.Job) {
 		s.heading("Array tasks")
 		s.line("total", fmt.Sprint(j.Array.Size))
 		s.line("not started", j.Array.Indices)
-		s.line("ended", fmt.Sprintf("%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed,
-			j.Array.Failed, j.Array.Cancelled, j.Array.Live))
+		s.linef("ended", "%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed,
+			j.Array.Failed, j.Array.Cancelled, j.Array.Live)
 	case j.Group != nil:
 		s.heading("Group")
 		s.line("of job", show.ID(j.Group.Job))
@@ -161,7 +157,7 @@ func (s sections) relations(j *api.Job) {
 
 func (s sections) request(j *api.Job) {
 	s.heading("Request")
-	s.line("user", fmt.Sprintf("%s (uid %d)", j.User, j.UID))
+	s.linef("user", "%s (uid %d)", j.User, j.UID)
 	s.line("account", j.Account)
 	s.line("queue", j.Queue)
 	s.line("class", string(j.Class))
@@ -170,8 +166,8 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.line("total", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"),
-		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
+	s.linef("total", "%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"),
+		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory))
 	s.line("workdir", show.Clean(j.Workdir))
 }
 
@@ -209,8 +205,8 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
 	p := j.Preemptions
 	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
-		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
-			p.Order, j.Resizes, j.Migrations))
+		s.linef("preempted", "%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
+			p.Order, j.Resizes, j.Migrations)
 	}
 }
 
@@ -230,9 +226,9 @@ func (s sections) tasks(spec *jobspec.Job) {
 				s.line("launch", t.Launch.Type)
 			}
 			r := t.Resources
-			s.line("each worker", fmt.Sprintf("%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"),
+			s.linef("each worker", "%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"),
 				show.Size(r.Memory), show.Count(r.GPUs, "GPU", "GPUs"),
-				show.Size(r.Shm), show.Size(r.Tmp)))
+				show.Size(r.Shm), show.Size(r.Tmp))
 		}
 	}
 }

@@ -23,13 +23,12 @@ type nodeKind struct {
 
 var kindCells = []listing.Cell[nodeKind]{
 	listing.TextCell("state", "STATE", 0, "", func(k *nodeKind) string { return k.State }),
-	listing.NumberCell("count", "NODES", "", func(k *nodeKind) int64 { return int64(len(k.Nodes)) }),
+	listing.NumberCell("count", "NODES", "", func(k *nodeKind) int { return len(k.Nodes) }),
 	listing.NumberCell("cores", "CPUS", "", func(k *nodeKind) int64 { return k.Cores }),
-	listing.NumberCell("gpus", "GPUS", "", func(k *nodeKind) int64 { return int64(k.GPUs) }),
+	listing.NumberCell("gpus", "GPUS", "", func(k *nodeKind) int { return k.GPUs }),
 	listing.TextCell("model", "MODEL", 8, "", func(k *nodeKind) string { return k.Model }),
 	listing.TextCell("used", "GPUS(A/T)", 0, "", func(k *nodeKind) string {
-		return fmt.Sprintf("%d/%d", k.GPUsUsed,
-			k.GPUs*len(k.Nodes))
+		return fmt.Sprintf("%d/%d", k.GPUsUsed, k.GPUs*len(k.Nodes))
 	}).AtRight(),
 	listing.TextCell("nodelist", "NODELIST", 8, "", func(k *nodeKind) string { return show.Hosts(k.Nodes) }),
 }

@@ -14,120 +14,101 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
-	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Commands returns the commands of this package.
-func Commands(env *command.Env) []*command.Command {
+func Commands() []*command.Command {
 	return command.InCategory("Show", []*command.Command{
 
-		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs",
-			ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
-			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
-				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
-				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
-				&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "only jobs of `QUEUE`"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
-				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "only jobs in `STATES`, such as PD,R"},
-				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`"},
-				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"},
-					Usage: "only jobs on `NODES`, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "all", Aliases: []string{"a"},
-					Usage: "include ended jobs that the controllers still have in memory"},
-				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
-				&cli.BoolFlag{Name: "start", Usage: "show the earliest start of jobs, if known"},
-				&cli.BoolFlag{Name: "tree", Usage: "show array tasks and groups under their job, and jobs under the job they " +
-					"depend on"},
-				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each pending array task on its own line"},
-				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "repeat every `SECONDS` until Ctrl-C"},
-			}, listing.ViewFlags())}, Values: listing.Completions(queueCells,
-			map[string]command.Source{"name": complete.JobNames})},
-		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]",
-			Action: env.Action(showNodes),
-			Flags: slices.Concat([]cli.Flag{
-				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only `NODES`, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, //nolint:misspell // as sinfo has it
-					Usage: "one line for each state and kind of node"},
-				&cli.BoolFlag{Name: "long", Aliases: []string{"l"},
-					Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values: listing.Completions(nodeCells, nil)},
-		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
-			ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
-			Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
-			ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
-			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the job ends"},
-				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` lines"},
-				&cli.BoolFlag{Name: "stderr", Usage: "show standard error, if the job keeps it in a separate file"},
+		{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs",
+			ArgsUsage: "[OPTIONS]", Action: showQueue,
+			Flags: listing.ViewFlags(
+				command.Switch("me", "only your jobs"),
+				command.Text("user,u", "only jobs of `USER`"),
+				command.Text("account,A", "only jobs of `ACCOUNT`"),
+				command.Text("queue,p,partition", "only jobs of `QUEUE`"),
+				command.Text("name,n", "only jobs with `NAME`"),
+				command.Text("states,t,state", "only jobs in `STATES`, such as PD,R"),
+				command.Text("jobs,j,job", "only jobs `IDS`"),
+				command.Text("nodes,w,nodelist", "only jobs on `NODES`, such as gpu[01-04]"),
+				command.Switch("all,a", "include ended jobs that the controllers still have in memory"),
+				command.Switch("long,l", "the same as -o wide"),
+				command.Switch("start", "show the earliest start of jobs, if known"),
+				command.Switch("tree", "show array tasks and groups under their job, and jobs under the job they "+
+					"depend on"),
+				command.Switch("array,r", "show each pending array task on its own line"),
+				command.Text("iterate,i", "repeat every `SECONDS` until Ctrl-C"),
+			), Values: listing.Completions(queueCells,
+				map[string]command.Source{"name": complete.JobNames})},
+		{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]",
+			Action: showNodes,
+			Flags: listing.ViewFlags(
+				command.Text("nodes,w,nodelist", "only `NODES`, such as gpu[01-04]"),
+				command.Switch("summary,s,summarize", //nolint:misspell // as sinfo has it
+					"one line for each state and kind of node"),
+				command.Switch("long,l", "the same as -o wide")), Values: listing.Completions(nodeCells, nil)},
+		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
+			ArgsUsage: "JOB...", Action: showStatus, Flags: command.CommonFlags(), Arguments: complete.AllJobs},
+		{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
+			Action: showWhy, Flags: command.CommonFlags(), Arguments: complete.AllJobs},
+		{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
+			ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: showLogs,
+			Flags: command.WithCommon(
+				command.Switch("follow,f", "continue until the job ends"),
+				command.Number("tail,n", "only the last `N` lines"),
+				command.Switch("stderr", "show standard error, if the job keeps it in a separate file"),
 				&cli.IntFlag{Name: "worker", Usage: "only worker `N`", Value: -1, DefaultText: "all"},
-				&cli.StringFlag{Name: "task", Usage: "output of `TASK`"},
+				command.Text("task", "output of `TASK`"),
 				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
-			}, command.CommonFlags())}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
-			Action: env.Action(showHistory),
-			Flags:  slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
-		{Command: &cli.Command{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
-			Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
-		{Command: &cli.Command{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
-			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue with new events"},
+			), Arguments: complete.AllJobs},
+		{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
+			Action: showHistory,
+			Flags:  listing.ViewFlags(histFlags()...), Values: listing.Completions(histCells, nil)},
+		{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
+			Action: showShares, Flags: listing.ViewFlags(), Values: listing.Completions(shareCells, nil)},
+		{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: showEvents,
+			Flags: listing.ViewFlags(
+				command.Switch("follow,f", "continue with new events"),
 				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only events after `INDEX`"},
-				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "only events of jobs `IDS`"},
-				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "only events of `NODES`, such as gpu[01-04]"},
-				&cli.StringFlag{Name: "type", Usage: "only events of `TYPES`, such as started,finished"},
-			}, listing.ViewFlags())}, Values: listing.Completions(eventCells,
-			map[string]command.Source{"type": complete.Words(eventTypes()...)})},
+				command.Text("job,j", "only events of jobs `IDS`"),
+				command.Text("node,w,nodes", "only events of `NODES`, such as gpu[01-04]"),
+				command.Text("type", "only events of `TYPES`, such as started,finished"),
+			), Values: listing.Completions(eventCells,
+				map[string]command.Source{"type": complete.Words(eventTypes...)})},
 	})
 }
 
 // jobFilter reads the filters of rota queue.
 func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
-	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"),
-		Name:   c.String("name"),
+	f := api.JobFilter{Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), All: c.Bool("all")}
 	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
 		return f, err
 	}
-	if c.Bool("me") {
-		name, err := env.CurrentUser()
-		if err != nil {
-			return f, err
-		}
-		if f.User != "" && f.User != name {
-			return f, exit.Usagef("--me and --user %s exclude each other", f.User)
-		}
-		f.User = name
+	var err error
+	if f.User, err = env.SelectedUser(c); err != nil {
+		return f, err
+	}
+	if named := c.String("user"); named != "" && named != f.User {
+		return f, exit.Usagef("--me and --user %s exclude each other", named)
 	}
 	if text := c.String("jobs"); text != "" {
-		refs, err := command.JobRefs([]string{text})
-		if err != nil {
-			return f, err
-		}
-		f.Refs, f.All = refs, true
+		f.All = true
+		f.Refs, err = command.JobRefs([]string{text})
 	}
-	return f, nil
+	return f, err
 }
 
 func showQueue(env *command.Env, c *cli.Context) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
-	if err != nil {
-		return err
-	}
 	cells := queueCells
 	if c.Bool("start") {
 		cells = startCells
 	}
-	v, err := listing.New(o, cells)
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
@@ -139,11 +120,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"),
+	q := &queueList{Session: session, view: v, filter: filter, nodes: nodes, tree: c.Bool("tree"),
 		elements: c.Bool("array")}
 	if text := c.String("iterate"); text != "" {
 		return q.iterate(c.Context, text)
@@ -151,40 +128,37 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err := q.print(c.Context); err != nil {
 		return err
 	}
-	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
+	return reportMissing(c.Context, session, filter.Refs, q.seen, func(j *api.Job) string {
 		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
-		if !follow.Ended(j) || narrowed {
+		if !j.Code.Final() || narrowed {
 			return ""
 		}
 		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
-	}, v.Format == table.JSON)
+	})
 }
 
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
-func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
-	seen map[model.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+func reportMissing(ctx context.Context, session *command.Session, refs []string,
+	seen map[model.JobID]bool, note func(*api.Job) string) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || seen[model.JobID(id)] {
 			continue // unknown array tasks and groups were refused with the list
 		}
-		j, _, err := client.Job(ctx, model.JobID(id), api.Read{})
+		j, _, err := session.Job(ctx, model.JobID(id), api.Read{})
 		switch {
 		case exit.IsNotFound(err):
-			env.PrintError(asJSON, err)
+			session.PrintError(session.AsJSON, err)
 			code = exit.NotFound
 		case err != nil:
 			return err
-		case !asJSON && note(j) != "":
-			fmt.Fprintln(env.Stderr, "rota: "+note(j))
+		case !session.AsJSON && note(j) != "":
+			session.Notef("%s", note(j))
 		}
 	}
-	if code != exit.OK {
-		return &exit.CodeError{Code: code}
-	}
-	return nil
+	return exit.WithCode(code)
 }
 
 // nodesOrReason writes the last column of the queue as squeue does: the nodes of a job, or why it
@@ -209,7 +183,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	var missing []string
-	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+	fetch := func(client *api.Client, _ *listing.View[api.Node]) (*api.List[api.Node], api.Answer, error) {
 		list, answer, err := client.Nodes(c.Context, api.Read{})
 		if err == nil && len(wanted) > 0 {
 			for _, name := range wanted {
@@ -224,8 +198,9 @@ func showNodes(env *command.Env, c *cli.Context) error {
 	if !c.Bool("summary") {
 		err = simpleList(env, c, nodeCells, fetch)
 	} else {
-		err = simpleList(env, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
-			list, answer, err := fetch(client)
+		err = simpleList(env, c, kindCells, func(client *api.Client, _ *listing.View[nodeKind]) (*api.List[nodeKind],
+			api.Answer, error) {
+			list, answer, err := fetch(client, nil)
 			if err != nil {
 				return nil, answer, err
 			}
@@ -240,23 +215,12 @@ func showNodes(env *command.Env, c *cli.Context) error {
 
 // simpleList prints a list that comes in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
-	fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
-	if err := command.RefuseArguments(c); err != nil {
-		return err
-	}
-	o, err := listing.ReadOptions(env, c)
+	fetch func(*api.Client, *listing.View[T]) (*api.List[T], api.Answer, error)) error {
+	v, session, err := listing.Open(env, c, cells)
 	if err != nil {
 		return err
 	}
-	v, err := listing.New(o, cells)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	list, answer, err := fetch(client)
+	list, answer, err := fetch(session.Client, v)
 	if err != nil {
 		return err
 	}

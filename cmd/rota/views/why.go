@@ -17,28 +17,20 @@ import (
 
 // showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
 func showWhy(env *command.Env, c *cli.Context) error {
-	asJSON, err := env.PlainOrJSON(c)
+	session, ref, err := env.ConnectForJob(c)
 	if err != nil {
 		return err
 	}
-	ref, err := command.JobArgument(c)
-	if err != nil {
-		return err
-	}
-	client, err := env.Dial(c)
-	if err != nil {
-		return err
-	}
-	why, answer, err := client.WhyBy(c.Context, ref)
+	why, answer, err := session.WhyBy(c.Context, ref)
 	if err != nil {
 		return err
 	}
 	env.WarnStale(answer)
-	if asJSON {
+	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, why)
 	}
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
-		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
+		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
 			why.Reason = api.Reason{Text: notWaiting(job)}
 			why.Advice = adviceAfterEnd(ref, job)
 		}
@@ -56,14 +48,8 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 	if why.Ahead > 0 {
 		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job is ahead of", "jobs are ahead of"))
 	}
-	if len(why.Funnel) > 0 {
-		fmt.Fprintln(b)
-		if err := table.PrintFunnel(b, why.Funnel); err != nil {
-			return err
-		}
-	}
-	if why.Advice != "" {
-		fmt.Fprintf(b, "\n%s\n", show.Clean(why.Advice))
+	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
+		return err
 	}
 	return b.Flush()
 }
@@ -71,9 +57,9 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 // notWaiting describes a job that is not pending: what it does, or how it ended.
 func notWaiting(j *api.Job) string {
 	switch {
-	case j.Array.Size > 0 && j.Array.Index == nil && !follow.Ended(j):
+	case show.IsArray(j) && !j.Code.Final():
 		return "it is not pending: all of its tasks have started"
-	case len(j.Groups) > 0 && j.Groups[0].ID != 0 && !follow.Ended(j):
+	case show.IsPipeline(j) && !j.Code.Final():
 		return "it is not pending: some of its groups have started"
 	case j.Code == model.Configuring:
 		return "it is starting on " + show.Hosts(j.Nodes)
@@ -92,7 +78,7 @@ func notWaiting(j *api.Job) string {
 	switch {
 	case text == "":
 		text = "it has ended as " + j.State
-	case j.Code != model.Failed || j.Array.Size > 0 && j.Array.Index == nil || len(j.Groups) > 0:
+	case j.Code != model.Failed || show.IsArray(j) || len(j.Groups) > 0:
 	case j.Signal != 0:
 		text += fmt.Sprintf(", signal %d", j.Signal)
 	case j.ExitCode != 0:
@@ -104,8 +90,8 @@ func notWaiting(j *api.Job) string {
 // adviceAfterEnd returns where to look after a job failed, "" for other jobs.
 func adviceAfterEnd(ref string, j *api.Job) string {
 	switch {
-	case !follow.Ended(j) || j.Code == model.Completed || j.Code == model.Cancelled:
-	case j.Array.Size > 0 && j.Array.Index == nil:
+	case !j.Code.Final() || j.Code == model.Completed || j.Code == model.Cancelled:
+	case show.IsArray(j):
 		return fmt.Sprintf("\"rota hist -j %s -s F\" lists its failed tasks", ref)
 	case j.Attempt > 0 && j.Code != model.BootFailed && follow.OutputElsewhere(j) == "":
 		return fmt.Sprintf("\"rota logs %s\" shows its output", ref)

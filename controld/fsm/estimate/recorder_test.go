@@ -24,13 +24,15 @@ func TestRecentOfViewsStay(t *testing.T) {
 		last := recent[len(recent)-1].Cores
 		for i, v := range recent {
 			if v.Cores != last-int64(len(recent)-1-i) || len(recent) != int(min(last+1, RecentKept)) {
-				t.Fatalf("a view whose last worker asks for %d cores has %d workers, the one at %d asking for %d", last, len(recent), i, v.Cores)
+				t.Fatalf("a view whose last worker asks for %d cores has %d workers, the one at %d asking for %d", last,
+					len(recent), i, v.Cores)
 			}
 		}
 	}
 }
 
-// TestLearnWait: what is learnt is the share of first attempts of each class that did not begin at once.
+// TestLearnWait: what is learnt is the share of first attempts of each class that did not begin at
+// once.
 func TestLearnWait(t *testing.T) {
 	var now *Statistics
 	r := NewRecorder(&now)
@@ -42,7 +44,8 @@ func TestLearnWait(t *testing.T) {
 		}
 		r.QueueWait(&model.Job{Class: jobspec.TE, Eligible: r.At - AtOnceWithin})
 		r.QueueWait(&model.Job{Class: jobspec.BE, Eligible: r.At - waited})
-		r.QueueWait(&model.Job{Class: jobspec.TE, Attempt: 1, Eligible: 0}) // it was displaced: that is no wait for a first start
+		// it was displaced: that is no wait for a first start
+		r.QueueWait(&model.Job{Class: jobspec.TE, Attempt: 1, Eligible: 0})
 	}
 	w := now.Waits
 	if w.TE != 0 {

@@ -7,22 +7,29 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of them in a large cluster, and looking at each job, its
-// attempts, its workers and their nodes would take most of a decision's time. A LiveAttempt never changes once it is stored.
+// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of
+// them in a large cluster, and looking at each job, its attempts, its workers and their nodes would
+// take most of a decision's time. A LiveAttempt never changes once it is stored.
 type LiveAttempt struct {
-	Job      *model.Job
-	Attempt  *model.Attempt
-	Holds    []NodeResources // what its workers hold that have not ended: one for each node, in the order of its first worker there
+	Job     *model.Job
+	Attempt *model.Attempt
+	// what its workers hold that have not ended: one for each node, in the order of its first worker
+	// there
+	Holds    []NodeResources
 	Releases []NodeResources // what of it comes free when they end: all, unless it is being resized
-	Ends     model.Instant   // when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being stopped
+	// when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being
+	// stopped
+	Ends model.Instant
 
-	Number          int // of the attempt
-	BestEffort      bool
-	Stopping        bool            // it has been asked to stop
-	Since           model.Instant   // it was assigned
-	Started         model.Instant   // its workers ran; 0: not yet
-	Grace           int64           // ms that it may take to leave, as declared
-	CheckpointEvery int64           // ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does not
+	Number     int // of the attempt
+	BestEffort bool
+	Stopping   bool          // it has been asked to stop
+	Since      model.Instant // it was assigned
+	Started    model.Instant // its workers ran; 0: not yet
+	Grace      int64         // ms that it may take to leave, as declared
+	// ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does
+	// not
+	CheckpointEvery int64
 	GPUEquivalents  int64           // of its job, in thousandths of a GPU: see [model.Job.Worth]
 	Total           model.Vector    // of all workers that its job asks for
 	Displaced       []model.Instant // as in its job
@@ -55,8 +62,10 @@ func SavesEvery(spec *jobspec.Job) int64 {
 
 // Equal reports whether two runs of one attempt say the same, but for its rooms.
 func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
-	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping && r.Since == o.Since && r.Started == o.Started &&
-		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents && r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
+	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping &&
+		r.Since == o.Since && r.Started == o.Started &&
+		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
+		r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
 		r.Held.Equal(&o.Held)
 }
 

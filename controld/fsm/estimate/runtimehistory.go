@@ -11,16 +11,19 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// FewestRuntimes is how many jobs of a kind must be over that ran for at least as long as one has for a word about what it has left.
+// FewestRuntimes is how many jobs of a kind must be over that ran for at least as long as one has
+// for a word about what it has left.
 const FewestRuntimes = 5
 
-// JobKind is what jobs have in common that are taken to be alike: a user's in an account with one name, all of a user, all of an account, or all
-// of the cluster. What is empty or 0 does not matter.
+// JobKind is what jobs have in common that are taken to be alike: a user's in an account with one
+// name, all of a user, all of an account, or all of the cluster. What is empty or 0 does not
+// matter.
 type JobKind struct {
 	Account string `json:"account,omitempty"`
 	User    string `json:"user,omitempty"`
 	Name    string `json:"name,omitempty"`
-	Size    int64  `json:"size,omitempty"` // thousandths of a GPU of the whole job, below 0 for as many cores of one without GPUs
+	// thousandths of a GPU of the whole job, below 0 for as many cores of one without GPUs
+	Size int64 `json:"size,omitempty"`
 }
 
 func (k *JobKind) compare(o *JobKind) int {
@@ -36,8 +39,8 @@ func (k *JobKind) compare(o *JobKind) int {
 	return cmp.Compare(k.Size, o.Size)
 }
 
-// RuntimeHistogram is for how long the jobs of one kind ran: Counts[i] did for less than 2^i quarters of a minute and no less than half of that, at the size that
-// they asked for.
+// RuntimeHistogram is for how long the jobs of one kind ran: Counts[i] did for less than 2^i
+// quarters of a minute and no less than half of that, at the size that they asked for.
 type RuntimeHistogram struct {
 	Kind   JobKind              `json:"kind"`
 	Used   int64                `json:"used"` // greater than that of every kind of which none has ended since
@@ -46,7 +49,8 @@ type RuntimeHistogram struct {
 	epoch uint64 // at which it was made: it may be written until then is over
 }
 
-// RuntimeHistory is for how long jobs have run, by kind. A RuntimeHistory never changes once a view has it.
+// RuntimeHistory is for how long jobs have run, by kind. A RuntimeHistory never changes once a view
+// has it.
 type RuntimeHistory struct {
 	List []*RuntimeHistogram // by kind
 	Used int64               // the greatest Used
@@ -81,7 +85,8 @@ func (s *RuntimeHistory) findNear(place int, kind *JobKind) (int, bool) {
 	return s.search(place, len(s.List), kind)
 }
 
-// Add counts a job of a kind that has run for so many ms, and returns where it is: probably soon after near.
+// Add counts a job of a kind that has run for so many ms, and returns where it is: probably soon
+// after near.
 func (s *RuntimeHistory) Add(near int, kind *JobKind, ran int64, epoch uint64) int {
 	i, known := s.findNear(near, kind)
 	if !known {
@@ -105,7 +110,8 @@ func (s *RuntimeHistory) Add(near int, kind *JobKind, ran int64, epoch uint64) i
 	return i
 }
 
-// evictOldest forgets the kind of which none has ended for longest if there are as many as may be, and returns where a place has moved by that.
+// evictOldest forgets the kind of which none has ended for longest if there are as many as may be,
+// and returns where a place has moved by that.
 func (s *RuntimeHistory) evictOldest(place int) int {
 	if len(s.List) < MaxRuntimeHistories {
 		return place
@@ -177,8 +183,8 @@ func (s *RuntimeHistory) Check() error {
 	return nil
 }
 
-// KindsOfJob returns the kinds that a job belongs to, the narrowest first: the user's jobs with its name and size, with its name, of its size, all of the
-// user, all of the account, and all.
+// KindsOfJob returns the kinds that a job belongs to, the narrowest first: the user's jobs with its
+// name and size, with its name, of its size, all of the user, all of the account, and all.
 func KindsOfJob(j *model.Job) (kinds [6]JobKind, first int) {
 	total := j.Total()
 	size := total.GPUs
@@ -190,11 +196,13 @@ func KindsOfJob(j *model.Job) (kinds [6]JobKind, first int) {
 		first = 2
 	}
 	return [...]JobKind{
-		{account, user, name, size}, {account, user, name, 0}, {account, user, "", size}, {account, user, "", 0}, {Account: account}, {},
+		{account, user, name, size}, {account, user, name, 0}, {account, user, "", size}, {account, user, "", 0},
+		{Account: account}, {},
 	}, first
 }
 
-// RemainingCost returns the least time for each job that ends, of those that ran for at least so long. A job of a class is taken to end in its middle.
+// RemainingCost returns the least time for each job that ends, of those that ran for at least so
+// long. A job of a class is taken to end in its middle.
 func (p *RuntimeHistogram) RemainingCost(ran int64) (int64, bool) {
 	from, left := runtimeClass(ran), int64(0)
 	for _, n := range p.Counts[from:] {
@@ -219,6 +227,7 @@ func (p *RuntimeHistogram) RemainingCost(ran int64) (int64, bool) {
 const (
 	MaxRuntimeHistories = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
 	RuntimeClasses      = 24
-	RuntimesKept        = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
-	runtimeUnitMS       = 15_000 // ms: up to where class 0 goes
+	// jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+	RuntimesKept  = 64
+	runtimeUnitMS = 15_000 // ms: up to where class 0 goes
 )

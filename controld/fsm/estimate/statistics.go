@@ -11,18 +11,22 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Statistics is what the cluster has learnt from what happened in it. It is small, in integers, and kept by Apply, so that it outlives
-// changes of leader and is the same on every replica. A Statistics never changes once a view has it.
+// Statistics is what the cluster has learnt from what happened in it. It is small, in integers, and
+// kept by Apply, so that it outlives changes of leader and is the same on every replica. A
+// Statistics never changes once a view has it.
 type Statistics struct {
-	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"` // by queue: how long displaced attempts took to leave
+	// by queue: how long displaced attempts took to leave
+	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"`
 	TE            Arrivals                 `json:"te,omitzero"`
-	LastRotation  model.Instant            `json:"last_rotation,omitempty"`  // when a cycle last looked whose turn it is; see CommitPlan.Rotated
-	LastEnded     model.Instant            `json:"last_ended,omitempty"`     // when an attempt last ended
-	LastSubmitted model.Instant            `json:"last_submitted,omitempty"` // when a job was last submitted
+	// when a cycle last looked whose turn it is; see CommitPlan.Rotated
+	LastRotation  model.Instant `json:"last_rotation,omitempty"`
+	LastEnded     model.Instant `json:"last_ended,omitempty"`     // when an attempt last ended
+	LastSubmitted model.Instant `json:"last_submitted,omitempty"` // when a job was last submitted
 
-	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"` // when an elastic job last began an attempt; 0: none ever has
-	StepRates        map[string]StepRates `json:"step_rates,omitempty"`         // of elastic jobs, by user and name
-	Mix              *WorkloadMix         `json:"workload_mix,omitempty"`       // nil: no job with GPUs has come yet
+	// when an elastic job last began an attempt; 0: none ever has
+	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"`
+	StepRates        map[string]StepRates `json:"step_rates,omitempty"`   // of elastic jobs, by user and name
+	Mix              *WorkloadMix         `json:"workload_mix,omitempty"` // nil: no job with GPUs has come yet
 	Waits            QueueWaits           `json:"waits,omitzero"`
 	Runtimes         *RuntimeHistory      `json:"runtimes,omitempty"` // nil: no best-effort job is over yet
 }
@@ -33,12 +37,14 @@ type QueueWaits struct {
 	BE int64 `json:"be"`
 }
 
-// StopDurations counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.
+// StopDurations counts how long attempts that were displaced took to leave: Counts[i] took less
+// than 2^i seconds and no less than half of that.
 type StopDurations struct {
 	Counts [16]int `json:"counts"`
 }
 
-// stopDurationsKept bounds the counts of one queue: when there are more, all are halved, so that what is recent weighs more.
+// stopDurationsKept bounds the counts of one queue: when there are more, all are halved, so that
+// what is recent weighs more.
 const stopDurationsKept = 1024
 
 // Arrivals is what trial-and-error jobs have asked for lately.
@@ -48,7 +54,9 @@ type Arrivals struct {
 	Sum       int64         `json:"sum"`       // thousandths of a GPU that came in it
 	Mean      int64         `json:"mean"`      // of a minute, in 256ths of a thousandth of a GPU
 	Deviation int64         `json:"deviation"` // mean distance from the mean, in the same unit
-	Worker    model.Vector  `json:"worker"`    // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
+	// what nine of ten workers are content with, the cores in thousandths; read only where Recent is
+	// empty
+	Worker model.Vector `json:"worker"`
 
 	Recent []model.Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
 }
@@ -71,8 +79,8 @@ func (g *StopDurations) Add(took model.Instant) {
 	}
 }
 
-// P95 returns in how many milliseconds 19 of 20 attempts had left, rounded up to a power of two seconds; false if too few have for such a
-// statement.
+// P95 returns in how many milliseconds 19 of 20 attempts had left, rounded up to a power of two
+// seconds; false if too few have for such a statement.
 func (g *StopDurations) P95() (int64, bool) {
 	const few = 20
 	total, seen := 0, 0
@@ -90,7 +98,8 @@ func (g *StopDurations) P95() (int64, bool) {
 	return 1000 << len(g.Counts), true
 }
 
-// addRequests takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
+// addRequests takes in what the workers of a job ask for, and forgets what is older than the last
+// recentKept. No view has what is remembered.
 func (a *Arrivals) addRequests(j *model.Job) {
 	more := min(j.Workers, RecentPerJob)
 	a.Recent = slices.Delete(a.Recent, 0, max(0, len(a.Recent)+more-RecentKept))
@@ -127,9 +136,11 @@ const (
 	RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
 )
 
-// PredictRemaining returns how long it takes by the cluster's history to bring a job to its end that has run for so many ms: the least time that is
-// spent for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for a job that
-// will probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.
+// PredictRemaining returns how long it takes by the cluster's history to bring a job to its end
+// that has run for so many ms: the least time that is spent for each of its kind that ends, if each
+// gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for a job
+// that will probably be over soon. The narrowest kind speaks of which enough are known that came so
+// far. False: there is none.
 func (s *Statistics) PredictRemaining(j *model.Job, ran int64) (int64, bool) {
 	if s == nil || s.Runtimes == nil {
 		return 0, false
@@ -145,8 +156,8 @@ func (s *Statistics) PredictRemaining(j *model.Job, ran int64) (int64, bool) {
 	return 0, false
 }
 
-// StepRatesOf returns how fast elastic jobs of the same user with the same name were, by size, nil if none was measured. The caller must not
-// change it.
+// StepRatesOf returns how fast elastic jobs of the same user with the same name were, by size, nil
+// if none was measured. The caller must not change it.
 func (s *Statistics) StepRatesOf(j *model.Job) []StepRate {
 	if s == nil {
 		return nil
@@ -154,8 +165,8 @@ func (s *Statistics) StepRatesOf(j *model.Job) []StepRate {
 	return s.StepRates[RateKey(j)].Sizes
 }
 
-// MeanService returns how much service elastic jobs of the same user with the same name took until they had completed, as [model.Job.Attained]
-// counts it; 0 if none has.
+// MeanService returns how much service elastic jobs of the same user with the same name took until
+// they had completed, as [model.Job.Attained] counts it; 0 if none has.
 func (s *Statistics) MeanService(j *model.Job) int64 {
 	if s == nil {
 		return 0

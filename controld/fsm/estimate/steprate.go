@@ -40,11 +40,14 @@ type StepRates struct {
 	At    model.Instant `json:"at"` // of the last measurement
 	Sizes []StepRate    `json:"sizes"`
 
-	Ended   int64 `json:"ended,omitempty"`   // of them, how many have completed
-	Service int64 `json:"service,omitempty"` // what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last ones count for most
+	Ended int64 `json:"ended,omitempty"` // of them, how many have completed
+	// what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last
+	// ones count for most
+	Service int64 `json:"service,omitempty"`
 }
 
-// servicesKept is after how many completed jobs what the earlier ones took counts for about a third.
+// servicesKept is after how many completed jobs what the earlier ones took counts for about a
+// third.
 const servicesKept = 8
 
 // RateKey names jobs that are taken to be alike.

@@ -17,7 +17,8 @@ func TestPacesByPlacement(t *testing.T) {
 		return stepRateOf(model.Elastic{First: 1, Fixed: 1}, &a) // a server comes first
 	}
 	var p StepRates
-	for _, n := range []StepRate{on(300, "s", "a", "b"), on(100, "s", "a"), on(380, "s", "a", "a"), on(100, "s", "s"), on(340, "a", "b", "a")} {
+	for _, n := range []StepRate{on(300, "s", "a", "b"), on(100, "s", "a"), on(380, "s", "a", "a"), on(100, "s", "s"),
+		on(340, "a", "b", "a")} {
 		p = p.With(n, 7)
 	}
 	want := []StepRate{{Size: 1, Rate: 100}, {Size: 2, Rate: 380}, {Size: 2, Spread: true, Rate: 320}}

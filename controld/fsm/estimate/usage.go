@@ -9,10 +9,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Usage is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers that have ended; what others hold is seen in
-// the state. A Usage never changes once a view has it.
+// Usage is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers
+// that have ended; what others hold is seen in the state. A Usage never changes once a view has it.
 //
-// With no User it is about an account, and only says when it was active: that cannot be added up from its users.
+// With no User it is about an account, and only says when it was active: that cannot be added up
+// from its users.
 type Usage struct {
 	model.Association
 	Since model.Instant `json:"since,omitempty"` // when it became active; 0: it is not
@@ -43,15 +44,17 @@ func (u *Usage) Hour(hour int64) *HourUse {
 // Check returns an error if hours are out of order or amounts impossible.
 func (u *Usage) Check() error {
 	for i, h := range u.Hours {
-		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 && u.Hours[i-1].Hour >= h.Hour {
+		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > HourMS || i > 0 &&
+			u.Hours[i-1].Hour >= h.Hour {
 			return fmt.Errorf("usage of %s in %s: hour %d is out of order or negative", u.User, u.Account, h.Hour)
 		}
 	}
 	return nil
 }
 
-// Decay weighs the past: what was held an hour ago counts less than what was held now. It is made once for an instant; since buckets are
-// weighed when they are read, the result does not depend on when or how often anything was charged.
+// Decay weighs the past: what was held an hour ago counts less than what was held now. It is made
+// once for an instant; since buckets are weighed when they are read, the result does not depend on
+// when or how often anything was charged.
 type Decay struct {
 	now    model.Instant
 	weight [UsedHours]uint64 // of the hours before this one, in 2^-30; [0] is the hour of now
@@ -66,8 +69,9 @@ func (u *Usage) Empty() bool {
 	return !slices.ContainsFunc(u.Hours, func(h HourUse) bool { return h.Cores != 0 || h.Memory != 0 || h.GPUs != 0 })
 }
 
-// NewDecay returns the weights at an instant, half for what is a half-life old. Whole hours count alike, so that a bucket is weighed as a
-// whole. 0 is no decay: everything in the last week counts fully.
+// NewDecay returns the weights at an instant, half for what is a half-life old. Whole hours count
+// alike, so that a bucket is weighed as a whole. 0 is no decay: everything in the last week counts
+// fully.
 func NewDecay(now model.Instant, halfLifeMS int64) *Decay {
 	d := &Decay{now: now}
 	for age := range d.weight {
@@ -82,7 +86,8 @@ func NewDecay(now model.Instant, halfLifeMS int64) *Decay {
 	return d
 }
 
-// halved returns 2^(-age/half) in 2^-30, by squaring: the fraction's binary digits select roots of a half.
+// halved returns 2^(-age/half) in 2^-30, by squaring: the fraction's binary digits select roots of
+// a half.
 func halved(age, half int64) uint64 {
 	whole, rest := age/half, age%half
 	if whole >= 30 {
@@ -100,7 +105,8 @@ func halved(age, half int64) uint64 {
 }
 
 // rootsOfHalf are 2^(-1/2), 2^(-1/4), ... in 2^-30.
-var rootsOfHalf = [...]uint64{759250125, 902905651, 984625594, 1028218693, 1050733751, 1062175491, 1067942999, 1070838486}
+var rootsOfHalf = [...]uint64{759250125, 902905651, 984625594, 1028218693, 1050733751, 1062175491, 1067942999,
+	1070838486}
 
 // discount returns n times a weight, rounded down.
 func discount(n, weight uint64) uint64 {
@@ -137,8 +143,8 @@ func (d *Decay) ActiveTime(u *Usage) int64 {
 	return ms / 1000
 }
 
-// TimeSince returns how many weighted milliseconds there were from an instant to now: what a worker that still runs has used is its room times
-// that.
+// TimeSince returns how many weighted milliseconds there were from an instant to now: what a worker
+// that still runs has used is its room times that.
 func (d *Decay) TimeSince(from model.Instant) int64 {
 	if from >= d.now {
 		return 0
@@ -155,7 +161,8 @@ func (d *Decay) TimeSince(from model.Instant) int64 {
 const (
 	HourMS    = 3_600_000 // an hour in ms
 	UsedHours = 168       // for a week it is known what was used
-	// maxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are more, those that have used nothing for a
-	// week are forgotten; if all have, what new ones use is not counted until some have not.
+	// maxLeaves bounds the leaves of which usage is kept: with all hours, 400 MiB. When there are
+	// more, those that have used nothing for a week are forgotten; if all have, what new ones use is
+	// not counted until some have not.
 	MaxLeaves = 65_536
 )

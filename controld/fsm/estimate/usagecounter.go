@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// UsageCounter is what the jobs of one leaf hold and ask for now. It belongs to the view that it was taken from and never changes there.
+// UsageCounter is what the jobs of one leaf hold and ask for now. It belongs to the view that it
+// was taken from and never changes there.
 type UsageCounter struct {
 	model.Association
 	Held      model.Amounts // by attempts in progress
@@ -26,8 +27,8 @@ type HourHoldings struct {
 	Late model.Amounts // times the milliseconds of the hour before each began, of memory the seconds
 }
 
-// RunningUsage returns what the attempts in progress of a leaf have used since they began: amounts times weighted seconds, memory in MiB, as
-// [Decay.Of] does for those that have ended.
+// RunningUsage returns what the attempts in progress of a leaf have used since they began: amounts
+// times weighted seconds, memory in MiB, as [Decay.Of] does for those that have ended.
 func (d *Decay) RunningUsage(st *UsageCounter) (cores, memory, gpus int64) {
 	for i := range st.Since {
 		h := &st.Since[i]
@@ -59,7 +60,8 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 	st.Jobs += n
 	st.Held.Add(&r.Held, int64(n))
 	hour := int64(r.Since) / HourMS
-	i, known := slices.BinarySearchFunc(st.Since, hour, func(h HourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
+	i, known := slices.BinarySearchFunc(st.Since, hour,
+		func(h HourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
 	if !known {
 		st.Since = slices.Insert(st.Since, i, HourHoldings{hour: hour})
 	}

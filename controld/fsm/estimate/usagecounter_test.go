@@ -18,7 +18,8 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 		st, want := &UsageCounter{}, [3]float64{}
 		var runs []*LiveAttempt
 		for range 1 + r.IntN(20) {
-			run := &LiveAttempt{Since: model.Instant(r.Int64N(int64(now))), Held: model.Amounts{Cores: r.Int64N(100), Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
+			run := &LiveAttempt{Since: model.Instant(r.Int64N(int64(now))), Held: model.Amounts{Cores: r.Int64N(100),
+				Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
 			runs = append(runs, run)
 			st.AddRun(run, 1)
 			lasted := float64(d.TimeSince(run.Since)) / 1000

@@ -188,7 +188,8 @@ func (t *UsageTable) Check(jobs iter.Seq[*model.Job], note func(error)) {
 	for at, u := range t.leaves.From(0) {
 		n++
 		if u.Active != want[u.Association] && len(t.slots) < MaxLeaves || u.Active == 0 && u.Since != 0 {
-			note(fmt.Errorf("%s in %s has %d active jobs, made anew %d, since %d", u.User, u.Account, u.Active, want[u.Association], u.Since))
+			note(fmt.Errorf("%s in %s has %d active jobs, made anew %d, since %d", u.User, u.Account, u.Active,
+				want[u.Association], u.Since))
 		}
 		note(u.Check())
 		if slot, ok := t.slots[u.Association]; !ok || slot != at {
@@ -233,6 +234,7 @@ func (t *UsageTable) CheckLeaf(leaf model.Association, active int, note func(err
 	}
 	note(u.Check())
 	if u.Active != active && !full || u.Active == 0 && u.Since != 0 {
-		note(fmt.Errorf("%s in %s has %d active jobs, counted %d, since %d", leaf.User, leaf.Account, u.Active, active, u.Since))
+		note(fmt.Errorf("%s in %s has %d active jobs, counted %d, since %d", leaf.User, leaf.Account, u.Active, active,
+			u.Since))
 	}
 }

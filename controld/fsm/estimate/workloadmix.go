@@ -8,13 +8,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// WorkloadMix is what jobs with GPUs have asked for, as far as placements should know what will be asked for next. It holds no more than a few
-// kinds of workers and small counts, and what is recent weighs more. A WorkloadMix never changes once a view has it.
+// WorkloadMix is what jobs with GPUs have asked for, as far as placements should know what will be
+// asked for next. It holds no more than a few kinds of workers and small counts, and what is recent
+// weighs more. A WorkloadMix never changes once a view has it.
 type WorkloadMix struct {
 	Kinds []RequestCount `json:"kinds"` // in the order in which they were first seen
 }
 
-// RequestCount is one kind of workers, and how many have come. Amounts are rounded up, so that whatever fits this fits them.
+// RequestCount is one kind of workers, and how many have come. Amounts are rounded up, so that
+// whatever fits this fits them.
 type RequestCount struct {
 	Worker model.Vector `json:"worker"`
 	Count  int64        `json:"count"`

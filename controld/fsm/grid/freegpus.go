@@ -18,7 +18,8 @@ type FreeResources struct {
 // FreeResources returns what is free on a node. It uses the memory of shared, which may be nil.
 func (g *Grid) FreeResources(node int, shared []int64) FreeResources {
 	rm := g.at(node)
-	r := FreeResources{Cores: int64(rm.cores), Memory: jobspec.Bytes(rm.memory), Empty: int64(bits.OnesCount64(rm.gpus)), Shared: shared[:0]}
+	r := FreeResources{Cores: int64(rm.cores), Memory: jobspec.Bytes(rm.memory), Empty: int64(bits.OnesCount64(rm.gpus)),
+		Shared: shared[:0]}
 	for mask := g.SharedGPUs(node); mask != 0; mask &= mask - 1 {
 		r.Shared = append(r.Shared, g.FreeShare(node, bits.TrailingZeros64(mask)))
 	}
@@ -34,8 +35,9 @@ func (r *FreeResources) GPUs() int64 {
 	return sum
 }
 
-// UnusableFor returns how much of the free GPUs is of no use to workers that ask for so much: all, if not one of them fits, else what is left of
-// each GPU that is too little for one. For workers without GPUs it is all. This is the measure of fragmentation of FGD (ATC'23).
+// UnusableFor returns how much of the free GPUs is of no use to workers that ask for so much: all,
+// if not one of them fits, else what is left of each GPU that is too little for one. For workers
+// without GPUs it is all. This is the measure of fragmentation of FGD (ATC'23).
 func (r *FreeResources) UnusableFor(worker model.Vector) int64 {
 	if worker.GPUs <= 0 || worker.Cores > r.Cores || worker.Memory > r.Memory {
 		return r.GPUs()

@@ -10,9 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes are named by their position in
-// state.View.Nodes. To try things out, take state.View.Grid, CopyFrom it, and try things on the copy. Copies share what neither of them has
-// changed, since a decision changes the room on a few nodes of thousands.
+// Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes
+// are named by their position in state.View.Nodes. To try things out, take state.View.Grid,
+// CopyFrom it, and try things on the copy. Copies share what neither of them has changed, since a
+// decision changes the room on a few nodes of thousands.
 type Grid struct {
 	nodes  []*model.Node  // shared between copies
 	usable []uint64       // healthy GPUs of each node; shared between copies
@@ -23,7 +24,9 @@ type Grid struct {
 	claims bool        // there may be some
 	words  int         // of one bucket
 	bucket []uint64    // one bucket after another; see Bucket
-	lent   []uint16    // thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was ever shared
+	// thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was
+	// ever shared
+	lent   []uint16
 	stride int
 }
 
@@ -49,7 +52,8 @@ type freeCapacity struct {
 	left        uint16 // thousandths that are free of healthy GPUs that some share
 }
 
-// NewGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
+// NewGrid returns a grid with nothing taken. Inventories must be within the limits that
+// RegisterNode enforces.
 func NewGrid(nodes []*model.Node) *Grid {
 	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), total: make([]model.Vector, len(nodes))}
 	g.resize()
@@ -134,7 +138,8 @@ func (g *Grid) reclaim() {
 	}
 }
 
-// sort puts node i into its bucket, or takes it out. Nodes that are not up, or that one job has for itself, are in none.
+// sort puts node i into its bucket, or takes it out. Nodes that are not up, or that one job has for
+// itself, are in none.
 func (g *Grid) sort(i int, in bool) {
 	rm := g.at(i)
 	if !rm.up || rm.whole {
@@ -148,11 +153,12 @@ func (g *Grid) sort(i int, in bool) {
 	}
 }
 
-// CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other. Several may copy a
-// grid at the same time as long as nobody changes it.
+// CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later
+// changes to the other. Several may copy a grid at the same time as long as nobody changes it.
 func (g *Grid) CopyFrom(src *Grid) {
 	g.reclaim()
-	g.nodes, g.usable, g.total, g.claims, g.words, g.stride = src.nodes, src.usable, src.total, src.claims, src.words, src.stride
+	g.nodes, g.usable, g.total, g.claims, g.words, g.stride = src.nodes, src.usable, src.total, src.claims, src.words,
+		src.stride
 	g.pages = append(g.pages[:0], src.pages...)
 	g.own = append(g.own[:0], src.own...)
 	for w, word := range g.own { // src may go on writing what is its own
@@ -176,14 +182,15 @@ func (g *Grid) Node(i int) *model.Node { return g.nodes[i] }
 // Up reports whether a node may get work.
 func (g *Grid) Up(i int) bool { return g.at(i).up }
 
-// Free returns what active work may still take of a node, claims not subtracted. What is left of GPUs that some share counts, although only
-// jobs that share too can take it: see Shared.
+// Free returns what active work may still take of a node, claims not subtracted. What is left of
+// GPUs that some share counts, although only jobs that share too can take it: see Shared.
 func (g *Grid) Free(i int) model.Vector {
 	r := g.at(i)
 	return model.VectorOf(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*model.WholeGPU+int64(r.left))
 }
 
-// FreeResident returns what may still become resident on a node, claims not subtracted. It has no cores.
+// FreeResident returns what may still become resident on a node, claims not subtracted. It has no
+// cores.
 func (g *Grid) FreeResident(i int) model.Vector {
 	r := g.at(i)
 	return model.VectorOf(0, r.residentMem, int64(r.residentGPU))
@@ -217,8 +224,9 @@ func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
 // Exclusive reports whether the workers on a node have it for themselves.
 func (g *Grid) Exclusive(i int) bool { return g.at(i).whole }
 
-// Bucket returns the nodes that may get work and have exactly n GPUs that are wholly free: bit i of the words is set for the node at position i. It is nil if
-// no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
+// Bucket returns the nodes that may get work and have exactly n GPUs that are wholly free: bit i of
+// the words is set for the node at position i. It is nil if no node has as many GPUs. The caller
+// must not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {
 	if n < 0 || n >= g.Buckets() {
 		return nil
@@ -234,8 +242,9 @@ func (g *Grid) Buckets() int {
 	return len(g.bucket) / g.words
 }
 
-// Fits says why one worker's request does not fit on a node now, or nil if it does. Deciding and committing both ask it. With gpus the
-// worker gets exactly those; nil means any. Claims count as taken: a job with a claim of its own lifts it first (LiftClaims).
+// Fits says why one worker's request does not fit on a node now, or nil if it does. Deciding and
+// committing both ask it. With gpus the worker gets exactly those; nil means any. Claims count as
+// taken: a job with a claim of its own lifts it first (LiftClaims).
 func Fits(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
 	code := g.Obstacle(node, r, gpus)
 	if code == model.ReasonNone {
@@ -244,7 +253,8 @@ func Fits(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
 	return &model.Reason{Code: code, Need: r.Active, Have: g.open(node), Node: g.nodes[node].Name}
 }
 
-// Obstacle is Fits for callers that ask about many nodes: it returns only the code, ReasonNone if the request fits, and allocates nothing.
+// Obstacle is Fits for callers that ask about many nodes: it returns only the code, ReasonNone if
+// the request fits, and allocates nothing.
 func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode {
 	rm := g.at(node)
 	switch {
@@ -263,7 +273,8 @@ func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode 
 // spares reports whether a request that fits on a node does so beside what is claimed there.
 func (g *Grid) spares(node int, r model.Request, gpus []int) bool {
 	claimed := g.Claimed(node)
-	return g.at(node).holds(r, claimed) && g.offers(node, r, claimed.GPUs, gpus) && (!r.Exclusive || claimed == model.Vector{})
+	return g.at(node).holds(r, claimed) && g.offers(node, r, claimed.GPUs, gpus) &&
+		(!r.Exclusive || claimed == model.Vector{})
 }
 
 // Joins reports whether a further worker fits on a node that its part of a gang has for itself.
@@ -272,7 +283,8 @@ func (g *Grid) Joins(node int, r model.Request, gpus []int) bool {
 	return rm.whole && rm.holds(r, model.Vector{}) && g.offers(node, r, 0, gpus)
 }
 
-// holds reports whether a request fits beside what is claimed, as far as it is not for GPUs to work on: see offers.
+// holds reports whether a request fits beside what is claimed, as far as it is not for GPUs to work
+// on: see offers.
 func (r *freeCapacity) holds(q model.Request, claimed model.Vector) bool {
 	memory := int64(claimed.Memory)
 	return int64(r.cores)-claimed.Cores >= q.Active.Cores &&
@@ -284,10 +296,12 @@ func (r *freeCapacity) holds(q model.Request, claimed model.Vector) bool {
 // open returns what a node offers to those without claims.
 func (g *Grid) open(i int) model.Vector {
 	free, claimed := g.Free(i), g.Claimed(i)
-	return model.VectorOf(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)), max(0, free.GPUs-claimed.GPUs))
+	return model.VectorOf(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)),
+		max(0, free.GPUs-claimed.GPUs))
 }
 
-// Allocate takes a worker's room on a node; it must fit. Nil gpus take the free ones with the lowest indices, a share the [Grid.Tightest].
+// Allocate takes a worker's room on a node; it must fit. Nil gpus take the free ones with the
+// lowest indices, a share the [Grid.Tightest].
 func (g *Grid) Allocate(node int, r model.Request, gpus []int) {
 	mask := maskOf(gpus)
 	switch share := r.Share(); {
@@ -300,7 +314,8 @@ func (g *Grid) Allocate(node int, r model.Request, gpus []int) {
 	g.change(node, r, -1, mask)
 }
 
-// Release returns what Take took; gpus must name the GPUs, also when Take was left to choose. Broken ones do not become free.
+// Release returns what Take took; gpus must name the GPUs, also when Take was left to choose.
+// Broken ones do not become free.
 func (g *Grid) Release(node int, r model.Request, gpus []int) { g.change(node, r, 1, maskOf(gpus)) }
 
 func (g *Grid) change(node int, r model.Request, sign int64, gpus uint64) {

@@ -13,8 +13,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestGridCopies takes, gives and claims at random on a copy, and undoes it all: the original must not have changed, the copy must be
-// equal to it again, and every node must be in the bucket of its free GPUs all along.
+// TestGridCopies takes, gives and claims at random on a copy, and undoes it all: the original must
+// not have changed, the copy must be equal to it again, and every node must be in the bucket of its
+// free GPUs all along.
 func TestGridCopies(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6} {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -56,7 +57,8 @@ func TestGridCopies(t *testing.T) {
 		for i := len(undo) - 1; i >= 0; i-- {
 			undo[i]()
 		}
-		if !reflect.DeepEqual(src, NewGrid(nodes)) || !slices.Equal(rooms(src), rooms(g)) || !reflect.DeepEqual(src.bucket, g.bucket) {
+		if !reflect.DeepEqual(src, NewGrid(nodes)) || !slices.Equal(rooms(src), rooms(g)) ||
+			!reflect.DeepEqual(src.bucket, g.bucket) {
 			t.Fatalf("seed %d: a copy and its original are not independent", seed)
 		}
 		if n := testing.AllocsPerRun(10, func() { fresh.CopyFrom(src) }); n > 0 {
@@ -92,7 +94,8 @@ func TestResidentMemoryBounds(t *testing.T) {
 	g := NewGrid([]*model.Node{&n})
 	suspended := model.Request{Resident: model.Vector{Memory: 200 * jobspec.GiB}}
 	g.Allocate(0, suspended, []int{})
-	q := model.Request{Active: model.Vector{Cores: 1, Memory: 100 * jobspec.GiB}, Resident: model.Vector{Memory: 100 * jobspec.GiB}}
+	q := model.Request{Active: model.Vector{Cores: 1, Memory: 100 * jobspec.GiB},
+		Resident: model.Vector{Memory: 100 * jobspec.GiB}}
 	if why := Fits(g, 0, q, nil); why == nil || why.Code != model.ReasonResources {
 		t.Fatalf("got %+v: what is suspended keeps its memory", why)
 	}
@@ -125,7 +128,8 @@ func TestCompareNode(t *testing.T) {
 }
 
 func testNode(name string, gpus int) model.Node {
-	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000, PortMax: 20003}
+	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000,
+		PortMax: 20003}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Healthy: true})
 	}

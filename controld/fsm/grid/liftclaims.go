@@ -7,11 +7,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// LiftClaims lifts from g the claims that do not bind the holder of a reservation, and returns what puts them back: his own, those that come after
-// it, see [model.Reservation.Before], and on the nodes where it has reserved capacity as much of later reservations as is in its way. Room that is
-// freed there is his first: that of the later ones is still to come, or stays behind. own is nil for a job without a reservation, which
-// is bound by all. position tells where a node is in g, -1 for one that is not.
-func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation, position func(node string) int) (restore func()) {
+// LiftClaims lifts from g the claims that do not bind the holder of a reservation, and returns what
+// puts them back: his own, those that come after it, see [model.Reservation.Before], and on the
+// nodes where it has reserved capacity as much of later reservations as is in its way. Room that is
+// freed there is his first: that of the later ones is still to come, or stays behind. own is nil
+// for a job without a reservation, which is bound by all. position tells where a node is in g, -1
+// for one that is not.
+func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation,
+	position func(node string) int) (restore func()) {
 	if own == nil {
 		return func() {}
 	}
@@ -49,7 +52,8 @@ type liftedClaim struct {
 	room model.Vector
 }
 
-// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a node.
+// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a
+// node.
 func claimsOfLater(own *model.Reservation, all []*model.Reservation, node string) (sum model.Vector) {
 	for _, r := range all {
 		if !r.ForPreemptor || cmp.Or(cmp.Compare(r.Until, own.Until), cmp.Compare(r.Job, own.Job)) <= 0 {
@@ -64,14 +68,17 @@ func claimsOfLater(own *model.Reservation, all []*model.Reservation, node string
 	return sum
 }
 
-// blockingClaims is how much of what was promised later keeps a job from capacity that it was promised on a node.
+// blockingClaims is how much of what was promised later keeps a job from capacity that it was
+// promised on a node.
 func blockingClaims(g *Grid, node int, promised, later model.Vector) model.Vector {
 	have := g.Free(node).Minus(g.Claimed(node))
-	if g.SharedGPUs(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to a worker that needs more of one
+	// what is left of GPUs that some share is of no use to a worker that needs more of one
+	if g.SharedGPUs(node) != 0 && g.most(node) < promised.GPUs {
 		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*model.WholeGPU - g.Claimed(node).GPUs
 	}
 	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
-	return model.VectorOf(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
+	return model.VectorOf(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory),
+		int64(later.Memory)),
 		part(promised.GPUs, have.GPUs, later.GPUs))
 }
 

@@ -14,7 +14,8 @@ func Slots(empty, gpus int64) int64 {
 	return empty * model.WholeGPU / gpus
 }
 
-// SharedGPUs returns the GPUs of a node that workers share and of which something is free: bit n is set for index n.
+// SharedGPUs returns the GPUs of a node that workers share and of which something is free: bit n is
+// set for index n.
 func (g *Grid) SharedGPUs(node int) uint64 {
 	if g.at(node).left == 0 {
 		return 0
@@ -42,7 +43,8 @@ func (g *Grid) FreeShare(node, gpu int) int64 {
 	return leftOf(int64(g.row(node)[gpu]))
 }
 
-// leftOf is what is free of a GPU of which some is lent. What is lent to no worker is free, or one worker has it as a whole.
+// leftOf is what is free of a GPU of which some is lent. What is lent to no worker is free, or one
+// worker has it as a whole.
 func leftOf(lent int64) int64 {
 	if lent == 0 {
 		return 0
@@ -65,7 +67,8 @@ func (g *Grid) LentOn(node int) []uint16 {
 	return row
 }
 
-// BestFitGPU returns the GPU of a node on which a share leaves least: one that others share, or else the first empty one. -1: there is none.
+// BestFitGPU returns the GPU of a node on which a share leaves least: one that others share, or
+// else the first empty one. -1: there is none.
 func (g *Grid) BestFitGPU(node int, share int64) int {
 	best, least := -1, int64(model.WholeGPU)
 	for mask := g.SharedGPUs(node); mask != 0; mask &= mask - 1 {
@@ -80,7 +83,8 @@ func (g *Grid) BestFitGPU(node int, share int64) int {
 	return best
 }
 
-// offers reports whether the GPUs of a node hold a request beside claims for so many thousandths: those that are named, or any.
+// offers reports whether the GPUs of a node hold a request beside claims for so many thousandths:
+// those that are named, or any.
 func (g *Grid) offers(node int, r model.Request, claimed int64, gpus []int) bool {
 	rm, share := g.at(node), r.Share()
 	empty := int64(bits.OnesCount64(rm.gpus)) * model.WholeGPU
@@ -99,14 +103,16 @@ func (g *Grid) offers(node int, r model.Request, claimed int64, gpus []int) bool
 	return empty+int64(rm.left)-claimed >= share
 }
 
-// opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones. Claims are added up and not told apart, so that
-// of several jobs that were promised parts each may take its own, in whatever order they come.
+// opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones.
+// Claims are added up and not told apart, so that of several jobs that were promised parts each may
+// take its own, in whatever order they come.
 func (g *Grid) opens(node int, share, claimed int64) bool {
 	empty := int64(bits.OnesCount64(g.at(node).gpus)) * model.WholeGPU
 	return empty > 0 && empty-g.pressing(node, claimed) >= share
 }
 
-// pressing is how much of claims may be for empty GPUs: nothing if all together has room on one GPU that is shared.
+// pressing is how much of claims may be for empty GPUs: nothing if all together has room on one GPU
+// that is shared.
 func (g *Grid) pressing(node int, claimed int64) int64 {
 	if model.IsShare(claimed) && g.at(node).left > 0 && g.most(node) >= claimed {
 		return 0
@@ -137,13 +143,15 @@ func (r *freeCapacity) names(gpus []int) bool {
 
 // ObstacleTo is Obstacle for several workers that are alike, on whatever GPUs.
 func (g *Grid) ObstacleTo(node int, r model.Request, workers int) model.ReasonCode {
-	all := model.Request{Active: r.Active.Times(int64(workers)), Resident: r.Resident.Times(int64(workers)), Exclusive: r.Exclusive}
+	all := model.Request{Active: r.Active.Times(int64(workers)), Resident: r.Resident.Times(int64(workers)),
+		Exclusive: r.Exclusive}
 	share := r.Share()
 	if share == 0 || workers == 1 {
 		return g.Obstacle(node, all, nil)
 	}
 	if !g.seats(node, share, workers, 0) {
-		all.Active.GPUs = model.WholeGPU * (model.MaxGPUsPerNode + 1) // more than any node has: what else is in the way comes first
+		// more than any node has: what else is in the way comes first
+		all.Active.GPUs = model.WholeGPU * (model.MaxGPUsPerNode + 1)
 	} else if !g.seats(node, share, workers, g.Claimed(node).GPUs) {
 		return model.ReasonReservation
 	} else {
@@ -152,7 +160,8 @@ func (g *Grid) ObstacleTo(node int, r model.Request, workers int) model.ReasonCo
 	return g.Obstacle(node, all, nil)
 }
 
-// seats reports whether the GPUs of a node hold some workers with a share each beside claims, which may be for empty GPUs.
+// seats reports whether the GPUs of a node hold some workers with a share each beside claims, which
+// may be for empty GPUs.
 func (g *Grid) seats(node int, share int64, workers int, claimed int64) bool {
 	empty := int64(bits.OnesCount64(g.at(node).gpus))*model.WholeGPU - model.RoundUp(claimed)
 	if empty < 0 {
@@ -165,7 +174,8 @@ func (g *Grid) seats(node int, share int64, workers int, claimed int64) bool {
 	return n >= int64(workers)
 }
 
-// lend takes so many thousandths of a GPU that others may share, or gives them back if there are less than none.
+// lend takes so many thousandths of a GPU that others may share, or gives them back if there are
+// less than none.
 func (g *Grid) lend(node, gpu int, by int64) {
 	if len(g.lent) == 0 {
 		g.stride = max(1, g.Buckets()-1)
@@ -187,7 +197,8 @@ func (g *Grid) lend(node, gpu int, by int64) {
 	}
 }
 
-// recall clears what is lent of a node's GPUs before it is counted anew, and makes place for as many as it has.
+// recall clears what is lent of a node's GPUs before it is counted anew, and makes place for as
+// many as it has.
 func (g *Grid) recall(node int) {
 	if len(g.lent) == 0 {
 		return

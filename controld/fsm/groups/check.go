@@ -29,8 +29,8 @@ func (q *Queue) Names(j *model.Job) bool {
 	return found
 }
 
-// Check reports what is wrong with the groups, of which the jobs are pending in number. That each pending
-// job is in its group is for [Queue.Holds] to say.
+// Check reports what is wrong with the groups, of which the jobs are pending in number. That each
+// pending job is in its group is for [Queue.Holds] to say.
 func (q *Queue) Check(pending int, note func(error)) {
 	grouped, groups, elastic := 0, 0, 0
 	for slot, g := range q.now.groups.From(0) {
@@ -48,22 +48,25 @@ func (q *Queue) Check(pending int, note func(error)) {
 	for _, c := range []struct {
 		what      string
 		got, want int
-	}{{"pending", grouped, pending}, {"groups", len(q.slots), groups}, {"groups with an elastic job first", q.now.elastic, elastic}} {
+	}{{"pending", grouped, pending}, {"groups", len(q.slots), groups}, {"groups with an elastic job first", q.now.elastic,
+		elastic}} {
 		if c.got != c.want {
 			note(fmt.Errorf("index of %s has %d entries for %d", c.what, c.got, c.want))
 		}
 	}
 	note(q.shapes.check("shape", &q.now.groups, func(g *Group) (model.Shape, int) { return g.Key.Shape, g.Number }))
-	note(q.leaves.check("leaf", &q.now.groups, func(g *Group) (model.Association, int) { return g.Key.Association(), g.Leaf }))
+	note(q.leaves.check("leaf", &q.now.groups,
+		func(g *Group) (model.Association, int) { return g.Key.Association(), g.Leaf }))
 }
 
-// checkHeadAt says whether a group's head is that of its jobs, in the group and in the table of heads.
+// checkHeadAt says whether a group's head is that of its jobs, in the group and in the table of
+// heads.
 func (q *Queue) checkHeadAt(slot int64, g *Group) error {
 	if err := checkHead(g); err != nil {
 		return err
 	}
 	if h, _ := q.now.heads.Get(slot); h != g.Head {
-		return fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
+		return fmt.Errorf("the head at the number of group %+v is %+v, not %+v", g.Key, h, g.Head)
 	}
 	return nil
 }
@@ -77,7 +80,8 @@ type Tally struct {
 
 // NewTally returns a tally without jobs.
 func NewTally() Tally {
-	return Tally{groups: map[model.GroupKey]int{}, shapes: newNumbered[model.Shape](), leaves: newNumbered[model.Association]()}
+	return Tally{groups: map[model.GroupKey]int{}, shapes: newNumbered[model.Shape](),
+		leaves: newNumbered[model.Association]()}
 }
 
 // Size counts the groups that have jobs.

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestChecksFindDamage damages sound groups in one way at a time: the check of the whole queue must say so,
-// and so must the tally if it can see it.
+// TestChecksFindDamage damages sound groups in one way at a time: the check of the whole queue must
+// say so, and so must the tally if it can see it.
 func TestChecksFindDamage(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -19,10 +19,14 @@ func TestChecksFindDamage(t *testing.T) {
 		tallied bool
 	}{
 		{"a group at no slot", func(q *Queue, j *model.Job) { delete(q.slots, KeyOf(j)) }, "group", true},
-		{"a group with the head of another", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Head.Job++ }, "front of group", true},
-		{"a shape with another number", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].number += 7 }, "number of a shape", true},
-		{"a shape of too many groups", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].groups++ }, "groups", true},
-		{"a leaf with another number", func(q *Queue, j *model.Job) { q.leaves.known[j.Association()].number += 7 }, "number of a leaf", true},
+		{"a group with the head of another", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Head.Job++ }, "head of group",
+			true},
+		{"a shape with another number", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].number += 7 },
+			"number of a shape", true},
+		{"a shape of too many groups", func(q *Queue, j *model.Job) { q.shapes.known[model.ShapeOf(j)].groups++ }, "groups",
+			true},
+		{"a leaf with another number", func(q *Queue, j *model.Job) { q.leaves.known[j.Association()].number += 7 },
+			"number of a leaf", true},
 		{"an elastic job that does not wait", func(q *Queue, _ *model.Job) { q.now.elastic++ }, "elastic job first", false},
 	} {
 		spec := &jobspec.Job{Groups: []jobspec.Group{{}}}

@@ -1,5 +1,5 @@
-// Package groups keeps the pending jobs in groups of jobs that are alike for scheduling, so that a cycle
-// looks at groups and not at jobs. The groups follow from the jobs and are in no snapshot.
+// Package groups keeps the pending jobs in groups of jobs that are alike for scheduling, so that a
+// cycle looks at groups and not at jobs. The groups follow from the jobs and are in no snapshot.
 package groups
 
 import (
@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Group is the pending jobs that are alike for scheduling, with the held ones and those not yet eligible.
+// Group is the pending jobs that are alike for scheduling, with the held ones and those not yet
+// eligible.
 type Group struct {
 	Head    Head // of the oldest job; first, because most cycles read no more of a group
 	Key     model.GroupKey
@@ -64,8 +65,8 @@ func New(now *View) *Queue {
 // forkedEpoch is above every epoch that a live queue reaches, so that a fork owns nothing at first.
 const forkedEpoch = 1 << 62
 
-// Fork returns a queue that goes on from now, a copy of another queue's view. What it does not change
-// stays shared with that queue.
+// Fork returns a queue that goes on from now, a copy of another queue's view. What it does not
+// change stays shared with that queue.
 func Fork(now *View) *Queue {
 	q := &Queue{now: now, epoch: forkedEpoch, shared: true, slots: map[model.GroupKey]int64{}}
 	for slot, g := range now.groups.From(0) {
@@ -97,7 +98,8 @@ func (q *Queue) Find(k model.GroupKey) *Group {
 
 // KeyOf returns the key of a pending job's group.
 func KeyOf(j *model.Job) model.GroupKey {
-	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority, Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel()}
+	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority,
+		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel()}
 }
 
 // Update keeps the groups in step with a job that has changed from old, nil if it is new, to next.
@@ -133,7 +135,8 @@ func (q *Queue) ownGroup(k model.GroupKey) *Group {
 	switch {
 	case g == nil:
 		g = &Group{
-			Key: k, slot: slot, Number: q.shapes.use(k.Shape), Leaf: q.leaves.use(k.Association()), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: q.epoch,
+			Key: k, slot: slot, Number: q.shapes.use(k.Shape), Leaf: q.leaves.use(k.Association()), Req: k.Shape.Request,
+			Workers: k.Shape.Total(), epoch: q.epoch,
 		}
 	case g.epoch != q.epoch:
 		next := *g

@@ -7,9 +7,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Head is what a cycle reads of every group first. In a long queue there are tens of thousands of groups,
-// and most begin with a job whose shape is known not to fit. To see that, a cycle needs neither the job
-// nor its specification nor the whole key.
+// Head is what a cycle reads of every group first. In a long queue there are tens of thousands of
+// groups, and most begin with a job whose shape is known not to fit. To see that, a cycle needs
+// neither the job nor its specification nor the whole key.
 type Head struct {
 	Job      model.JobID   // the first of the group
 	Eligible model.Instant // of that job
@@ -21,7 +21,9 @@ type Head struct {
 	Held     bool  // as in the key
 	Elastic  bool  // the first job is
 	Gang     bool  // the first job has several workers
-	Plain    bool  // nothing but its class, account, priority, level and shape, and since when it may start, tells the first job from others
+	// nothing but its class, account, priority, level and shape, and since when it may start, tells
+	// the first job from others
+	Plain bool
 }
 
 // headOf describes a group that has jobs.
@@ -29,8 +31,9 @@ func headOf(g *Group) Head {
 	j := g.Jobs[0]
 	_, elastic := j.Elastic()
 	return Head{
-		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf), Level: int16(g.Key.Level),
-		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
+		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf),
+		Level: int16(g.Key.Level),
+		TE:    g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
 		Plain: !g.Key.Held && j.Children == nil && len(j.Exclude) == 0 && !j.OwnRoomFirst,
 	}
 }
@@ -66,7 +69,7 @@ func (q *Queue) countElastic(g *Group, elastic bool) {
 // checkHead says whether a group's head is that of its jobs.
 func checkHead(g *Group) error {
 	if want := headOf(g); g.Head != want {
-		return fmt.Errorf("the front of group %+v is %+v, not %+v", g.Key, g.Head, want)
+		return fmt.Errorf("the head of group %+v is %+v, not %+v", g.Key, g.Head, want)
 	}
 	return nil
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/table"
 )
 
-// numbers gives numbers to what groups have in common, their shapes and their leaves, so that a cycle can keep what it finds out about one in
-// an array. The numbers mean nothing else and may differ between replicas.
+// numbers gives numbers to what groups have in common, their shapes and their leaves, so that a
+// cycle can keep what it finds out about one in an array. The numbers mean nothing else and may
+// differ between replicas.
 type numbers[K comparable] struct {
 	known map[K]*numberUse
 	free  []int
@@ -109,7 +110,8 @@ func (a *numbered[K]) count(key K, by int) {
 // check says whether a group has the number of its key, and no other key has it.
 func (a *numbered[K]) check(what string, s *numbers[K], key K, number int) error {
 	if u := s.known[key]; u == nil || u.number != number || u.groups != a.groups[key] {
-		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number, a.groups[key])
+		return fmt.Errorf("the number of a %s is not that of its group, %d, or its groups are not %d", what, number,
+			a.groups[key])
 	}
 	if other, taken := a.owners[number]; taken && other != key && a.groups[other] > 0 {
 		if u := s.known[other]; u != nil && u.number == number {

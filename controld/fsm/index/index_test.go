@@ -27,9 +27,11 @@ func TestCheckFindsDamage(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(*Names, *Dependents, *Keys) {}, ""},
-		{"a job that is not found by its name", func(n *Names, _ *Dependents, _ *Keys) { n.by[NameOf(jobs[0])].open = nil }, "names"},
+		{"a job that is not found by its name", func(n *Names, _ *Dependents, _ *Keys) { n.by[NameOf(jobs[0])].open = nil },
+			"names"},
 		{"a name of no job", func(n *Names, _ *Dependents, _ *Keys) { n.by[Name{7, "x"}] = &named{} }, "names"},
-		{"a job with dependencies that is not listed", func(_ *Names, d *Dependents, _ *Keys) { d.waiting.Drop(3) }, "dependencies"},
+		{"a job with dependencies that is not listed", func(_ *Names, d *Dependents, _ *Keys) { d.waiting.Drop(3) },
+			"dependencies"},
 		{"a dependent that is not told", func(_ *Names, d *Dependents, _ *Keys) { d.by[1] = d.by[1][:1] }, "dependents"},
 		{"a forgotten key", func(_ *Names, _ *Dependents, k *Keys) { clear(k.at) }, "keys"},
 		{"a key that is found elsewhere", func(_ *Names, _ *Dependents, k *Keys) { k.at[keyName{1, "k2"}]-- }, "keys"},

@@ -7,10 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all (A3).
+// CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all
+// (A3).
 func CheckJob(j *model.Job) error {
 	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
-	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) && j.State != model.PastDue {
+	if _, ok := model.Steps[j.State]; j.State == "" || !ok && !slices.Contains(model.Steps[model.Completing], j.State) &&
+		j.State != model.PastDue {
 		return bad("no such state")
 	}
 	for i := range j.Attempts {
@@ -77,8 +79,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 	return nil
 }
 
-// CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts that are no longer kept cannot be
-// added up, so nothing is said about jobs with such.
+// CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts
+// that are no longer kept cannot be added up, so nothing is said about jobs with such.
 func CheckLedger(j *model.Job) error {
 	if j.Attempt > len(j.Attempts) {
 		return nil
@@ -102,34 +104,35 @@ func CheckLedger(j *model.Job) error {
 	return nil
 }
 
-// checkParent says whether what a parent job knows of its children agrees with itself: each of them waits, was dropped, or was made.
+// checkParent says whether what a parent job knows of its children agrees with itself: each of them
+// waits, was dropped, or was made.
 func checkParent(j *model.Job) error {
 	bad := func(what string) error {
-		return fmt.Errorf("record %d in state %q: %s: %+v", j.ID, j.State, what, *j.Children)
+		return fmt.Errorf("parent job %d in state %q: %s: %+v", j.ID, j.State, what, *j.Children)
 	}
 	f := j.Children
 	over := f.Live == 0 && len(f.Waiting) == 0
 	switch {
 	case len(j.Attempts) > 0 || j.Parent != 0:
-		return bad("it runs something itself, or is a member")
+		return bad("it runs something itself, or is a task")
 	case f.Size < 1 || f.Size > model.MaxArrayTasks || min(f.Live, f.Completed, f.Failed, f.Cancelled) < 0:
 		return bad("a count is out of range")
 	case f.Waiting.Len()+f.Dropped.Len()+f.Made() != f.Size:
-		return bad("members are missing or counted twice")
+		return bad("tasks are missing or counted twice")
 	case !f.Waiting.Within(f.Size) || !f.Dropped.Within(f.Size) || len(f.Waiting.Both(f.Dropped)) > 0:
-		return bad("members wait that were dropped, or there are none such")
+		return bad("tasks wait that were dropped, or there are none such")
 	case len(f.HeldUser.Without(f.Waiting))+len(f.HeldAdmin.Without(f.Waiting))+len(f.Ready.Without(f.Waiting)) > 0:
-		return bad("members are held or ready that do not wait")
+		return bad("tasks are held or ready that do not wait")
 	case len(f.HeldUser.Both(f.HeldAdmin)) > 0:
-		return bad("members are held twice")
+		return bad("tasks are held twice")
 	case !f.Unsuccessful.Within(f.Size) || f.Unsuccessful.Len() != f.Failed+f.Cancelled:
-		return bad("it does not know which members ended otherwise than well")
+		return bad("it does not know which tasks ended otherwise than well")
 	case f.Fate != "" && len(f.Waiting) > 0:
-		return bad("its fate is decided but members wait")
+		return bad("its fate is decided but tasks wait")
 	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
-		return bad("its end, its members' and its number in the history do not agree")
+		return bad("its end, its tasks' and its number in the history do not agree")
 	case !j.State.Final() && j.State != model.Pending && j.State != model.Running:
-		return bad("no such state of a record")
+		return bad("no such state of a parent job")
 	case j.Hold != model.NotHeld && !j.StillToStart():
 		return bad("held but nothing waits")
 	}

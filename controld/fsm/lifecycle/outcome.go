@@ -88,7 +88,8 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	cause := model.CauseFailed
 	for _, w := range list {
 		o.Nodes = append(o.Nodes, w.Node)
-		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == checkpointCode(j.Spec)
+		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM &&
+			w.ExitCode == checkpointCode(j.Spec)
 		switch {
 		case w.Trouble() == model.CauseLaunch:
 			cause = model.CauseLaunch

@@ -47,7 +47,8 @@ func StopSignalAndGrace(spec *jobspec.Job, g *jobspec.Group, cause model.Cause) 
 	switch cause {
 	case model.CauseLease:
 		return signal, model.LeaseGrace
-	case model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseMigrate, model.CauseDrain, model.CauseRequeue:
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseMigrate,
+		model.CauseDrain, model.CauseRequeue:
 		signal, grace = "SIGTERM", model.DefaultGrace
 		if t.Launch != nil && t.Launch.Type == "slurm" {
 			signal = "SIGUSR1"

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Models returns the models of GPUs of which the configuration says which accounts are entitled to them or limited, by name. The caller must
-// not change it.
+// Models returns the models of GPUs of which the configuration says which accounts are entitled to
+// them or limited, by name. The caller must not change it.
 func (v *View) Models() []string { return v.models }
 
 // modelsIn lists the models of which a configuration says something.
@@ -80,8 +80,8 @@ func (v *View) addDevices(held *model.Amounts, gpus int64, w *model.Worker) {
 	held.GPUs += gpus
 }
 
-// RequestedBy returns what one attempt of a waiting job would count for. Of which model its GPUs would be is not known, so that they count for
-// each.
+// RequestedBy returns what one attempt of a waiting job would count for. Of which model its GPUs
+// would be is not known, so that they count for each.
 func (v *View) RequestedBy(j *model.Job) model.Amounts {
 	total := j.Total()
 	a := model.Amounts{Cores: total.Cores, Memory: model.InMiB(int64(total.Memory)), GPUs: total.GPUs}

@@ -10,9 +10,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Auditor verifies after each command what the command has touched: every invariant that [State.Check] knows, in time that goes by the size of
-// the change and not of the state. It keeps books of its own, from the jobs and nodes that the state says have changed, and compares with them
-// all that the state derives. What changes although nothing that belongs to it was touched it does not see; for that there is State.Check.
+// Auditor verifies after each command what the command has touched: every invariant that
+// [State.Check] knows, in time that goes by the size of the change and not of the state. It keeps
+// books of its own, from the jobs and nodes that the state says have changed, and compares with
+// them all that the state derives. What changes although nothing that belongs to it was touched it
+// does not see; for that there is State.Check.
 type Auditor struct {
 	s       *State
 	touched *touched
@@ -48,44 +50,72 @@ func (t *touched) everything() {
 	}
 }
 
-// Audit checks the whole state and returns what checks each further command. There can be one auditor of a state at a time.
+// Audit checks the whole state and returns what checks each further command. There can be one
+// auditor of a state at a time.
 func (s *State) Audit() (*Auditor, error) {
 	s.touched = &touched{}
 	a := &Auditor{s: s, touched: s.touched}
 	return a, a.begin()
 }
 
-// begin checks the whole state and makes the books anew.
+// begin makes the books anew and checks the whole state against them.
 func (a *Auditor) begin() error {
 	*a.touched = touched{}
-	err := a.s.Check()
-	a.faults = len(a.s.faults)
-	a.tallies = newTallies()
-	a.around = newVicinity()
-	for _, n := range a.s.v.nodes {
-		a.nodes[n.Name] = n
-	}
-	for j := range a.s.v.jobs.Values() {
+	a.faults, a.tallies = 0, newTallies()
+	a.prepare()
+	v := &a.s.v
+	for j := range v.jobs.Values() {
 		a.jobs[j.ID] = j
 		a.count(j, 1)
+		a.changed = append(a.changed, j)
 	}
-	for id, f := range a.families {
-		f.before(a.s.v.Job(id))
+	for id, c := range a.children {
+		a.note(c.before(v.Job(id), v.trimmed == 0))
 	}
-	a.claims = a.s.v.claimsByNode()
-	return err
+	a.claims = v.claimsByNode()
+	for _, n := range v.nodes {
+		a.followNode(n.Name)
+	}
+	for _, j := range a.changed {
+		a.checkChanged(nil, j)
+	}
+	a.checkAround()
+	a.checkTotals()
+	a.checkStrays()
+	return errors.Join(a.errs...)
 }
 
-// Check returns every invariant that does not hold any more after what was done since it was last called, joined, or nil.
-func (a *Auditor) Check() error {
-	if a.touched.all {
-		return a.begin()
-	}
+// prepare begins a check with what is illegal by itself.
+func (a *Auditor) prepare() {
 	a.errs, a.changed, a.around = nil, a.changed[:0], newVicinity()
 	for _, fault := range a.s.faults[a.faults:] {
 		a.note(fault)
 	}
 	a.faults = len(a.s.faults)
+}
+
+// checkStrays checks that the indexes have nothing beside what belongs to jobs and nodes.
+func (a *Auditor) checkStrays() {
+	v := &a.s.v
+	a.s.groups.Check(a.totals.waiting, a.note)
+	v.nodeSets.Check(v.nodes, a.note)
+	v.dependents.Check(v.jobs.Values(), a.note)
+	v.usage.Check(v.jobs.Values(), a.note)
+	if !a.s.sharesArrays { // else it knows of its own only
+		a.s.texts.Check(v.jobs.Values(), a.note)
+	}
+	a.note(v.keys.Check())
+	a.note(a.s.names.Check())
+	a.note(v.statistics.Check())
+}
+
+// Check returns every invariant that does not hold any more after what was done since it was last
+// called, joined, or nil.
+func (a *Auditor) Check() error {
+	if a.touched.all {
+		return a.begin()
+	}
+	a.prepare()
 	jobs, nodes := a.touched.jobs, a.touched.nodes
 	*a.touched = touched{jobs: jobs[:0], nodes: nodes[:0]}
 	slices.Sort(jobs)
@@ -103,7 +133,6 @@ func (a *Auditor) Check() error {
 	}
 	a.checkAround()
 	a.checkTotals()
-	a.s.checkReservations(a.note)
 	return errors.Join(a.errs...)
 }
 
@@ -126,7 +155,7 @@ func (a *Auditor) follow(id model.JobID) *model.Job {
 		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its parent job counts it all the same
 			a.countChild(old, 1)
 		}
-		delete(a.families, id)
+		delete(a.children, id)
 		return old
 	}
 	a.jobs[id] = next
@@ -174,15 +203,18 @@ func (v *View) claimsByNode() map[string]model.Vector {
 func (a *Auditor) checkTotals() {
 	v, c := &a.s.v, &a.totals
 	for what, pair := range map[string][2]int{
-		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live}, "finished jobs": {v.finished.Size(), c.final},
-		"groups": {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing}, "jobs with deadlines": {v.dated.Size(), c.dated},
-		"standings": {v.usageCounters.Size(), len(a.usageCounters)},
+		"jobs": {v.njobs, c.weight}, "live jobs": {v.live.Size(), c.live}, "runs": {v.runs.Size(), c.live},
+		"finished jobs": {v.finished.Size(), c.final},
+		"groups":        {a.s.groups.Size(), a.groups.Size()}, "jobs with dependencies": {v.dependents.Size(), c.needing},
+		"jobs with deadlines": {v.dated.Size(), c.dated},
+		"usage counters":      {v.usageCounters.Size(), len(a.usageCounters)},
 	} {
 		if pair[0] != pair[1] {
 			a.bad("index of %s has %d entries for %d", what, pair[0], pair[1])
 		}
 	}
 	a.note(v.keys.CheckYoungest())
+	a.s.checkReservations(a.note)
 	if a.around.stock {
 		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
 			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)
@@ -195,7 +227,7 @@ type vicinity struct {
 	nodes   map[string]bool
 	groups  map[model.GroupKey]bool
 	leaves  map[model.Association]bool
-	records map[model.JobID]bool
+	parents map[model.JobID]bool
 	targets map[model.JobID]bool
 	names   map[index.Name]bool
 	texts   map[*model.Text]bool
@@ -204,7 +236,8 @@ type vicinity struct {
 
 func newVicinity() *vicinity {
 	return &vicinity{
-		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{}, records: map[model.JobID]bool{},
+		nodes: map[string]bool{}, groups: map[model.GroupKey]bool{}, leaves: map[model.Association]bool{},
+		parents: map[model.JobID]bool{},
 		targets: map[model.JobID]bool{}, names: map[index.Name]bool{}, texts: map[*model.Text]bool{},
 	}
 }
@@ -221,14 +254,14 @@ func (a *Auditor) checkAround() {
 	for leaf := range w.leaves {
 		a.checkLeaf(leaf)
 	}
-	for id := range w.records {
+	for id := range w.parents {
 		a.checkFamily(id)
 	}
 	for id := range w.targets {
 		a.note(a.s.v.dependents.CheckTarget(id, slices.Sorted(maps.Keys(a.dependents[id]))))
 	}
 	for k := range w.names {
-		a.note(a.s.names.CheckName(k, a.names[k], a.changed))
+		a.note(a.s.names.CheckCount(k, a.names[k]))
 	}
 	for t := range w.texts {
 		if known := a.s.texts.Script(t.Digest); known == t && t.Refs != a.texts[t] || known == nil && a.texts[t] > 0 {

@@ -14,20 +14,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// scene is a small cluster in which everything that is checked is there, for a breach to be planted in.
+// scene is a small cluster in which everything that is checked is there, for a breach to be planted
+// in.
 type scene struct {
 	s       *State
 	auditor *Auditor
 	run     *model.Job // of two workers on n1 and n2, which have ports
 	waiting *model.Job // has a reservation on n3, a deadline, a script and a condition on nodes
 	follows *model.Job // waits for the end of run
-	array   *model.Job // a record of which one member runs on n3
-	member  *model.Job
+	array   *model.Job // a parent job of which one task runs on n3
+	task    *model.Job
 	ended   *model.Job
 }
 
-// TestAuditorFindsBreaches plants one breach of an invariant at a time beside what the last command has touched: the auditor must see it. Each
-// is also found by the check of the whole state.
+// TestAuditorFindsBreaches plants one breach of an invariant at a time beside what the last command
+// has touched: the auditor must see it. Each is also found by the check of the whole state.
 func TestAuditorFindsBreaches(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -45,61 +46,85 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a worker with an end that goes on", func(s *scene) { s.run.Live().Workers[0].Ended = 5 }, "final without an end"},
 		{"a job charged too much", func(s *scene) { s.ended.Ledger.GPUMS++ }, "charged"},
 		{"a live job that is not listed", func(s *scene) { s.s.v.live.Drop(int64(s.run.ID)) }, "index of live"},
-		{"a live job that is listed as it was", func(s *scene) { old := *s.run; s.s.v.live.Set(int64(s.run.ID), &old) }, "index of live"},
-		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.Set(int64(s.waiting.ID), s.waiting) }, "index of live"},
+		{"a live job that is listed as it was", func(s *scene) { old := *s.run; s.s.v.live.Set(int64(s.run.ID), &old) },
+			"index of live"},
+		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.Set(int64(s.waiting.ID), s.waiting) },
+			"index of live"},
 		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
 		{"a waiting job in no group", func(s *scene) { s.s.unqueue(s.waiting) }, "not in its group"},
-		{"a running job in a group", func(s *scene) { g := s.s.groups.Find(groups.KeyOf(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
-		{"a group with the front of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ }, "front of group"},
+		{"a running job in a group", func(s *scene) {
+			g := s.s.groups.Find(groups.KeyOf(s.waiting))
+			g.Jobs = append(g.Jobs, s.run)
+		}, "group"},
+		{"a group with the head of another", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Job++ },
+			"head of group"},
 		{"a condition that is not known", func(s *scene) { s.s.v.nodeSets = topology.NodeSets{} }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
-		{"members that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
+		{"tasks that are not counted", func(s *scene) { s.s.v.njobs-- }, "index of jobs"},
 		{"a waiting job with an end", func(s *scene) { s.waiting.Seq = 9 }, "history"},
-		{"a waiting job in a group of another kind", func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Plain = false }, "front of group"},
-		{"a member of no record", func(s *scene) { s.member.TaskNumber++ }, "no such record"},
-		{"a member with another specification", func(s *scene) { spec := *s.member.Spec; s.member.Spec = &spec }, "another specification"},
-		{"a record that counts a member twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ }, "counts"},
-		{"a record that has lost a member", func(s *scene) { s.array.Children.Size++ }, "members are missing"},
-		{"a record that has a member wait that runs", func(s *scene) {
-			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.member.TaskNumber, s.member.TaskNumber)), s.array.Children.Size+1
-		}, "record"},
+		{"a waiting job in a group of another kind",
+			func(s *scene) { s.s.groups.Find(groups.KeyOf(s.waiting)).Head.Plain = false }, "head of group"},
+		{"a task of no parent", func(s *scene) { s.task.TaskNumber++ }, "no such parent job"},
+		{"a task with another specification", func(s *scene) { spec := *s.task.Spec; s.task.Spec = &spec },
+			"another specification"},
+		{"a parent job that counts a task twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ },
+			"counts"},
+		{"a parent job that has lost a task", func(s *scene) { s.array.Children.Size++ }, "tasks are missing"},
+		{"a parent job that has a task wait that runs", func(s *scene) {
+			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.task.TaskNumber,
+				s.task.TaskNumber)), s.array.Children.Size+1
+		}, "parent"},
 		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "said to hold"},
 		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "said to hold"},
 		{"a GPU with two owners", func(s *scene) {
-			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
+			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.task.Live().Workers[0].GPUs)}
 		}, "n3"},
-		{"capacity taken by no job", func(s *scene) { s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{}) }, "made anew"},
-		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().Release(0, model.Request{Active: model.Vector{GPUs: 2000}}, []int{0, 1}) }, "made anew"},
+		{"capacity taken by no job", func(s *scene) {
+			s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{})
+		}, "made anew"},
+		{"a GPU given back too early", func(s *scene) {
+			s.s.ownGrid().Release(0, model.Request{Active: model.Vector{GPUs: 2000}}, []int{0, 1})
+		}, "made anew"},
 		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
-		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
+		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, model.Vector{GPUs: 1000}) },
+			"claims on node"},
 		{"a reservation for a running job", func(s *scene) {
 			s.s.v.reservations = append(s.s.v.reservations, &model.Reservation{Job: s.s.v.lastJob + 1})
 		}, "does not wait"},
-		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) }, "out of order"},
+		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) },
+			"out of order"},
 		{"a forgotten key", func(s *scene) {
 			s.s.v.keys.Remember(index.NewKey(1, "k", "d", 1, []model.JobID{1}))
 			s.s.v.keys.Expire(1 << 60)
 			s.s.v.keys.Remember(&index.Key{})
 			s.s.v.keys.Remember(&index.Key{})
 		}, "keys"},
-		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.dependents = index.Dependents{} }, "dependencies"},
-		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID }, "nothing followed"},
+		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.dependents = index.Dependents{} },
+			"dependencies"},
+		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID },
+			"nothing followed"},
 		{"a dependent that is not told", func(s *scene) { clear(s.s.v.dependents.Of(s.run.ID)) }, "dependents"},
 		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
 		{"a job that is not found by its name", func(s *scene) { s.s.names.Forget(s.waiting) }, "names"},
 		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
-		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
-		{"a user that never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
+		{"an account with too few active jobs",
+			func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
+		{"a user that never used anything", func(s *scene) {
+			s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}}
+		}, "out of order"},
 		{"a run that is not known", func(s *scene) { s.s.v.runs.Drop(int64(s.run.ID)) }, "index of runs"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
-		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) }, "index of runs"},
-		{"a leaf that holds more", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Held.GPUs++ }, "standing"},
-		{"a leaf that wants less", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Requested.Memory-- }, "standing"},
-		{"a leaf that has held it for longer", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Since[0].Late.Cores++ }, "standing"},
-		{"a leaf that is not known", func(s *scene) { s.s.v.usageCounters = estimate.UsageCounterTable{} }, "standing"},
+		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) },
+			"index of runs"},
+		{"a leaf that holds more", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Held.GPUs++ }, "usage counter"},
+		{"a leaf that wants less", func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Requested.Memory-- },
+			"usage counter"},
+		{"a leaf that has held it for longer",
+			func(s *scene) { s.s.v.usageCounters.Of(s.run.Association()).Since[0].Late.Cores++ }, "usage counter"},
+		{"a leaf that is not known", func(s *scene) { s.s.v.usageCounters = estimate.UsageCounterTable{} }, "usage counter"},
 		{"more nodes than there are", func(s *scene) { s.s.v.inventory.Up.GPUs += 1000 }, "inventory"},
 		{"a node that meets no condition", func(s *scene) {
 			s.s.v.nodeSets.Of(model.ShapeOf(s.waiting).Constraints, nil).Levels[0].Nodes[0] &^= 1 << 2
@@ -135,8 +160,9 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.touchAll()
-	s.run, s.waiting, s.follows, s.array, s.ended = s.named("run"), s.named("waiting"), s.named("follows"), s.named("array"), s.named("ended")
-	s.member = s.s.v.Job(s.array.ID + 1)
+	s.run, s.waiting, s.follows, s.array, s.ended = s.named("run"), s.named("waiting"), s.named("follows"),
+		s.named("array"), s.named("ended")
+	s.task = s.s.v.Job(s.array.ID + 1)
 	return s
 }
 

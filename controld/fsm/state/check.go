@@ -1,46 +1,16 @@
 package state
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Check returns every invariant that does not hold, joined, or nil. It reads the whole state, so it takes time in proportion.
+// Check returns every invariant that does not hold, joined, or nil. It reads the whole state, so it
+// takes time in proportion.
 func (s *State) Check() error {
-	errs := slices.Clone(s.faults)
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	for j := range s.v.jobs.Values() {
-		note(lifecycle.CheckJob(j))
-		note(lifecycle.CheckLedger(j))
-		note(s.checkJob(j))
-		note(s.checkTasksOf(j))
-	}
-	before := len(errs)
-	s.checkHoldings(note)
-	if len(errs) == before { // the grid is made anew from the holdings
-		note(s.checkGrid())
-	}
-	s.checkIndexes(note)
-	s.checkRuns(note)
-	s.checkUsageCounters(note)
-	s.checkReservations(note)
-	for shape := range s.v.waitingShapes() {
-		note(s.v.nodeSets.CheckKnown(shape))
-	}
-	s.v.nodeSets.Check(s.v.nodes, note)
-	note(s.v.keys.Check())
-	s.checkDependents(note)
-	s.v.usage.Check(s.v.jobs.Values(), note)
-	note(s.v.statistics.Check())
-	return errors.Join(errs...)
+	a := &Auditor{s: s, touched: &touched{}}
+	return a.begin()
 }
 
 // checkJob says whether a job is in the indexes where it belongs, and nowhere else.
@@ -49,7 +19,8 @@ func (s *State) checkJob(j *model.Job) error {
 	if isLive != (j.Live() != nil) || isLive && live != j {
 		return fmt.Errorf("job %d and the index of live jobs do not agree", j.ID)
 	}
-	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed || j.Seq > s.v.lastSeq) {
+	if done, ok := s.v.finished.Get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed ||
+		j.Seq > s.v.lastSeq) {
 		return fmt.Errorf("job %d and the history number %d do not agree", j.ID, j.Seq)
 	}
 	if j.ID > s.v.lastJob {
@@ -64,67 +35,8 @@ func (s *State) checkJob(j *model.Job) error {
 	return fmt.Errorf("pending job %d is not in its group", j.ID)
 }
 
-// checkIndexes says whether the indexes have nothing but what checkJob found in them.
-func (s *State) checkIndexes(note func(error)) {
-	var jobs, live, pending, final int
-	for j := range s.v.jobs.Values() {
-		jobs += j.Weight()
-		switch {
-		case j.State.Final():
-			final++
-		case j.StillToStart():
-			pending++
-		case j.Children == nil:
-			live++
-		}
-	}
-	s.groups.Check(pending, note)
-	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.Size(), live}, {s.v.finished.Size(), final}}
-	for i, c := range counts {
-		if c[0] != c[1] {
-			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "finished"}[i], c[0], c[1]))
-		}
-	}
-}
-
-// checkHoldings compares what nodes are said to hold with the jobs, and says whether more of a GPU is held than there is (A2).
-func (s *State) checkHoldings(note func(error)) {
-	want := make([]holding, len(s.v.nodes))
-	for j := range s.v.live.Values() {
-		a := j.Live()
-		if a == nil {
-			continue // reported by checkJob
-		}
-		for i := range a.Workers {
-			w := &a.Workers[i]
-			n, at := s.v.Node(w.Node)
-			if n == nil {
-				note(fmt.Errorf("job %d worker %d is on node %s, which there is not", j.ID, i, w.Node))
-				continue
-			}
-			want[at].ports = append(want[at].ports, a.Ports(i)...)
-		}
-		for worker, p := range a.Held {
-			if _, at := s.v.Node(p.Node); at >= 0 {
-				want[at].workers = append(want[at].workers, HeldWorker{j.ID, worker})
-			}
-		}
-	}
-	for i, n := range s.v.nodes {
-		h, _ := s.v.holdings.Get(int64(i))
-		slices.Sort(want[i].ports)
-		if h == nil || !slices.Equal(h.workers, want[i].workers) || !slices.Equal(h.ports, want[i].ports) {
-			note(fmt.Errorf("node %s is said to hold %+v, jobs say %+v", n.Name, h, want[i]))
-			continue
-		}
-		if len(slices.Compact(want[i].ports)) != len(h.ports) {
-			note(fmt.Errorf("node %s: a port has two owners: %v", n.Name, h.ports))
-		}
-		note(s.checkOwners(i))
-	}
-}
-
-// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a whole, or by all that share it (A2).
+// checkOwners says whether more of a GPU is held than there is: by the worker that has it as a
+// whole, or by all that share it (A2).
 func (s *State) checkOwners(i int) error {
 	var taken [model.MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {
@@ -135,23 +47,6 @@ func (s *State) checkOwners(i int) error {
 			if taken[g] += min(model.WholeGPU, held.Request.Active.GPUs); taken[g] > model.WholeGPU {
 				return fmt.Errorf("node %s: of GPU %d %d thousandths are held", s.v.nodes[i].Name, g, taken[g])
 			}
-		}
-	}
-	return nil
-}
-
-// checkGrid compares the grid with one made anew, and says whether more is held than there is (A2).
-func (s *State) checkGrid() error {
-	if s.v.grid.Len() != len(s.v.nodes) {
-		return fmt.Errorf("the grid has %d nodes of %d", s.v.grid.Len(), len(s.v.nodes))
-	}
-	got, want := s.v.grid, s.regrid()
-	for i, n := range s.v.nodes {
-		if err := got.CompareNode(i, n, want, i); err != nil {
-			return err
-		}
-		if got.Claimed(i) != want.Claimed(i) {
-			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))
 		}
 	}
 	return nil
@@ -168,4 +63,23 @@ func (s *State) checkReservations(note func(error)) {
 			note(fmt.Errorf("reservation for job %d is out of order", r.Job))
 		}
 	}
+}
+
+// checkTask says whether a child is one of its parent's.
+func (s *State) checkTask(j *model.Job) error {
+	r := s.v.Job(j.Parent)
+	switch {
+	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
+		j.ID != r.ID+model.JobID(j.TaskNumber):
+		return fmt.Errorf("job %d is task %d of job %d, which is no such parent job", j.ID, j.TaskNumber, j.Parent)
+	case j.Spec != r.Spec:
+		return fmt.Errorf("job %d has another specification than its parent", j.ID)
+	case r.Seq > 0 && (j.Seq == 0 || j.Seq > r.Seq):
+		return fmt.Errorf("job %d outlives its parent", j.ID)
+	}
+	if f, n := r.Children, j.TaskNumber; f.Unsuccessful.Has(n) != (j.State.Final() && j.State != model.Completed) ||
+		f.Waiting.Has(n) || f.Dropped.Has(n) {
+		return fmt.Errorf("parent job %d has it wrong what became of task %d, whose state is %q", r.ID, n, j.State)
+	}
+	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// checkChanged checks a job that has changed from old to next; either is nil if it was not, or is not, in the state.
+// checkChanged checks a job that has changed from old to next; either is nil if it was not, or is
+// not, in the state.
 func (a *Auditor) checkChanged(old, next *model.Job) {
 	switch {
 	case next == nil && old != nil:
@@ -24,8 +25,11 @@ func (a *Auditor) checkChanged(old, next *model.Job) {
 	a.note(a.s.checkJob(next))
 	if next.Parent != 0 {
 		a.note(a.s.checkTask(next))
-	} else if record, n := a.s.v.ParentOf(next.ID); record != nil && record.ID != next.ID {
-		a.bad("job %d has the id of member %d of job %d", next.ID, n, record.ID)
+	} else {
+		a.note(a.s.names.CheckJob(next))
+		if parent, n := a.s.v.ParentOf(next.ID); parent != nil && parent.ID != next.ID {
+			a.bad("job %d has the id of task %d of job %d", next.ID, n, parent.ID)
+		}
 	}
 	if run := a.s.v.LiveAttempt(next.ID); next.Live() != nil {
 		a.note(a.s.checkRun(next))
@@ -86,40 +90,26 @@ func (a *Auditor) checkLeaf(leaf model.Association) {
 	if want := a.usageCounters[leaf]; want != nil {
 		a.note(a.s.v.usageCounters.CheckLeaf(want))
 	} else if a.s.v.usageCounters.Of(leaf) != nil {
-		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
+		a.bad("%s in %s has a usage counter and neither holds nor wants anything", leaf.User, leaf.Account)
 	}
 	a.s.v.usage.CheckLeaf(leaf, a.active[leaf], a.note)
 }
 
 // checkFamily compares what a parent job knows of its children with what they have come to.
 func (a *Auditor) checkFamily(id model.JobID) {
-	j, k := a.s.v.Job(id), a.families[id]
+	j, k := a.s.v.Job(id), a.children[id]
 	if j == nil || j.Children == nil || k == nil {
 		return
 	}
 	f := j.Children
-	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed || k.cancelled+k.gone.Cancelled != f.Cancelled {
-		a.bad("record %d counts %+v of members that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live, k.completed, k.failed, k.cancelled)
+	if k.live != f.Live || k.completed+k.gone.Completed != f.Completed || k.failed+k.gone.Failed != f.Failed ||
+		k.cancelled+k.gone.Cancelled != f.Cancelled {
+		a.bad("parent job %d counts %+v of tasks that are %d live, %d completed, %d failed and %d cancelled", id, *f, k.live,
+			k.completed, k.failed, k.cancelled)
 	}
 	if j.ID+model.JobID(f.Size) > a.s.v.lastJob {
-		a.bad("record %d: ids of its members were not given yet", id)
+		a.bad("parent job %d: ids of its tasks were not given yet", id)
 	}
-	for _, m := range a.touchedMembers(j) {
-		if n := m.TaskNumber; f.Unsuccessful.Has(n) != (m.State.Final() && m.State != model.Completed) || f.Waiting.Has(n) || f.Dropped.Has(n) {
-			a.bad("record %d has it wrong what became of member %d, whose state is %q", id, n, m.State)
-		}
-	}
-}
-
-// touchedMembers returns the children that have just changed.
-func (a *Auditor) touchedMembers(record *model.Job) []*model.Job {
-	var list []*model.Job
-	for _, j := range a.changed {
-		if j.Parent == record.ID {
-			list = append(list, j)
-		}
-	}
-	return list
 }
 
 // checkNode checks what a node holds, and the room on it, made anew.
@@ -148,7 +138,8 @@ func (a *Auditor) checkNode(name string) {
 	}
 }
 
-// checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
+// checkRoom compares the room on a node with that made anew, and says whether more is held than
+// there is.
 func (a *Auditor) checkRoom(n *model.Node, i int) {
 	got, anew := a.s.v.grid, grid.NewGrid([]*model.Node{n})
 	if got.Len() != len(a.s.v.nodes) {

@@ -13,7 +13,8 @@ import (
 // DependentsOf returns the jobs that wait for another, ascending.
 func (s *State) DependentsOf(target model.JobID) []model.JobID { return s.v.dependents.Of(target) }
 
-// Progress returns how far a job has come, or a child of a parent job, which may not have been made yet.
+// Progress returns how far a job has come, or a child of a parent job, which may not have been made
+// yet.
 func (v *View) Progress(id model.JobID) lifecycle.Progress {
 	if j := v.Job(id); j != nil {
 		ended := j.State.Final()
@@ -26,10 +27,12 @@ func (v *View) Progress(id model.JobID) lifecycle.Progress {
 	case r.Children.Waiting.Has(n):
 		return lifecycle.Progress{}
 	}
-	return lifecycle.Progress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) && !r.Children.Unsuccessful.Has(n)}
+	return lifecycle.Progress{Started: true, Ended: true, Well: !r.Children.Dropped.Has(n) &&
+		!r.Children.Unsuccessful.Has(n)}
 }
 
-// Reconsider says what has become of a dependency of a job. A singleton whose predecessor has ended waits for the one before that.
+// Reconsider says what has become of a dependency of a job. A singleton whose predecessor has ended
+// waits for the one before that.
 func (s *State) Reconsider(j *model.Job, n *model.OpenDependency) lifecycle.Dependency {
 	d := lifecycle.DependencyOn(n, s.v.Progress)
 	if n.Type == model.NeedSingleton && d.Met {
@@ -40,7 +43,8 @@ func (s *State) Reconsider(j *model.Job, n *model.OpenDependency) lifecycle.Depe
 	return d
 }
 
-// Unsettled reports whether something of a job's dependencies has been decided and not been drawn conclusions from.
+// Unsettled reports whether something of a job's dependencies has been decided and not been drawn
+// conclusions from.
 func (s *State) Unsettled(j *model.Job) bool {
 	if j == nil || j.State.Final() {
 		return false
@@ -54,7 +58,8 @@ func (s *State) Unsettled(j *model.Job) bool {
 	return false
 }
 
-// SetUnsettled notes whether more follows from jobs that have ended than one entry of the log may do.
+// SetUnsettled notes whether more follows from jobs that have ended than one entry of the log may
+// do.
 func (s *State) SetUnsettled(is bool) { s.v.unsettled = is }
 
 // WithDependencies yields the unfinished jobs that have dependencies, in order of id.
@@ -68,13 +73,14 @@ func (s *State) NewestNamed(uid uint32, name string) model.JobID {
 	return s.names.Newest(index.Name{UID: uid, Name: name})
 }
 
-// OpenNamedBefore returns the youngest job older than one that has its owner and name and has not ended, 0 if there is none.
+// OpenNamedBefore returns the youngest job older than one that has its owner and name and has not
+// ended, 0 if there is none.
 func (s *State) OpenNamedBefore(j *model.Job) model.JobID {
 	return s.names.OpenBefore(j.ID, index.NameOf(j))
 }
 
-// SubmittedWithKey returns the ids of the jobs that an idempotency key stands for, nil if it is not known, and ErrKeyReused if it
-// stands for a submission with another digest.
+// SubmittedWithKey returns the ids of the jobs that an idempotency key stands for, nil if it is not
+// known, and ErrKeyReused if it stands for a submission with another digest.
 func (s *State) SubmittedWithKey(uid uint32, key, digest string) ([]model.JobID, error) {
 	return s.v.keys.Recall(uid, key, digest)
 }
@@ -84,26 +90,15 @@ func (s *State) RememberKey(uid uint32, key, digest string, ids []model.JobID) {
 	s.v.keys.Remember(index.NewKey(uid, key, digest, s.v.at, ids))
 }
 
-// ExpireKeys forgets idempotency keys that are a day old, and the oldest while there would be too many.
+// ExpireKeys forgets idempotency keys that are a day old, and the oldest while there would be too
+// many.
 func (s *State) ExpireKeys() { s.v.keys.Expire(s.v.at) }
-
-// checkDependents compares what is derived from dependencies, names and scripts with the jobs.
-func (s *State) checkDependents(note func(error)) {
-	s.v.dependents.Check(s.v.jobs.Values(), note)
-	for j := range s.v.dependents.Jobs() {
-		note(s.checkSettled(j))
-	}
-	note(s.names.Check())
-	if !s.sharesArrays { // else it knows of its own only
-		s.texts.Check(s.v.jobs.Values(), note)
-	}
-	s.checkDated(note)
-}
 
 // checkSettled says whether conclusions were drawn from all that is known of a job's dependencies.
 func (s *State) checkSettled(j *model.Job) error {
 	if s.Unsettled(j) && !s.v.unsettled {
-		return fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID, j.Dependencies)
+		return fmt.Errorf("job %d has dependencies %+v of which the outcome is known and nothing followed", j.ID,
+			j.Dependencies)
 	}
 	return nil
 }

@@ -4,7 +4,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Emit appends an event. Views share the array: they hold a shorter length, and what they see is never written again.
+// Emit appends an event. Views share the array: they hold a shorter length, and what they see is
+// never written again.
 func (s *State) Emit(e model.Event) {
 	e.Index, e.At, e.Wall = s.v.index, s.v.at, s.v.wall
 	if len(s.v.events) == cap(s.v.events) {
@@ -13,8 +14,9 @@ func (s *State) Emit(e model.Event) {
 	s.v.events = model.TrimEvents(append(s.v.events, e))
 }
 
-// makeRoomForEvents moves the events to the beginning of their array, if most of it has been trimmed and no view has it, else to another one.
-// That has room for several times what is remembered, or every few events would copy all of them.
+// makeRoomForEvents moves the events to the beginning of their array, if most of it has been
+// trimmed and no view has it, else to another one. That has room for several times what is
+// remembered, or every few events would copy all of them.
 func (s *State) makeRoomForEvents() {
 	n := len(s.v.events)
 	if s.eventsEpoch != s.epoch || 2*n > len(s.eventArray) {

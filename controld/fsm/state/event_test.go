@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// TestEventsOfViewsStay takes views at all stages of filling and trimming: what one shows of events never changes.
+// TestEventsOfViewsStay takes views at all stages of filling and trimming: what one shows of events
+// never changes.
 func TestEventsOfViewsStay(t *testing.T) {
 	for _, every := range []int{97, 9_973, 70_001} { // from many views of each array to arrays that no view has
 		s := New(model.Config{})

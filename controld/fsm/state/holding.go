@@ -13,13 +13,15 @@ func (s *State) ownHolding(i int) *holding {
 		old.modified = s.v.index
 		return old
 	}
-	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, freed: old.freed, epoch: s.epoch}
+	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index,
+		freed: old.freed, epoch: s.epoch}
 	s.v.holdings.Set(int64(i), next)
 	return next
 }
 
-// FreedAt returns since when at least all that is free on the node at a position has been free, as far as that is known: since a worker last gave
-// room back there, or since this replica was restored.
+// FreedAt returns since when at least all that is free on the node at a position has been free, as
+// far as that is known: since a worker last gave room back there, or since this replica was
+// restored.
 func (v *View) FreedAt(node int) model.Instant {
 	h, _ := v.holdings.Get(int64(node))
 	return h.freed

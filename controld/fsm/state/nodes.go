@@ -46,8 +46,9 @@ func (s *State) ReplaceNode(i int, n *model.Node) {
 	s.ownGrid().Replace(i, s.v.nodes, s.heldOn(i))
 }
 
-// CheckHeld refuses an inventory of the same boot that lacks what workers hold: GPUs are known by their index, and room that is in use
-// cannot vanish. A broken GPU stays in its place, marked unhealthy.
+// CheckHeld refuses an inventory of the same boot that lacks what workers hold: GPUs are known by
+// their index, and room that is in use cannot vanish. A broken GPU stays in its place, marked
+// unhealthy.
 func (s *State) CheckHeld(i int, n *model.Node) error {
 	old := s.v.nodes[i]
 	var used model.Vector
@@ -56,7 +57,8 @@ func (s *State) CheckHeld(i int, n *model.Node) error {
 		used.Cores += held.Request.Active.Cores
 		for _, g := range held.GPUs {
 			if g >= len(n.GPUs) || n.GPUs[g].UUID != old.GPUs[g].UUID {
-				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g, old.GPUs[g].UUID)}
+				return &model.InventoryError{Node: n.Name, Text: fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g,
+					old.GPUs[g].UUID)}
 			}
 		}
 	}
@@ -84,11 +86,13 @@ func (s *State) TrimHistory(upTo int64) {
 
 // SetConfig replaces the configuration.
 func (s *State) SetConfig(c *model.Config) {
-	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its node may never hear of the new.
+	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its
+	// node may never hear of the new.
 	if old := s.v.config.LeaseSpan(); old > c.LeaseSpan() && s.v.anyLive() {
 		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
 	}
-	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
+	// Kinds of a version are in the log once it was raised: it never goes back, whatever order
+	// proposals come in.
 	c.Version = max(c.Version, s.v.config.Version)
 	s.v.config = c
 	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// loadJob stores a job from a snapshot, whose nodes have been loaded. It refuses what the rest of the package takes for granted.
+// loadJob stores a job from a snapshot, whose nodes have been loaded. It refuses what the rest of
+// the package takes for granted.
 func (s *State) loadJob(j *model.Job) error {
 	if j.ID <= 0 || j.ID > s.v.lastJob || s.v.Job(j.ID) != nil || j.Seq > s.v.lastSeq {
 		return fmt.Errorf("job %d: its number: %w", j.ID, model.ErrSnapshot)
@@ -34,16 +35,18 @@ func (s *State) loadJob(j *model.Job) error {
 	return nil
 }
 
-// adopt gives a child from a snapshot, which comes after its parent job and without a specification, that of its parent job.
+// adopt gives a child from a snapshot, which comes after its parent job and without a
+// specification, that of its parent job.
 func (s *State) adopt(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
-	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size || j.ID != r.ID+model.JobID(j.TaskNumber):
-		return &model.SpecError{Text: fmt.Sprintf("member %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
+	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
+		j.ID != r.ID+model.JobID(j.TaskNumber):
+		return &model.SpecError{Text: fmt.Sprintf("task %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
 	case j.Spec != nil:
-		return &model.SpecError{Text: "a member has its record's specification and none of its own"}
+		return &model.SpecError{Text: "a task has its parent's specification and none of its own"}
 	case r.Spec.Array == nil && j.TaskNumber > len(r.Spec.Groups):
-		return &model.SpecError{Text: fmt.Sprintf("job %d has no group for member %d", j.Parent, j.TaskNumber)}
+		return &model.SpecError{Text: fmt.Sprintf("job %d has no group for task %d", j.Parent, j.TaskNumber)}
 	}
 	j.Spec, j.Texts = r.Spec, r.Texts
 	return nil

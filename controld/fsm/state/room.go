@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Join takes the room of the workers that will join a job that is resized, or none if they do not all fit. Positions are those of all places of the next
-// attempt.
+// Join takes the room of the workers that will join a job that is resized, or none if they do not
+// all fit. Positions are those of all places of the next attempt.
 func (s *State) Join(j *model.Job, a *model.Attempt, r *model.Resize, at []int) error {
 	e, _ := j.Elastic()
 	first := e.First + j.Size() - len(r.Leave)
@@ -54,14 +54,16 @@ func needOf(j *model.Job, worker int) grid.Held {
 	return grid.Held{Request: j.RequestOf(e.First), GPUs: grid.OrNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
 }
 
-// Hold notes that a worker of a job, whose room has been taken, and its ports are on the node at a position.
+// Hold notes that a worker of a job, whose room has been taken, and its ports are on the node at a
+// position.
 func (s *State) Hold(node int, id model.JobID, worker int, ports []int) {
 	h := s.ownHolding(node)
 	h.add(HeldWorker{id, worker})
 	h.holdPorts(ports)
 }
 
-// Vacate gives back what a job holds under a number. Unless it is taken again at once, the node has room from now.
+// Vacate gives back what a job holds under a number. Unless it is taken again at once, the node has
+// room from now.
 func (s *State) Vacate(j *model.Job, worker int, request model.Request, p *model.Place, taken bool) {
 	_, i := s.v.Node(p.Node)
 	s.ownGrid().Release(i, request, p.GPUs)

@@ -15,14 +15,16 @@ import (
 // LiveAttempts yields the attempts in progress, in order of their jobs' ids.
 func (v *View) LiveAttempts() iter.Seq[*estimate.LiveAttempt] { return v.runs.Values() }
 
-// AttemptPage is attempts in progress of jobs whose ids are near each other. Two of them are equal only if all is as it was.
+// AttemptPage is attempts in progress of jobs whose ids are near each other. Two of them are equal
+// only if all is as it was.
 type AttemptPage struct {
 	page  *table.Page[*estimate.LiveAttempt]
 	wrote uint64
 	first int64
 }
 
-// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that remember what is in a page that has not changed.
+// AttemptPages yields all attempts in progress by pages, in the order of Runs: for callers that
+// remember what is in a page that has not changed.
 func (v *View) AttemptPages(yield func(AttemptPage) bool) {
 	for first, p := range v.runs.AllPages {
 		if !yield(AttemptPage{p, p.Wrote, first}) {
@@ -56,7 +58,8 @@ func (v *View) LiveAttempt(id model.JobID) *estimate.LiveAttempt {
 	return r
 }
 
-// JobsOnNode returns the jobs with workers on a node that have not ended, by id. It appends to list.
+// JobsOnNode returns the jobs with workers on a node that have not ended, by id. It appends to
+// list.
 func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 	h, _ := v.holdings.Get(int64(node))
 	if h == nil {
@@ -70,15 +73,18 @@ func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 	return list
 }
 
-// newRun describes a job's attempt in progress. was is what was known of the job before, nil for nothing: while no worker ends, an attempt
-// holds what it held.
+// newRun describes a job's attempt in progress. was is what was known of the job before, nil for
+// nothing: while no worker ends, an attempt holds what it held.
 func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAttempt {
 	a := j.Live()
 	r := &estimate.LiveAttempt{
-		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE, Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
-		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec), GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
+		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE,
+		Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
+		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec),
+		GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
-	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() && stillHolding(was.Attempt) == stillHolding(a) {
+	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
+		stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
 	}
@@ -123,7 +129,8 @@ func (v *View) roomsOf(j *model.Job, a *model.Attempt, counts func(worker int) b
 	return rooms
 }
 
-// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
+// updateRun keeps the attempts in progress, and what their leaves hold and ask for, in step with a
+// job that has changed from old to next.
 func (s *State) updateRun(old, next *model.Job) {
 	was, _ := s.v.runs.Get(int64(next.ID))
 	var is *estimate.LiveAttempt
@@ -137,7 +144,8 @@ func (s *State) updateRun(old, next *model.Job) {
 	s.updateUsageCounter(old, next, was, is)
 }
 
-// rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
+// rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the
+// models that are told apart have changed.
 func (s *State) rebuildRuns() {
 	s.touched.everything()
 	s.v.models = modelsIn(s.v.config)
@@ -155,20 +163,7 @@ func sameModels(a, b *model.Node) bool {
 	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y model.GPU) bool { return x.Model == y.Model })
 }
 
-// checkRuns compares the runs with the jobs, each made anew.
-func (s *State) checkRuns(note func(error)) {
-	n := 0
-	for j := range s.v.live.Values() {
-		n++
-		if j.Live() != nil { // else it is reported by checkJob
-			note(s.checkRun(j))
-		}
-	}
-	if n != s.v.runs.Size() {
-		note(fmt.Errorf("index of runs has %d entries for %d", s.v.runs.Size(), n))
-	}
-}
-
+// checkRun compares what is known of an attempt in progress with it made anew.
 func (s *State) checkRun(j *model.Job) error {
 	got, want := s.v.LiveAttempt(j.ID), s.v.newRun(j, nil)
 	switch {

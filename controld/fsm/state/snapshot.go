@@ -13,11 +13,13 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// DataFormat names the formats of the log and of snapshots. Until the first release they change in place, and each change
-// raises the number behind "dev": a data directory of another format is refused. From the first release on it stays "1".
+// DataFormat names the formats of the log and of snapshots. Until the first release they change in
+// place, and each change raises the number behind "dev": a data directory of another format is
+// refused. From the first release on it stays "1".
 const DataFormat = "1-dev.2"
 
-// snapshotFormat names the form of a snapshot. Every script is written once, before the first job that has it; jobs name it by its digest.
+// snapshotFormat names the form of a snapshot. Every script is written once, before the first job
+// that has it; jobs name it by its digest.
 const snapshotFormat = "rota-snapshot/1"
 
 // snapshotHead is the first line of a snapshot.
@@ -35,8 +37,8 @@ type snapshotHead struct {
 	Statistics *estimate.Statistics `json:"statistics,omitempty"`
 }
 
-// snapshotLine is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
-// that was cut off is told from a whole one.
+// snapshotLine is any other line: one of its fields is set. The last line is End, the number of
+// records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
 	Config      *model.Config      `json:"config,omitempty"`
 	Node        *model.Node        `json:"node,omitempty"`
@@ -49,11 +51,13 @@ type snapshotLine struct {
 	End         *int64             `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes, jobs, reservations, usage and
-// idempotency keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes,
+// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
+// byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.statistics}
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
+		v.statistics}
 	lines := json.NewEncoder(buf)
 	if err := lines.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)

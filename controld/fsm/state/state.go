@@ -12,8 +12,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// State is what a replica holds: tables of jobs, nodes and reservations, and the indexes that follow from them. Its methods change one thing each
-// and keep all indexes in step; what a command means is for package fsm. It belongs to one goroutine; others read its views.
+// State is what a replica holds: tables of jobs, nodes and reservations, and the indexes that
+// follow from them. Its methods change one thing each and keep all indexes in step; what a command
+// means is for package fsm. It belongs to one goroutine; others read its views.
 type State struct {
 	v      View // the present; its tables are written through the methods of State only
 	cached *View
@@ -50,7 +51,8 @@ func (s *State) Index() uint64 { return s.v.index }
 // At returns the last instant in the log.
 func (s *State) At() model.Instant { return s.v.at }
 
-// View returns the state as it is now. It may be called by the goroutine of Apply only; the result may be read by anyone.
+// View returns the state as it is now. It may be called by the goroutine of Apply only; the result
+// may be read by anyone.
 func (s *State) View() *View {
 	if s.cached != nil && s.cached.index == s.v.index {
 		return s.cached
@@ -61,8 +63,9 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
-		jobs: s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
+		statistics: s.v.statistics,
+		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
@@ -72,8 +75,9 @@ func (s *State) View() *View {
 	return v
 }
 
-// Present returns the state as it is now, to be read before the next entry is applied and not later: nothing keeps what it shows from changing
-// then. It spares a caller that decides and applies by turns what a View costs, which is a copy of whatever is written next.
+// Present returns the state as it is now, to be read before the next entry is applied and not
+// later: nothing keeps what it shows from changing then. It spares a caller that decides and
+// applies by turns what a View costs, which is a copy of whatever is written next.
 func (s *State) Present() *View { return &s.v }
 
 // Begin opens an entry of the log, whose index must be above that of the last one.
@@ -124,7 +128,8 @@ func (s *State) Charge(leaf model.Association, held model.Vector, since model.In
 	s.v.usage.Charge(leaf, held, since, s.moment())
 }
 
-// Put stores a job that a command has made or changed and keeps every index of jobs in step. It returns what the job was before, nil if it is new.
+// Put stores a job that a command has made or changed and keeps every index of jobs in step. It
+// returns what the job was before, nil if it is new.
 func (s *State) Put(next *model.Job) (old *model.Job) {
 	old = s.v.Job(next.ID)
 	s.checkStep(old, next)

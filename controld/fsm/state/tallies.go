@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -9,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// tallies are what an auditor knows of a state by what has become of its jobs, one change after another.
+// tallies are what an auditor knows of a state by what has become of its jobs, one change after
+// another.
 type tallies struct {
 	jobs          map[model.JobID]*model.Job
 	nodes         map[string]*model.Node
@@ -18,7 +20,7 @@ type tallies struct {
 	groups        groups.Tally
 	active        map[model.Association]int // jobs, of leaves and of accounts
 	usageCounters map[model.Association]*estimate.UsageCounter
-	families      map[model.JobID]*childTally
+	children      map[model.JobID]*childTally
 	dependents    map[model.JobID]map[model.JobID]bool
 	names         map[index.Name]index.NameCount
 	texts         map[*model.Text]int
@@ -26,9 +28,10 @@ type tallies struct {
 }
 
 // totals count jobs.
-type totals struct{ weight, live, final, needing, dated int }
+type totals struct{ weight, live, final, waiting, needing, dated int }
 
-// childTally counts the children that have been made; those that had left the state before they were counted are in gone.
+// childTally counts the children that have been made; those that had left the state before they
+// were counted are in gone.
 type childTally struct {
 	live, completed, failed, cancelled int
 	gone                               model.Children
@@ -36,9 +39,12 @@ type childTally struct {
 
 func newTallies() tallies {
 	return tallies{
-		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{}, groups: groups.NewTally(),
-		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{}, families: map[model.JobID]*childTally{},
-		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{}, texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
+		jobs: map[model.JobID]*model.Job{}, nodes: map[string]*model.Node{}, holdings: map[string]*holding{},
+		groups: groups.NewTally(),
+		active: map[model.Association]int{}, usageCounters: map[model.Association]*estimate.UsageCounter{},
+		children:   map[model.JobID]*childTally{},
+		dependents: map[model.JobID]map[model.JobID]bool{}, names: map[index.Name]index.NameCount{},
+		texts: map[*model.Text]int{}, claims: map[string]model.Vector{},
 	}
 }
 
@@ -68,7 +74,7 @@ func (a *Auditor) count(j *model.Job, by int) {
 	}
 	a.countName(j, by)
 	if j.Children != nil {
-		a.around.records[j.ID] = true
+		a.around.parents[j.ID] = true
 		a.family(j.ID)
 	}
 }
@@ -113,6 +119,7 @@ func (a *Auditor) countWaiting(j *model.Job, by int) {
 	if !j.StillToStart() {
 		return
 	}
+	a.totals.waiting += by
 	a.around.groups[groups.KeyOf(j)] = true
 	a.groups.Count(j, by)
 }
@@ -165,7 +172,7 @@ func (a *Auditor) countActive(j *model.Job, by int) {
 
 // countChild enters a child of a parent job.
 func (a *Auditor) countChild(j *model.Job, by int) {
-	a.around.records[j.Parent] = true
+	a.around.parents[j.Parent] = true
 	f := a.family(j.Parent)
 	switch {
 	case !j.State.Final():
@@ -179,22 +186,27 @@ func (a *Auditor) countChild(j *model.Job, by int) {
 	}
 }
 
-func (a *Auditor) family(record model.JobID) *childTally {
-	f := a.families[record]
+func (a *Auditor) family(parent model.JobID) *childTally {
+	f := a.children[parent]
 	if f == nil {
 		f = &childTally{}
-		a.families[record] = f
+		a.children[parent] = f
 	}
 	return f
 }
 
-// before notes how many children had left the state when the books were begun.
-func (f *childTally) before(record *model.Job) {
-	if record == nil || record.Children == nil {
-		return
+// before notes how many children had left the state when the books were begun: none if no job had.
+func (f *childTally) before(parent *model.Job, none bool) error {
+	if parent == nil || parent.Children == nil {
+		return nil
 	}
-	r := record.Children
-	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed, Cancelled: r.Cancelled - f.cancelled}
+	r := parent.Children
+	f.gone = model.Children{Completed: r.Completed - f.completed, Failed: r.Failed - f.failed,
+		Cancelled: r.Cancelled - f.cancelled}
+	if g := &f.gone; min(g.Completed, g.Failed, g.Cancelled) < 0 || none && g.Completed+g.Failed+g.Cancelled > 0 {
+		return fmt.Errorf("parent job %d counts %+v of tasks that are %+v", parent.ID, *r, *f)
+	}
+	return nil
 }
 
 func (a *Auditor) countName(j *model.Job, by int) {

@@ -14,8 +14,8 @@ type storedText struct {
 	Text   string `json:"text"`
 }
 
-// snapshotLines yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
-// child comes without the specification that it shares with its parent job.
+// snapshotLines yields a job as a snapshot has it, and before it those of its scripts that have not
+// been written yet. A child comes without the specification that it shares with its parent job.
 func snapshotLines(j *model.Job, written map[*model.Text]bool, yield func(snapshotLine) bool) bool {
 	stored := model.StoredJob(*j)
 	r := snapshotLine{Job: &stored}

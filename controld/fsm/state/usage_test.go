@@ -10,14 +10,16 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the log's clock, charged when each ends.
+// charged returns a state in which a leaf has held one core, 1 MiB and one GPU in spans of the
+// log's clock, charged when each ends.
 func charged(t *testing.T, spans [][2]model.Instant) *State {
 	t.Helper()
 	cfg := model.DefaultConfig()
 	s := New(cfg)
 	for _, span := range spans {
 		s.v.at = max(s.v.at, span[1])
-		s.v.usage.Charge(model.Association{Account: "team", User: "ann"}, model.Vector{Cores: 1, Memory: model.Mib, GPUs: 1000}, span[0], s.moment())
+		s.v.usage.Charge(model.Association{Account: "team", User: "ann"},
+			model.Vector{Cores: 1, Memory: model.Mib, GPUs: 1000}, span[0], s.moment())
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -54,7 +56,8 @@ func TestUsageIsKeptForAWeek(t *testing.T) {
 	}
 }
 
-// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet, reads the same.
+// TestUsageDoesNotDependOnWhenItWasCharged: a span that is charged at once, in pieces, or not yet,
+// reads the same.
 func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -67,8 +70,10 @@ func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 			pieces = append(pieces, [2]model.Instant{model.Instant(at), model.Instant(next)})
 			at = next
 		}
-		d := estimate.NewDecay(model.Instant(end), []int64{0, estimate.HourMS / 3, 5 * estimate.HourMS, 100 * estimate.HourMS}[r.IntN(4)])
-		whole, _, WholeGPU := d.PastUsage(onlyUsage(t, charged(t, [][2]model.Instant{{model.Instant(begin), model.Instant(end)}})))
+		d := estimate.NewDecay(model.Instant(end), []int64{0, estimate.HourMS / 3, 5 * estimate.HourMS,
+			100 * estimate.HourMS}[r.IntN(4)])
+		whole, _, WholeGPU := d.PastUsage(onlyUsage(t,
+			charged(t, [][2]model.Instant{{model.Instant(begin), model.Instant(end)}})))
 		parts, _, partsGPU := d.PastUsage(onlyUsage(t, charged(t, pieces)))
 		if whole != parts || WholeGPU != partsGPU {
 			t.Fatalf("seed %d: at once %d and %d, in %d pieces %d and %d", seed, whole, WholeGPU, len(pieces), parts, partsGPU)
@@ -81,7 +86,8 @@ func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 
 func TestUsageSurvivesASnapshot(t *testing.T) {
 	s := charged(t, [][2]model.Instant{{0, 3 * estimate.HourMS}, {estimate.HourMS, 5 * estimate.HourMS}})
-	s.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 4000}, estimate.HourMS, s.moment())
+	s.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 4000}, estimate.HourMS,
+		s.moment())
 	var b, again bytes.Buffer
 	if err := s.View().WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
@@ -101,7 +107,8 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 	}
 	fork := Fork(restored.View())
 	fork.v.at = 6 * estimate.HourMS
-	fork.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 1}, estimate.HourMS, fork.moment())
+	fork.v.usage.Charge(model.Association{Account: "another", User: "bob"}, model.Vector{GPUs: 1}, estimate.HourMS,
+		fork.moment())
 	if err := fork.Check(); err != nil {
 		t.Error(err)
 	}
@@ -111,7 +118,8 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 	}
 }
 
-// TestActiveTime: an account is active while a job of any of its users is; a user while one of his own is.
+// TestActiveTime: an account is active while a job of any of its users is; a user while one of his
+// own is.
 func TestActiveTime(t *testing.T) {
 	cfg := model.DefaultConfig()
 	s := New(cfg)

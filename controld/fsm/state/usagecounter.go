@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -11,7 +10,8 @@ import (
 // UsageCounters yields what every leaf holds and asks for that does either, in no particular order.
 func (v *View) UsageCounters() iter.Seq[*estimate.UsageCounter] { return v.usageCounters.Values() }
 
-// updateUsageCounter keeps the counter of a leaf in step with a job that has changed, and with its attempt in progress.
+// updateUsageCounter keeps the counter of a leaf in step with a job that has changed, and with its
+// attempt in progress.
 func (s *State) updateUsageCounter(old, next *model.Job, was, is *estimate.LiveAttempt) {
 	wanted, wants := old.StartableAttempts(), next.StartableAttempts()
 	sameRun := was == is || was != nil && is != nil && was.Since == is.Since && was.Held.Equal(&is.Held)
@@ -45,13 +45,4 @@ func (s *State) usageCountersAnew() estimate.UsageCounterTable {
 		}
 	}
 	return t
-}
-
-// checkUsageCounters compares the counters and the inventory with those made anew.
-func (s *State) checkUsageCounters(note func(error)) {
-	want := s.usageCountersAnew()
-	s.v.usageCounters.Check(&want, note)
-	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.Equal(&want.All) || !got.Up.Equal(&want.Up) || !got.WithGPUs.Equal(&want.WithGPUs) {
-		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
-	}
 }

@@ -69,8 +69,9 @@ type holding struct {
 	workers  []HeldWorker // by job and worker
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
-	epoch    uint64        // at which the lists became its own
-	freed    model.Instant // when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
+	epoch    uint64 // at which the lists became its own
+	// when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
+	freed model.Instant
 }
 
 func (w HeldWorker) compare(o HeldWorker) int {
@@ -101,7 +102,8 @@ func (v *View) LastJob() model.JobID { return v.lastJob }
 // Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
 func (v *View) Jobs() iter.Seq[*model.Job] { return v.jobs.Values() }
 
-// Unassigned yields the jobs that have no attempt in progress: those that wait, records, and finished ones, in order of id.
+// Unassigned yields the jobs that have no attempt in progress: those that wait, parents, and
+// finished ones, in order of id.
 func (v *View) Unassigned() iter.Seq[*model.Job] { return v.jobs.Without(&v.live) }
 
 // JobsAfter is Jobs from the first id above one.
@@ -127,12 +129,13 @@ func (v *View) Live() iter.Seq[*model.Job] { return v.live.Values() }
 // CountLive counts the jobs with an attempt in progress.
 func (v *View) CountLive() int { return v.live.Size() }
 
-// QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: a caller that
-// decides by it must order them.
+// QueueGroups yields the pending jobs, group by group. The order of the groups means nothing and
+// may differ between replicas: a caller that decides by it must order them.
 func (v *View) QueueGroups() iter.Seq[*groups.Group] { return v.groups.Groups().Values() }
 
-// QueueHeads yields the front of every group, in the order of Groups, with the number by which GroupAt finds the group. In a long queue it is much
-// faster than looking at the groups, since the fronts lie side by side in memory. The caller must not change them.
+// QueueHeads yields the head of every group, in the order of Groups, with the number by which
+// GroupAt finds the group. In a long queue it is much faster than looking at the groups, since the
+// fronts lie side by side in memory. The caller must not change them.
 func (v *View) QueueHeads() iter.Seq2[int64, *groups.Head] { return v.groups.Heads().Refs }
 
 // QueueGroupAt returns the group with a number.
@@ -144,7 +147,8 @@ func (v *View) QueueGroupAt(number int64) *groups.Group {
 // ElasticHeads counts the groups whose first job is elastic.
 func (v *View) ElasticHeads() int { return v.groups.ElasticHeads() }
 
-// Nodes returns all nodes by name; their positions are those of the grid. The caller must not change it.
+// Nodes returns all nodes by name; their positions are those of the grid. The caller must not
+// change it.
 func (v *View) Nodes() []*model.Node { return v.nodes }
 
 // Node returns the node with a name and its position, or nil and -1.
@@ -183,11 +187,13 @@ func (v *View) Reservation(id model.JobID) *model.Reservation {
 }
 
 func (v *View) findReservation(id model.JobID) (int, bool) {
-	return slices.BinarySearchFunc(v.reservations, id, func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
+	return slices.BinarySearchFunc(v.reservations, id,
+		func(r *model.Reservation, id model.JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the function LiftClaims, and returns what puts them
-// back. Apply asks Fits about a start with the same claims waived.
+// LiftClaims takes from g, a copy of the view's grid, the claims that do not bind a job, see the
+// function LiftClaims, and returns what puts them back. Apply asks Fits about a start with the same
+// claims waived.
 func (v *View) LiftClaims(g *grid.Grid, id model.JobID) (restore func()) {
 	return grid.LiftClaims(g, v.Reservation(id), v.reservations, func(node string) int {
 		if i, ok := v.position(node); ok {
@@ -231,7 +237,8 @@ func (v *View) JobModified(id model.JobID) uint64 {
 	return 0
 }
 
-// NodeModified returns the index at which the inventory of a node, or what it should run, last changed; 0 if there is no such node.
+// NodeModified returns the index at which the inventory of a node, or what it should run, last
+// changed; 0 if there is no such node.
 func (v *View) NodeModified(name string) uint64 {
 	if h := v.holding(name); h != nil {
 		return h.modified
@@ -248,7 +255,8 @@ func (v *View) holding(name string) *holding {
 	return h
 }
 
-// Desired returns the workers that a node should run or be stopping, by job and worker: those of live attempts that are not final.
+// Desired returns the workers that a node should run or be stopping, by job and worker: those of
+// live attempts that are not final.
 func (v *View) Desired(node string) []DesiredWorker {
 	h := v.holding(node)
 	if h == nil || len(h.workers) == 0 {
@@ -265,7 +273,8 @@ func (v *View) Desired(node string) []DesiredWorker {
 	return desired
 }
 
-// PortsUsed returns the MASTER_PORTs that live attempts hold on a node, ascending. The caller must not change it.
+// PortsUsed returns the MASTER_PORTs that live attempts hold on a node, ascending. The caller must
+// not change it.
 func (v *View) PortsUsed(node string) []int {
 	if h := v.holding(node); h != nil {
 		return h.ports
@@ -273,7 +282,8 @@ func (v *View) PortsUsed(node string) []int {
 	return nil
 }
 
-// FreePort returns the lowest port of a node's range that no job holds and that is not in taken, and false if there is none.
+// FreePort returns the lowest port of a node's range that no job holds and that is not in taken,
+// and false if there is none.
 func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	n, _ := v.Node(node)
 	if n == nil || n.PortMin <= 0 {
@@ -288,15 +298,15 @@ func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	return 0, false
 }
 
-// Events returns what has happened after an index, oldest first, as far as this replica remembers: the last 10,000 events since it
-// started. The caller must not change it.
+// Events returns what has happened after an index, oldest first, as far as this replica remembers:
+// the last 10,000 events since it started. The caller must not change it.
 func (v *View) Events(after uint64) []model.Event {
 	i := sort.Search(len(v.events), func(i int) bool { return v.events[i].Index > after })
 	return slices.Clip(v.events[i:])
 }
 
-// LostAt is the instant from which nothing can run any more on a node that is down: its shims' leases are over, and so is the margin
-// for clocks that drift.
+// LostAt is the instant from which nothing can run any more on a node that is down: its shims'
+// leases are over, and so is the margin for clocks that drift.
 func (v *View) LostAt(n *model.Node) model.Instant {
 	return max(n.Since.At+v.config.LeaseSpan(), v.leasedUntil)
 }
@@ -312,5 +322,6 @@ func (v *View) anyLive() bool {
 // Usages yields what each leaf has used, in no particular order.
 func (v *View) Usages() iter.Seq[*estimate.Usage] { return v.usage.Values() }
 
-// Statistics returns what the cluster has learnt, nil if that is nothing yet. The caller must not change it.
+// Statistics returns what the cluster has learnt, nil if that is nothing yet. The caller must not
+// change it.
 func (v *View) Statistics() *estimate.Statistics { return v.statistics }

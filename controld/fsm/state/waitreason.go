@@ -7,10 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// HasUnsettled reports whether more follows from jobs that have ended than one entry of the log may do. A plan with a Settle goes on with it.
+// HasUnsettled reports whether more follows from jobs that have ended than one entry of the log may
+// do. A plan with a Settle goes on with it.
 func (v *View) HasUnsettled() bool { return v.unsettled }
 
-// DependencyReason says what a job waits for because of its dependencies, and nothing if it has none that are open.
+// DependencyReason says what a job waits for because of its dependencies, and nothing if it has
+// none that are open.
 func (v *View) DependencyReason(j *model.Job) model.Reason {
 	if len(j.Dependencies) == 0 {
 		return model.Reason{}
@@ -19,14 +21,16 @@ func (v *View) DependencyReason(j *model.Job) model.Reason {
 	for i := range j.Dependencies {
 		texts[i] = v.needText(&j.Dependencies[i])
 	}
-	return model.Reason{Code: model.ReasonDependency, For: j.Dependencies[0].Jobs[0], Text: "it waits for " + strings.Join(texts, ", and for ")}
+	return model.Reason{Code: model.ReasonDependency, For: j.Dependencies[0].Jobs[0], Text: "it waits for " +
+		strings.Join(texts, ", and for ")}
 }
 
 // needText says in words what one dependency waits for: job 12 to end well (afterok).
 func (v *View) needText(n *model.OpenDependency) string {
 	what := map[string]string{
-		model.NeedAfter: "to start", model.NeedAfterOK: "to end well", model.NeedAfterAny: "to end", model.NeedAfterNotOK: "to end otherwise than well",
-		model.NeedAfterCorr: "to have elements that ended well", model.NeedSingleton: "of its name to end",
+		model.NeedAfter: "to start", model.NeedAfterOK: "to end well", model.NeedAfterAny: "to end",
+		model.NeedAfterNotOK: "to end otherwise than well",
+		model.NeedAfterCorr:  "to have elements that ended well", model.NeedSingleton: "of its name to end",
 	}[n.Type]
 	return fmt.Sprintf("%s %s (%s)", v.jobsText(n), what, n.Type)
 }
@@ -49,8 +53,8 @@ func (v *View) jobsText(n *model.OpenDependency) string {
 	return strings.Join(names, link)
 }
 
-// NameOf writes a job's id as its user would: 123, for an element of an array 123_4, for a group of a job whose groups run one by one
-// 123.train.
+// NameOf writes a job's id as its user would: 123, for an element of an array 123_4, for a group of
+// a job whose groups run one by one 123.train.
 func (v *View) NameOf(id model.JobID) string {
 	r, n := v.ParentOf(id)
 	switch {

@@ -1,5 +1,6 @@
-// Package table is a map from numbers to values with free views: copy on write over pages, so that a view of a table costs nothing and a
-// write copies one page at most. It knows nothing of what it keeps. See the measured design in docs/benchmarks.md.
+// Package table is a map from numbers to values with free views: copy on write over pages, so that
+// a view of a table costs nothing and a write copies one page at most. It knows nothing of what it
+// keeps. See the measured design in docs/benchmarks.md.
 package table
 
 import (
@@ -8,10 +9,12 @@ import (
 	"slices"
 )
 
-// PageSize is the number of values in a page: 2 KiB of pointers, which is what the first write after a view copies.
+// PageSize is the number of values in a page: 2 KiB of pointers, which is what the first write
+// after a view copies.
 const PageSize = 256
 
-// Page is a run of values with consecutive numbers. It may be written only by the table whose epoch it carries.
+// Page is a run of values with consecutive numbers. It may be written only by the table whose epoch
+// it carries.
 type Page[T any] struct {
 	epoch uint64
 	count int
@@ -30,9 +33,10 @@ type shelf[T any] struct {
 	pages [shelfSize]*Page[T]
 }
 
-// Table maps numbers to values and is copied on write a page at a time, so that a view of it costs nothing to make. It suits numbers that
-// are given in order, as ids are: what is empty between the least and the greatest in use takes a pointer for every 65,536 numbers, since
-// arrays use up ids by the hundred thousand and one old job may keep its own for ever.
+// Table maps numbers to values and is copied on write a page at a time, so that a view of it costs
+// nothing to make. It suits numbers that are given in order, as ids are: what is empty between the
+// least and the greatest in use takes a pointer for every 65,536 numbers, since arrays use up ids
+// by the hundred thousand and one old job may keep its own for ever.
 type Table[T any] struct {
 	base   int64 // number of shelves[0]
 	shelf  []*shelf[T]
@@ -135,7 +139,8 @@ func (t *Table[T]) own(n int64) *Page[T] {
 	return p
 }
 
-// blank returns an empty page: tables that are empty every now and then, as a short queue is, need no new one each time.
+// blank returns an empty page: tables that are empty every now and then, as a short queue is, need
+// no new one each time.
 func (t *Table[T]) blank() *Page[T] {
 	n := len(t.spare) - 1
 	if n < 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Store is what is kept once. The zero value is empty. Nothing but memory depends on what specifications share.
+// Store is what is kept once. The zero value is empty. Nothing but memory depends on what
+// specifications share.
 type Store struct {
 	contents map[model.Digest]*model.Text // scripts of jobs in the state
 
@@ -29,7 +30,8 @@ type Store struct {
 	numbered uint64 // the last number given to groups
 }
 
-// Pack takes the long parts out of a new job's specification and shares the rest with jobs that have the same. Doing it twice changes nothing.
+// Pack takes the long parts out of a new job's specification and shares the rest with jobs that
+// have the same. Doing it twice changes nothing.
 func (s *Store) Pack(j *model.Job) {
 	if j.Texts != nil {
 		return
@@ -44,7 +46,8 @@ func (s *Store) Pack(j *model.Job) {
 	j.Owner.User, j.Owner.Home = s.intern(j.Owner.User), s.intern(j.Owner.Home)
 }
 
-// takeTexts moves the long parts out of a copy of a specification, whose groups it leaves as they are if they have none.
+// takeTexts moves the long parts out of a copy of a specification, whose groups it leaves as they
+// are if they have none.
 func (s *Store) takeTexts(spec *jobspec.Job) *model.Texts {
 	t := model.Texts{}
 	env := s.env[:0]
@@ -131,7 +134,8 @@ func (s *Store) Drop(j *model.Job) {
 	}
 }
 
-// Bounds of what is remembered to be shared. Beyond one the memory begins anew: nothing depends on it.
+// Bounds of what is remembered to be shared. Beyond one the memory begins anew: nothing depends on
+// it.
 const (
 	maxSkeletons   = 4096
 	maxSkeletonLen = 4096 // as JSON; of longer ones, with the rows of an array for one, there are few
@@ -139,8 +143,9 @@ const (
 	maxInternLen   = 256
 )
 
-// skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
-// It does not keep spec itself, of which it takes the groups away.
+// skeleton returns a specification that is as spec and shared as far as possible: whole if it has
+// been seen before, else at least its groups. It does not keep spec itself, of which it takes the
+// groups away.
 func (s *Store) skeleton(spec *jobspec.Job) *jobspec.Job {
 	groups, number := s.shareGroups(spec.Groups)
 	spec.Groups = nil // they are told by their number
@@ -161,7 +166,8 @@ func (s *Store) skeleton(spec *jobspec.Job) *jobspec.Job {
 	return kept
 }
 
-// roomFor returns what is remembered to be shared with room for more, begun anew if there is too much of it.
+// roomFor returns what is remembered to be shared with room for more, begun anew if there is too
+// much of it.
 func roomFor[T any](known map[string]T) map[string]T {
 	if known == nil {
 		return map[string]T{}
@@ -178,7 +184,8 @@ type sharedGroups struct {
 	number uint64 // from 1; never given twice
 }
 
-// shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
+// shareGroups returns groups that are alike and that other jobs may have too, and their number: 0
+// if they are not shared.
 func (s *Store) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
 	key, err := json.Marshal(groups)
 	if err != nil || len(key) > maxSkeletonLen {
@@ -221,7 +228,8 @@ func (s *Store) intern(text string) string {
 // Script returns the script with a digest, nil if it is not kept.
 func (s *Store) Script(digest model.Digest) *model.Text { return s.contents[digest] }
 
-// Load keeps a script from a snapshot, for the jobs after it, and returns false if it is there already.
+// Load keeps a script from a snapshot, for the jobs after it, and returns false if it is there
+// already.
 func (s *Store) Load(script string) bool {
 	if s.contents[sha256.Sum256([]byte(script))] != nil {
 		return false

@@ -81,8 +81,8 @@ func (w where) holds(n *jobspec.NodeFacts) bool {
 	return true
 }
 
-// SetFacts makes f what conditions may ask of a node. It reuses what f has grown to. Of GPUs the healthy ones count, unless there are none:
-// one that has failed may not even tell its name.
+// SetFacts makes f what conditions may ask of a node. It reuses what f has grown to. Of GPUs the
+// healthy ones count, unless there are none: one that has failed may not even tell its name.
 func SetFacts(f *jobspec.NodeFacts, n *model.Node) {
 	*f = jobspec.NodeFacts{
 		Name: n.Name, BootID: n.BootID, Cores: n.Cores, Memory: n.Memory, GPUs: int64(len(n.GPUs)), Labels: n.Labels,

@@ -12,9 +12,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// NearestFit says whether the nodes that have registered could hold a gang if they were empty, all up and nothing broken. If not, the
-// reason has the node that comes nearest and how many workers would fit, or the condition that no node meets and what there is instead.
-// While no node has registered, everything may fit. Each part of a gang is looked at by itself.
+// NearestFit says whether the nodes that have registered could hold a gang if they were empty, all
+// up and nothing broken. If not, the reason has the node that comes nearest and how many workers
+// would fit, or the condition that no node meets and what there is instead. While no node has
+// registered, everything may fit. Each part of a gang is looked at by itself.
 func (t *NodeSets) NearestFit(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if len(nodes) == 0 {
 		return true, model.Reason{}
@@ -35,7 +36,8 @@ func (t *NodeSets) NearestFit(nodes []*model.Node, s model.Shape) (bool, model.R
 	return together(nodes, s)
 }
 
-// together says whether all that the parts of a gang need is there at all. Each part by itself has been found to fit.
+// together says whether all that the parts of a gang need is there at all. Each part by itself has
+// been found to fit.
 func together(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if s.Parts == "" {
 		return true, model.Reason{}
@@ -50,11 +52,13 @@ func together(nodes []*model.Node, s model.Shape) (bool, model.Reason) {
 	if need.Within(have) {
 		return true, model.Reason{}
 	}
-	return false, model.Reason{Code: model.ReasonBadConstraint, Need: need, Have: have, Want: s.Total(), Text: "its groups need more together than there is"}
+	return false, model.Reason{Code: model.ReasonBadConstraint, Need: need, Have: have, Want: s.Total(),
+		Text: "its groups need more together than there is"}
 }
 
-// couldHold counts the workers of a part that empty nodes could hold, those in exclude and those that do not meet its constraints left out,
-// up to what is asked for, and returns the node that comes nearest to holding one.
+// couldHold counts the workers of a part that empty nodes could hold, those in exclude and those
+// that do not meet its constraints left out, up to what is asked for, and returns the node that
+// comes nearest to holding one.
 func (t *NodeSets) couldHold(nodes []*model.Node, s model.Shape, exclude []string) (fit int, nearest *model.Node) {
 	eligible := t.Eligible(s.Constraints, nodes)
 	for i, n := range nodes {
@@ -71,7 +75,8 @@ func (t *NodeSets) couldHold(nodes []*model.Node, s model.Shape, exclude []strin
 	return fit, nearest
 }
 
-// CouldHoldAll reports whether empty nodes could hold each part of a gang, those in exclude left out.
+// CouldHoldAll reports whether empty nodes could hold each part of a gang, those in exclude left
+// out.
 func (t *NodeSets) CouldHoldAll(nodes []*model.Node, s model.Shape, exclude []string) bool {
 	for part := range s.Each {
 		if fit, _ := t.couldHold(nodes, part, exclude); fit < part.Workers {
@@ -81,8 +86,9 @@ func (t *NodeSets) CouldHoldAll(nodes []*model.Node, s model.Shape, exclude []st
 	return true
 }
 
-// UnmetConstraints says which condition of a Where keeps all nodes away, and what they have instead: "no node has node.gpu.model glob "H200*"; there are
-// H100 (8 nodes)". "": some node meets it.
+// UnmetConstraints says which condition of a Where keeps all nodes away, and what they have
+// instead: "no node has node.gpu.model glob "H200*"; there are H100 (8 nodes)". "": some node meets
+// it.
 func UnmetConstraints(nodes []*model.Node, text string) string {
 	w, err := ParseWhere(text)
 	if err != nil || len(w) == 0 || len(nodes) == 0 {
@@ -136,7 +142,8 @@ func instead(nodes []*model.Node, c *Condition) string {
 			count[value]++
 		}
 	}
-	values := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	values := slices.SortedFunc(maps.Keys(count),
+		func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
 	if len(values) == 0 {
 		return text
 	}

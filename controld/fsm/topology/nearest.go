@@ -28,7 +28,8 @@ func workersIn(s model.Shape, room model.Vector) int {
 	return int(n)
 }
 
-// nearer reports whether a comes nearer to a need than b: by how many resources suffice, then by GPUs, memory and cores.
+// nearer reports whether a comes nearer to a need than b: by how many resources suffice, then by
+// GPUs, memory and cores.
 func nearer(need, a, b model.Vector) bool {
 	enough := func(v model.Vector) (n int) {
 		for _, ok := range []bool{v.Cores >= need.Cores, v.Memory >= need.Memory, v.GPUs >= need.GPUs} {

@@ -13,23 +13,27 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// MaxNodeSets bounds the different conditions on nodes, and wishes about them, of all waiting jobs: for each the state keeps a set of nodes.
+// MaxNodeSets bounds the different conditions on nodes, and wishes about them, of all waiting jobs:
+// for each the state keeps a set of nodes.
 const MaxNodeSets = 16_384
 
-// AffinityLevel is nodes that a job likes equally: bit i of Nodes is set for the node at position i. It never changes.
+// AffinityLevel is nodes that a job likes equally: bit i of Nodes is set for the node at position
+// i. It never changes.
 type AffinityLevel struct {
 	Score int
 	Nodes []uint64
 }
 
-// NodeSet is what a Where or a Prefer means on the nodes there are. It never changes: what changes the nodes makes new ones.
+// NodeSet is what a Where or a Prefer means on the nodes there are. It never changes: what changes
+// the nodes makes new ones.
 type NodeSet struct {
 	where  where
 	prefer prefer
 	Levels []AffinityLevel // best first; of a Where the only one has the nodes on which it holds
 }
 
-// NewNodeSet parses a text that checkWhere has accepted. The two kinds tell themselves apart: a Prefer begins with a number.
+// NewNodeSet parses a text that checkWhere has accepted. The two kinds tell themselves apart: a
+// Prefer begins with a number.
 func NewNodeSet(text string, nodes []*model.Node) *NodeSet {
 	s := &NodeSet{}
 	if strings.ContainsAny(text[:1], "-0123456789") {
@@ -57,9 +61,11 @@ func (s *NodeSet) Score(n *jobspec.NodeFacts) (int, bool) {
 	return 0, s.where.holds(n)
 }
 
-// level returns the level with a score, which is added if there is none. Only for sites that no view has yet.
+// level returns the level with a score, which is added if there is none. Only for sites that no
+// view has yet.
 func (s *NodeSet) level(score, words int) *AffinityLevel {
-	i, found := slices.BinarySearchFunc(s.Levels, score, func(l AffinityLevel, score int) int { return cmp.Compare(score, l.Score) })
+	i, found := slices.BinarySearchFunc(s.Levels, score,
+		func(l AffinityLevel, score int) int { return cmp.Compare(score, l.Score) })
 	if !found {
 		s.Levels = slices.Insert(s.Levels, i, AffinityLevel{score, make([]uint64, words)})
 	}
@@ -87,7 +93,8 @@ func (s *NodeSet) With(i int, facts *jobspec.NodeFacts, inserted bool, nodes int
 	return next
 }
 
-// openBit moves the bits from position i on up by one and leaves a zero there. The last bit of all must be free.
+// openBit moves the bits from position i on up by one and leaves a zero there. The last bit of all
+// must be free.
 func openBit(words []uint64, i int) {
 	low := uint64(1)<<(i%64) - 1
 	carry := words[i/64] >> 63
@@ -99,7 +106,8 @@ func openBit(words []uint64, i int) {
 
 // SameFacts reports whether conditions cannot tell two inventories of a node apart.
 func SameFacts(a, b *model.Node) bool {
-	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) && maps.Equal(a.Labels, b.Labels)
+	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) &&
+		maps.Equal(a.Labels, b.Labels)
 }
 
 // trimZero returns a bit set without the zero words at its end.

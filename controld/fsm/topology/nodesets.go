@@ -83,7 +83,8 @@ func (t *NodeSets) Admit(spec *jobspec.Job, waiting iter.Seq[model.Shape], epoch
 				continue
 			}
 			if t.sweep(waiting, epoch); t.sets[text] == nil && len(t.sets) >= MaxNodeSets {
-				return model.Limit("the number of different conditions on nodes in the cluster", int64(len(t.sets)+1), MaxNodeSets, "")
+				return model.Limit("the number of different conditions on nodes in the cluster", int64(len(t.sets)+1), MaxNodeSets,
+					"")
 			}
 		}
 	}
@@ -138,7 +139,8 @@ func (t *NodeSets) CheckKnown(shape model.Shape) error {
 func (t *NodeSets) Check(nodes []*model.Node, note func(error)) {
 	for text, known := range t.sets {
 		want := NewNodeSet(text, nodes)
-		if !slices.EqualFunc(known.Levels, want.Levels, func(a, b AffinityLevel) bool { return a.Score == b.Score && slices.Equal(a.Nodes, b.Nodes) }) {
+		if !slices.EqualFunc(known.Levels, want.Levels,
+			func(a, b AffinityLevel) bool { return a.Score == b.Score && slices.Equal(a.Nodes, b.Nodes) }) {
 			note(fmt.Errorf("the nodes of %q are %v, made anew %v", text, known.Levels, want.Levels))
 		}
 	}

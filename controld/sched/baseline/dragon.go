@@ -18,13 +18,15 @@ const (
 )
 
 // Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers
-// on Kubernetes. Jobs start first come first served as far as they fit, with as many workers as
+// on Kubernetes. Jobs start first come first served, as far as they fit, with as many workers as
 // there is room for. When the first job has waited for half a minute, workers are taken from
 // running jobs in the order of their start. When nothing has happened for a minute, running jobs
-// get what is free. What makes it fall short of its purpose is kept: room is freed for the workers
-// of the waiting job but not for its servers, any job that fits takes it, the clock for growing
-// starts again as long as a job waits, and growing passes over nodes. What makes it crash, or give
-// a job more than its maximum, is not.
+// get what is free.
+//
+// The weaknesses of the operator are kept. It frees room for the workers of the waiting job, but
+// not for its servers. Any job that fits takes that room. The clock for growing starts again as
+// long as a job waits, and growing passes over nodes. What makes the operator crash, or give a job
+// more than its maximum, is not kept.
 func Dragon(t *scratch.State) {
 	d := &dragonPolicy{State: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
@@ -149,8 +151,7 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 	try, at, on := d.Room.Copy(), 0, 0
 	for _, i := range order {
 		p := g.At(i)
-		single := fit.Gang{Part: *p, Exclude: g.Exclude}
-		single.Workers = 1
+		single := g.Only(i, 1)
 		for len(found[i]) < p.Workers {
 			if at == len(nodes) {
 				return found, false
@@ -158,13 +159,13 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 			var spot []fit.Spot
 			ok := on < p.PerNode && try.Usable(nodes[at], p, g.Exclude)
 			if ok {
-				spot, ok = try.PlaceOn(&single, nodes[at])
+				spot, ok = try.PlaceOn(single, nodes[at])
 			}
 			if !ok {
 				at, on = at+1, 0
 				continue
 			}
-			try.Take(&single, spot)
+			try.Take(single, spot)
 			found[i] = append(found[i], spot...)
 			on++
 		}
@@ -177,10 +178,9 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 // left out, and reports whether they do. As long as some are still leaving none are taken.
 func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	g := d.Gang(j)
-	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
+	only := g.Only(0, g.Workers)
 	if terms, elastic := j.Elastic(); elastic {
-		only.Part = *g.At(terms.Part)
-		only.Workers = terms.Min
+		only = g.Only(terms.Part, terms.Min)
 	}
 	ahead := d.Room.Copy()
 	for k := range d.View.Live() {
@@ -190,7 +190,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	}
 	taken := false
 	for _, f := range d.running {
-		for n := f.Surplus(); n > 0 && !ahead.Fits(&only); n-- {
+		for n := f.Surplus(); n > 0 && !ahead.Fits(only); n-- {
 			i := d.nextToLeave(f)
 			w := &f.Attempt.Workers[f.Terms.First+i]
 			f.Leave = append(f.Leave, i)
@@ -198,7 +198,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 			taken = true
 		}
 	}
-	if !ahead.Fits(&only) {
+	if !ahead.Fits(only) {
 		for _, f := range d.running {
 			f.Leave = nil
 		}
@@ -206,9 +206,7 @@ func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	}
 	if taken {
 		for _, f := range d.running {
-			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-				f.Drop(f.Terms.Unit - odd)
-			}
+			f.DropOdd()
 			f.Resize(d.State, 0)
 		}
 	}
@@ -260,17 +258,16 @@ func (d *dragonPolicy) scaleUp() {
 // fillUp adds workers of a job on a node, and reports whether it has its most.
 func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 	g := d.Gang(f.Job)
-	single := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
-	single.Workers = 1
+	single := g.Only(f.Terms.Part, 1)
 	for f.Size+len(f.Join) < f.Terms.Max {
 		if d.onNode(f, node) >= single.PerNode || !d.Room.Usable(node, &single.Part, single.Exclude) {
 			return false
 		}
-		spot, ok := d.Room.PlaceOn(&single, node)
+		spot, ok := d.Room.PlaceOn(single, node)
 		if !ok {
 			return false
 		}
-		d.Room.Take(&single, spot)
+		d.Room.Take(single, spot)
 		f.Join = append(f.Join, d.Places(spot)...)
 	}
 	return true
@@ -278,12 +275,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 
 // onNode counts the elastic workers that a job has or will have on a node.
 func (d *dragonPolicy) onNode(f *elastic.Job, node int) int {
-	n := 0
-	for _, own := range f.Nodes {
-		if own == node {
-			n++
-		}
-	}
+	n := f.On(node)
 	for i := range f.Join {
 		if f.Join[i].Node == d.View.Nodes()[node].Name {
 			n++

@@ -10,32 +10,32 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// EASY is EASY backfilling: the first job that does not fit is promised the earliest instant at
-// which it will if all attempts run to their time limit, and others pass it only where that does
+// EASY is EASY backfilling. The first job that does not fit gets a reservation for the earliest
+// instant at which it fits if all attempts run to their time limit. Others pass it only if they do
 // not delay it.
 func EASY(t *scratch.State) {
 	s, f := newStarter(t), reserve.NewForecast(t)
-	var promise *promised
+	var reservation *easyReservation
 	for j := range waiting(t) {
 		switch {
-		case promise != nil:
-			promise.pass(s, j)
+		case reservation != nil:
+			reservation.pass(s, j)
 		case !s.startWhole(j):
-			promise = promiseTo(f, j)
+			reservation = reserveFor(f, j)
 		}
 	}
 }
 
-// promised is room kept in one cycle for a job that does not fit.
-type promised struct {
+// easyReservation is room kept in one cycle for a job that does not fit.
+type easyReservation struct {
 	at   model.Instant
 	keep *model.Reservation // reserved against jobs that run beyond at; nil: nothing
 	seen queue.Frontier     // of jobs that end by at
 	long queue.Frontier     // of jobs that run longer
 }
 
-// pass starts a job if that does not delay the promise.
-func (p *promised) pass(t *starter, j *model.Job) {
+// pass starts a job if that does not delay the reservation.
+func (p *easyReservation) pass(t *starter, j *model.Job) {
 	short := reserve.StartedNow(t.State, j) <= p.at
 	seen := &p.seen
 	if !short {
@@ -51,12 +51,12 @@ func (p *promised) pass(t *starter, j *model.Job) {
 	})
 }
 
-// promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will
+// reserveFor looks ahead for a job: at which instant it fits, and what of the present room it will
 // need then.
-func promiseTo(t *reserve.Forecast, j *model.Job) *promised {
+func reserveFor(t *reserve.Forecast, j *model.Job) *easyReservation {
 	g := t.Gang(j)
 	ends := endings(t)
-	// More room never hurts, so the first instant can be searched for by halves.
+	// More room never hurts, so a binary search finds the first instant.
 	n, _ := slices.BinarySearchFunc(ends, true, func(e reserve.Release, _ bool) int {
 		if roomAt(t.State, ends, e.At).Fits(&g) {
 			return 0
@@ -64,9 +64,9 @@ func promiseTo(t *reserve.Forecast, j *model.Job) *promised {
 		return -1
 	})
 	if n == len(ends) {
-		return &promised{at: scratch.Never}
+		return &easyReservation{at: scratch.Never}
 	}
-	p := &promised{at: ends[n].At}
+	p := &easyReservation{at: ends[n].At}
 	then := roomAt(t.State, ends, p.at)
 	spots, _ := then.Place(&g)
 	need := map[int]model.Request{}

@@ -64,7 +64,7 @@ func (s *elasticPolicy) serve() {
 				alone = false
 			}
 		}
-		if s.startSized(j, alone) || s.Promised(j.ID) || s.giveWay(j) {
+		if s.startSized(j, alone) || s.AwaitsVictims(j.ID) || s.giveWay(j) {
 			continue
 		}
 		if s.head == nil {
@@ -143,7 +143,7 @@ func (s *elasticPolicy) giveWay(j *model.Job) bool {
 }
 
 // pricer returns what it costs that a job gives up workers: the time for which all of its workers
-// stand still, in parts of the most that any would, and at equal cost the lowest rank first, and
+// stand still, as a part of the longest such time. At equal cost the lowest rank comes first, and
 // then the greatest surplus.
 func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -16,8 +15,8 @@ import (
 
 // The parameters of FitGpp where the policy block does not say.
 const (
-	paperWeight = 4000 // thousandths of the size: the grace in the score
-	paperCap    = 1    // displacements in the life of one job
+	fitgppGraceWeight = 4000 // thousandths of the size: the grace in the score
+	fitgppMaxPreempts = 1    // displacements in the life of one job
 )
 
 // fitgppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from
@@ -25,9 +24,9 @@ const (
 // what fits; for a gang, which the paper does not have, victims are drawn at random.
 type fitgppPolicy struct {
 	*starter
-	cache  *preempt.Cache
-	roster *preempt.Candidates // nil until it is needed
-	choose func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool
+	cache      *preempt.Cache
+	candidates *preempt.Candidates // nil until it is needed
+	choose     func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool
 }
 
 // FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
@@ -88,12 +87,12 @@ func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
 
 // all returns the candidates, which are listed once a cycle.
 func (p *fitgppPolicy) all() *preempt.Candidates {
-	if p.roster == nil {
-		p.roster = preempt.NewCandidates(p.State, p.cache)
-		weight := cmp.Or(p.Policy.GraceWeight, paperWeight)
-		p.roster.Score(max(0, weight))
+	if p.candidates == nil {
+		p.candidates = preempt.NewCandidates(p.State, p.cache)
+		weight := cmp.Or(p.Policy.GraceWeight, fitgppGraceWeight)
+		p.candidates.Score(max(0, weight))
 	}
-	return p.roster
+	return p.candidates
 }
 
 // drains keeps room for a job on a node where enough is being freed already, the one that will be
@@ -117,15 +116,15 @@ func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 
 // keep reserves room for a job on a node.
 func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
-	claims := p.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	claims := []model.Claim{{Node: p.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}}
 	r := p.NewReservation(j.ID, claims, max(p.Now, p.all().Over[node]))
 	r.ForPreemptor = true
 	p.Reserve(r)
 }
 
-// mayTake reports whether a victim may be displaced once more.
+// mayTake reports whether a candidate may be displaced once more.
 func (p *fitgppPolicy) mayTake(v *preempt.Candidate) bool {
-	limit := cmp.Or(p.Policy.MaxPreempts, paperCap)
+	limit := cmp.Or(p.Policy.MaxPreempts, fitgppMaxPreempts)
 	return limit < 0 || preempt.Displacements(v.Job) < limit
 }
 
@@ -150,16 +149,16 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 		}
 	}
 	if best < 0 {
-		return p.anyone(j, g)
+		return p.randomVictim(j, g)
 	}
 	r.Stop(p.State, &r.List[best], model.CauseTE, j.ID)
 	p.keep(j, g, on)
 	return true
 }
 
-// anyone takes a victim at random, once at each instant, and keeps the room on its node if that
-// will be enough.
-func (p *fitgppPolicy) anyone(j *model.Job, g *fit.Gang) bool {
+// randomVictim takes a victim at random, once at each instant, and keeps the room on its node if
+// that will be enough.
+func (p *fitgppPolicy) randomVictim(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	if at, called := r.Asked[j.ID]; called && at >= p.Now {
 		return false
@@ -172,12 +171,12 @@ func (p *fitgppPolicy) anyone(j *model.Job, g *fit.Gang) bool {
 	return p.drains(j, g)
 }
 
-// drawn draws one of the victims that will do, nil if there is none.
+// drawn draws one of the candidates that will do, nil if there is none.
 func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
 	var list []*preempt.Candidate
 	r := p.all()
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken && will(v) {
+	for _, v := range r.Each() {
+		if !v.Taken && will(v) {
 			list = append(list, v)
 		}
 	}

@@ -15,8 +15,7 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 		return p.until(j, g, func() *preempt.Candidate {
 			var best *preempt.Candidate
 			r := p.all()
-			for i := range r.List {
-				v := &r.List[i]
+			for _, v := range r.Each() {
 				if !v.Taken && p.mayTake(v) && (best == nil || timeLeft(v.Job, p.Now) > timeLeft(best.Job, p.Now)) {
 					best = v
 				}
@@ -31,7 +30,7 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
 	r := p.all()
 	if g.Size() > 1 {
-		return p.anyone(j, g)
+		return p.randomVictim(j, g)
 	}
 	for {
 		v := next()

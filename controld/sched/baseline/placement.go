@@ -1,7 +1,9 @@
 package baseline
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
@@ -21,24 +23,15 @@ func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 		return t.LeaveUsable(g, nil)
 	}
 	defer t.Room.Waive(g.For)()
-	var nodes []int
-	for i := range t.View.Nodes() {
-		if t.Room.Usable(i, &g.Part, g.Exclude) && t.Room.Holds(i, &g.Part) {
-			nodes = append(nodes, i)
-		}
-	}
+	nodes := slices.Collect(t.Room.Holding(g))
 	if len(nodes) == 0 {
 		return nil, false
 	}
 	node := nodes[0]
 	switch t.Policy.Placement {
 	case "worst":
-		for _, n := range nodes {
-			if fit.Length(t.Room.Available(n).Active, t.Room.Total(n)) > fit.Length(t.Room.Available(node).Active,
-				t.Room.Total(node)) {
-				node = n
-			}
-		}
+		free := func(n int) float64 { return fit.Length(t.Room.Available(n).Active, t.Room.Total(n)) }
+		node = slices.MaxFunc(nodes, func(a, b int) int { return cmp.Compare(free(a), free(b)) })
 	case "random":
 		node = nodes[draw(len(nodes), t.Policy.Seed, t.View.Index(), uint64(g.For))]
 	}

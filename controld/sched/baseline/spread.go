@@ -19,7 +19,7 @@ func Spread(t *scratch.State) {
 	}
 }
 
-// spreadWhole starts a job, and of a record all members that may start, and reports whether it
+// spreadWhole starts a job, and of an array all tasks that may start, and reports whether it
 // could. Gangs of several parts are packed.
 func spreadWhole(s *starter, j *model.Job, parts bool) bool {
 	if parts {

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Static serves jobs by priority and age with a fixed number of workers, elastic ones with the most
-// that the cluster could ever hold, and lets others pass those that do not fit.
+// Static serves jobs by priority and age, and lets others pass those that do not fit. An elastic
+// job has a fixed number of workers: the most that the cluster could ever hold.
 func Static(t *scratch.State) {
 	s := &elasticPolicy{State: t}
 	for _, j := range s.line() {

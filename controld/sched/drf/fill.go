@@ -19,13 +19,13 @@ func (t *Tree) Settle(influence int64) {
 // [Node.Holding] and [Node.Limited] go by.
 func (t *Tree) Entitle() {
 	t.root.ask()
-	all := &title{parts: make([]entitlement, len(t.live))}
+	all := &entitlements{parts: make([]entitlement, len(t.live))}
 	for r := range min(Models, len(t.live)) {
 		if t.live[r] > 0 {
 			all.parts[r] = entitlement{one, true}
 		}
 	}
-	t.root.title = all.settle(t.live)
+	t.root.entitled = all.settle(t.live)
 	t.root.entitle()
 	t.root.measure(make(Amount, len(t.live)))
 }
@@ -37,20 +37,20 @@ type entitlement struct {
 	set  bool
 }
 
-// title is what a node is entitled to of each resource. Siblings that are all entitled to the same
-// share one, and it does not change then.
-type title struct {
+// entitlements are what a node is entitled to of each resource. Siblings that are all entitled to
+// the same share one, and it does not change then.
+type entitlements struct {
 	parts []entitlement
 	most  Amount   // of each resource that is within the part
 	due   Fraction // the greatest part
 }
 
-// limited returns a title that goes no further than limits.
-func (t *title) limited(limit, live Amount) *title {
+// limited returns entitlements that go no further than limits.
+func (t *entitlements) limited(limit, live Amount) *entitlements {
 	if limit == nil {
 		return t
 	}
-	next := &title{parts: slices.Clone(t.parts)}
+	next := &entitlements{parts: slices.Clone(t.parts)}
 	for r, l := range limit {
 		if l != Unset && next.parts[r].set {
 			next.parts[r].part = least(next.parts[r].part, part(l, live[r]))
@@ -60,7 +60,7 @@ func (t *title) limited(limit, live Amount) *title {
 }
 
 // settle fills in what follows from the parts.
-func (t *title) settle(live Amount) *title {
+func (t *entitlements) settle(live Amount) *entitlements {
 	t.most, t.due = make(Amount, len(live)), zero
 	for r := range t.parts {
 		e := &t.parts[r]
@@ -87,7 +87,7 @@ func (n *Node) ask() {
 func (n *Node) entitle() {
 	split := n.prepare()
 	rest := one // what part of its own the node's configured children leave, of that resource of which they leave least
-	for r, whole := range n.title.parts {
+	for r, whole := range n.entitled.parts {
 		if n.tree.live[r] > 0 {
 			rest = least(rest, n.grant(r, whole))
 		}
@@ -97,9 +97,9 @@ func (n *Node) entitle() {
 	}
 	for _, c := range n.children {
 		if c.deserves() {
-			c.title.settle(n.tree.live)
+			c.entitled.settle(n.tree.live)
 		}
-		c.title = c.title.limited(c.terms.Limit, n.tree.live)
+		c.entitled = c.entitled.limited(c.terms.Limit, n.tree.live)
 		if len(c.children) > 0 {
 			c.entitle()
 		}
@@ -112,11 +112,11 @@ func (n *Node) prepare() (split int) {
 	for _, c := range n.children {
 		switch {
 		case c.deserves():
-			c.title = &title{parts: make([]entitlement, len(n.title.parts))}
+			c.entitled = &entitlements{parts: make([]entitlement, len(n.entitled.parts))}
 		case c.active:
 			split++
 		default:
-			c.title = n.tree.nothing
+			c.entitled = n.tree.nothing
 		}
 	}
 	return split
@@ -125,8 +125,8 @@ func (n *Node) prepare() (split int) {
 // splitRest gives a part of what a node is entitled to to each child that is active and deserves
 // nothing by itself.
 func (n *Node) splitRest(each Fraction) {
-	t := &title{parts: make([]entitlement, len(n.title.parts))}
-	for r, whole := range n.title.parts {
+	t := &entitlements{parts: make([]entitlement, len(n.entitled.parts))}
+	for r, whole := range n.entitled.parts {
 		if whole.set {
 			t.parts[r] = entitlement{whole.part.Times(each), true}
 		}
@@ -134,7 +134,7 @@ func (n *Node) splitRest(each Fraction) {
 	t.settle(n.tree.live)
 	for _, c := range n.children {
 		if c.active && !c.deserves() {
-			c.title = t
+			c.entitled = t
 		}
 	}
 }
@@ -150,8 +150,8 @@ func (n *Node) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
-			c.title.parts[r] = entitlement{part(d[r], n.tree.configured[r]), true}
-			sum = sum.Plus(c.title.parts[r].part)
+			c.entitled.parts[r] = entitlement{part(d[r], n.tree.configured[r]), true}
+			sum = sum.Plus(c.entitled.parts[r].part)
 		}
 	}
 	if !whole.set || sum.Sign() == 0 {
@@ -163,7 +163,7 @@ func (n *Node) grant(r int, whole entitlement) Fraction {
 	scale := whole.part.Over(sum)
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
-			c.title.parts[r].part = c.title.parts[r].part.Times(scale)
+			c.entitled.parts[r].part = c.entitled.parts[r].part.Times(scale)
 		}
 	}
 	return zero
@@ -196,7 +196,7 @@ func (n *Node) measure(sum Amount) {
 			could[r] = min(could[r], l[r])
 		}
 	}
-	n.demand, n.due, n.ratio = n.dominant(could), n.title.due, nil
+	n.demand, n.due, n.ratio = n.dominant(could), n.entitled.due, nil
 	sum.add(could)
 }
 
@@ -204,8 +204,8 @@ func (n *Node) measure(sum Amount) {
 // count for a node.
 func (n *Node) dominant(a Amount) Fraction {
 	best := zero
-	for r := range n.title.parts {
-		if n.title.parts[r].set {
+	for r := range n.entitled.parts {
+		if n.entitled.parts[r].set {
 			if p := part(a[r], n.tree.live[r]); p.cmp(&best) > 0 {
 				best = p
 			}
@@ -216,15 +216,15 @@ func (n *Node) dominant(a Amount) Fraction {
 
 // divide gives a node's share to its children, and so on.
 func (n *Node) divide(influence int64) {
-	var given tally
+	given := zero
 	for _, c := range n.children {
 		c.line, c.share = c.due, c.due
 		if c.demand.cmp(&c.due) < 0 {
 			c.share = c.demand
 		}
-		given.add(c.share)
+		given = given.Plus(c.share)
 	}
-	if left := n.share.Minus(given.sum()); left.Sign() > 0 {
+	if left := n.share.Minus(given); left.Sign() > 0 {
 		rates := n.rates(influence)
 		left = n.fill(left, rates)
 		if left.Sign() > 0 { // nodes that have used too much get what the others leave

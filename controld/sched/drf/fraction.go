@@ -159,15 +159,6 @@ func (f Fraction) reduced() Fraction {
 	return fraction(f.num/d, f.below()/d)
 }
 
-// near returns the number up to an error of a few units in the last place.
-func (f *Fraction) near() float64 {
-	if f.rat != nil {
-		x, _ := f.rat.Float64()
-		return x
-	}
-	return float64(f.num) / float64(f.below())
-}
-
 // narrow returns a number of math/big, in the short form if it fits.
 func narrow(r *big.Rat) Fraction {
 	if r.Num().IsInt64() && r.Denom().IsInt64() {

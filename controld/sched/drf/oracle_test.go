@@ -280,7 +280,7 @@ func agree(t *testing.T, tree *Tree, want map[*Node]*oracle) {
 				t.Errorf("%s of %q is %v, the oracle says %v", what, n.Name, pair.got, pair.want)
 			}
 		}
-		for r, e := range n.title.parts {
+		for r, e := range n.entitled.parts {
 			if e.set != (o.entitled[r] != nil) || e.set && e.part.Rat().Cmp(o.entitled[r]) != 0 {
 				t.Errorf("%q is entitled to %v of resource %d, the oracle says %v", n.Name, e, r, o.entitled[r])
 			}
@@ -373,8 +373,8 @@ func TestWithinIsExact(t *testing.T) {
 		walk(tree.root, func(n *Node) {
 			more, within := make(Amount, len(n.held)), true
 			for i := range more {
-				if more[i] = r.Int64N(1 + n.tree.live[i]/4); r.IntN(3) == 0 && n.title.most[i] < 1<<62 {
-					more[i] = n.title.most[i] - n.held[i] + r.Int64N(3) - 1
+				if more[i] = r.Int64N(1 + n.tree.live[i]/4); r.IntN(3) == 0 && n.entitled.most[i] < 1<<62 {
+					more[i] = n.entitled.most[i] - n.held[i] + r.Int64N(3) - 1
 				}
 				e := want[n].entitled[i]
 				within = within && (e == nil || ratPart(n.held[i]+more[i], n.tree.live[i]).Cmp(e) <= 0)
@@ -384,31 +384,4 @@ func TestWithinIsExact(t *testing.T) {
 			}
 		})
 	})
-}
-
-// TestLevelWithoutAGuess: the level that is guessed and checked is the one that is found step by
-// step.
-func TestLevelWithoutAGuess(t *testing.T) {
-	base := rand.Uint64()
-	for i := range uint64(rounds()) {
-		r := rand.New(rand.NewPCG(base, i))
-		var line []filling
-		total := zero
-		for range 1 + r.IntN(12) {
-			f := filling{node: &Node{demand: fraction(r.Int64N(50), 1+r.Int64N(1<<r.IntN(40))), share: zero},
-				rate: fraction(1+r.Int64N(4), 7)}
-			f.full = f.node.demand.Over(f.rate)
-			f.near = f.full.near()
-			total = total.Plus(f.rate)
-			line = append(line, f)
-		}
-		slices.SortFunc(line, func(a, b filling) int { return cmp.Compare(a.near, b.near) })
-		left := fraction(1+r.Int64N(100), 1+r.Int64N(1<<r.IntN(40)))
-		top, rest := level(line, left, total)
-		wantTop, wantRest := levelByOrder(slices.Clone(line), left, total)
-		if top.Cmp(wantTop) != 0 || rest.Cmp(wantRest) != 0 {
-			t.Fatalf("seed %d, line %d: level %v with %v left, step by step %v with %v left", base, i, top, rest, wantTop,
-				wantRest)
-		}
-	}
 }

@@ -32,7 +32,7 @@ func (n *Node) Above() bool {
 // Within reports whether a node that gets more is still within what it is entitled to in every
 // resource that counts.
 func (n *Node) Within(more Amount) bool {
-	for r, most := range n.title.most {
+	for r, most := range n.entitled.most {
 		if n.held[r]+more[r] > most {
 			return false
 		}

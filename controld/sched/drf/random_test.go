@@ -187,8 +187,8 @@ func between(_ *plant, n *Node) error {
 
 // entitlementConserved: in every resource, children are entitled to no more than their parent.
 func entitlementConserved(_ *plant, n *Node) error {
-	for r, whole := range n.title.parts {
-		total := sum(n.children, func(c *Node) Fraction { return c.title.parts[r].part })
+	for r, whole := range n.entitled.parts {
+		total := sum(n.children, func(c *Node) Fraction { return c.entitled.parts[r].part })
 		if whole.set && total.Cmp(whole.part) > 0 {
 			return fmt.Errorf("resource %d: children are entitled to %v of %v", r, total, whole.part)
 		}

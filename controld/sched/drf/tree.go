@@ -56,9 +56,9 @@ type Tree struct {
 	configured Amount // of what deserved amounts are parts
 	live       Amount // of what held amounts are parts
 	accounts   map[string]*Node
-	past       func(*Node) // see Remember
-	watch      func(*Node) // see Watch
-	nothing    *title      // of nodes that are entitled to nothing
+	past       func(*Node)   // see Remember
+	watch      func(*Node)   // see Watch
+	nothing    *entitlements // of nodes that are entitled to nothing
 }
 
 // Node is an account or, as a leaf, a user in an account.
@@ -80,12 +80,12 @@ type Node struct {
 	active       bool   // a node below holds or wants something
 	summed       bool
 
-	title  *title   // parts of the cluster
-	ratio  *Ratio   // see Ratio; nil until it is needed
-	demand Fraction // dominant part that it could make use of
-	due    Fraction // dominant part of its title
-	share  Fraction
-	line   Fraction
+	entitled *entitlements // parts of the cluster
+	ratio    *Ratio        // see Ratio; nil until it is needed
+	demand   Fraction      // dominant part that it could make use of
+	due      Fraction      // dominant part of what it is entitled to
+	share    Fraction
+	line     Fraction
 }
 
 // New returns a tree of the root alone. configured is the cluster as it should be, of which
@@ -96,14 +96,14 @@ func New(configured, live Amount) *Tree {
 	for r := range live {
 		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen gives no account a larger quota
 	}
-	t.nothing = (&title{parts: make([]entitlement, len(live))}).settle(live)
+	t.nothing = (&entitlements{parts: make([]entitlement, len(live))}).settle(live)
 	t.root = t.node("", false, nil, Terms{})
 	return t
 }
 
 func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
 	terms.Weight = max(1, terms.Weight)
-	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, title: t.nothing, demand: zero, due: zero,
+	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, entitled: t.nothing, demand: zero, due: zero,
 		share: zero, line: zero}
 	k := len(t.live)
 	all := make(Amount, 4*k)
@@ -229,6 +229,9 @@ func (a Amount) Plus(b Amount) Amount {
 	c.add(b)
 	return c
 }
+
+// Minus returns the difference of two amounts.
+func (a Amount) Minus(b Amount) Amount { return a.Plus(b.Negative()) }
 
 // Negative returns the amount with every sign turned round.
 func (a Amount) Negative() Amount {

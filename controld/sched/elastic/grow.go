@@ -28,8 +28,8 @@ func GrowAfter(t *scratch.State, f *Job) model.Instant {
 	return cmp.Or(model.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
 }
 
-// Settled reports whether a job has had its present size for long enough to be given another for
-// its own sake, and what that size is worth is known, if the job says at all how fast it is.
+// Settled reports whether a job may be given another size for its own sake. It must have had its
+// present size for long enough. If it reports its speed at all, that must be known at this size.
 func Settled(t *scratch.State, f *Job) bool {
 	rest := cmp.Or(model.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
 	if f.Attempt.Rate == 0 {
@@ -66,7 +66,7 @@ func Superfluous(t *scratch.State, f *Job) int {
 	if now == 0 {
 		return 0
 	}
-	list := pacesOf(f.Job)
+	list := stepRatesOf(f.Job)
 	for i := len(list) - 1; i >= 0; i-- {
 		if p := list[i]; p.Size < f.Size {
 			if f.Terms.Has(p.Size) && now*1000 < p.Rate*(1000+gainPM(t)) {

@@ -5,6 +5,7 @@ package elastic
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -74,26 +75,18 @@ func (f *Job) On(node int) int {
 	return n
 }
 
-// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
-// the last counts.
-func pacesOf(j *model.Job) []estimate.StepRate {
-	terms, elastic := j.Elastic()
-	if !elastic {
-		return nil
-	}
-	var list []estimate.StepRate
+// stepRatesOf returns what was measured of a job's speed, by size. Of several measurements at one
+// size the last counts.
+func stepRatesOf(j *model.Job) (list []estimate.StepRate) {
+	terms, _ := j.Elastic()
+	rates := map[int]int64{}
 	for i := range j.Attempts {
-		a := &j.Attempts[i]
-		if a.Rate <= 0 {
-			continue
+		if a := &j.Attempts[i]; a.Rate > 0 {
+			rates[len(a.Workers)-terms.Fixed] = a.Rate
 		}
-		p := estimate.StepRate{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
-		k, known := slices.BinarySearchFunc(list, p, func(x, y estimate.StepRate) int { return cmp.Compare(x.Size, y.Size) })
-		if known {
-			list[k] = p
-		} else {
-			list = slices.Insert(list, k, p)
-		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(rates)) {
+		list = append(list, estimate.StepRate{Size: size, Rate: rates[size]})
 	}
 	return list
 }
@@ -103,7 +96,7 @@ func pacesOf(j *model.Job) []estimate.StepRate {
 // that the job may have.
 func tip(j *model.Job, gainPM int64) int {
 	terms, _ := j.Elastic()
-	list := pacesOf(j)
+	list := stepRatesOf(j)
 	for i := 1; i < len(list); i++ {
 		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM) {
 			return list[i-1].Size
@@ -117,7 +110,7 @@ const noUse = 1_000_000
 
 // LossOf estimates the loss of a job from the two greatest sizes that it was measured at.
 func LossOf(j *model.Job) int64 {
-	list := pacesOf(j)
+	list := stepRatesOf(j)
 	if len(list) < 2 {
 		return tunables.UsualLoss
 	}
@@ -171,6 +164,13 @@ func (f *Job) Drop(n int) {
 	}
 }
 
+// DropOdd chooses as many more to leave as make the size that remains a legal one.
+func (f *Job) DropOdd() {
+	if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
+		f.Drop(f.Terms.Unit - odd)
+	}
+}
+
 // DropOn chooses one elastic worker on a node to leave whose room others can use, and reports
 // whether there was one.
 func (f *Job) DropOn(node int) bool {
@@ -183,13 +183,12 @@ func (f *Job) DropOn(node int) bool {
 	return false
 }
 
-// Extend finds room for n more workers, beside those that the job has as far as possible and else
-// on as few nodes as possible, and takes it on the trial. It reports whether there is room for all;
-// if not nothing is taken.
+// Extend takes room for n more workers in the scratch state: beside those that the job has as far
+// as possible, and else on as few nodes as possible. It reports whether there is room for all; if
+// not, nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
-	part := *g.At(f.Terms.Part)
-	more := (&fit.Gang{Part: part, Exclude: g.Exclude}).Within(f.Allowed)
+	more := g.Only(f.Terms.Part, n).Within(f.Allowed)
 	try := t.Room.Copy()
 	spots := beside(try, more, f, n)
 	if left := n - len(spots); left > 0 {
@@ -201,7 +200,7 @@ func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Requ
 		}
 		spots = append(spots, rest...)
 	}
-	if allowed != nil && !allowed(spots, part.Request) {
+	if allowed != nil && !allowed(spots, more.Request) {
 		return false
 	}
 	more.Workers = n

@@ -19,18 +19,18 @@ const (
 // Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far
 // as it was measured, and estimated beyond.
 type Curve struct {
-	near, apart pacing
+	near, apart speeds
 	Node        int // as many workers as one node could hold
 }
 
-// pacing is speeds by the number of workers, ascending.
-type pacing struct {
+// speeds are known speeds by the number of workers, ascending.
+type speeds struct {
 	known []estimate.StepRate
 	loss  int64 // of workers beyond the greatest size measured
 }
 
-func newPacing(known []estimate.StepRate) pacing {
-	p := pacing{known: known, loss: tunables.UnseenLoss}
+func newSpeeds(known []estimate.StepRate) speeds {
+	p := speeds{known: known, loss: tunables.UnseenLoss}
 	if n := len(known); n > 1 {
 		p.loss = lossBetween(known[n-2], known[n-1])
 	}
@@ -49,11 +49,11 @@ func (z *Sizing) CurveOf(j *model.Job) Curve {
 			apart = append(apart, p)
 		}
 	}
-	c := Curve{near: newPacing(near), apart: newPacing(apart), Node: z.onOneNode(j)}
+	c := Curve{near: newSpeeds(near), apart: newSpeeds(apart), Node: z.onOneNode(j)}
 	if len(apart) == 0 || !apart[len(apart)-1].Spread {
 		c.apart = c.near
 	} else if len(near) == 0 {
-		c.near = newPacing(apart[:1])
+		c.near = newSpeeds(apart[:1])
 	}
 	return c
 }
@@ -70,7 +70,7 @@ func (c *Curve) Spread(n int, apart bool) int64 {
 	return c.near.at(n)
 }
 
-func (c *pacing) at(n int) int64 {
+func (c *speeds) at(n int) int64 {
 	if len(c.known) == 0 {
 		return Speedup(n, tunables.UnseenLoss)
 	}

@@ -11,7 +11,8 @@ import (
 func TestBetween(t *testing.T) {
 	const unit = 1_000_000
 	for _, loss := range []int64{0, 31_250, 250_000, noUse} {
-		a, b := estimate.StepRate{Size: 4, Rate: unit * Speedup(4, loss)}, estimate.StepRate{Size: 16, Rate: unit * Speedup(16, loss)}
+		a := estimate.StepRate{Size: 4, Rate: unit * Speedup(4, loss)}
+		b := estimate.StepRate{Size: 16, Rate: unit * Speedup(16, loss)}
 		for n := a.Size; n <= b.Size; n++ {
 			got, want := between(a, b, n), unit*Speedup(n, loss)
 			if diff := got - want; max(diff, -diff)*500 > want {

@@ -12,14 +12,16 @@ type Tunables struct {
 	// all others. Evidence: docs/papers.md, "Elastic jobs with measured speeds".
 	WorthPower int
 	// LeftPart, in parts: a job that has had what others like it had in all still needs one part of
-	// that. Reason: it may run longer than they did. Evidence: none recorded.
+	// that. Reason: it may run longer than they did. Evidence: a round number, chosen without
+	// measurement.
 	LeftPart int64
 	// UnseenLoss, in millionths: each further worker costs all so much, as long as no speed was
 	// measured. Reason: usual scaling of data-parallel training. Evidence: docs/papers.md, "Elastic
 	// jobs with measured speeds".
 	UnseenLoss int64
-	// FasterPM, in thousandths: a size is worth more than a smaller one only if the job is faster
-	// by this. Reason: measurements differ by about as much. Evidence: none recorded.
+	// FasterPM, in thousandths: a size is worth more than a smaller one only if the job is faster by
+	// this. Reason: measurements differ by about as much. Evidence: a round number, chosen without
+	// measurement.
 	FasterPM int64
 	// ClusterPart, in parts of the cluster: one job grows to one part of the GPUs, or cores, at
 	// most, but to what one node holds in any case. Reason: leaves room to others. Evidence:
@@ -29,13 +31,13 @@ type Tunables struct {
 	// the policy block does not say. Reason: tipping point of the paper. Evidence: docs/papers.md,
 	// "Elastic jobs on Kubeflow".
 	GainPM int64
-	// UsualLoss, in millionths: each further worker costs all so much for a job whose speed is
-	// known at one size only: n workers are as fast as n/(1+c(n-1)) of one. Reason: usual scaling
-	// of data-parallel training. Evidence: none recorded.
+	// UsualLoss, in millionths: each further worker costs all so much for a job whose speed is known
+	// at one size only: n workers are as fast as n/(1+c(n-1)) of one. Reason: usual scaling of
+	// data-parallel training. Evidence: a round number, chosen without measurement.
 	UsualLoss int64
 	// RestartMS, in ms: a job stands still for so long when it is restarted, as long as that was
 	// never measured. Reason: containers start in seconds, frameworks in tens of seconds. Evidence:
-	// none recorded.
+	// a round number, chosen without measurement.
 	RestartMS int64
 }
 

@@ -58,8 +58,8 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	e := Explanation{Job: id, Reason: r.Reason(id)}
 	t := r.before
 	j := t.View.Job(id)
-	if record, _ := t.View.ParentOf(id); j == nil {
-		j = record // of an array task that has not been made
+	if parent, _ := t.View.ParentOf(id); j == nil {
+		j = parent // of an array task that has not been made
 	}
 	if j == nil || !j.Waits() {
 		return e
@@ -79,9 +79,9 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	j := r.before.View.Job(id)
 	switch {
 	case j == nil:
-		return r.unmade(id)
+		return r.uncreated(id)
 	case j.Children != nil && !j.Waits():
-		return r.ofMembers(j)
+		return r.ofChildren(j)
 	case !j.Waits():
 		return j.Reason
 	case j.Hold != model.NotHeld:
@@ -116,8 +116,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	return known
 }
 
-// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
-// met with a delay, as the state has noted, or it waits after a failure.
+// notYet says why a job is not eligible yet. It was told to begin later, or its dependencies were
+// met with a delay, as the state has noted. Otherwise it waits after a failure.
 func notYet(j *model.Job) model.Reason {
 	why := model.Reason{Code: model.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
 	if j.Reason.Code == model.ReasonBegin || j.Reason.Code == model.ReasonDependency {
@@ -126,19 +126,19 @@ func notYet(j *model.Job) model.Reason {
 	return why
 }
 
+// heldBy are the reasons of jobs that are held, by what holds them.
+var heldBy = map[model.Hold]model.ReasonCode{
+	model.HeldByAdmin: model.ReasonHeldAdmin, model.HeldRequeue: model.ReasonMaxRequeue,
+	model.HeldLaunch: model.ReasonLaunchFailure, model.HeldNever: model.ReasonNeverMet,
+}
+
 func held(j *model.Job) model.Reason {
-	why := model.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
-	switch j.Hold {
-	case model.HeldByAdmin:
-		why.Code = model.ReasonHeldAdmin
-	case model.HeldRequeue:
-		why.Code = model.ReasonMaxRequeue
-	case model.HeldLaunch:
-		why.Code = model.ReasonLaunchFailure
-	case model.HeldNever:
-		why.Code, why.For = model.ReasonNeverMet, j.Reason.For
-	default:
-		why.Code = model.ReasonHeldUser
+	why := model.Reason{Code: model.ReasonHeldUser, Text: j.Reason.Text, Node: j.Reason.Node}
+	if code, known := heldBy[j.Hold]; known {
+		why.Code = code
+	}
+	if j.Hold == model.HeldNever {
+		why.For = j.Reason.For
 	}
 	return why
 }

@@ -4,13 +4,12 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// ofPreemption says why a job waits if that has to do with preemption: it waits for jobs to leave,
-// no job can be asked to leave for it, its account may have no more such jobs, or it was itself
-// preempted for a job that still has the room or waits for it.
+// ofPreemption says why a job waits if that has to do with preemption. It waits for jobs to leave,
+// or no job can be asked to leave for it. Its account may have no more such jobs. Or it was
+// preempted itself for a job that still has the room or waits for it.
 func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 	t := r.after
-	switch own := t.Holders[j.ID]; {
-	case own != nil && own.ForPreemptor:
+	if own := t.Holders[j.ID]; t.AwaitsVictims(j.ID) {
 		why := model.Reason{Code: model.ReasonPreempting, Node: own.Claims[0].Node}
 		why.For, why.Until = r.leaving(own)
 		return why, true

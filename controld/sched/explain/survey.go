@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/fsm/topology"
@@ -123,13 +124,10 @@ func worst(t *scratch.State, g *fit.Gang) surveyed {
 // obstacle names what keeps nodes from counting: being down, which passes, comes before being
 // drained or avoided. A job that wants certain nodes is told that these are not available.
 func (s *surveyed) obstacle(p *fit.Part) (model.ReasonCode, string, int) {
-	switch {
-	case s.down != "" && p.Constraints == "":
+	if s.down != "" && p.Constraints == "" {
 		return model.ReasonNodeDown, s.down, s.ever
-	case s.down != "":
-		return model.ReasonNotAvail, s.down, s.ever
 	}
-	return model.ReasonNotAvail, s.barred, s.ever
+	return model.ReasonNotAvail, cmp.Or(s.down, s.barred), s.ever
 }
 
 // survey counts for a part by itself. Claims that do not bind its gang have been waived.
@@ -186,11 +184,7 @@ func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Pa
 // nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory,
 // counting nothing beyond the need.
 func nearer(need, x, y model.Vector) bool {
-	if a, b := min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs); a != b {
-		return a > b
-	}
-	if a, b := min(x.Cores, need.Cores), min(y.Cores, need.Cores); a != b {
-		return a > b
-	}
-	return min(x.Memory, need.Memory) > min(y.Memory, need.Memory)
+	return cmp.Or(cmp.Compare(min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs)),
+		cmp.Compare(min(x.Cores, need.Cores), min(y.Cores, need.Cores)),
+		cmp.Compare(min(x.Memory, need.Memory), min(y.Memory, need.Memory))) > 0
 }

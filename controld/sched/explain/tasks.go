@@ -4,49 +4,51 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// unmade says why a member of a record waits that has not been made: for what its record waits for,
-// unless it is told apart.
-func (r *Reasons) unmade(id model.JobID) model.Reason {
-	record, n := r.before.View.ParentOf(id)
-	if record == nil || !record.Children.Waiting.Has(n) {
+// An array job is the parent of its tasks, and a pipeline job of its group jobs: its children.
+
+// uncreated says why a child waits that has not been made: for what its parent waits
+// for, unless it is told apart.
+func (r *Reasons) uncreated(id model.JobID) model.Reason {
+	parent, n := r.before.View.ParentOf(id)
+	if parent == nil || !parent.Children.Waiting.Has(n) {
 		return model.Reason{}
 	}
-	f := record.Children
-	switch why := r.Reason(record.ID); {
-	case record.Hold != model.NotHeld:
+	f := parent.Children
+	switch why := r.Reason(parent.ID); {
+	case parent.Hold != model.NotHeld:
 		return why
 	case f.HeldAdmin.Has(n):
 		return model.Reason{Code: model.ReasonHeldAdmin}
 	case f.HeldUser.Has(n):
 		return model.Reason{Code: model.ReasonHeldUser}
-	case !record.MayStart().Has(n):
-		return r.before.View.DependencyReason(record)
-	case why.Code == model.ReasonNotScheduled && !r.starts(record.ID, n):
-		return r.notYetItsTurn(record)
+	case !parent.MayStart().Has(n):
+		return r.before.View.DependencyReason(parent)
+	case why.Code == model.ReasonNotScheduled && !r.starts(parent.ID, n):
+		return r.notYetItsTurn(parent)
 	default:
 		return why
 	}
 }
 
-// starts reports whether the cycle starts a member of a record.
-func (r *Reasons) starts(record model.JobID, member int) bool {
+// starts reports whether the cycle starts a child of a parent.
+func (r *Reasons) starts(parent model.JobID, child int) bool {
 	for _, a := range r.after.Actions {
-		if a.Start != nil && a.Start.Job == record && a.Start.TaskNumber == member {
+		if a.Start != nil && a.Start.Job == parent && a.Start.TaskNumber == child {
 			return true
 		}
 	}
 	return false
 }
 
-// notYetItsTurn says why a member does not start with those of its record that come before it.
-func (r *Reasons) notYetItsTurn(record *model.Job) model.Reason {
-	if r.after.Started[record.ID] >= record.Startable() {
-		return filled(record)
+// notYetItsTurn says why a child does not start with those of its parent that come before it.
+func (r *Reasons) notYetItsTurn(parent *model.Job) model.Reason {
+	if r.after.Started[parent.ID] >= parent.Startable() {
+		return filled(parent)
 	}
-	return model.Reason{Code: model.ReasonPriority, For: record.ID, Need: record.Request.Active, Want: record.Workers}
+	return model.Reason{Code: model.ReasonPriority, For: parent.ID, Need: parent.Request.Active, Want: parent.Workers}
 }
 
-// filled says why a record starts no more members although some wait.
+// filled says why a parent starts no more children although some wait.
 func filled(j *model.Job) model.Reason {
 	f := j.Children
 	switch left := j.MayStart().Without(f.HeldUser).Without(f.HeldAdmin); {
@@ -58,9 +60,9 @@ func filled(j *model.Job) model.Reason {
 	return model.Reason{Code: model.ReasonHeldAdmin}
 }
 
-// ofMembers says why a record waits all of whose members have been made: for what the first of them
-// does, or for them to end.
-func (r *Reasons) ofMembers(j *model.Job) model.Reason {
+// ofChildren says why a parent waits all of whose children have been made: for what the first of
+// them does, or for them to end.
+func (r *Reasons) ofChildren(j *model.Job) model.Reason {
 	if j.State != model.Pending {
 		if j.State.Final() {
 			return j.Reason

@@ -1,35 +1,89 @@
 package fairshare
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
-// What tests of this package look at beside its exported names.
-func AccountsFirst(x *Accounts) *queue.Firsts[*drf.Node]          { return &x.first }
-func AccountsHeads(x *Accounts) **leafQueue                       { return &x.heads }
-func AccountsLeaves(x *Accounts) *map[model.Association]*drf.Node { return &x.leaves }
-func AccountsOpen(x *Accounts) **leafQueue                        { return &x.open }
-func AccountsSeen(x *Accounts) *queue.Frontier                    { return &x.seen }
-func LeafQueueAt(x *leafQueue) *map[*drf.Node]*turn               { return &x.at }
-func LeafQueueF(x *leafQueue) **Accounts                          { return &x.f }
-func TurnLine(x *turn) *queue.Contenders                          { return &x.line }
+// Methods for tests, which are in a package of their own.
 
+// Policy is policy fairshare in one cycle.
+type Policy = fairsharePolicy
+
+// LeafQueue is waiting jobs by leaf of the account tree.
 type LeafQueue = leafQueue
 
-var AccountsBegan = (*Accounts).began
-var AccountsCandidates = (*Accounts).candidates
-var AccountsCounts = (*Accounts).counts
-var AccountsEmptied = (*Accounts).emptied
-var AccountsFirstsStarved = (*Accounts).firstsStarved
-var AccountsGlance = (*Accounts).frontScan
-var AccountsGone = (*Accounts).gone
-var AccountsLine = (*Accounts).line
-var AccountsPlace = (*Accounts).place
-var AccountsPromise = (*Accounts).promise
-var AccountsReclaimFor = (*Accounts).reclaimFor
-var AccountsRenounce = (*Accounts).renounce
-var AccountsStarved = (*Accounts).starved
-var LeafQueueBest = (*leafQueue).best
-var LeafQueuePop = (*leafQueue).pop
+// NewPolicy returns policy fairshare over some accounts.
+func NewPolicy(f *Accounts) *Policy { return newPolicy(f) }
+
+// FormLine lines up the jobs that wait.
+func (f *fairsharePolicy) FormLine() { f.line(f.frontScan(&f.seen, f.first)) }
+
+// Place starts what fits.
+func (f *fairsharePolicy) Place() { f.place() }
+
+// Open returns the jobs that fit.
+func (f *fairsharePolicy) Open() *LeafQueue { return f.open }
+
+// Heads returns the blocked jobs that come first.
+func (f *fairsharePolicy) Heads() *LeafQueue { return f.heads }
+
+// First returns the sort keys of the heads.
+func (f *fairsharePolicy) First() queue.Firsts[*drf.Node] { return f.first }
+
+// Leaves returns the users.
+func (f *Accounts) Leaves() map[model.Association]*drf.Node { return f.leaves }
+
+// Began counts a job that was started.
+func (f *Accounts) Began(a *fsm.StartJob) { f.began(a) }
+
+// Anticipate counts a job as there for which room is kept.
+func (f *Accounts) Anticipate(id model.JobID) { f.anticipate(id) }
+
+// Unanticipate undoes Anticipate.
+func (f *Accounts) Unanticipate(id model.JobID) { f.unanticipate(id) }
+
+// Gone counts a job as gone.
+func (f *Accounts) Gone(id model.JobID) { f.gone(id) }
+
+// Counts reports whether the holder of a reservation counts as started.
+func (f *Accounts) Counts(r *model.Reservation) bool { return f.counts(r) }
+
+// Starved lines up the jobs for which room is sought.
+func (f *Accounts) Starved() *LeafQueue { return f.starved() }
+
+// FirstsStarved returns the sort keys of those for which no room is kept.
+func (f *Accounts) FirstsStarved() queue.Firsts[*drf.Node] {
+	first := queue.Firsts[*drf.Node]{}
+	f.firstsStarved(first, f.frontScan(nil, first))
+	return first
+}
+
+// Reclaimer returns a search for room, and the room that it tries things out in.
+func (f *Accounts) Reclaimer() (*reclaimer, *fit.Room) {
+	r := f.newReclaimer()
+	return r, r.room
+}
+
+// ReclaimFor makes room for a job if it can.
+func (r *reclaimer) ReclaimFor(c *queue.Contender, leaf *drf.Node) { r.reclaimFor(c, leaf) }
+
+// Accounts returns the accounts by which a queue goes.
+func (q *leafQueue) Accounts() *Accounts { return q.f }
+
+// FirstAt returns the first job of a leaf, nil if it has none.
+func (q *leafQueue) FirstAt(leaf *drf.Node) *queue.Contender {
+	if t := q.at[leaf]; t != nil && len(t.line) > 0 {
+		return t.line[0]
+	}
+	return nil
+}
+
+// Best returns the next job.
+func (q *leafQueue) Best() (*queue.Contender, *drf.Node) { return q.best() }
+
+// Pop takes the first job of a leaf out.
+func (q *leafQueue) Pop(leaf *drf.Node) { q.pop(leaf) }

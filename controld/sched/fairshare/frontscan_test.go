@@ -122,9 +122,9 @@ func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed 
 	f := schedtest.AccountsOn(t)
 	f.FullScan = !quick
 	if t.Policy.Name == "fairshare" {
-		fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
-		text = orderOf((*fairshare.AccountsOpen(f))) + orderOf((*fairshare.AccountsHeads(f))) +
-			firstsOf((*fairshare.AccountsFirst(f)), nameOf)
+		p := fairshare.NewPolicy(f)
+		p.FormLine()
+		text = orderOf(p.Open()) + orderOf(p.Heads()) + firstsOf(p.First(), nameOf)
 	} else {
 		o := f.Order
 		if t.Policy.Name != "rota" {
@@ -146,17 +146,16 @@ func linesOf(v *state.View, now model.Instant, quick bool) (text string, passed 
 			passed += o.Fronts
 		}
 	}
-	starved := queue.Firsts[*drf.Node]{}
-	fairshare.AccountsFirstsStarved(f, starved, fairshare.AccountsGlance(f, nil, starved))
-	return fmt.Sprintf("%sstarved %swake at %d", text, firstsOf(starved, nameOf), t.NextWake()), passed + f.Fronts
+	starved := firstsOf(f.FirstsStarved(), nameOf)
+	return fmt.Sprintf("%sstarved %swake at %d", text, starved, t.NextWake()), passed + f.Fronts
 }
 
 // orderOf writes down the order in which the jobs of a queue have their turns.
 func orderOf(q *fairshare.LeafQueue) string {
 	var text strings.Builder
-	for c, leaf := fairshare.LeafQueueBest(q); c != nil; c, leaf = fairshare.LeafQueueBest(q) {
+	for c, leaf := q.Best(); c != nil; c, leaf = q.Best() {
 		fmt.Fprintf(&text, "%d ", c.Job.ID)
-		fairshare.LeafQueuePop(q, leaf)
+		q.Pop(leaf)
 	}
 	return text.String() + "\n"
 }

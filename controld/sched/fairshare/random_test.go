@@ -142,7 +142,7 @@ func (q *quarrel) atRest(v *state.View, turned bool) {
 	}
 	q.turns(v)
 	q.idle(v)
-	fairshare.AccountsPlace(f)
+	fairshare.NewPolicy(f).Place()
 	q.failed(f)
 }
 
@@ -150,10 +150,11 @@ func (q *quarrel) atRest(v *state.View, turned bool) {
 // lines and holdings change.
 func (q *quarrel) turns(v *state.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
-	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, fairshare.AccountsSeen(f), (*fairshare.AccountsFirst(f))))
+	p := fairshare.NewPolicy(f)
+	p.FormLine()
 	for i := range 60 {
-		c, leaf := fairshare.LeafQueueBest((*fairshare.AccountsOpen(f)))
-		if d, at := slowly((*fairshare.AccountsOpen(f)), f.Tree.Root()); c != d || leaf != at {
+		c, leaf := p.Open().Best()
+		if d, at := slowly(p.Open(), f.Tree.Root()); c != d || leaf != at {
 			q.broken = append(q.broken, "whose turn it is was not found out again")
 			return
 		}
@@ -164,7 +165,7 @@ func (q *quarrel) turns(v *state.View) {
 			leaf.Hold(f.Asks(c.Job))
 		}
 		if i%3 > 0 {
-			fairshare.LeafQueuePop((*fairshare.AccountsOpen(f)), leaf)
+			p.Open().Pop(leaf)
 		}
 		q.seen["turns"]++
 	}
@@ -203,13 +204,13 @@ func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 	for i, a := range actions {
 		switch {
 		case a.Start != nil:
-			fairshare.AccountsBegan(f, a.Start)
+			f.Began(a.Start)
 		case a.Reserve != nil:
 			if a.Reserve.Guaranteed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
-			if fairshare.AccountsCounts(f, a.Reserve) {
-				fairshare.AccountsPromise(f, a.Reserve.Job)
+			if f.Counts(a.Reserve) {
+				f.Anticipate(a.Reserve.Job)
 			}
 		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
 			q.seen["reclaimed"]++
@@ -221,7 +222,7 @@ func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 			}
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			q.seen[string(a.Stop.Cause)]++
-			fairshare.AccountsGone(f, a.Stop.Job)
+			f.Gone(a.Stop.Job)
 		}
 	}
 }
@@ -240,7 +241,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 			victims = append(victims, f.View.Job(a.Stop.Job))
 		}
 	}
-	fairshare.AccountsRenounce(f, taker.ID)
+	f.Unanticipate(taker.ID)
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}
@@ -248,7 +249,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 		q.wrong("A5: the reservation for job %d is firm: %v, with %d that leave for it", r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
-		fairshare.AccountsGone(f, v.ID)
+		f.Gone(v.ID)
 	}
 }
 
@@ -262,7 +263,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	case !mine.Within(f.Asks(taker)):
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
 	case q.policy == "rota" && !mine.Guaranteed():
-		q.wrong("I1: %s takes for job %d what was not promised to it", mine.Name, taker.ID)
+		q.wrong("I1: %s takes for job %d what was not anticipated to it", mine.Name, taker.ID)
 	case !drf.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}
@@ -342,16 +343,16 @@ func (q *quarrel) idle(v *state.View) {
 // of a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
 	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
-	starved := fairshare.AccountsStarved(f)
+	starved := f.Starved()
 	if starved == nil {
 		return
 	}
 	before := q.holdings(f)
-	room, victims := fairshare.AccountsEmptied(f), fairshare.AccountsCandidates(f)
+	r, room := f.Reclaimer()
 	free := fmt.Sprint(q.free(room))
-	for c, leaf := fairshare.LeafQueueBest(starved); c != nil; c, leaf = fairshare.LeafQueueBest(starved) {
-		fairshare.LeafQueuePop(starved, leaf)
-		fairshare.AccountsReclaimFor(f, c, leaf, room, &victims)
+	for c, leaf := starved.Best(); c != nil; c, leaf = starved.Best() {
+		starved.Pop(leaf)
+		r.ReclaimFor(c, leaf)
 		q.seen["searches"]++
 	}
 	if len(f.Actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
@@ -361,7 +362,7 @@ func (q *quarrel) failed(f *fairshare.Accounts) {
 
 func (q *quarrel) holdings(f *fairshare.Accounts) string {
 	var lines []string
-	for leaf, n := range *fairshare.AccountsLeaves(f) {
+	for leaf, n := range f.Leaves() {
 		lines = append(lines, fmt.Sprint(leaf, n.Held(), n.Parent().Held()))
 	}
 	slices.Sort(lines)

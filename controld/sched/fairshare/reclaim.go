@@ -40,15 +40,26 @@ func (f *Accounts) Reclaim() {
 	if starved == nil {
 		return
 	}
-	room, victims := f.emptied(), f.candidates()
+	r := f.newReclaimer()
 	for range tunables.MaxReclaims {
 		c, leaf := starved.best()
 		if c == nil {
 			return
 		}
 		starved.pop(leaf)
-		f.reclaimFor(c, leaf, room, &victims)
+		r.reclaimFor(c, leaf)
 	}
+}
+
+// reclaimer is a search for room for jobs of accounts below their entitlement.
+type reclaimer struct {
+	*Accounts
+	room         *fit.Room     // when all jobs have left that are leaving
+	reclaimables []reclaimable // in order of id
+}
+
+func (f *Accounts) newReclaimer() *reclaimer {
+	return &reclaimer{Accounts: f, room: f.emptied(), reclaimables: f.reclaimables()}
 }
 
 // doubted returns the holders of reservations whose room may never come: it is kept in case a job
@@ -70,7 +81,8 @@ func (f *Accounts) doubted() []*model.Job {
 	p := reserve.NewProspects(f.State)
 	var list []*model.Job
 	for _, r := range inForce {
-		if j := f.View.Job(r.Job); !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
+		j := f.View.Job(r.Job)
+		if !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
 			list = append(list, j)
 		}
 	}
@@ -116,11 +128,8 @@ func (f *Accounts) starved() *leafQueue {
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
 // front scan all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontScan) {
-	for at, front := range f.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		if j := f.firstStarved(f.View.QueueGroupAt(at)); j != nil {
+	for g := range q.Groups() {
+		if j := f.firstStarved(g); j != nil {
 			first.Of(f.Leaf(j.Association())).Keep(queue.KeyOf(j))
 		}
 	}
@@ -131,18 +140,16 @@ func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontSc
 // for long is entitled to as much as others.
 func (f *Accounts) firstStarved(g *groups.Group) *model.Job {
 	for _, j := range g.Jobs {
-		if f.Started[j.ID] == 0 && !f.keeps(j.ID) && f.Startable(j) {
+		if f.Started[j.ID] == 0 && !f.counts(f.Holders[j.ID]) && f.Startable(j) {
 			return j
 		}
 	}
 	return nil
 }
 
-// keeps reports whether room is kept for a job so that it need not be made: under policy rota not
-// if that is what is kept for any blocked head, which comes after what an account deserves.
-func (f *Accounts) keeps(id model.JobID) bool { return f.counts(f.Holders[id]) }
-
-// counts reports whether the holder of a reservation counts as started.
+// counts reports whether the holder of a reservation counts as started, so that no job has to leave
+// for it: under policy rota not if room is kept for it as for any blocked head, which comes after
+// what an account deserves.
 func (f *Accounts) counts(r *model.Reservation) bool {
 	return r != nil && (r.ForPreemptor || r.Guaranteed || !f.QuotaOnly)
 }
@@ -152,7 +159,7 @@ func (f *Accounts) counts(r *model.Reservation) bool {
 func (f *Accounts) emptied() *fit.Room {
 	room := f.Room.Copy()
 	if f.QuotaOnly {
-		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
+		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.View.Live() {
 		if a := j.Live(); a.Stop != nil {
@@ -163,53 +170,53 @@ func (f *Accounts) emptied() *fit.Room {
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
-func (f *Accounts) reclaimFor(c *queue.Contender, leaf *drf.Node, room *fit.Room, victims *[]reclaimable) {
-	asks := f.Asks(c.Job)
-	defer f.apart(c.Job.ID)()
-	if f.Limited(leaf, c.Job) || !f.Entitled(leaf, asks) {
+func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
+	by := beneficiary{leaf, r.Asks(c.Job)}
+	defer r.apart(c.Job.ID)()
+	if r.Limited(leaf, c.Job) || !r.Entitled(leaf, by.asks) {
 		return
 	}
-	g := c.Gang(f.State)
-	defer f.unkept(c.Job.ID, room)()
+	g := c.Gang(r.State)
+	defer r.unkept(c.Job.ID)()
 	// what is kept for accounts over their share is taken before any job has to leave
-	defer room.WaiveNotOwed()()
-	if spots, ok := room.Place(g); ok { // room is on its way
-		if !f.onItsWay(c, spots) {
-			f.commit(c, room, spots, nil)
+	defer r.room.WaiveUnguaranteed()()
+	if spots, ok := r.room.Place(g); ok { // room is on its way
+		if !r.onItsWay(c, spots) {
+			r.commit(c, spots, nil)
 		}
 		return
 	}
-	best := f.cheapestRested(g, leaf, asks, room, *victims)
+	best := r.cheapestRested(g, by)
 	if best == nil {
-		f.WakeAt(f.Now + tunables.ReconsiderMS)
+		r.WakeAt(r.Now + tunables.ReconsiderMS)
 		return
 	}
 	for _, v := range best.taken {
-		f.release(room, v.job, v.attempt)
-		*victims = slices.DeleteFunc(*victims, func(o reclaimable) bool { return o.job == v.job })
+		r.release(r.room, v.job, v.attempt)
+		r.reclaimables = slices.DeleteFunc(r.reclaimables, func(o reclaimable) bool { return o.job == v.job })
 	}
-	f.commit(c, room, best.spots, best.taken)
+	r.commit(c, best.spots, best.taken)
 }
 
 // unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
 // called, unless something else is kept for it by then.
-func (f *Accounts) unkept(id model.JobID, room *fit.Room) (restore func()) {
-	own := f.Holders[id]
+func (r *reclaimer) unkept(id model.JobID) (restore func()) {
+	own := r.Holders[id]
 	if own == nil {
 		return func() {}
 	}
-	room.Unclaim(id)
+	r.room.Unclaim(id)
 	return func() {
-		if f.Holders[id] == own {
-			room.Claim(own)
+		if r.Holders[id] == own {
+			r.room.Claim(own)
 		}
 	}
 }
 
-// onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
-func (f *Accounts) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
-	own := f.Holders[c.Job.ID]
-	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(f.State, c.Gang(f.State), spots))
+// onItsWay reports whether exactly this room is kept for a job already, as what it is entitled to.
+func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
+	own := r.Holders[c.Job.ID]
+	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(r.State, c.Gang(r.State), spots))
 }
 
 // Entitled reports whether a leaf or anything above it is with the job within what it is entitled
@@ -229,29 +236,29 @@ func (f *Accounts) mayReclaim(n *drf.Node) bool { return !f.QuotaOnly || n.Guara
 
 // commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
 // there from now on.
-func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
-	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
-	r := f.NewReservation(c.Job.ID, claims, f.readyBy(claims, taken))
-	r.ForPreemptor, r.Guaranteed = len(taken) > 0, true
-	room.Unclaim(c.Job.ID)
-	room.Claim(r)
-	f.Room.Unclaim(c.Job.ID)
-	f.Reserve(r)
+func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaimable) {
+	claims := reserve.ClaimsFor(r.State, c.Gang(r.State), spots)
+	kept := r.NewReservation(c.Job.ID, claims, r.readyBy(claims, taken))
+	kept.ForPreemptor, kept.Guaranteed = len(taken) > 0, true
+	r.room.Unclaim(c.Job.ID)
+	r.room.Claim(kept)
+	r.Room.Unclaim(c.Job.ID)
+	r.Reserve(kept)
 	for i := range taken {
-		f.displace(&taken[i], c.Job.ID)
+		r.displace(&taken[i], c.Job.ID)
 	}
-	f.CatchUp()
-	f.promise(c.Job.ID)
+	r.CatchUp()
+	r.anticipate(c.Job.ID)
 }
 
 // readyBy returns when the jobs that were taken will have left, and those that are leaving the
 // claimed nodes already.
-func (f *Accounts) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
-	by := f.Now
+func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
+	by := r.Now
 	for i := range taken {
-		by = max(by, f.Now+model.Instant(scratch.GraceOf(taken[i].job)))
+		by = max(by, r.Now+model.Instant(scratch.GraceOf(taken[i].job)))
 	}
-	for j := range f.View.Live() {
+	for j := range r.View.Live() {
 		a := j.Live()
 		if a.Stop == nil || a.Stop.KillAt <= by {
 			continue
@@ -266,13 +273,13 @@ func (f *Accounts) readyBy(claims []model.Claim, taken []reclaimable) model.Inst
 }
 
 // displace asks a job to leave for another.
-func (f *Accounts) displace(d *reclaimable, taker model.JobID) {
-	if f.Candidates != nil {
-		if i := slices.IndexFunc(f.Candidates.List, func(v preempt.Candidate) bool { return v.Job.ID == d.job.ID }); i >= 0 {
-			f.Candidates.Stop(f.State, &f.Candidates.List[i], model.CauseReclaim, taker)
+func (r *reclaimer) displace(d *reclaimable, taker model.JobID) {
+	if r.Candidates != nil {
+		if i := slices.IndexFunc(r.Candidates.List, func(v preempt.Candidate) bool { return v.Job.ID == d.job.ID }); i >= 0 {
+			r.Candidates.Stop(r.State, &r.Candidates.List[i], model.CauseReclaim, taker)
 			return
 		}
 	}
-	f.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+	r.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
 		For: taker}})
 }

@@ -10,12 +10,12 @@ import (
 
 // slowly finds the next job at or below a node by asking all leaves.
 func slowly(q *fairshare.LeafQueue, n *drf.Node) (best *queue.Contender, leaf *drf.Node) {
-	if p := (*fairshare.LeafQueueAt(q))[n]; p != nil && len((*fairshare.TurnLine(p))) > 0 {
-		return (*fairshare.TurnLine(p))[0], n
+	if c := q.FirstAt(n); c != nil {
+		return c, n
 	}
 	var first *drf.Node // of those directly below
 	for _, c := range n.Children() {
-		if job, at := slowly(q, c); job != nil && (best == nil || sooner((*fairshare.LeafQueueF(q)), job, c, best, first)) {
+		if job, at := slowly(q, c); job != nil && (best == nil || sooner(q.Accounts(), job, c, best, first)) {
 			best, leaf, first = job, at, c
 		}
 	}

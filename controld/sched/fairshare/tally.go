@@ -35,7 +35,7 @@ func (f *Accounts) Foresee() {
 	}
 	for id, r := range f.Holders {
 		if f.Started[id] == 0 && f.counts(r) {
-			f.promise(id)
+			f.anticipate(id)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func (f *Accounts) CatchUp() {
 		case a.Start != nil:
 			f.began(a.Start)
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
-			f.promise(a.Reserve.Job)
+			f.anticipate(a.Reserve.Job)
 		case a.Stop != nil && f.foreseen:
 			f.gone(a.Stop.Job)
 		}
@@ -59,7 +59,7 @@ func (f *Accounts) CatchUp() {
 func (f *Accounts) began(a *fsm.StartJob) {
 	j := f.View.Job(a.Job)
 	leaf := f.Leaf(j.Association())
-	f.renounce(j.ID)
+	f.unanticipate(j.ID)
 	var spots []fit.Spot
 	for _, p := range a.Places {
 		_, n := f.View.Node(p.Node)
@@ -68,19 +68,19 @@ func (f *Accounts) began(a *fsm.StartJob) {
 	leaf.Hold(f.At(j, spots))
 }
 
-// promise counts a job as there for which room is kept.
-func (f *Accounts) promise(id model.JobID) {
-	if !f.promised[id] {
-		f.promised[id] = true
+// anticipate counts a job as there for which room is kept.
+func (f *Accounts) anticipate(id model.JobID) {
+	if !f.anticipated[id] {
+		f.anticipated[id] = true
 		j := f.View.Job(id)
 		f.Leaf(j.Association()).Hold(f.Asks(j))
 	}
 }
 
-// renounce undoes promise.
-func (f *Accounts) renounce(id model.JobID) {
-	if f.promised[id] {
-		delete(f.promised, id)
+// unanticipate undoes anticipate.
+func (f *Accounts) unanticipate(id model.JobID) {
+	if f.anticipated[id] {
+		delete(f.anticipated, id)
 		j := f.View.Job(id)
 		f.Leaf(j.Association()).Hold(f.Asks(j).Negative())
 	}
@@ -89,11 +89,11 @@ func (f *Accounts) renounce(id model.JobID) {
 // apart counts a job as not there, if room is kept for it, until the function that it returns is
 // called.
 func (f *Accounts) apart(id model.JobID) (restore func()) {
-	if !f.promised[id] {
+	if !f.anticipated[id] {
 		return func() {}
 	}
-	f.renounce(id)
-	return func() { f.promise(id) }
+	f.unanticipate(id)
+	return func() { f.anticipate(id) }
 }
 
 // gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.

@@ -7,10 +7,11 @@ import (
 // Tunables are the numbers that steer reclaim. Each has a unit, a reason and its evidence.
 type Tunables struct {
 	// MaxReclaims, in jobs: room is sought for so many in one cycle; the others wait for the next.
-	// Reason: bounds the time of a cycle. Evidence: none recorded.
+	// Reason: bounds the time of a cycle. Evidence: a round number, chosen without measurement.
 	MaxReclaims int
 	// ReconsiderMS, in ms: a search that found nothing is made again after so long although nothing
-	// has happened. Reason: usage and running times have grown. Evidence: none recorded.
+	// has happened. Reason: usage and running times have grown. Evidence: a round number, chosen
+	// without measurement.
 	ReconsiderMS model.Instant
 	// MinRuntimeMS, in ms: a job runs undisturbed for so long, if the policy block does not say;
 	// under policy rota a trial-and-error job takes the room of one that has run for less if
@@ -18,7 +19,7 @@ type Tunables struct {
 	// share".
 	MinRuntimeMS int64
 	// MaxTaken, in jobs: so many leave for one at most. Reason: bounds the time of a cycle.
-	// Evidence: none recorded.
+	// Evidence: a round number, chosen without measurement.
 	MaxTaken int
 	// GraceWeight, in seconds of lost work: what a second of grace costs. Reason: room that comes
 	// late is worth less. Evidence: docs/papers.md, "The weight s of grace".

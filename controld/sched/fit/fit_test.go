@@ -162,8 +162,9 @@ func fewest(v *state.View, g Gang, node, left int, met bool) int {
 // wanted says of a node whether it meets what gang demands, by looking for the words of it.
 func wanted(n *model.Node, where string) bool {
 	for _, name := range models {
-		if strings.Contains(where, name) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Healthy && g.Model != name }) ||
-			!slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Model == name })) {
+		other := slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Healthy && g.Model != name })
+		has := slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Model == name })
+		if strings.Contains(where, name) && (other || !has) {
 			return false
 		}
 	}

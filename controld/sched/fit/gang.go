@@ -15,7 +15,7 @@ import (
 type Part struct {
 	model.Shape
 	Nodes  NodeSet                  // that will do
-	Levels []topology.AffinityLevel // nodes in the order in which they are liked; nil: it is all one
+	Levels []topology.AffinityLevel // nodes in the order in which the job prefers them; nil: it has no preference
 }
 
 // Gang is what a placement is asked for. It is placed whole or not at all.
@@ -68,6 +68,13 @@ func (g *Gang) At(i int) *Part {
 		return &g.Part
 	}
 	return &g.More[i-1]
+}
+
+// Only returns a gang of so many workers of one part.
+func (g *Gang) Only(part, workers int) *Gang {
+	only := &Gang{Part: *g.At(part), Exclude: g.Exclude}
+	only.Workers = workers
+	return only
 }
 
 // Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the

@@ -1,10 +1,10 @@
 // Package fit finds room for gangs on the grid of nodes and GPUs.
 //
 // A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may
-// share, each chosen among those that meet the job's constraints by what the job prefers and then
-// by best fit: the node with the fewest free GPUs that still suffice, and of those the first by
-// name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and an
-// empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
+// share. A node must meet the job's constraints. Of those that do, the job's preferences decide,
+// and then best fit: the node with the fewest free GPUs that still suffice, and of those the first
+// by name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and
+// an empty GPU only if no other will do. Whether a worker fits is asked of grid.Fits alone, with
 // which Apply checks the plan again.
 package fit
 
@@ -31,14 +31,7 @@ type Room struct {
 	grid         grid.Grid
 	reservations []*model.Reservation
 	ports        map[int][]int // ports taken on the copy
-	used         []stretch     // scratch of search
-	options      []option      // scratch of sharedStretches
-	asked        map[int]int   // ports that parts placed so far will take; nil while a gang of one part is placed
-}
-
-// stretch is some workers on one node.
-type stretch struct {
-	node, workers int
+	search       search        // the last one: its memory is used again
 }
 
 // Reset makes r a copy of the free room of a view, in the memory that r has.
@@ -48,7 +41,6 @@ func (r *Room) Reset(v *state.View) {
 		r.ports = map[int][]int{}
 	}
 	clear(r.ports)
-	r.used, r.options, r.asked = r.used[:0], r.options[:0], nil
 	r.grid.CopyFrom(v.Grid())
 }
 
@@ -59,7 +51,7 @@ func (r *Room) Fits(g *Gang) bool {
 		return ok
 	}
 	defer r.Waive(g.For)()
-	return r.search(&g.Part, g.Exclude, g.Workers > 1)
+	return r.searchFor(&g.Part, g.Exclude, nil).find(g.Workers > 1)
 }
 
 // Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first
@@ -73,29 +65,10 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 		}
 		return slices.Concat(found...), true
 	}
-	if !r.search(&g.Part, g.Exclude, g.Workers > 1) {
-		return nil, false
+	if f := r.searchFor(&g.Part, g.Exclude, nil); f.find(g.Workers > 1) {
+		return f.spots(), true
 	}
-	return r.spots(&g.Part), true
-}
-
-// spots turns what search has found into spots.
-func (r *Room) spots(p *Part) []Spot {
-	spots := make([]Spot, 0, p.Workers)
-	share := p.Request.Share()
-	for _, s := range r.used {
-		if share > 0 {
-			spots = r.shareOut(spots, s, share)
-			continue
-		}
-		free, n := list(r.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
-		for range s.workers {
-			gpus := pick(free, n)
-			free = slices.DeleteFunc(free, func(i int) bool { return slices.Contains(gpus, i) })
-			spots = append(spots, Spot{Node: s.node, GPUs: gpus})
-		}
-	}
-	return spots
+	return nil, false
 }
 
 // Reach returns how many workers of a gang of several parts find room before one of its parts does
@@ -130,36 +103,35 @@ func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
 // returns which in the order found no room, -1 if all did.
 func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 	found = make([][]Spot, g.Parts())
-	r.asked = map[int]int{}
+	asked := map[int]int{}
 	defer func() {
 		for i, spots := range found {
 			for _, s := range spots {
 				r.grid.Release(s.Node, g.At(i).Request, orNone(s.GPUs))
 			}
 		}
-		r.asked = nil
 	}()
+	ask := func(node int) {
+		if r.grid.Node(node).PortMin > 0 {
+			asked[node]++
+		}
+	}
 	for k, i := range order {
 		p := g.At(i)
-		if !r.search(p, g.Exclude, i == 0) {
+		f := r.searchFor(p, g.Exclude, asked)
+		if !f.find(i == 0) {
 			return found, k
 		}
-		found[i] = r.spots(p)
+		found[i] = f.spots()
 		if i == 0 {
-			r.ask(found[i][0].Node) // where the gang meets
+			ask(found[i][0].Node) // where the gang meets
 		}
 		for _, s := range found[i] {
 			r.grid.Allocate(s.Node, p.Request, orNone(s.GPUs))
-			r.ask(s.Node)
+			ask(s.Node)
 		}
 	}
 	return found, -1
-}
-
-func (r *Room) ask(node int) {
-	if r.grid.Node(node).PortMin > 0 {
-		r.asked[node]++
-	}
 }
 
 // Take takes the room of spots that Place has returned and lifts the gang's reservation. It returns
@@ -185,141 +157,6 @@ func (r *Room) takePort(node int) int {
 		r.ports[node] = append(r.ports[node], port)
 	}
 	return port
-}
-
-// search fills r.used with nodes for a part of a gang, the first one with a port at which the gang
-// can meet if it has to. Taking whole stretches of as many workers as a node may have, and smaller
-// ones only when no node holds those, needs the fewest nodes.
-func (r *Room) search(p *Part, exclude []int, meet bool) bool {
-	r.used = r.used[:0]
-	if !r.fill(p, exclude, p.Workers) {
-		return false
-	}
-	if !meet {
-		return true
-	}
-	if i := slices.IndexFunc(r.used, func(s stretch) bool { return r.meets(s.node, s.workers) }); i >= 0 {
-		r.used[0], r.used[i] = r.used[i], r.used[0]
-		return true
-	}
-	return r.searchFrom(p, exclude)
-}
-
-// searchFrom searches again, from a node that has a port for the gang to meet at. Any will do: what
-// the nodes hold together does not depend on which is filled first.
-func (r *Room) searchFrom(p *Part, exclude []int) bool {
-	for node := range r.grid.Len() {
-		if !p.Wants(node) || slices.Contains(exclude, node) {
-			continue
-		}
-		for w := min(p.PerNode, p.Workers); w > 0; w-- {
-			if r.meets(node, w) && r.takes(node, p.Request, w) {
-				r.used = append(r.used[:0], stretch{node, w})
-				return r.fill(p, exclude, p.Workers-w)
-			}
-		}
-	}
-	return false
-}
-
-// fill appends stretches for more workers to r.used.
-func (r *Room) fill(p *Part, exclude []int, left int) bool {
-	for w := min(p.PerNode, left); w > 0 && left > 0; {
-		left -= w * r.stretches(p, exclude, w, left/w)
-		w = min(w-1, left)
-	}
-	return left == 0
-}
-
-// stretches appends at most n nodes that hold w workers each, those that the job likes best first,
-// and returns how many it found.
-func (r *Room) stretches(p *Part, exclude []int, w, n int) int {
-	if p.Levels == nil {
-		return r.stretchesOn(p, exclude, w, n, nil)
-	}
-	found := 0
-	for i := range p.Levels {
-		if found < n {
-			found += r.stretchesOn(p, exclude, w, n-found, p.Levels[i].Nodes)
-		}
-	}
-	return found
-}
-
-// stretchesOn is stretches on some nodes, nil for all: best fit first.
-func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int {
-	if share := p.Request.Share(); share > 0 {
-		return r.sharedStretches(p, exclude, w, n, among, share)
-	}
-	need, found := p.Request.Times(w), 0
-	others := len(r.used) > 0 // one pass meets no node twice
-	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
-		for i, word := range r.grid.Bucket(gpus) {
-			if word == 0 {
-				continue
-			}
-			if p.Nodes != nil {
-				word &= p.Nodes[i]
-			}
-			if among != nil {
-				word &= among[i]
-			}
-			for ; word != 0 && found < n; word &= word - 1 {
-				node := i*64 + bits.TrailingZeros64(word)
-				if others && r.uses(node) || slices.Contains(exclude, node) || !r.holds(node, need, w) {
-					continue
-				}
-				r.used = append(r.used, stretch{node, w})
-				found++
-			}
-		}
-	}
-	return found
-}
-
-func (r *Room) uses(node int) bool {
-	return slices.ContainsFunc(r.used, func(s stretch) bool { return s.node == node })
-}
-
-// holds reports whether a node has room for what some workers need together and, in a gang of
-// several parts, as many ports.
-func (r *Room) holds(node int, need model.Request, workers int) bool {
-	return r.grid.Obstacle(node, need, nil) == model.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
-}
-
-// takes is holds for what each of the workers needs, which may be a part of a GPU.
-func (r *Room) takes(node int, worker model.Request, workers int) bool {
-	return r.grid.ObstacleTo(node, worker, workers) == model.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
-}
-
-// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or
-// none at all to give.
-func (r *Room) meets(node, workers int) bool {
-	if r.asked != nil {
-		return r.portsFor(node, workers+1)
-	}
-	if r.grid.Node(node).PortMin == 0 {
-		return true
-	}
-	_, ok := r.port(node)
-	return ok
-}
-
-// portsFor reports whether a node has so many ports left beside those that are asked for, or none
-// at all to give.
-func (r *Room) portsFor(node, n int) bool {
-	name, taken := r.grid.Node(node).Name, slices.Clone(r.ports[node])
-	if r.grid.Node(node).PortMin == 0 {
-		return true
-	}
-	for range r.asked[node] + n {
-		port, ok := r.view.FreePort(name, taken...)
-		if !ok {
-			return false
-		}
-		taken = append(taken, port)
-	}
-	return true
 }
 
 func (r *Room) port(node int) (int, bool) {

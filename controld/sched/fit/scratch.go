@@ -23,10 +23,28 @@ func (r *Room) Up(node int) bool { return r.grid.Up(node) }
 // empty GPUs or more.
 func (r *Room) WithGPUs(least int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for gpus := max(0, least); gpus < r.grid.Buckets(); gpus++ {
-			for i, word := range r.grid.Bucket(gpus) {
+		for _, node := range r.byEmptyGPUs(max(0, least), nil, nil) {
+			if !yield(node) {
+				return
+			}
+		}
+	}
+}
+
+// byEmptyGPUs yields the same nodes, as far as they are in two sets, behind how many empty GPUs
+// each has: those with the fewest first.
+func (r *Room) byEmptyGPUs(least int, among, and NodeSet) iter.Seq2[int, int] {
+	return func(yield func(empty, node int) bool) {
+		for empty := least; empty < r.grid.Buckets(); empty++ {
+			for i, word := range r.grid.Bucket(empty) {
+				if among != nil {
+					word &= among[i]
+				}
+				if and != nil {
+					word &= and[i]
+				}
 				for ; word != 0; word &= word - 1 {
-					if !yield(i*64 + bits.TrailingZeros64(word)) {
+					if !yield(empty, i*64+bits.TrailingZeros64(word)) {
 						return
 					}
 				}

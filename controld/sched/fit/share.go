@@ -13,63 +13,6 @@ import (
 // gpu is one GPU in the unit of vectors.
 const gpu = model.WholeGPU
 
-// option is a node for workers that share GPUs, and how much of a GPU the first of them finds
-// there: less is a tighter fit.
-type option struct {
-	node int
-	left int64
-}
-
-// sharedStretches is stretchesOn for workers that ask for a part of a GPU.
-func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64, share int64) int {
-	r.options = r.options[:0]
-	others := len(r.used) > 0
-	for empty := range r.grid.Buckets() {
-		for i, word := range r.grid.Bucket(empty) {
-			if p.Nodes != nil {
-				word &= p.Nodes[i]
-			}
-			if among != nil {
-				word &= among[i]
-			}
-			for ; word != 0; word &= word - 1 {
-				node := i*64 + bits.TrailingZeros64(word)
-				o := option{node, r.tightness(node, empty, share)}
-				if n == 1 && len(r.options) > 0 && o.left >= r.options[0].left || o.left == 0 {
-					continue
-				}
-				if others && r.uses(node) || slices.Contains(exclude, node) || !r.takes(node, p.Request, w) {
-					continue
-				}
-				if n == 1 {
-					r.options = r.options[:0]
-				}
-				r.options = append(r.options, o)
-			}
-		}
-	}
-	slices.SortStableFunc(r.options, func(a, b option) int {
-		return cmp.Or(cmp.Compare(a.left, b.left),
-			cmp.Compare(a.node, b.node))
-	})
-	found := min(n, len(r.options))
-	for _, o := range r.options[:found] {
-		r.used = append(r.used, stretch{o.node, w})
-	}
-	return found
-}
-
-// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
-// is more the more there are of these on its node, and 0 says that there is no such GPU.
-func (r *Room) tightness(node, empty int, share int64) int64 {
-	if r.grid.SharedGPUs(node) != 0 {
-		if n := r.grid.BestFitGPU(node, share); n >= 0 && r.grid.FreeShare(node, n) < gpu {
-			return r.grid.FreeShare(node, n)
-		}
-	}
-	return gpu * int64(empty)
-}
-
 // shareOut appends spots for the workers of a stretch that ask for a part of a GPU.
 func (r *Room) shareOut(spots []Spot, s stretch, share int64) []Spot {
 	left := r.Left(s.node)
@@ -161,17 +104,9 @@ func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
 		if p.Request.Share() == 0 {
 			first = p.Request.Devices()
 		}
-		for empty := first; empty < r.grid.Buckets(); empty++ {
-			for i, word := range r.grid.Bucket(empty) {
-				if p.Nodes != nil {
-					word &= p.Nodes[i]
-				}
-				for ; word != 0; word &= word - 1 {
-					node := i*64 + bits.TrailingZeros64(word)
-					if !slices.Contains(exclude, node) && r.holds(node, p.Request, 1) && !yield(node) {
-						return
-					}
-				}
+		for _, node := range r.byEmptyGPUs(first, p.Nodes, nil) {
+			if !slices.Contains(exclude, node) && r.Holds(node, p) && !yield(node) {
+				return
 			}
 		}
 	}

@@ -1,13 +1,27 @@
 package fit
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
-func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
+func (r *Room) Holds(node int, p *Part) bool {
+	return r.grid.Obstacle(node, p.Request, nil) == model.ReasonNone
+}
+
+// Holding yields the nodes that have room for one worker of a gang of one part, in order.
+func (r *Room) Holding(g *Gang) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for node := range r.grid.Len() {
+			if r.Usable(node, &g.Part, g.Exclude) && r.Holds(node, &g.Part) && !yield(node) {
+				return
+			}
+		}
+	}
+}
 
 // PlaceOn is Place on one node only.
 func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
@@ -27,18 +41,20 @@ func (r *Room) WaiveSoft() (restore func()) {
 	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
 }
 
-// WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
-func (r *Room) WaiveNotOwed() (restore func()) {
-	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed })
+// unguaranteed reports whether a reservation is neither firm nor within a quota.
+func unguaranteed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
+
+// WaiveUnguaranteed lifts the claims of reservations that are neither firm nor guaranteed in the
+// same way.
+func (r *Room) WaiveUnguaranteed() (restore func()) { return r.WaiveIf(unguaranteed) }
+
+// LiftUnguaranteed lifts the claims of the same reservations for good, as if there were none.
+func (r *Room) LiftUnguaranteed() {
+	r.WaiveUnguaranteed()
+	r.reservations = slices.DeleteFunc(r.reservations, unguaranteed)
 }
 
-// LiftNotOwed lifts the claims of the same reservations for good, as if there were none.
-func (r *Room) LiftNotOwed() {
-	r.WaiveNotOwed()
-	r.reservations = slices.DeleteFunc(r.reservations, func(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed })
-}
-
-// WaiveIf lifts the claims of those reservations of which it is told so, until the function that it
+// WaiveIf lifts the claims of the reservations that a function selects, until the function that it
 // returns is called.
 func (r *Room) WaiveIf(will func(*model.Reservation) bool) (restore func()) {
 	var waived []*model.Reservation

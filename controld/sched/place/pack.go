@@ -6,7 +6,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// packNodes is up to how many nodes a cluster may have for every node to be looked at for each
+// PackNodes is up to how many nodes a cluster may have for every node to be looked at for each
 // start. Larger ones have so many nodes of every kind that the usual search does as well.
 const PackNodes = 2048
 
@@ -97,10 +97,7 @@ func (t *Packer) Leftover(node int, worker model.Request) int64 {
 func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker model.Request) int) int {
 	defer t.Room.Waive(g.For)()
 	best, fewest, least := -1, 0, int64(0)
-	for node := range t.View.Nodes() {
-		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
-			continue
-		}
+	for node := range t.Room.Holding(g) {
 		cost := 0
 		if lost != nil {
 			cost = lost(node, g.Request)

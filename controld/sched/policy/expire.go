@@ -9,9 +9,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Expire ends what has run out of time: attempts at their limit or their job's deadline, attempts
-// on nodes that have been silent for so long that their shims must have stopped them, waiting jobs
-// that can no longer end by their deadline, and reservations, also those for room that does not
+// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline.
+// It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
+// waiting jobs that can no longer end by their deadline, and reservations for room that does not
 // come. What it stops still holds its room: that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
@@ -113,7 +113,7 @@ func giveUp(t *scratch.State) {
 		}
 		id := j.ID
 		if t.Late[id] = true; t.Late[j.Parent] {
-			continue // its record takes it along
+			continue // its parent takes it along
 		}
 		t.Act(fsm.Action{GiveUp: &id})
 	}

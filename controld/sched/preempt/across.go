@@ -51,14 +51,13 @@ func (s *search) across(p *fit.Part) []int32 {
 	return needed
 }
 
-// candidates are the victims where some worker finds room when they leave, in order of what each
+// candidates returns those where some worker finds room when they leave, in order of what each
 // costs for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32
 	price := make([]int64, len(c.List))
 	before := c.workers
-	for i := range c.List {
-		v := &c.List[i]
+	for i, v := range c.Each() {
 		if v.Surplus != nil || !c.may(v) {
 			continue
 		}

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -54,8 +55,8 @@ type facts struct {
 // factsOf returns what a run says, but for what has a number in Candidates.
 func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
-		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs, worth: r.GPUEquivalents, node: -1,
-		Again: r.Number > 1, displaced: len(r.Displaced) > 0,
+		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs,
+		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, displaced: len(r.Displaced) > 0,
 	}
 	if len(r.Holds) == 1 {
 		f.node = int32(r.Holds[0].Node)
@@ -66,7 +67,7 @@ func factsOf(r *estimate.LiveAttempt) facts {
 // Candidates is all that could be asked to leave, and what is leaving already.
 type Candidates struct {
 	List     []Candidate
-	On       [][]int32       // by node: indices of victims that hold room there, ascending
+	On       [][]int32       // by node: indices of candidates that hold room there, ascending
 	Draining []model.Request // by node: held by attempts that are being stopped
 	Over     []model.Instant // by node: when the last of those is killed
 	largest  model.Vector    // the most that any node that is up has of each resource
@@ -88,7 +89,7 @@ type Candidates struct {
 
 // sheet is the entries for a page of the attempts in progress.
 type sheet struct {
-	from, to int                     // victims
+	from, to int                     // candidates
 	leaving  []*estimate.LiveAttempt // asked to stop
 }
 
@@ -118,6 +119,17 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	return r
 }
 
+// Each yields the candidates with their numbers.
+func (r *Candidates) Each() iter.Seq2[int, *Candidate] {
+	return func(yield func(int, *Candidate) bool) {
+		for i := range r.List {
+			if !yield(i, &r.List[i]) {
+				return
+			}
+		}
+	}
+}
+
 // discount takes GPUs that are broken out of what comes free: they are of no use when their holders
 // leave.
 func (r *Candidates) discount(t *scratch.State) {
@@ -128,7 +140,7 @@ func (r *Candidates) discount(t *scratch.State) {
 		for _, id := range t.View.JobsOnNode(nil, node) {
 			run := t.View.LiveAttempt(id)
 			lost := scratch.BrokenOf(run, t.View.Nodes()[node])
-			switch i := r.victimOn(node, id); {
+			switch i := r.candidateOn(node, id); {
 			case lost == 0:
 			case i >= 0:
 				r.List[i].Rooms = less(r.List[i].Rooms, node, lost)
@@ -139,8 +151,8 @@ func (r *Candidates) discount(t *scratch.State) {
 	}
 }
 
-// victimOn returns the number of the victim that is a job on a node, -1 if it is none.
-func (r *Candidates) victimOn(node int, id model.JobID) int32 {
+// candidateOn returns the number of the candidate that is a job on a node, -1 if it is none.
+func (r *Candidates) candidateOn(node int, id model.JobID) int32 {
 	for _, i := range r.On[node] {
 		if r.List[i].Job.ID == id {
 			return i
@@ -227,12 +239,12 @@ func (r *Candidates) enter(p state.AttemptPage, ending map[model.JobID]bool) she
 	return s
 }
 
-// list notes which victims are on which node, in one array for all nodes.
+// list notes which candidates are on which node, in one array for all nodes.
 func (r *Candidates) list() {
 	all := 0
 	r.count = scratch.Cleared(r.count, len(r.On))
-	for i := range r.List {
-		if v := &r.List[i]; v.node >= 0 {
+	for i, v := range r.Each() {
+		if v.node >= 0 {
 			r.count[v.node]++
 			all++
 			continue
@@ -248,8 +260,7 @@ func (r *Candidates) list() {
 		n := r.count[node]
 		r.On[node], array = array[:0:n], array[n:]
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for i, v := range r.Each() {
 		if v.Index = int32(i); v.node >= 0 {
 			r.On[v.node] = append(r.On[v.node], int32(i))
 			continue
@@ -298,7 +309,7 @@ func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
 	r.Over[s.Node] = max(r.Over[s.Node], over)
 }
 
-// add lists an attempt as a possible victim.
+// add lists an attempt as a candidate.
 func (r *Candidates) add(run *estimate.LiveAttempt) {
 	var held model.Request
 	for i := range run.Holds {
@@ -312,7 +323,7 @@ func (r *Candidates) add(run *estimate.LiveAttempt) {
 	r.List = append(r.List, v)
 }
 
-// At returns what a victim holds on a node.
+// At returns what a candidate holds on a node.
 func (v *Candidate) At(node int) model.Request {
 	for i := range v.Rooms {
 		if v.Rooms[i].Node == node {
@@ -340,24 +351,23 @@ func Ratio(a, b int64) int64 {
 	return int64(q)
 }
 
-// Score rates all victims as FitGpp does: size and, weight thousandths of it, grace, each as a part
-// of the greatest.
+// Score rates all candidates as FitGpp does: size and, weight thousandths of it, grace, each as a
+// part of the greatest.
 func (r *Candidates) Score(weight int64) {
 	var size float64
 	var grace int64
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken {
+	for _, v := range r.Each() {
+		if !v.Taken {
 			size, grace = max(size, v.size), max(grace, v.Grace)
 		}
 	}
 	r.weight, r.longest, r.greatest = weight, grace, size
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Score = r.scoreOf(v)
 	}
 }
 
-// scoreOf is what FitGpp rates a victim at.
+// scoreOf is what FitGpp rates a candidate at.
 func (r *Candidates) scoreOf(v *Candidate) int64 {
 	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
 }
@@ -388,7 +398,7 @@ func (r *Candidates) mayTake(v *Candidate, limit int) bool {
 // Displacements returns how often a job has been displaced in its life.
 func Displacements(j *model.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
 
-// Stop asks a victim to leave for a job.
+// Stop asks a candidate to leave for a job.
 func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, beneficiary model.JobID) {
 	v.Taken = true
 	over := t.Now + model.Instant(v.Grace)

@@ -1,21 +1,16 @@
 package preempt
 
 import (
-	"cmp"
-	"slices"
-
-	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
 // another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
 
 // Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
-// Where GPUs are shared, what the search by amounts finds for a gang of several workers is proven,
-// and if it does not hold looked for again without those that share.
+// Where GPUs are shared, the search by amounts proves nothing for a gang of several workers. Its
+// set is checked, and if it does not hold, another one is sought without jobs that share GPUs.
 func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	if m.state.Room.Sharing() && g.Size() == 1 {
 		return m.sharedCheapest(g, limit)
@@ -35,8 +30,8 @@ func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 // withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
 func withoutSharers(r *Candidates) (restore func()) {
 	out := map[int]int{}
-	for i := range r.List {
-		if v := &r.List[i]; v.Reluctance >= 0 && sharesGPU(v.Job) {
+	for i, v := range r.Each() {
+		if v.Reluctance >= 0 && sharesGPU(v.Job) {
 			out[i], v.Reluctance = v.Reluctance, -1
 		}
 	}
@@ -67,7 +62,7 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	for s, part := range g.Seated(spots) {
 		set.Claims = fit.AddRoom(set.Claims, s.Node, part.Request)
 	}
-	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+	set.sortClaims()
 	return true
 }
 
@@ -77,11 +72,9 @@ func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.state.Room.Firm()
 	leave := func(j *model.Job) {
 		a := j.Live()
-		for i := range a.Workers {
-			if w := &a.Workers[i]; !w.State.Final() && !scratch.Stays(a, i) && !m.state.KeepsWorker(j.ID, i) {
-				if _, n := m.state.View.Node(w.Node); n >= 0 {
-					room.Release(n, j.RequestOf(i), w.GPUs)
-				}
+		for i, node := range m.state.Leaving(a) {
+			if !m.state.KeepsWorker(j.ID, i) {
+				room.Release(node, j.RequestOf(i), a.Workers[i].GPUs)
 			}
 		}
 	}

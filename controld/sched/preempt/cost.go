@@ -11,21 +11,19 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
+// MuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const MuchUnsaved = 24 * 3600 * 1000
 
-// price says what each victim costs, before any has been taken: its size and its grace as parts of
-// the greatest, the work that would be lost, and how often it was displaced of late.
+// price says what each candidate costs, before any has been taken: its size and its grace as parts
+// of the greatest, the work that would be lost, and how often it was displaced of late.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight)), 0, 0
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Grace = min(v.declared, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Unsaved = v.unsavedAt(t.Now)
 		v.Score = r.scoreOf(v) + lossPrice(v.Unsaved)
 		if v.displaced {
@@ -38,8 +36,8 @@ func lossPrice(unsaved int64) int64 {
 	return one * tunables.LossWeight / 1000 * log2Hours(unsaved) / 1024
 }
 
-// priceOf is what a victim costs that gives up some of its room and is started again: its size is
-// that of what it gives up, its grace and its loss are whole.
+// priceOf is what a candidate costs that gives up some of its room and is started again: its size
+// is that of what it gives up, its grace and its loss are whole.
 func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
 	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + lossPrice(v.Unsaved)
 }

@@ -5,16 +5,9 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
-	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
-
-// frees reports whether a gang fits on the nodes of a set when all have left that are asked to.
-func frees(m *preempt.Preemptor, set *preempt.Set, g *fit.Gang) bool {
-	_, ok := preempt.PreemptorFreed(m, set, g)
-	return ok
-}
 
 // TestEvictionHolds: jobs that are asked to leave free a place for a job, GPU by GPU, and where
 // none is asked for it no one victim would have been enough.
@@ -42,11 +35,11 @@ func TestEvictionHolds(t *testing.T) {
 		v := c.State.View()
 		m := preemptorOn(schedtest.TrialOf(v, c.Now))
 		m.All()
-		g := (*preempt.PreemptorState(m)).Gang(v.Job(c.Ids["x"]))
-		(*preempt.PreemptorState(m)).Room.WaiveSoft()
-		set := preempt.PreemptorSharedCheapest(m, &g, 0)
+		g := m.Cycle().Gang(v.Job(c.Ids["x"]))
+		m.Cycle().Room.WaiveSoft()
+		set := m.SharedCheapest(&g, 0)
 		if set != nil {
-			if found++; !frees(m, set, &g) {
+			if found++; !m.Frees(set, &g) {
 				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.Candidates,
 					set.Claims[0].Node, g.Request)
 			}
@@ -58,7 +51,7 @@ func TestEvictionHolds(t *testing.T) {
 			for n := range v.Nodes() {
 				one.Claims = append(one.Claims, estimate.NodeResources{Node: n, Room: g.Request})
 			}
-			if frees(m, one, &g) {
+			if m.Frees(one, &g) {
 				t.Fatalf("seed=%d: no job is found to leave for %+v, but %d alone would do", seed, g.Request, i)
 			}
 		}

@@ -1,22 +1,49 @@
 package preempt
 
 import (
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// What tests of this package look at beside its exported names.
-const Dear = dear
-const One = one
+// Names for tests, which are in a package of their own.
 
-func CandidateAlternative(x *Candidate) *int32    { return &x.alternative }
-func PreemptorState(x *Preemptor) **scratch.State { return &x.state }
+// The units of costs.
+const (
+	Dear = dear
+	One  = one
+)
 
-var Part = part
-var PreemptorFreed = (*Preemptor).freed
-var PreemptorSharedCheapest = (*Preemptor).sharedCheapest
-var SearchLeastOn = (*search).leastOn
-var SearchOffer = (*search).offer
-var SearchShut = (*search).shut
+// NodeWeight is the price of each node beyond the first.
+var NodeWeight = tunables.NodeWeight
+
+// Part returns a / b as a fixed-point number.
+func Part(a, b float64) int64 { return part(a, b) }
+
+// WorkersIn returns how many workers of a part some room holds.
 var WorkersIn = workersIn
 
-var WeightOfNode = tunables.NodeWeight
+// Alternative returns the number, from 1, of the other entry of the same job; 0: there is none.
+func (v *Candidate) Alternative() int32 { return v.alternative }
+
+// Cycle returns the scratch state of the cycle.
+func (m *Preemptor) Cycle() *scratch.State { return m.state }
+
+// Frees reports whether a set makes room for a gang.
+func (m *Preemptor) Frees(set *Set, g *fit.Gang) bool {
+	_, ok := m.freed(set, g)
+	return ok
+}
+
+// SharedCheapest returns the cheapest set on one node, GPU by GPU.
+func (m *Preemptor) SharedCheapest(g *fit.Gang, limit int) *Set { return m.sharedCheapest(g, limit) }
+
+// PassedOver reports whether a node is passed over by its GPUs alone.
+func (s *search) PassedOver(node int, p *fit.Part, bound int64) bool {
+	return s.shut(node, p) && s.leastOn(node, bound) == bound
+}
+
+// Offers reports whether a node offers something cheaper than a bound.
+func (s *search) Offers(p *fit.Part, node int, bound int64) bool {
+	_, ok := s.offer(p, node, bound)
+	return ok
+}

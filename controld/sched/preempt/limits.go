@@ -5,7 +5,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// wastePart is the part of what it held within a day that a job which saves its state loses at most
+// WastePart is the part of what it held within a day that a job which saves its state loses at most
 // because it is displaced: one in so many.
 const WastePart = 5
 
@@ -87,8 +87,8 @@ func UnsavedMS(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 // the next delays both jobs. The few that hold their room for days leave it for all others.
 const ServedLeast = 4 * 3600 * 1000
 
-// capForLife is how often a job may be displaced in its life. An account still gets back what it is
-// entitled to if there is no other way.
+// MaxDisplacements is how often a job may be displaced in its life. An account still gets back what
+// it is entitled to if there is no other way.
 const MaxDisplacements = 10
 
 // WornOut reports whether a job has been displaced as often as a job may be in its life.

@@ -13,11 +13,12 @@ import (
 //
 // Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or
 // all of it. A job that gives up workers is stopped and started again once, however many they are:
-// so the first costs its whole grace and what it has not saved, and the others nothing more. Both
-// dishes are candidates, each of which excludes the other, while the search lasts.
+// so the first costs its whole grace and what it has not saved, and the others nothing more. The
+// partial and the full preemption are both candidates while the search lasts. Each excludes the
+// other.
 
 // OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of
-// room for a gang. To be called with every victim's reluctance known; the result takes it away
+// room for a gang. To be called with every candidate's reluctance known; the result takes it away
 // again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
 	r := m.All()
@@ -50,7 +51,7 @@ func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (with
 	return func() { r.withdraw(before) }
 }
 
-// withdraw takes away the victims that were added after so many.
+// withdraw takes away the candidates that were added after so many.
 func (r *Candidates) withdraw(before int) {
 	for i := before; i < len(r.List); i++ {
 		v := &r.List[i]
@@ -79,9 +80,7 @@ func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
 	m.nameWorkers(g, set)
 	for _, i := range set.Candidates {
 		if f := m.Candidates.List[i].Surplus; f != nil {
-			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-				f.Drop(f.Terms.Unit - odd)
-			}
+			f.DropOdd()
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestMenusAgainstReference(t *testing.T) {
 		}
 		for node := range r.On {
 			for _, i := range r.On[node] {
-				if int(i) >= plain || (*preempt.CandidateAlternative(&r.List[i])) != 0 {
+				if int(i) >= plain || r.List[i].Alternative() != 0 {
 					t.Fatalf("seed=%d: something of a menu is left on node %d", seed, node)
 				}
 			}

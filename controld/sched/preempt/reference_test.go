@@ -69,7 +69,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 			if set&(1<<i) == 0 {
 				continue
 			}
-			if twin := (*preempt.CandidateAlternative(&r.List[i])); twin != 0 && set&(1<<(twin-1)) != 0 {
+			if twin := r.List[i].Alternative(); twin != 0 && set&(1<<(twin-1)) != 0 {
 				cost = preempt.Dear // both what a job has beyond its least and all of it
 				break
 			}
@@ -93,7 +93,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 				nodes++
 			}
 		}
-		if cost += (nodes - 1) * preempt.One * preempt.WeightOfNode / 1000; left <= 0 && (best < 0 || cost < best) {
+		if cost += (nodes - 1) * preempt.One * preempt.NodeWeight / 1000; left <= 0 && (best < 0 || cost < best) {
 			best = cost
 		}
 	}

@@ -22,19 +22,24 @@ type Set struct {
 	Inexact    bool // it is not proven that there is no cheaper one
 }
 
+// sortClaims puts the claims in the order of the nodes.
+func (s *Set) sortClaims() {
+	slices.SortFunc(s.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+}
+
 // search looks for the cheapest set of victims that makes room for a gang.
 //
 // On each node it finds the cheapest set for each number of workers; across nodes it divides the
-// workers among them. There a victim on several nodes counts with its whole cost on each of them.
-// So the cheapest few such victims are tried as given, and as many victims together as it takes:
-// all the room that those leave counts, and their cost counts once.
+// workers among them. There a candidate on several nodes counts with its whole cost on each of
+// them. So the cheapest few such candidates are tried as given, and as many candidates together as
+// it takes: all the room that those leave counts, and their cost counts once.
 type search struct {
 	*scratch.State
 	*Candidates
 	gang  *fit.Gang
 	limit int     // of reluctance
 	bound int64   // the cost of the best set known
-	given []int32 // victims that leave in any case
+	given []int32 // candidates that leave in any case
 	cut   bool    // something was left out that could have been cheaper
 }
 
@@ -76,8 +81,8 @@ func (s *search) find() *Set {
 	return set
 }
 
-// cheaper returns a cheaper set than the best so far in which some victims leave in any case, else
-// that one.
+// cheaper returns a cheaper set than the best so far in which some candidates leave in any case,
+// else that one.
 func (s *search) cheaper(best *Set, given []int32) *Set {
 	if len(given) == 0 {
 		return best
@@ -90,11 +95,11 @@ func (s *search) cheaper(best *Set, given []int32) *Set {
 	return best
 }
 
-// wide lists the cheapest victims on several nodes.
+// wide lists the cheapest candidates on several nodes.
 func (s *search) wide() []int32 {
 	var list []int32
-	for i := range s.List {
-		if v := &s.List[i]; len(v.Rooms) > 1 && s.may(v) {
+	for i, v := range s.Each() {
+		if len(v.Rooms) > 1 && s.may(v) {
 			list = append(list, int32(i))
 		}
 	}
@@ -140,7 +145,7 @@ func (s *search) parts() *Set {
 	return all
 }
 
-// take counts what a victim holds as being freed; untake undoes it.
+// take counts what a candidate holds as being freed; untake undoes it.
 func (r *Candidates) take(i int32) {
 	v := &r.List[i]
 	v.Taken = true
@@ -166,7 +171,7 @@ type choice struct {
 // onNode is what one node offers.
 type onNode struct {
 	node    int
-	items   []int32  // indices of victims
+	items   []int32  // indices of candidates
 	choices []choice // by number of workers; dear where there is no way
 }
 
@@ -308,8 +313,8 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	return o, len(o.choices) > 1
 }
 
-// items are the victims on a node that may be taken, the cheapest first; none if even that one is
-// too dear.
+// items are the candidates on a node that may be taken, the cheapest first; none if even that one
+// is too dear.
 func (s *search) items(node int, bound int64) []int32 {
 	if s.leastOn(node, bound) == bound {
 		return nil
@@ -325,7 +330,7 @@ func (s *search) items(node int, bound int64) []int32 {
 	return list[:min(len(list), tunables.MaxItems)]
 }
 
-// leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
+// leastOn returns what the cheapest candidate on a node costs that may be taken, at most a bound.
 func (s *search) leastOn(node int, bound int64) int64 {
 	for _, i := range s.On[node] {
 		if v := &s.List[i]; v.Score < bound && s.may(v) {
@@ -335,7 +340,8 @@ func (s *search) leastOn(node int, bound int64) int64 {
 	return bound
 }
 
-// partialChoice is some victims of a node: what is still missing when they have left, and what they cost.
+// partialChoice is some candidates of a node: what is still missing when they have left, and what they
+// cost.
 type partialChoice struct {
 	missing model.Request
 	choice
@@ -465,6 +471,6 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 			}
 		}
 	}
-	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
+	set.sortClaims()
 	return set
 }

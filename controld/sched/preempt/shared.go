@@ -20,10 +20,10 @@ import (
 // holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
 // for that. Room that is kept for an attempt to come has none.
 type holder struct {
-	victim int32 // -1: it may not be asked
-	leaves bool  // it has been asked already
-	gpus   []int
-	each   int64 // thousandths of each of them
+	candidate int32 // -1: it may not be asked
+	leaves    bool  // it has been asked already
+	gpus      []int
+	each      int64 // thousandths of each of them
 }
 
 // holdersOn lists the holders of GPUs of a node. It is made when it is first needed in a cycle.
@@ -42,7 +42,7 @@ func (m *Preemptor) holdersOn(node int) []holder {
 			continue
 		}
 		list = append(list, holder{
-			victim: m.Candidates.victimOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil,
+			candidate: m.Candidates.candidateOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil,
 			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs),
 		})
 	}
@@ -83,7 +83,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		s.unit = max(1, s.unit/1024)
 	}
 	for node := range m.state.View.Nodes() {
-		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.promises(node) {
+		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
 		}
 	}
@@ -95,10 +95,10 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		Cost: s.best.cost}
 }
 
-// promises reports whether a node may be better than the best so far. It is if room is free or on
+// mayImprove reports whether a node may be better than the best so far. It is if room is free or on
 // its way, or if it has a job that may be asked to leave and costs less; where it counts what
 // becomes useless, any job that may be asked.
-func (s *sharedSearch) promises(node int) bool {
+func (s *sharedSearch) mayImprove(node int) bool {
 	if s.Candidates.Draining[node] != (model.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
 		return true
 	}
@@ -127,7 +127,7 @@ type sharedSearch struct {
 func (s *sharedSearch) node(node int) {
 	s.left = s.state.Room.LeftIn(node, s.left)
 	for _, t := range s.holdersOn(node) {
-		if t.leaves || t.victim >= 0 && s.Candidates.List[t.victim].Taken {
+		if t.leaves || t.candidate >= 0 && s.Candidates.List[t.candidate].Taken {
 			s.state.Room.AddWorking(s.left, node, t.gpus, t.each)
 		}
 	}
@@ -193,7 +193,7 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 	sum, left := int64(0), s.left[gpu]
 	for _, t := range s.holders[node] {
 		if s.mayVacate(&t, gpu) {
-			sum += s.Candidates.List[t.victim].Score / int64(len(t.gpus))
+			sum += s.Candidates.List[t.candidate].Score / int64(len(t.gpus))
 			left += t.each
 		}
 	}
@@ -205,7 +205,7 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 
 // mayVacate reports whether a holder of a GPU may be asked to leave, and has not been yet.
 func (s *sharedSearch) mayVacate(t *holder, gpu int) bool {
-	return !t.leaves && t.victim >= 0 && s.mayTake(t.victim) && slices.Contains(t.gpus, gpu)
+	return !t.leaves && t.candidate >= 0 && s.mayTake(t.candidate) && slices.Contains(t.gpus, gpu)
 }
 
 // mayTake reports whether a candidate, by number, may be asked to leave.
@@ -279,18 +279,18 @@ func (s *sharedSearch) cheapestOn(node, gpu int) []int32 {
 	var list []int32
 	for _, t := range s.holders[node] {
 		if s.mayVacate(&t, gpu) {
-			list = append(list, t.victim)
+			list = append(list, t.candidate)
 		}
 	}
 	s.Candidates.sort(list)
 	return slices.Compact(list)
 }
 
-// holdsOf returns how much of a GPU a victim holds.
-func (s *sharedSearch) holdsOf(node int, victim int32, gpu int) int64 {
+// holdsOf returns how much of a GPU a candidate holds.
+func (s *sharedSearch) holdsOf(node int, candidate int32, gpu int) int64 {
 	sum := int64(0)
 	for _, t := range s.holders[node] {
-		if t.victim == victim && slices.Contains(t.gpus, gpu) {
+		if t.candidate == candidate && slices.Contains(t.gpus, gpu) {
 			sum += t.each
 		}
 	}
@@ -320,7 +320,7 @@ func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have mode
 	before := s.mix.Unusable(s.rest(s.left, have))
 	after := slices.Clone(s.left)
 	for _, t := range s.holders[node] {
-		if t.victim >= 0 && slices.Contains(set, t.victim) {
+		if t.candidate >= 0 && slices.Contains(set, t.candidate) {
 			s.state.Room.AddWorking(after, node, t.gpus, t.each)
 		}
 	}

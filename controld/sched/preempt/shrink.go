@@ -102,9 +102,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		if len(f.Leave) == 0 {
 			continue
 		}
-		if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
-			f.Drop(f.Terms.Unit - odd)
-		}
+		f.DropOdd()
 		p.Jobs, p.leave = append(p.Jobs, f), append(p.leave, f.Leave)
 		p.over = max(p.over, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 	}
@@ -167,5 +165,6 @@ func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) in
 // standstill is what a resize costs: the grace of a job and what it loses of its work, times what
 // it holds, in ms of one GPU.
 func standstill(t *scratch.State, f *elastic.Job) int64 {
-	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
+	still := scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job)
+	return f.Job.ServiceOf(still) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
 }

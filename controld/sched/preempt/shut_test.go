@@ -1,7 +1,6 @@
 package preempt_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -29,12 +28,12 @@ func TestShutNodes(t *testing.T) {
 				s := preempt.NewSearch(tr, r, &g, 0)
 				bound := int64(c.Random.IntN(8)) * preempt.One
 				for node := range v.Nodes() {
-					if !preempt.SearchShut(s, node, &g.Part) || preempt.SearchLeastOn(s, node, bound) != bound || tr.Room.Whole(node) {
+					if !s.PassedOver(node, &g.Part, bound) || tr.Room.Whole(node) {
 						continue
 					}
 					passed++
-					if o, offers := preempt.SearchOffer(s, &g.Part, node, bound); offers {
-						t.Fatalf("seed %d step %d: node %d offers %s", 1+seed, step, node, fmt.Sprint(o))
+					if s.Offers(&g.Part, node, bound) {
+						t.Fatalf("seed %d step %d: node %d offers something", 1+seed, step, node)
 					}
 				}
 			}

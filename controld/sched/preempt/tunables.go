@@ -15,30 +15,33 @@ type Tunables struct {
 	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md,
 	// "Preemptions per job".
 	TimesWeight int64
-	// NodeWeight, in thousandths of the greatest size: the weight of each node beyond the first
-	// that a gang is put on. Reason: gangs run faster close together. Evidence: none recorded.
+	// NodeWeight, in thousandths of the greatest size: the weight of each node beyond the first that
+	// a gang is put on. Reason: gangs run faster close together. Evidence: a round number, chosen
+	// without measurement.
 	NodeWeight int64
 	// UselessWeight, in thousandths of the greatest size: what it costs to make the whole of a GPU
 	// useless to what is usually asked for. Reason: fragments of GPUs stay idle. Evidence:
 	// docs/papers.md, "Shared GPUs".
 	UselessWeight int64
-	// MaxItems, in victims on one node: so many are looked at, the cheapest; at most 64, they are
-	// bits. Reason: bounds the time of a search. Evidence: none recorded.
+	// MaxItems, in candidates on one node: so many are looked at, the cheapest; at most 64, they are
+	// bits. Reason: bounds the time of a search. Evidence: as many as a word has bits; whether fewer
+	// would do was not measured.
 	MaxItems int
 	// MaxStates, in sets on one node: so many are kept at a time, the cheapest. Reason: as above.
-	// Evidence: none recorded.
+	// Evidence: a round number, chosen without measurement.
 	MaxStates int
-	// MaxForced, in victims on several nodes: so many are tried as given, one at a time. Reason: as
-	// above. Evidence: none recorded.
+	// MaxForced, in candidates on several nodes: so many are tried as given, one at a time. Reason: as
+	// above. Evidence: chosen without measurement.
 	MaxForced int
-	// MaxAcross, in victims: with more, no sets of victims on several nodes are tried: each of
-	// their nodes is looked at for that. Reason: as above. Evidence: none recorded.
+	// MaxAcross, in candidates: with more, no sets of candidates on several nodes are tried: each of
+	// their nodes is looked at for that. Reason: as above. Evidence: a round number, chosen without
+	// measurement.
 	MaxAcross int
 	// KeepCycles, in cycles: candidates are remembered for so many cycles that need none. Reason:
-	// jobs among them may have left the state. Evidence: none recorded.
+	// jobs among them may have left the state. Evidence: a round number, chosen without measurement.
 	KeepCycles int
 	// MaxNumbered, in names: so many are numbered before all are forgotten. Reason: they may not be
-	// in use any more. Evidence: none recorded.
+	// in use any more. Evidence: a round number, chosen without measurement.
 	MaxNumbered int
 }
 

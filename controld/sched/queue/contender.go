@@ -38,7 +38,7 @@ func NewContenderFor(o *Order, j *model.Job, g *fit.Gang) *Contender {
 
 // Start starts the job, or the next task of the array, at the spots that were found for it.
 func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) {
-	t.Start(c.Job, c.member(), c.Gang(t), spots, past)
+	t.Start(c.Job, c.taskNumber(), c.Gang(t), spots, past)
 }
 
 // StartAll starts the job, or all tasks of the array that may start, where a function puts them. It
@@ -56,8 +56,8 @@ func (c *Contender) StartAll(t *scratch.State, put func() ([]fit.Spot, bool)) bo
 	}
 }
 
-// member returns the number of the array task that starts next, 0 for a job that is no array.
-func (c *Contender) member() int {
+// taskNumber returns the number of the array task that starts next, 0 for a job that is no array.
+func (c *Contender) taskNumber() int {
 	if c.Job.Children == nil {
 		return 0
 	}

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"iter"
+
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -41,9 +43,20 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*groups.Group) *Key) *Fr
 	return q
 }
 
-// Does handles a group by its front, and reports whether that was enough.
-func (q *FrontScan) Does(at int64, f *groups.Head) bool {
-	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
+// Groups yields the groups that have to be looked at, and handles the others by their fronts.
+func (q *FrontScan) Groups() iter.Seq[*groups.Group] {
+	return func(yield func(*groups.Group) bool) {
+		for at, front := range q.order.View.QueueHeads() {
+			if !front.Held && !q.does(at, front) && !yield(q.order.View.QueueGroupAt(at)) {
+				return
+			}
+		}
+	}
+}
+
+// does handles a group by its front, and reports whether that was enough.
+func (q *FrontScan) does(at int64, f *groups.Head) bool {
+	if q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
 		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
 	}

@@ -52,11 +52,7 @@ func (l *Line) form(q *FrontScan) {
 	// one for all groups: most are blocked, and thousands of short-lived ones would keep the
 	// collector busy
 	var c Contender
-	for at, front := range l.View.QueueHeads() {
-		if front.Held || q.Does(at, front) {
-			continue
-		}
-		g := l.View.QueueGroupAt(at)
+	for g := range q.Groups() {
 		if l.Aged != nil && g.Key.Level > 0 {
 			l.promote(g)
 		}

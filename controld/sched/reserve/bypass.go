@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// maxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
+// MaxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
 // beyond a few heads it is guesswork which room that will be.
 const MaxReservations = 16
 
@@ -51,12 +51,12 @@ func NewBypass(r *HeadRules) *Bypass {
 	return b
 }
 
-func (b *Bypass) owes(j *model.Job) bool { return b.Within != nil && b.Within(j) }
+func (b *Bypass) withinQuota(j *model.Job) bool { return b.Within != nil && b.Within(j) }
 
 // Consider protects a head that comes next: with a reservation if that is due, else by counting the
 // starts that pass it.
 func (b *Bypass) Consider(h *queue.Contender) {
-	within := b.owes(h.Job)
+	within := b.withinQuota(h.Job)
 	own := b.Holders[h.Job.ID]
 	switch {
 	case own != nil && (own.ForPreemptor || own.Guaranteed || !within):
@@ -123,13 +123,13 @@ func (b *Bypass) Passed() {
 // reserveFor keeps room for a head if there is a set of nodes that could ever hold it and the
 // cluster's limit allows it.
 func (b *Bypass) reserveFor(h *queue.Contender) {
-	within := b.owes(h.Job)
+	within := b.withinQuota(h.Job)
 	if kept(b.State) >= MaxReservations && !within {
 		return
 	}
 	restore := func() {}
 	if within {
-		restore = b.Room.WaiveNotOwed()
+		restore = b.Room.WaiveUnguaranteed()
 	}
 	claims := b.forecast.Soonest(h.Gang(b.State))
 	restore()

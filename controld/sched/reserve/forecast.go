@@ -184,9 +184,10 @@ func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 }
 
 // slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
-// up to what may share a node, at the first instant at which it can. A worker that needs a node for
-// itself, or one that another job has for itself, waits until all have left. Where GPUs are shared,
-// what others have been promised is taken from the GPUs that are free soonest.
+// up to what may share a node. A slot is at the first instant at which the node can hold the
+// worker. A worker that needs a node for itself waits until all jobs have left, and so does one on
+// a node that another job has for itself. Where GPUs are shared, what others have been promised is
+// taken from the GPUs that are free soonest.
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive

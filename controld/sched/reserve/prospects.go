@@ -22,11 +22,13 @@ func NewProspects(t *scratch.State) *prospects {
 }
 
 // InVain returns the jobs whose reservations are for room that does not come; nil if there are
-// none. They would wait until the reservation expires. A reservation for a head is in vain if a
-// node that it claims is not up any more or, since a GPU broke, could not hold as much if it were
-// empty. A firm one is so too if the jobs that were to leave have not been asked to, because the
-// plan came too late, or if others got parts of the GPUs meanwhile and none is left that would do.
-// What is free, or will be when all have left that are leaving, is kept for it.
+// none. They would wait until the reservation expires.
+//
+// A reservation for a head is in vain if a node that it claims is not up any more. It is so too if
+// the node could not hold as much when empty, since a GPU broke. A reservation for a preemptor is
+// in vain if the jobs that were to leave have not been asked to, because the plan came too late. It
+// is so too if others got parts of the GPUs meanwhile and none is left that would do. What is free,
+// or will be when all have left that are leaving, is kept for it.
 func InVain(t *scratch.State) map[model.JobID]bool {
 	all := t.View.Reservations()
 	if len(all) == 0 {
@@ -66,7 +68,8 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 func (p *prospects) possible(r *model.Reservation) bool {
 	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
 		_, node := p.View.Node(c.Node)
-		return node < 0 || !p.Room.Up(node) || !fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
+		return node < 0 || !p.Room.Up(node) ||
+			!fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 

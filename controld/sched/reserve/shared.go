@@ -18,7 +18,7 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 }
 
 // comingGPUs returns how many thousandths of each GPU of a node will be free when all jobs have
-// left that have been asked to, and one job more, 0 for none.
+// left that have been asked to. One job more counts as leaving, 0 for none.
 func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 	left := t.Room.Left(node)
 	for _, d := range t.View.Desired(t.View.Nodes()[node].Name) {

@@ -36,7 +36,7 @@ func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if t.Promised(j.ID) {
+	if t.AwaitsVictims(j.ID) {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()
@@ -66,22 +66,32 @@ func (t *rotaPolicy) limitOf(j *model.Job) model.Reason {
 	return t.accounts().LimitOf(j)
 }
 
+// configuredTerms is which terms the configuration sets for any account or user.
+type configuredTerms struct{ limit, quota bool }
+
 // limited reports whether the configuration has a limit.
-func (t *rotaPolicy) limited() bool {
-	if t.limit == nil {
-		any := anyTerms(t.View.Config(), func(c *model.Terms) bool { return c.Limit != nil })
-		t.limit = &any
-	}
-	return *t.limit
-}
+func (t *rotaPolicy) limited() bool { return t.configured().limit }
 
 // hasQuota reports whether the configuration gives an account or a user a quota.
-func (t *rotaPolicy) hasQuota() bool {
-	if t.quota == nil {
-		any := anyTerms(t.View.Config(), func(c *model.Terms) bool { return c.Deserved != nil })
-		t.quota = &any
+func (t *rotaPolicy) hasQuota() bool { return t.configured().quota }
+
+// configured returns which terms are set, which is looked at once a cycle.
+func (t *rotaPolicy) configured() *configuredTerms {
+	if t.terms != nil {
+		return t.terms
 	}
-	return *t.quota
+	t.terms = &configuredTerms{}
+	add := func(c *model.Terms) {
+		t.terms.limit = t.terms.limit || c.Limit != nil
+		t.terms.quota = t.terms.quota || c.Deserved != nil
+	}
+	for _, a := range t.View.Config().Accounts {
+		add(&a.Terms)
+		for _, u := range a.Users {
+			add(&u)
+		}
+	}
+	return t.terms
 }
 
 // withinQuota reports whether a job that waits is within what was configured that its account or
@@ -92,21 +102,6 @@ func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	}
 	f := t.accounts()
 	return f.Entitled(f.Leaf(j.Association()), f.Asks(j))
-}
-
-// anyTerms reports whether something holds of the terms of any account or user.
-func anyTerms(cfg *model.Config, holds func(*model.Terms) bool) bool {
-	for _, a := range cfg.Accounts {
-		if holds(&a.Terms) {
-			return true
-		}
-		for _, u := range a.Users {
-			if holds(&u) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // excess returns what stands in the way of a job's going first.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
-	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
@@ -23,7 +22,7 @@ const (
 	tiers = 3
 )
 
-// Whose a victim is.
+// Whose a candidate is.
 const (
 	ofOwn    = iota // of the job's own account
 	ofAbove         // of an account above its share
@@ -50,8 +49,8 @@ func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 	}
 }
 
-// reluctanceOf is reluctanceFor as long as only victims of the job's own account come into question
-// that may be taken at once.
+// reluctanceOf is reluctanceFor as long as only candidates of the job's own account come into
+// question that may be taken at once.
 func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 	return func(v *preempt.Candidate) int {
 		if m.reluctance(v) != 0 || m.Candidates.Accounts.List[v.Account] != account {
@@ -71,18 +70,18 @@ func nested(cfg *model.Config) bool {
 	return false
 }
 
-// tier says whose the victim of another account is.
-func (m *preemptor) tier(j, victim *model.Job) int {
-	if victim.Account == j.Account {
+// tier says of which account a running job is.
+func (m *preemptor) tier(j, running *model.Job) int {
+	if running.Account == j.Account {
 		return ofOwn
 	}
 	f := m.accounts()
 	f.Foresee()
-	mine, theirs := drf.Part(f.Leaf(j.Association()).Parent(), f.Account(victim.Account))
+	mine, theirs := drf.Part(f.Leaf(j.Association()).Parent(), f.Account(running.Account))
 	if mine == nil { // one account is within the other
 		return ofOwn
 	}
-	for n := f.Account(victim.Account); n != theirs.Parent(); n = n.Parent() {
+	for n := f.Account(running.Account); n != theirs.Parent(); n = n.Parent() {
 		if !n.Above() {
 			return ofLender
 		}
@@ -97,8 +96,7 @@ func (m *preemptor) tier(j, victim *model.Job) int {
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
-	m.lifted = m.lifts(j, cause)
-	defer m.lifted()()
+	defer m.lift(j, cause)()
 	var barred []*preempt.Candidate
 	defer func() {
 		for _, v := range barred {
@@ -125,10 +123,10 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 	return nil
 }
 
-// barAll leaves all victims of an account out, and returns those that were not yet.
+// barAll leaves all candidates of an account out, and returns those that were not yet.
 func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
-	for i := range m.Candidates.List {
-		if v := &m.Candidates.List[i]; v.Account == account && !v.Barred {
+	for _, v := range m.Candidates.Each() {
+		if v.Account == account && !v.Barred {
 			v.Barred = true
 			barred = append(barred, v)
 		}
@@ -163,7 +161,7 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 }
 
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
-// is above its share until the last of them leaves, it was promised nothing, or all that it has
+// is above its share until the last of them leaves, it has no quota, or all that it has
 // lent then is within what it lends.
 func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	f := m.accounts()
@@ -178,7 +176,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 			largest = a
 		}
 	}
-	before := n.Holding(largest.Plus(sum.Negative()))
+	before := n.Holding(largest.Minus(sum))
 	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {
 		return true
 	}
@@ -214,13 +212,13 @@ func (m *preemptor) losing(v *preempt.Candidate) drf.Amount {
 func (m *preemptor) elasticAmount(j *model.Job, workers int) drf.Amount {
 	terms, _ := j.Elastic()
 	r := j.RequestOf(terms.First).Times(workers).Active
-	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
+	return m.accounts().AmountOf(r)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a
 // node.
 func partOf(n *drf.Node, a drf.Amount) drf.Fraction {
-	return n.Holding(a.Plus(n.Held().Negative()))
+	return n.Holding(a.Minus(n.Held()))
 }
 
 // lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs

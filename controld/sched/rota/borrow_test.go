@@ -177,21 +177,21 @@ func TestBudgetsAgainstReference(t *testing.T) {
 		v := k.State.View()
 		tr := schedtest.Expired(v, k.Now)
 		x := v.Job(k.Ids["x"])
-		m, g := makerOn(tr), tr.Gang(x)
+		m, g := rota.NewPolicy(tr).NewPreemptor(), tr.Gang(x)
 		if tr.Room.Fits(&g) {
 			continue
 		}
-		r, lawful := m.All(), rota.PreemptorReluctanceFor(m, x)
+		r, lawful := m.All(), m.ReluctanceFor(x)
 		for i := range r.List {
 			if r.List[i].Reluctance = lawful(&r.List[i]); r.List[i].Reluctance >= rota.Tiers {
 				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.Names[r.List[i].Job.ID], r.List[i].Reluctance)
 			}
 		}
-		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseTE)
+		got := m.Affordable(x, &g, rota.Tiers-1, model.CauseTE)
 		if i := slices.IndexFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }); i >= 0 {
 			t.Fatalf("seed=%d: %s is left out for ever", seed, k.Names[r.List[i].Job.ID])
 		}
-		f := rota.PreemptorAccounts(m)
+		f := m.Accounts()
 		f.Foresee()
 		may := func(jobs []*model.Job) bool { return k.mayLose(f, x, jobs) }
 		least, sets := cheapestFor(m, &g, func([]*model.Job) bool { return true })
@@ -227,21 +227,24 @@ func TestBudgetsAgainstReference(t *testing.T) {
 				dearer++
 			}
 		}
-		(*rota.PreemptorPlaces(m)) = map[model.JobID]int{} // the turns of those with reservations come after x's
+		var holders []model.JobID // their turns come after x's
 		for _, o := range v.Reservations() {
-			(*rota.PreemptorPlaces(m))[o.Job] = 1
+			holders = append(holders, o.Job)
 		}
-		if other := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
+		m.PlaceAfter(holders)
+		if other := m.Affordable(x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
 			other.Cost != least || other.Inexact {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
 		}
 	}
-	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; %d times given up, %d times no job could leave", exact, repaired, dearer, gaveUp, none)
+	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; "+
+		"%d times given up, %d times no job could leave", exact, repaired, dearer, gaveUp, none)
 	if *schedtest.Seed == 0 && (exact < int(last)/10 || repaired < int(last)/50 || none == 0) {
 		t.Errorf("%d the cheapest, %d found after one was refused, %d times no job could leave", exact, repaired, none)
 	}
 	if dearer > repaired/4 || gaveUp > repaired/4 {
-		t.Errorf("of %d searches that were made again %d found something dearer than they could have; %d were given up in vain", repaired, dearer, gaveUp)
+		t.Errorf("of %d searches that were made again %d found something dearer than they could have; "+
+			"%d were given up in vain", repaired, dearer, gaveUp)
 	}
 }
 
@@ -274,12 +277,12 @@ func TestSearchIsRepaired(t *testing.T) {
 		k.Must("submit x class=te account=vision gpus=1")
 		v := k.State.View()
 		tr := schedtest.TrialOf(v, k.Now)
-		m, x := makerOn(tr), v.Job(k.Ids["x"])
-		g, r, lawful := tr.Gang(x), m.All(), rota.PreemptorReluctanceFor(m, x)
+		m, x := rota.NewPolicy(tr).NewPreemptor(), v.Job(k.Ids["x"])
+		g, r, lawful := tr.Gang(x), m.All(), m.ReluctanceFor(x)
 		for i := range r.List {
 			r.List[i].Reluctance = lawful(&r.List[i])
 		}
-		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseTE)
+		got := m.Affordable(x, &g, rota.Tiers-1, model.CauseTE)
 		if found := got != nil; found != c.found {
 			t.Errorf("%+v: found %+v", c, got)
 		}

@@ -11,11 +11,12 @@ import (
 
 // # Defragmentation
 //
-// A job that needs much of a node at once can wait although enough is free in the cluster, because
-// a small job that runs for days holds a little of each node. Such jobs are asked to move if they
-// can save their state: their room goes to the job that waits, and they go on in free room
-// elsewhere. That costs them a restart and nothing else, so that it is no preemption, and does not
-// depend on service or accounts. It takes free room only, and leaves as much of it as is kept for
+// A job that needs much of a node can wait although enough is free in the cluster: a small job that
+// runs for days holds a little of each node. Such small jobs are asked to move if they can save
+// their state. Their room goes to the job that waits, and they go on in free room elsewhere.
+//
+// That costs them a restart and nothing else. So it is no preemption, and does not depend on
+// service or accounts. It takes free room only, and leaves as much of it as is kept for
 // trial-and-error jobs at most.
 
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free
@@ -44,16 +45,15 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *preemptor) enoughInPieces(j *model.Job) bool {
-	defer m.lifts(j, model.CauseMigrate)()()
+	defer m.lift(j, model.CauseMigrate)()
 	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
 }
 
-// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether
-// any may.
+// anyMovable notes of every candidate whether it may be asked to move for a job, and reports
+// whether any may.
 func (m *preemptor) anyMovable(j *model.Job) bool {
 	r, any := m.All(), false
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		v.Reluctance = -1
 		if m.movable(v, j) {
 			v.Reluctance, any = 0, true
@@ -85,7 +85,7 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 // too little stays free.
 func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
 	r, room := m.All(), m.Room.Copy()
-	room.Claim(m.promise(j, set, m.Now))
+	room.Claim(m.reservationFor(j, set, m.Now))
 	for _, i := range set.Candidates {
 		g := m.Gang(r.List[i].Job)
 		spots, ok := room.Place(&g)
@@ -98,9 +98,9 @@ func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Ca
 	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
 }
 
-// promise returns the reservation that keeps the room of a set for a job, which is there from an
-// instant on.
-func (m *preemptor) promise(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
+// reservationFor returns the reservation that keeps the room of a set for a job, which is there
+// from an instant on.
+func (m *preemptor) reservationFor(j *model.Job, set *preempt.Set, ready model.Instant) *model.Reservation {
 	r := m.NewReservation(j.ID, m.Claims(set.Claims), ready)
 	r.ForPreemptor = true
 	return r

@@ -14,7 +14,7 @@ import (
 )
 
 // elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
-// jobs do. What they have beyond is dealt out in the order of all jobs: to those that start, out of
+// jobs do. Workers beyond that are allocated in the order of all jobs: to those that start, out of
 // free room; to those that would start with next to nothing, out of what jobs have that come after
 // them or have much more than is fitting; and to those that run, when room has been idle for a
 // while.
@@ -67,9 +67,6 @@ func (s *elasticPhases) waitingJobs() []*model.Job {
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
 // is promised to these, and they wait for it.
 func (s *elasticPhases) shrinkForWaiting() {
-	if s == nil {
-		return
-	}
 	line := s.waitingJobs()
 	if len(line) == 0 {
 		return
@@ -173,9 +170,6 @@ func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 // what is fitting. As long as it is not known whether others will find room for their least, only
 // those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
-	if s == nil {
-		return
-	}
 	for i := range s.Actions {
 		a := s.Actions[i].Start
 		if a == nil {
@@ -272,10 +266,10 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 	return t.spare.keptIn(try)
 }
 
-// grow gives jobs that run more workers out of room that has been idle, in order, where it will
-// have been worth starting them again if they run for as long as they have run.
+// grow gives running jobs more workers out of room that has been idle, in order. It does so where a
+// restart pays if the jobs run for as long as they have run.
 func (s *elasticPhases) grow() {
-	if s == nil || len(s.Started) > 0 {
+	if len(s.Started) > 0 {
 		return
 	}
 	var list []*elastic.Job
@@ -306,8 +300,8 @@ func (s *elasticPhases) grow() {
 	}
 }
 
-// hasRested reports whether a job that was started again has been left alone for so long that doing
-// it once more for its own sake does not come to much of its time.
+// hasRested reports whether a job that was started again has run undisturbed for long enough.
+// Another restart for its own sake then costs little of its time.
 func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
@@ -361,8 +355,8 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 	return c.Spread(f.Size, f.Apart())
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it, up to a
-// number of all that it has then, or gathers it on one node if that makes it faster still.
+// growInto gives one job as many more workers as there is room for and as are worth it. With them
+// it has at most so many. If it is faster still on one node, it moves there.
 func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	if f.Allowed = s.restedFor(elastic.GrowAfter(s.State, f)); f.Allowed == nil {
 		return
@@ -380,7 +374,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f))
 	s.wakeOnceItPays(f, o, o.Lasts(was)-o.Lasts(c.At(most)), cost)
-	node, size := s.nodeToGatherOn(f, min(fitting, c.Node))
+	node, size := s.nodeToConsolidateOn(f, min(fitting, c.Node))
 	if node >= 0 && !worth(size, false) {
 		node = -1
 	}
@@ -394,7 +388,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 			return
 		}
 	}
-	if node >= 0 && s.gatherOn(f, node, size) {
+	if node >= 0 && s.consolidateOn(f, node, size) {
 		f.Resize(s.State, 0)
 	}
 }
@@ -410,10 +404,10 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 	s.WakeAt(s.Now + model.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
 }
 
-// nodeToGatherOn returns the node on which a job would have most of its workers if it had all of
-// them there, and how many: rather one where it has some already. -1: no other node than its own is
-// better.
-func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int) {
+// nodeToConsolidateOn returns the node on which a job would have most of its workers if it had all
+// of them there, and how many: rather one where it has some already. -1: no other node than its own
+// is better.
+func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, size int) {
 	node = -1
 	if f.Terms.Fixed > 0 {
 		return node, 0
@@ -436,17 +430,16 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	return node, size
 }
 
-// gatherOn moves the workers of a job to one of its nodes, where there are so many then. It reports
-// whether there is room.
-func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
+// consolidateOn moves the workers of a job to one of its nodes, where there are so many then. It
+// reports whether there is room.
+func (s *elasticPhases) consolidateOn(f *elastic.Job, node, size int) bool {
 	g := s.Gang(f.Job)
-	more := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
-	if more.Workers = size - f.On(node); more.Workers > 0 {
-		spots, ok := s.Room.PlaceOn(&more, node)
+	if more := g.Only(f.Terms.Part, size-f.On(node)); more.Workers > 0 {
+		spots, ok := s.Room.PlaceOn(more, node)
 		if !ok || !s.spare.allowsMore(spots, more.Request) {
 			return false
 		}
-		s.Room.Take(&more, spots)
+		s.Room.Take(more, spots)
 		f.Join = append(f.Join, s.Places(spots)...)
 	}
 	for i, on := range f.Nodes {

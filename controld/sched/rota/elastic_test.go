@@ -22,8 +22,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left := func(name string, had, want int64) {
 		t.Helper()
 		v := w.State.View()
-		s := rota.NewElasticPhases(rotaOn(schedtest.TrialOf(v, w.Now)))
-		if got := rota.ElasticPhasesAllocation(s).Left(v.Job(w.Ids[name]), had); got != want {
+		s := rota.NewPolicy(schedtest.TrialOf(v, w.Now)).NewElasticPhases()
+		if got := s.Allocation().Left(v.Job(w.Ids[name]), had); got != want {
 			t.Errorf("%s, which has had %d, needs %d, want %d", name, had, got, want)
 		}
 	}
@@ -58,9 +58,9 @@ func TestDealing(t *testing.T) {
 		}
 	}
 	v := w.State.View()
-	s := rota.NewElasticPhases(rotaOn(schedtest.TrialOf(v, w.Now)))
+	s := rota.NewPolicy(schedtest.TrialOf(v, w.Now)).NewElasticPhases()
 	for name, want := range map[string]int{"short": 3, "long": 1, "other": 2} {
-		if got, _ := rota.ElasticPhasesDue(s, v.Job(w.Ids[name])); got != want {
+		if got := s.Due(v.Job(w.Ids[name])); got != want {
 			t.Errorf("%s is due %d workers, want %d", name, got, want)
 		}
 	}

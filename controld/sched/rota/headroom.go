@@ -13,20 +13,20 @@ import (
 )
 
 // headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
-// those that came last, one node should take one like it now, and several should once the
-// trial-and-error jobs that run there are over, by how many usually come in a minute. What counts
-// is what a worker needs on one node, because free GPUs that are scattered, or without memory
-// beside them, are of no use.
+// the last ones, one node should hold one like it now. Several nodes should hold one once the
+// trial-and-error jobs that run there are over; how many depends on the arrivals of a minute. What
+// counts is what a worker needs on one node: free GPUs that are scattered, or without memory beside
+// them, are of no use.
 //
-// Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon
-// have room for a large one again, if no best-effort job gets between. To leave as much free on
-// several nodes for those that come meanwhile costs far more, most of it for the few largest. Where
-// hardly one comes in a minute nothing is left for that alone: best-effort jobs would wait for a
-// job that mostly does not come.
+// Trial-and-error jobs are over in minutes. A node on which they run side by side will soon have
+// room for a large one again, if no best-effort job gets between. To leave as much free on several
+// nodes for those that come meanwhile costs far more, most of it for the few largest. Where hardly
+// one comes in a minute, nothing is left for that alone: best-effort jobs would wait for a job that
+// mostly does not come.
 //
-// On few nodes one worker's room is a good part of the cluster, and it stays empty for long,
-// because few come. Best-effort jobs would wait there for 25 to 80 times as long, all together, as
-// trial-and-error jobs are spared, which have others leave instead.
+// On few nodes one worker's room is a large part of the cluster. It stays empty for long, because
+// few trial-and-error jobs come. Best-effort jobs would wait there for 25 to 80 times as long, all
+// together, as trial-and-error jobs are spared.
 type headroom struct {
 	*scratch.State
 	cache *Cache
@@ -64,9 +64,9 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	return h
 }
 
-// worth reports, by how many jobs of each class have had to wait lately, whether room that is free
-// now is worth keeping, and whether that is which will be free soon: less is while fewer
-// trial-and-error jobs have waited for how many best-effort jobs have.
+// worth reports whether room that is free now is worth keeping, and whether room is that will be
+// free soon. Both follow from how many jobs of each class have had to wait lately. Less is kept the
+// fewer trial-and-error jobs have waited for each best-effort job.
 func worth(w *estimate.QueueWaits) (now, soon bool) {
 	cost := w.TE * tunables.WaitForTE
 	return 2*cost >= w.BE, cost >= w.BE

@@ -3,7 +3,6 @@ package rota_test
 import (
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
@@ -24,18 +23,15 @@ func TestHeadroomCount(t *testing.T) {
 			}
 			v := c.State.View()
 			tr := schedtest.TrialOf(v, c.Now)
-			h := rota.NewHeadroom(tr, &rota.Cache{})
+			h := rota.NewHeadroom(tr)
 			if h == nil {
 				continue
 			}
-			(*rota.OutlookWant(rota.HeadroomSoon(h))) = max(1, (*rota.OutlookWant(rota.HeadroomSoon(h))))
-			rota.HeadroomCountAll(h)
+			h.WantSoon()
 			for node := range v.Nodes() {
-				for _, o := range []*rota.Outlook{rota.HeadroomNow(h), rota.HeadroomSoon(h)} {
-					if want := rota.OutlookTakes(o, tr.Room, node, model.Request{},
-						rota.OutlookAll(o)); (*rota.OutlookOn(o))[node] != want {
-						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want,
-							(*rota.OutlookOn(o))[node])
+				for _, o := range h.Outlooks() {
+					if said, want := o.Counted(tr.Room, node); said != want {
+						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want, said)
 					}
 				}
 			}

@@ -11,7 +11,7 @@ import (
 // # Pairs of jobs and nodes
 //
 // Best-effort jobs that only age tells apart are not started strictly by age. Of all pairs of such
-// a job and a node the one comes first that leaves least of what is scarce, and each minute of
+// a job and a node, the pair comes first that leaves least of what is scarce. Each minute of
 // waiting makes up for some of that. So nodes are filled well while there is a choice, and no job
 // is passed for long.
 
@@ -91,10 +91,7 @@ func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	if t.backsOff(c.Job) {
 		return best
 	}
-	for node := range m.took {
-		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
-			continue
-		}
+	for node := range t.Room.Holding(g) {
 		left := t.pack.Leftover(node, g.Request)
 		if best.node >= 0 && left >= best.left {
 			continue

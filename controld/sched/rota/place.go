@@ -8,28 +8,26 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// place finds spots for a gang. A single worker that likes all nodes alike goes where it takes no
-// room that is kept free for trial-and-error jobs if it can, and where it leaves least of what is
-// scarce or, once parts of GPUs are asked for, where it leaves most of those usable.
+// place finds spots for a gang. A single worker that likes all nodes alike avoids room that is kept
+// free for trial-and-error jobs if it can. It goes where it leaves least of what is scarce. Once
+// parts of GPUs are asked for, it goes where most of those stays usable.
 func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
 	g := c.Gang(t.State)
 	var lost func(int, model.Request) int
 	if c.Job.Class == jobspec.BE && t.spare != nil {
 		lost = t.spare.cost
 	}
-	alone := g.Size() == 1 && g.Levels == nil
+	var spots []fit.Spot
+	ok, alone := false, g.Size() == 1 && g.Levels == nil
 	switch {
 	case alone && t.pack.Sharing():
-		spots, ok := t.pack.LeaveUsable(g, lost)
-		return spots, ok && t.spare.allows(c.Job, g, spots)
+		spots, ok = t.pack.LeaveUsable(g, lost)
 	case !alone || len(t.View.Nodes()) > place.PackNodes:
-		spots, ok := t.Room.Place(g)
-		return spots, ok && t.spare.allows(c.Job, g, spots)
+		spots, ok = t.Room.Place(g)
+	default:
+		if node := t.pack.Tightest(g, lost); node >= 0 {
+			spots, ok = t.Room.PlaceOn(g, node)
+		}
 	}
-	node := t.pack.Tightest(g, lost)
-	if node < 0 {
-		return nil, false
-	}
-	spots, ok := t.Room.PlaceOn(g, node)
 	return spots, ok && t.spare.allows(c.Job, g, spots)
 }

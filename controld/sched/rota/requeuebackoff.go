@@ -11,8 +11,8 @@ import (
 // A best-effort job that has had much service and was preempted starts again where that leaves a
 // tenth of the cluster free. Until then no job is asked to leave for it. A job that starts may not
 // be asked to leave for a turn, in which most new jobs would begin and end. If preempted jobs took
-// at once whatever comes free, ever more of the cluster would be held by jobs that cannot be moved,
-// and the next new jobs had to wait all the same.
+// at once whatever comes free, jobs that cannot be moved would hold ever more of the cluster. The
+// next new jobs would have to wait all the same.
 //
 // No job waits for more than an empty cluster would leave beside it. Nothing is left free for this
 // while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A wide
@@ -38,16 +38,20 @@ func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	if !t.freeUp.known || t.freeUp.revision != t.Revision {
 		t.freeUp = t.newFreeCapacity()
 	}
-	a, need := &t.freeUp, j.Total()
-	if need.GPUs > 0 {
-		return short(a.free.GPUs, need.GPUs, a.keep.GPUs, a.all.GPUs) && !t.withinQuota(j)
-	}
-	return short(a.free.Cores, need.Cores, a.keep.Cores, a.all.Cores) && !t.withinQuota(j)
+	return t.freeUp.short(j.Total()) && !t.withinQuota(j)
 }
 
 // short reports whether less would stay free beside a job than is to be kept, or than an empty
-// cluster would leave if that is less.
-func short(free, need, keep, all int64) bool { return keep > 0 && free-need < min(keep, all-need) }
+// cluster would leave if that is less: GPUs, or cores if the job needs none.
+func (c *freeCapacity) short(need model.Vector) bool {
+	of := func(v model.Vector) int64 {
+		if need.GPUs > 0 {
+			return v.GPUs
+		}
+		return v.Cores
+	}
+	return of(c.keep) > 0 && of(c.free)-of(need) < min(of(c.keep), of(c.all)-of(need))
+}
 
 // jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {

@@ -25,27 +25,25 @@ import (
 )
 
 // Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
-// be, and best-effort jobs by how little service they have had, letting others pass a blocked one
-// within bounds. Some room stays free for the trial-and-error jobs that usually come.
+// be. Best-effort jobs are served by how little service they have had, and others pass a blocked
+// one within bounds. Some room stays free for the trial-and-error jobs that usually come.
 //
 // No user has to say how long a job runs. What a job has had decides: levels of attained service,
-// with age within each. A job that waits takes the room of one on a worse level, but only if that
-// one can save its state, has run for a while, and was not preempted too often within a day.
+// with age within each. A job that waits takes the room of one on a worse level. That one must be
+// able to save its state, must have run for a while, and must not have been preempted too often
+// within a day.
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
-	s := newElasticPhases(p)
-	return policy.Rules{
-		Shrink: s.shrinkForWaiting, Serve: p.serve, Resize: s.enlargeStarts, Grow: s.grow,
-		Preempt: func() {
-			m := newPreemptor(p, candidates)
-			if s != nil {
-				m.Elastic = s.running
-			}
-			m.serveTE()
-			m.rotate()
-		},
+	m := newPreemptor(p, candidates)
+	r := policy.Rules{
+		Serve: p.serve, Preempt: m.makeRoom,
 		Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise,
 	}
+	if s := newElasticPhases(p); s != nil {
+		m.Elastic = s.running
+		r.Shrink, r.Resize, r.Grow = s.shrinkForWaiting, s.enlargeStarts, s.grow
+	}
+	return r
 }
 
 // rotaPolicy is policy rota in one cycle.
@@ -59,8 +57,7 @@ type rotaPolicy struct {
 	freeUp   freeCapacity         // what is free altogether, as far as it is known
 	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
 	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
-	limit    *bool                // the configuration has a limit; nil until it is needed
-	quota    *bool                // the configuration has a quota; nil until it is needed
+	terms    *configuredTerms     // nil until it is needed
 	teHeld   map[string]int64     // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
 }
 
@@ -128,7 +125,8 @@ func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 // advise tells what a user cannot see of why a job waits.
 func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
-		return "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
+		return "it has had much: it comes back once that leaves a tenth of the cluster free, " +
+			"or an hour after the last new job has come"
 	}
 	return ""
 }
@@ -145,9 +143,12 @@ type preemptor struct {
 	turnOf     []*rotationEntry    // by candidate: its place in the order; nil: it has none
 	places     map[model.JobID]int // places in the order of the jobs that hold a reservation
 	place      int                 // of the job at hand
-	// lifts the claims that are no obstacle to the job for which room is made, until what it
-	// returns is called
-	lifted func() func()
+}
+
+// makeRoom makes room for jobs that still wait: for trial-and-error jobs first.
+func (m *preemptor) makeRoom() {
+	m.serveTE()
+	m.rotate()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -191,7 +192,7 @@ func (m *preemptor) waitingTE() []waiter {
 		}
 		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
 				list = append(list, waiter{j, group})
 				if taken++; taken == tunables.Callers {
 					break
@@ -203,11 +204,11 @@ func (m *preemptor) waitingTE() []waiter {
 	return list
 }
 
-// reluctance says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if
+// reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
 // nothing else helps, 2 only when not even that does, -1 never.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	switch {
-	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceVictim(v):
+	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
 	case m.Now-v.Since < fairshare.MinRuntime(m.State):
 		return 2
@@ -217,7 +218,7 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	return 0
 }
 
-// isWide reports whether a victim is a wide gang. It would wait for long until so many GPUs come
+// isWide reports whether a candidate is a wide gang. It would wait for long until so many GPUs come
 // free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
@@ -229,9 +230,9 @@ func (m *preemptor) mayDisplace(j *model.Job) bool {
 		!preempt.Wasteful(m.State, j)
 }
 
-// mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
-// runs say it all.
-func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
+// mayDisplaceRunning is mayDisplace for a job that runs. Most run for the first time, and then
+// their runs say it all.
+func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v.Job)
 	}
@@ -242,41 +243,37 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	return true
 }
 
-// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
-// it. If enough is free or being freed already, no job is asked. It reports whether there was a
-// way.
-func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause,
-	lawful func(*preempt.Candidate) int) bool {
-	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
-}
-
 // preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
 // those jobs of its own that can be taken at once do not do.
 func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
-	rest := ^uint64(0)
+	rest := allDegrees
 	if !nested(m.View.Config()) {
-		if m.preemptWith(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
+		if m.preempt(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
 			return true
 		}
 		rest &^= 1 << ofOwn
 	}
-	return m.preemptWith(j, g, model.CauseTE, m.reluctanceFor(j), rest)
+	return m.preempt(j, g, model.CauseTE, m.reluctanceFor(j), rest)
 }
 
-// preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
-func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
+// allDegrees are all degrees of reluctance, as bits.
+const allDegrees = ^uint64(0)
+
+// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
+// it. If enough is free or being freed already, no job is asked. Certain degrees of reluctance, as
+// bits, are tried one after another. It reports whether there was a way.
+func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
 			known |= 1 << v.Reluctance
 		}
 	}
 	defer m.OfferPartial(g, lawful)()
-	for i := range r.List {
-		if v := &r.List[i]; v.Surplus != nil {
+	for _, v := range r.Each() {
+		if v.Surplus != nil {
 			known |= 1 << v.Reluctance
 		}
 	}
@@ -285,7 +282,7 @@ func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, la
 		if set == nil {
 			continue
 		}
-		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g) {
+		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g, cause) {
 			return false
 		}
 		m.carryOut(j, g, set, cause)
@@ -296,22 +293,19 @@ func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, la
 
 // leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
 // trial-and-error jobs, as a job that is placed does.
-func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang) bool {
-	defer m.lifted()()
+func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause) bool {
+	defer m.lift(j, cause)()
 	spots, ok := m.Room.Place(g)
 	return !ok || m.spare.allows(j, g, spots)
 }
 
-// lifts returns what lifts the claims that are no obstacle to a job for which room is made. Of room
-// that is kept for blocked heads a trial-and-error job takes any, another only what is kept for
-// jobs that come after it.
-func (m *preemptor) lifts(j *model.Job, cause model.Cause) func() func() {
-	return func() func() {
-		return m.Room.WaiveIf(func(r *model.Reservation) bool {
-			return !r.ForPreemptor &&
-				(cause == model.CauseTE || m.yields(r, j))
-		})
-	}
+// lift lifts the claims that are no obstacle to a job for which room is made, until the function
+// that it returns is called. Of room that is kept for blocked heads a trial-and-error job takes
+// any, another only what is kept for jobs that come after it.
+func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
+	return m.Room.WaiveIf(func(r *model.Reservation) bool {
+		return !r.ForPreemptor && (cause == model.CauseTE || m.yields(r, j))
+	})
 }
 
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
@@ -319,7 +313,7 @@ func (m *preemptor) lifts(j *model.Job, cause model.Cause) func() func() {
 func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause model.Cause) {
 	r := m.All()
 	r.DropPartial(set)
-	restore := m.lifted()
+	restore := m.lift(j, cause)
 	m.ChooseWorkers(g, set)
 	restore()
 	over := m.Now
@@ -331,7 +325,7 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	}
 	m.Room.Unclaim(j.ID)
 	m.countTE(j)
-	m.Reserve(m.promise(j, set, over))
+	m.Reserve(m.reservationFor(j, set, over))
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.ResizeFor(v, j.ID)
@@ -348,7 +342,7 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 }
 
 // levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
-// level that decides on its turn: one of a kind that takes long would else gather room that others
+// level that decides on its turn: one of a kind that takes long would else collect room that others
 // had been asked to leave for gangs.
 func (t *rotaPolicy) levelOf(j *model.Job) int {
 	if j.Workers > 1 && j.Class == jobspec.BE {
@@ -362,7 +356,7 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 	return level
 }
 
-// aged reports whether a job has waited for so long that it begins anew.
+// aged reports whether a job has waited for so long that it counts as new.
 func (t *rotaPolicy) aged(j *model.Job) bool {
 	times := tunables.AgedAfter
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == model.CauseTE {

@@ -17,12 +17,12 @@ import (
 
 // rotationEntry is a best-effort job that runs or waits, and its place in the order.
 type rotationEntry struct {
-	job     *model.Job
-	level   int
-	service int64         // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
-	victim  int           // index in Candidates of one that runs, -1 of one that waits
-	in      bool          // it should run
-	group   *groups.Group // of one that waits
+	job       *model.Job
+	level     int
+	service   int64         // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
+	candidate int           // index in Candidates of one that runs, -1 of one that waits
+	in        bool          // it should run
+	group     *groups.Group // of one that waits
 
 	leaf *drf.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
@@ -31,7 +31,7 @@ type rotationEntry struct {
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
-// below what they were promised, then for those that have had little, with the room of running ones
+// below their quota, then for those that have had little, with the room of running ones
 // that have had much more.
 func (m *preemptor) rotate() {
 	if !m.anyWaits() {
@@ -51,31 +51,21 @@ func (m *preemptor) rotate() {
 	f.Foresee()
 	list := m.rotationOrder(f)
 	m.admit(list)
-	m.notePlaces(list)
 	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+		if w.candidate >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) ||
+			m.backsOff(w.job) {
 			continue
 		}
 		asked++
 		m.place = i
 		g := m.Gang(w.job)
 		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
-			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }, allDegrees) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
-	}
-}
-
-// notePlaces notes the places in the order of jobs that hold a reservation.
-func (m *preemptor) notePlaces(list []rotationEntry) {
-	m.places = map[model.JobID]int{}
-	for i := range list {
-		if w := &list[i]; w.victim < 0 && m.Holders[w.job.ID] != nil {
-			m.places[w.job.ID] = i
-		}
 	}
 }
 
@@ -105,13 +95,12 @@ func (m *preemptor) anyWaits() bool {
 	return false
 }
 
-// anyServedEnough notes of every victim whether it may be displaced for one that has had less, and
-// reports whether any may.
+// anyServedEnough notes of every candidate whether it may be displaced for one that has had less,
+// and reports whether any may.
 func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	any := false
 	m.servedLong = make([]bool, len(r.List))
-	for i := range r.List {
-		v := &r.List[i]
+	for i, v := range r.Each() {
 		m.servedLong[i] = !v.Taken && m.servedEnough(v)
 		any = any || m.servedLong[i]
 	}
@@ -144,10 +133,10 @@ func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	return known && model.Instant(left) >= tunables.LongTurnMS
 }
 
-// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
-// had a good deal, and much more than that job, has no higher priority, and is of the same account
-// or of a fuller one. Where GPUs are shared, of the jobs whose turn is over one leaves that keeps
-// the rest of its GPU from being used, rather than the one that has had most.
+// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does. It leaves
+// if it has had much, and much more than that job, and has no higher priority. It must be of the
+// same account or of a fuller one. Where GPUs are shared, the jobs whose turn is over do not leave
+// by what they have had: one leaves that keeps the rest of its GPU from being used.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
 	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority ||
@@ -187,7 +176,7 @@ func (w *rotationEntry) fuller(account *drf.Node, o *rotationEntry, other *drf.N
 func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 	r, known := w.full[n]
 	if !known {
-		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
+		r = n.Saturation(w.under[n].Minus(n.Held()))
 		if w.full == nil {
 			w.full = map[*drf.Node]drf.Ratio{}
 		}
@@ -202,15 +191,15 @@ func (w *rotationEntry) fullness(n *drf.Node) drf.Ratio {
 func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	var list []rotationEntry
 	r := m.All()
-	add := func(j *model.Job, level int, service int64, victim int, group *groups.Group) {
+	add := func(j *model.Job, level int, service int64, candidate int, group *groups.Group) {
 		if level <= 0 {
 			level, service = 0, 0
 		}
-		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group,
+		list = append(list, rotationEntry{job: j, level: level, service: service, candidate: candidate, group: group,
 			leaf: f.Leaf(j.Association())})
 	}
-	for i := range r.List {
-		if v := &r.List[i]; !v.Taken {
+	for i, v := range r.Each() {
+		if !v.Taken {
 			service := m.serviceOf(v.Job, scratch.AttainedService(v.Job, v.Attempt, m.Now))
 			add(v.Job, v.Job.ServiceLevelAt(service), service, i, nil)
 		}
@@ -221,7 +210,7 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if m.Started[j.ID] == 0 && !m.Promised(j.ID) && m.startable(j) {
+			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
 				level, service := m.serviceLevel(j, &like)
 				add(j, level, service, -1, g)
 			}
@@ -233,9 +222,13 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	})
 	countTurns(f, list)
 	m.turnOf = make([]*rotationEntry, len(r.List))
+	m.places = map[model.JobID]int{}
 	for i := range list {
-		if v := list[i].victim; v >= 0 {
-			m.turnOf[v] = &list[i]
+		w := &list[i]
+		if w.candidate >= 0 {
+			m.turnOf[w.candidate] = w
+		} else if m.Holders[w.job.ID] != nil {
+			m.places[w.job.ID] = i
 		}
 	}
 	return list
@@ -281,8 +274,7 @@ func (m *preemptor) roomForBE() model.Request {
 			left = left.Plus(m.Room.Free(i).Minus(fit.Both(m.Room.Claimed(i))).Plus(r.Draining[i]))
 		}
 	}
-	for i := range r.List {
-		v := &r.List[i]
+	for _, v := range r.Each() {
 		for _, s := range v.Rooms {
 			if !v.Taken && m.Room.Up(s.Node) {
 				left = left.Plus(model.Request{Active: s.Room.Active})

@@ -12,7 +12,7 @@ func (t *rotaPolicy) overTELimit(j *model.Job) bool {
 	if limit <= 0 || j.Class != jobspec.TE {
 		return false
 	}
-	if t.Promised(j.ID) {
+	if t.AwaitsVictims(j.ID) {
 		return false // it was counted when the room was promised
 	}
 	if t.teHeld == nil {
@@ -38,7 +38,7 @@ func (t *rotaPolicy) countAllTE() {
 
 // countTE notes that a job has started or been promised room, once.
 func (t *rotaPolicy) countTE(j *model.Job) {
-	if t.teHeld != nil && j.Class == jobspec.TE && !t.Promised(j.ID) {
+	if t.teHeld != nil && j.Class == jobspec.TE && !t.AwaitsVictims(j.ID) {
 		t.teHeld[j.Account] += j.Width()
 	}
 }

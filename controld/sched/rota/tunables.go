@@ -20,35 +20,39 @@ type Tunables struct {
 	// docs/papers.md, "HPC2N".
 	LongTurnMS model.Instant
 	// Callers, in jobs of each class: room is sought for so many in one cycle. Reason: bounds the
-	// time of a cycle. Evidence: none recorded.
+	// time of a cycle. Evidence: a round number, chosen without measurement.
 	Callers int
 	// AgedAfter, in times as long as it has run: a job that has waited for so long counts as new.
-	// Reason: no job waits without bound behind new ones. Evidence: none recorded.
+	// Reason: no job waits without bound behind new ones. Evidence: a program with the rules of rota
+	// has a p95 of 4.21 for HPC2N with this rule, and 4.22 without; the number is a round one.
 	AgedAfter int64
 	// AgedAfterTE, in times as long as it has run: the same for a job that left for a
-	// trial-and-error job. Reason: it was just the cheapest, whatever it had had. Evidence: none
-	// recorded.
+	// trial-and-error job. Reason: it was just the cheapest, whatever it had had. Evidence: with 1
+	// instead of 4, the p95 of best-effort jobs falls from 9.86, 3.44 and 2.06 to 8.53, 2.91 and
+	// 2.01 on 8, 20 and 32 nodes.
 	AgedAfterTE int64
 	// GangPatience, in times ReserveAfterMS: a gang waits at most so long before its room is kept.
 	// Reason: the room of its workers comes free one after another, and what is kept stands idle
-	// until the last is there. Evidence: none recorded.
+	// until the last is there. Evidence: the p95 of HPC2N is 3.58, 3.56 and 3.56 with 6, 12 and 24.
 	GangPatience int
 	// RotationMS, in ms: the service order is checked so often. Reason: more often costs cycles and
-	// changes little. Evidence: none recorded.
+	// changes little. Evidence: the p95 of HPC2N is 0.02 lower if the order is checked twice as often,
+	// and no more if six times as often.
 	RotationMS model.Instant
 	// TurnPerCost, in times the cost of a preemption: a job runs for so long before others take its
 	// turn; the cost is the usual grace of its queue and its start. Reason: keeps restarts below a
-	// twentieth of the time. Evidence: none recorded.
+	// twentieth of the time. Evidence: a round number, chosen without measurement.
 	TurnPerCost model.Instant
 	// LevelsWorse, in service levels: a job must be so much worse than the one that takes its turn:
 	// it has had at least four times as much. Reason: two jobs with about equal service would take
 	// turns for ever, which helps neither. Evidence: docs/papers.md, "HPC2N".
 	LevelsWorse int
 	// TiredAfter, in preemptions: a job that was preempted so often runs longer each time before it
-	// happens again. Reason: bounds what restarts cost one job. Evidence: none recorded.
+	// happens again. Reason: bounds what restarts cost one job. Evidence: a round number, chosen
+	// without measurement.
 	TiredAfter int
 	// TiredFor, in times the usual turn: by so much longer for each further preemption. Reason: as
-	// above. Evidence: none recorded.
+	// above. Evidence: a round number, chosen without measurement.
 	TiredFor model.Instant
 	// ScantPart, in parts of its fitting workers: an elastic job that would start with less than
 	// one part gets room from others. Reason: with fewer workers it would hold its place for very
@@ -73,10 +77,10 @@ type Tunables struct {
 	// Reason: as above. Evidence: docs/papers.md, "Elastic jobs with measured speeds".
 	GrowsByPM int64
 	// ElasticJobs, in waiting elastic jobs: so many are looked at in one cycle. Reason: bounds the
-	// time of a cycle. Evidence: none recorded.
+	// time of a cycle. Evidence: a round number, chosen without measurement.
 	ElasticJobs int
 	// GrowCheckMS, in ms: at the earliest it is checked again whether workers pay by then. Reason:
-	// bounds the number of cycles. Evidence: none recorded.
+	// bounds the number of cycles. Evidence: a round number, chosen without measurement.
 	GrowCheckMS int64
 	// HeadroomPM, in thousandths of all GPUs: headroom is so much at most, if the policy block does
 	// not say. Reason: more keeps best-effort jobs waiting. Evidence: docs/papers.md, "Hard load
@@ -86,20 +90,23 @@ type Tunables struct {
 	// of one worker is a good part of them. Evidence: docs/papers.md, "Small clusters".
 	HeadroomCluster int64
 	// OneWorkerPart, in parts of the headroom: one worker is waited for with one part of each
-	// resource at most. Reason: a few large workers would cost most of it. Evidence: none recorded.
+	// resource at most. Reason: a few large workers would cost most of it. Evidence: with at most 5,
+	// 3, 2 and 1 % of the cluster for one worker, the p95 of best-effort jobs is 20.0, 13.5, 13.7
+	// and 13.6 on 8 nodes; a quarter of HeadroomPM is 1.25 %.
 	OneWorkerPart int64
-	// MissedPart, in workers: one of so many, the most demanding ones, may find less than is
-	// wanted. Reason: as above. Evidence: none recorded.
+	// MissedPart, in workers: one of so many, the most demanding ones, may find less than is wanted.
+	// Reason: as above. Evidence: a round number, chosen without measurement.
 	MissedPart int
 	// WaitForTE, in best-effort jobs: so many may have to wait to spare one trial-and-error job the
 	// same. Reason: trial-and-error jobs are short and a user waits for them. Evidence:
 	// docs/papers.md, "Saturation".
 	WaitForTE int64
 	// SoonTimes, in times the arrivals of a minute: so many nodes should be able to take one soon.
-	// Reason: arrivals come in bursts. Evidence: none recorded.
+	// Reason: arrivals come in bursts. Evidence: the rule raised saturation from 9.14 to 9.25 jobs a
+	// minute; the number is a round one.
 	SoonTimes int64
 	// BriefMS, in ms: a trial-and-error job that has run for longer is not expected to end soon.
-	// Reason: most run for minutes. Evidence: none recorded.
+	// Reason: most run for minutes. Evidence: a round number, chosen without measurement.
 	BriefMS model.Instant
 	// HeadroomPatience, in times ReserveAfterMS: a waiting job leaves all headroom free for so
 	// long, and half of it after that. Reason: no job waits for ever beside free room. Evidence:
@@ -107,17 +114,20 @@ type Tunables struct {
 	HeadroomPatience model.Instant
 	// AgeWorthMS, in ms of waiting: make up for one unit of leftover resources: see
 	// [place.Packer.Leftover]. Reason: with less, age decides where much waits and nodes are filled
-	// worse; with much more, jobs that fit badly wait for longest. Evidence: none recorded.
+	// worse; with much more, jobs that fit badly wait for longest. Evidence:
+	// docs/decisions/0021-trials-of-placement.md, "Age against fit".
 	AgeWorthMS int64
-	// MaxPairs, in pairs of a job and a node: one choice looks at so many: the more nodes, the
-	// fewer jobs. Reason: bounds the time of a cycle. Evidence: none recorded.
+	// MaxPairs, in pairs of a job and a node: one choice looks at so many: the more nodes, the fewer
+	// jobs. Reason: bounds the time of a cycle. Evidence: a round number, chosen without
+	// measurement.
 	MaxPairs int
 	// BorrowPM, in thousandths of its quota: an account lends so much to trial-and-error jobs of
-	// others, if the policy block does not say. Reason: a quota must be worth something. Evidence:
-	// none recorded.
+	// others, if the policy block does not say. Reason: a quota must be worth something. Evidence: a
+	// round number, chosen without measurement.
 	BorrowPM int64
 	// MaxRepairs, in victims, and then accounts: so many are left out of a search because their
-	// account lends no more. Reason: bounds the time of a cycle. Evidence: none recorded.
+	// account lends no more. Reason: bounds the time of a cycle. Evidence: a round number, chosen
+	// without measurement.
 	MaxRepairs int
 	// FreePart, in parts of the cluster: a preempted job that has had much leaves one part free
 	// when it starts again. Reason: new jobs find room without preemption. Evidence:
@@ -133,7 +143,8 @@ type Tunables struct {
 	// arrivals free room is wasted. Evidence: docs/papers.md, "HPC2N".
 	ArrivalMS model.Instant
 	// MaxMoves, in jobs: so many move for one at most. Reason: each move is a restart. Evidence:
-	// none recorded.
+	// moves shortened the mean on 68 nodes of Philly from 3.78 to 3.52 h; the bound is a round
+	// number.
 	MaxMoves int
 }
 

@@ -183,8 +183,7 @@ func (s *stretched) needless(v *state.View, plan fsm.CommitPlan,
 			s.Seen["needed"]++
 			have := t.Room.Available(n).Plus(leaving[n].Minus(j.RequestOf(w)))
 			for _, c := range claims[a.Resize.For].Claims {
-				if _, at := v.Node(c.Node); at == n && c.Resources.Cores <= have.Active.Cores && c.Resources.Memory <= have.Active.Memory &&
-					c.Resources.GPUs <= have.Active.GPUs {
+				if _, at := v.Node(c.Node); at == n && c.Resources.Within(have.Active) {
 					return fmt.Errorf("worker %d of %s leaves needlessly", w, s.Names[j.ID])
 				}
 			}

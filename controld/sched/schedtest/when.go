@@ -124,7 +124,9 @@ func (w *World) called(text string) string {
 
 // whenOptions are the options of submit that say when a job may start:
 //
-//	needs=afterok:a,b;after+1m:c;afterany?a,b;singleton   dependencies: all of them; with ? on any of the jobs; after + a delay
-//	on-never=hold                                         what becomes of a job whose dependencies can never be met
+//	needs=afterok:a,b;after+1m:c;afterany?a,b;singleton   dependencies, all of them
+//	on-never=hold                                         what follows if they can never be met
 //	begin=10m deadline=1h                                 times, from now
+//
+// A dependency with ? is on any of its jobs; + is followed by a delay.
 var whenOptions = []string{"needs", "on-never", "begin", "deadline"}

@@ -511,5 +511,5 @@ func milliseconds(s string) (int64, error) {
 	return d.Milliseconds(), err
 }
 
-// seedFlag makes tests of random histories play one of them alone.
+// Seed makes tests of random histories play one of them alone.
 var Seed = flag.Uint64("seed", 0, "play only the random history with this seed")

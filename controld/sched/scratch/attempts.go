@@ -1,16 +1,17 @@
 package scratch
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// never is when an attempt without a time limit is taken to end: after every attempt that has one.
+// Never is when an attempt without a time limit is taken to end: after every attempt that has one.
 const Never = model.Instant(1) << 62
 
-// day is a day in ms.
+// Day is a day in ms.
 const Day = 24 * 60 * 60 * 1000
 
 // usualGraceMS is the grace period of a job that declares none, in ms. It is what the daemon on the
@@ -21,6 +22,19 @@ const usualGraceMS = 30_000
 // elastic job goes on there with another number of workers.
 func Stays(a *model.Attempt, worker int) bool {
 	return a.Stop != nil && a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, worker)
+}
+
+// Leaving yields the workers of an attempt that free their room when it ends, and the positions of
+// their nodes.
+func (t *State) Leaving(a *model.Attempt) iter.Seq2[int, int] {
+	return func(yield func(worker, node int) bool) {
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if _, n := t.View.Node(w.Node); n >= 0 && !w.State.Final() && !Stays(a, i) && !yield(i, n) {
+				return
+			}
+		}
+	}
 }
 
 // AnyFinal reports whether a worker of an attempt has ended.

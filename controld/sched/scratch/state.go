@@ -85,7 +85,7 @@ func Full(j *model.Job) bool { return j.Children != nil && j.Startable() == 0 }
 // awaitsWorkers reports whether an elastic job has to wait for workers that others give up for it.
 // Its minimum may fit already, but it would be restarted for more.
 func (t *State) awaitsWorkers(j *model.Job) bool {
-	if _, elastic := j.Elastic(); !elastic || !t.Promised(j.ID) {
+	if _, elastic := j.Elastic(); !elastic || !t.AwaitsVictims(j.ID) {
 		return false
 	}
 	if t.awaited == nil {
@@ -110,8 +110,8 @@ func (t *State) awaitsWorkers(j *model.Job) bool {
 // Gang returns what a job asks of a placement.
 func (t *State) Gang(j *model.Job) fit.Gang { return fit.NewGang(t.View, j) }
 
-// Promised reports whether room that other jobs leave is kept for a job.
-func (t *State) Promised(id model.JobID) bool {
+// AwaitsVictims reports whether a job holds a reservation for room that other jobs leave.
+func (t *State) AwaitsVictims(id model.JobID) bool {
 	r := t.Holders[id]
 	return r != nil && r.ForPreemptor
 }
@@ -156,14 +156,14 @@ func (t *State) Reserve(r *model.Reservation) {
 	t.WakeAt(r.Until)
 }
 
-// Start plans the next attempt of a job, or of the array task with number member, and takes its
+// Start plans the next attempt of a job, or of the array task with a number, and takes its
 // room. past is the queue head that it goes past, 0 if there is none. The first place gets the port
 // at which the gang meets.
-func (t *State) Start(j *model.Job, member int, g *fit.Gang, spots []fit.Spot, past model.JobID) {
+func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) {
 	port := t.Room.Take(g, spots)
 	t.Revision++
 	t.Act(fsm.Action{Start: &fsm.StartJob{
-		Job: j.ID, TaskNumber: member, Places: t.Places(spots), Port: port, Bypasses: past,
+		Job: j.ID, TaskNumber: task, Places: t.Places(spots), Port: port, Bypasses: past,
 	}})
 	t.Started[j.ID]++
 	if t.Holders[j.ID] != nil {

@@ -93,7 +93,7 @@ func models(text string) []string {
 // which the job's Work assumes.
 func ParseCurve(text string) (Curve, error) {
 	var points []Point
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		count, rate, ok := strings.Cut(word, "=")
 		if !ok {
 			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", field.Shorten(word))
@@ -117,7 +117,7 @@ func ParseCurve(text string) (Curve, error) {
 func ParseLocality(text string) (Locality, error) {
 	var l Locality
 	named := [Across + 1]bool{}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		name, part, ok := strings.Cut(word, "=")
 		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across},
 			func(s Spread) bool { return s.String() == name })

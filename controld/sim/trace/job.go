@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -100,34 +101,16 @@ func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
 
 // Demand returns what the job holds with n workers, its servers included.
 func (j *Job) Demand(n int) model.Vector {
-	w, s := int64(n), int64(j.Servers)
-	return model.Vector{
-		Cores:  j.Request.Cores*w + j.Server.Cores*s,
-		Memory: j.Request.Memory*jobspec.Bytes(w) + j.Server.Memory*jobspec.Bytes(s),
-		GPUs:   j.Request.GPUs*w + j.Server.GPUs*s,
-	}
+	return j.Request.Times(int64(n)).Plus(j.Server.Times(int64(j.Servers)))
 }
 
 // Fill sets what the trace left open. Call it after all columns are read and before [Job.Check].
 func (j *Job) Fill() {
-	if j.Workers == 0 {
-		j.Workers = 1
-	}
-	if j.MinWorkers == 0 {
-		j.MinWorkers = j.Workers
-	}
-	if j.MaxWorkers == 0 {
-		j.MaxWorkers = max(j.Workers, j.MinWorkers)
-	}
-	if j.User == "" {
-		j.User = "user"
-	}
-	if j.Account == "" {
-		j.Account = "default"
-	}
-	if j.Request.Cores == 0 {
-		j.Request.Cores = 1
-	}
+	j.Workers = cmp.Or(j.Workers, 1)
+	j.MinWorkers = cmp.Or(j.MinWorkers, j.Workers)
+	j.MaxWorkers = cmp.Or(j.MaxWorkers, max(j.Workers, j.MinWorkers))
+	j.User, j.Account = cmp.Or(j.User, "user"), cmp.Or(j.Account, "default")
+	j.Request.Cores = cmp.Or(j.Request.Cores, 1)
 	j.Request.Memory = max(j.Request.Memory, minMemory)
 }
 

@@ -94,6 +94,7 @@ func (l *lines) blank() bool { return strings.TrimSpace(l.text) == "" && !l.long
 type row struct {
 	columns []string
 	fields  []string
+	line    int  // of the input, from 1
 	extras  bool // some of the columns are among extraColumns
 	err     error
 }
@@ -148,7 +149,7 @@ func (r *row) scaled(column string, scale, most int64) int64 {
 // table reads a file whose first line names its columns, and calls each with every further line. An
 // error of each leaves the line out. A missing, repeated or unknown column refuses the whole file,
 // since every line would be misread.
-func table(l *lines, t *Trace, required, optional []string, each func(*row, int) error) error {
+func table(l *lines, t *Trace, required, optional []string, each func(*row) error) error {
 	said := false
 	for !said && l.next() {
 		said = !l.blank()
@@ -168,7 +169,7 @@ func table(l *lines, t *Trace, required, optional []string, each func(*row, int)
 		}
 		err := r.split(l)
 		if err == nil {
-			if err = each(r, l.n); err == nil {
+			if err = each(r); err == nil {
 				err = r.err
 			}
 		}
@@ -182,11 +183,17 @@ func table(l *lines, t *Trace, required, optional []string, each func(*row, int)
 	return l.err
 }
 
-func header(line string, required, optional []string) ([]string, error) {
+// columnNames splits the first line of a table.
+func columnNames(line string) []string {
 	columns := strings.Split(line, ",")
 	for i := range columns {
 		columns[i] = strings.TrimSpace(columns[i])
 	}
+	return columns
+}
+
+func header(line string, required, optional []string) ([]string, error) {
+	columns := columnNames(line)
 	for i, c := range columns {
 		if slices.Contains(columns[:i], c) {
 			return nil, fmt.Errorf("column %q is given twice", field.Shorten(c))
@@ -207,7 +214,7 @@ func header(line string, required, optional []string) ([]string, error) {
 // split cuts a line into fields. A quoted field ends on its line, so that a stray quote costs one
 // line only.
 func (r *row) split(l *lines) error {
-	r.fields, r.err = r.fields[:0], nil
+	r.fields, r.line, r.err = r.fields[:0], l.n, nil
 	if l.long {
 		return fmt.Errorf("longer than %d bytes", maxLine)
 	}

@@ -61,7 +61,7 @@ func (n *nodeList) add(node model.Node, line int) error {
 func (n *nodeList) table(l *lines) error {
 	var t Trace
 	required := []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}
-	err := table(l, &t, required, []string{RackLabel}, func(r *row, line int) error {
+	err := table(l, &t, required, []string{RackLabel}, func(r *row) error {
 		m := machine{
 			cores:  r.whole("cpu_milli", 1000, MaxCores*1000) / 1000,
 			memory: jobspec.Bytes(r.whole("memory_mib", 1, MaxMemory>>20)) * jobspec.MiB,
@@ -78,7 +78,7 @@ func (n *nodeList) table(l *lines) error {
 		if r.err != nil {
 			return r.err
 		}
-		return n.add(m.node(r.text("sn")), line)
+		return n.add(m.node(r.text("sn")), r.line)
 	})
 	if err != nil {
 		return fmt.Errorf("nodes: %w", err)

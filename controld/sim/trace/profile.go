@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,8 +45,8 @@ func (t *timing) add(batch int64, s sample) error {
 	if twice {
 		return fmt.Errorf("local_bsz %d is given twice for one placement", batch)
 	}
-	t.batch, t.step, t.sync = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step), slices.Insert(t.sync,
-		i, s.sync)
+	t.batch, t.step = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step)
+	t.sync = slices.Insert(t.sync, i, s.sync)
 	return nil
 }
 
@@ -141,7 +142,7 @@ func (f *Profile) read(file string, l *lines) error {
 // readEvery is [table] for a file in which each line must be good.
 func readEvery(l *lines, required, optional []string, each func(*row) error) error {
 	var t Trace
-	if err := table(l, &t, required, optional, func(r *row, _ int) error { return each(r) }); err != nil {
+	if err := table(l, &t, required, optional, each); err != nil {
 		return err
 	}
 	if t.Bad > 0 {
@@ -328,12 +329,7 @@ func (f *Profile) nodeCounts() []int64 {
 			seen[int64(len(k))] = true
 		}
 	}
-	var counts []int64
-	for n := range seen {
-		counts = append(counts, n)
-	}
-	slices.Sort(counts)
-	return counts
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // evenly returns the time of a step of num/den workers, spread evenly on exactly nodes nodes. It

@@ -177,17 +177,14 @@ func detect(b *bufio.Reader) (Format, error) {
 
 // formatOf recognises the format by the first line that is not blank. The error shows that line.
 func formatOf(line string) (Format, error) {
-	columns := strings.Split(line, ",")
-	for i := range columns {
-		columns[i] = strings.TrimSpace(columns[i])
-	}
+	columns := columnNames(line)
 	for _, f := range []struct {
 		format Format
 		marks  []string // columns that no other format has
 	}{
-		{FitGpp, []string{"submit_min", "exec_min"}}, {Philly, []string{"timestamp", "num_gpus"}}, {OpenB,
-			[]string{"gpu_milli", "deletion_time"}},
-		{Sia, []string{"application", "batch_size"}}, {Tiresias, []string{"model_name", "num_gpu"}},
+		{FitGpp, []string{"submit_min", "exec_min"}}, {Philly, []string{"timestamp", "num_gpus"}},
+		{OpenB, []string{"gpu_milli", "deletion_time"}}, {Sia, []string{"application", "batch_size"}},
+		{Tiresias, []string{"model_name", "num_gpu"}},
 	} {
 		if !slices.ContainsFunc(f.marks, func(m string) bool { return !slices.Contains(columns, m) }) {
 			return f.format, nil

@@ -227,7 +227,8 @@ func TestTimesFromAnEpoch(t *testing.T) {
 	}{
 		{FitGpp, strings.Join(fitgppColumns, ",") + "\n", "%[1]s,BE,u,%[2]s,1,1,1,5,0\n", true},
 		{SWF, "; UnixStartTime: 0\n", "%[1]s %[2]s 0 60 1 -1 -1 1 60 -1 1 1 1 -1 -1 1 -1 -1\n", false},
-		{OpenB, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n",
+		{OpenB, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time," +
+			"scheduled_time\n",
 			"%[1]s,1000,1024,1,1000,,LS,Succeeded,%[2]s,1600001000,%[2]s\n", false},
 		{Tiresias, "job_id,num_gpu,submit_time,model_name,duration\n", "%[1]s,1,%[2]s,vgg,60\n", false},
 		{Sia, "name,time,application,num_replicas,batch_size\n", "toy-%[1]s,%[2]s,toy,1,64\n", false},
@@ -346,7 +347,8 @@ func TestNodeGPUs(t *testing.T) {
 func TestAJobTooShortToBeSeenRunning(t *testing.T) {
 	const record = `{"id":%d,"name":"a","user":"u","class":"be","code":%q,"submitted":"2026-11-21T10:00:00Z",%s` +
 		`"ended":"2026-11-21T10:00:01Z","workers":1,"cores":1,"memory":67108864,"gpus":0}`
-	const atOnce = `"started":"2026-11-21T10:00:01Z","attempts":[{"start":"2026-11-21T10:00:01Z","end":"2026-11-21T10:00:01Z"}],`
+	const atOnce = `"started":"2026-11-21T10:00:01Z",` +
+		`"attempts":[{"start":"2026-11-21T10:00:01Z","end":"2026-11-21T10:00:01Z"}],`
 	text := fmt.Sprintf("["+record+","+record+","+record+"]", 1, "CD", "", 2, "CA", "", 3, "CD", atOnce)
 	got, err := Read(strings.NewReader(text), Options{Name: "done.json"})
 	if err != nil || len(got.Jobs) != 2 || got.Jobs[0].Work != 1 || got.Jobs[1].Work != 1 {

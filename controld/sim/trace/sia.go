@@ -24,13 +24,7 @@ func readSia(s *sink, l *lines) error {
 		return ErrNoProfiles
 	}
 	required := []string{"name", "time", "application", "num_replicas", "batch_size"}
-	optional := make([]string, 0, len(extraColumns))
-	for _, c := range extraColumns {
-		if c != "name" && c != "workers" && c != "speed" {
-			optional = append(optional, c)
-		}
-	}
-	return table(l, s.trace, required, optional, func(r *row, line int) error {
+	return s.jobs(l, required, extrasBut("name", "workers", "speed"), func(r *row) *Job {
 		j := NewJob(r.named("name"))
 		j.Account, j.User, j.App = siaAccount, siaAccount, r.named("application")
 		j.Submit = r.scaled("time", second, maxStamp)
@@ -41,16 +35,11 @@ func readSia(s *sink, l *lines) error {
 			j.Restart, j.Grace = cost, 0 // saving is part of the cost
 		}
 		if r.err == nil {
-			if err := s.setTraining(j); err != nil {
-				return err
-			}
+			r.err = s.setTraining(j)
 		}
 		readExtras(r, j)
 		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // jobs are alike if the program and its batch are the same
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
+		return j
 	})
 }
 

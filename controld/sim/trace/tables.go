@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -19,8 +20,25 @@ var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "r
 // FitGppAccount is the account above the users of a fitgpp workload.
 const FitGppAccount = "paper"
 
+// jobs reads a table with a job on each line. read returns the job of a line, and notes what is
+// wrong with it in the row.
+func (s *sink) jobs(l *lines, required, optional []string, read func(*row) *Job) error {
+	return table(l, s.trace, required, optional, func(r *row) error {
+		j := read(r)
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, r.line)
+	})
+}
+
+// extrasBut returns extraColumns without those that a format has itself.
+func extrasBut(own ...string) []string {
+	return slices.DeleteFunc(slices.Clone(extraColumns), func(c string) bool { return slices.Contains(own, c) })
+}
+
 func readFitGpp(s *sink, l *lines) error {
-	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
+	return s.jobs(l, fitgppColumns, extraColumns, func(r *row) *Job {
 		j := s.draft(r.named("job_id"))
 		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), FitGppAccount
 		j.Submit = r.scaled("submit_min", minute, maxStamp)
@@ -32,18 +50,15 @@ func readFitGpp(s *sink, l *lines) error {
 			GPUs:   r.whole("gpus", 0, MaxGPUs) * gpu,
 		}
 		readExtras(r, j)
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
+		return j
 	})
 }
 
 func readPhilly(s *sink, l *lines) error {
 	s.dated = true
 	required := []string{"timestamp", "duration", "num_gpus", "cluster"}
-	return table(l, s.trace, required, append([]string{"gpu_time"}, extraColumns...), func(r *row, line int) error {
-		j := s.draft(strconv.Itoa(line))
+	return s.jobs(l, required, append([]string{"gpu_time"}, extraColumns...), func(r *row) *Job {
+		j := s.draft(strconv.Itoa(r.line))
 		at, err := field.Time(r.text("timestamp"))
 		if err != nil {
 			r.fail("timestamp", err)
@@ -56,10 +71,7 @@ func readPhilly(s *sink, l *lines) error {
 			checkGPUTime(r, n*j.Work)
 		}
 		readExtras(r, j)
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
+		return j
 	})
 }
 
@@ -86,8 +98,8 @@ func (s *sink) setGang(j *Job, n int64) {
 
 func readTiresias(s *sink, l *lines) error {
 	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
-	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...),
-		func(r *row, line int) error {
+	return s.jobs(l, required, append([]string{"iterations", "interval"}, extraColumns...),
+		func(r *row) *Job {
 			j := s.draft(r.named("job_id"))
 			j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
 			j.App, j.Name = r.text("model_name"), r.text("model_name")
@@ -96,23 +108,15 @@ func readTiresias(s *sink, l *lines) error {
 				j.Steps = r.whole("iterations", 1, 1<<50)
 			}
 			readExtras(r, j)
-			if r.err != nil {
-				return r.err
-			}
-			return s.add(j, line)
+			return j
 		})
 }
 
 func readOpenB(s *sink, l *lines) error {
 	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time",
 		"scheduled_time"}
-	optional := []string{"gpu_spec", "qos", "pod_phase"}
-	for _, c := range extraColumns {
-		if c != "name" && c != "models" {
-			optional = append(optional, c)
-		}
-	}
-	return table(l, s.trace, required, optional, func(r *row, line int) error {
+	optional := append([]string{"gpu_spec", "qos", "pod_phase"}, extrasBut("name", "models")...)
+	return s.jobs(l, required, optional, func(r *row) *Job {
 		j := s.draft(r.named("name"))
 		j.QoS = r.text("qos")
 		j.Request = podRequest(r)
@@ -122,10 +126,7 @@ func readOpenB(s *sink, l *lines) error {
 		}
 		readExtras(r, j)
 		j.Name = "" // every pod has a name of its own, so names do not tell which pods are alike
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
+		return j
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -91,15 +92,10 @@ func shown(r rune) rune {
 // Accounts are the accounts of the jobs, each once, sorted.
 func (t *Trace) Accounts() []string {
 	seen := map[string]bool{}
-	var names []string
 	for i := range t.Jobs {
-		if a := t.Jobs[i].Account; !seen[a] {
-			seen[a] = true
-			names = append(names, a)
-		}
+		seen[t.Jobs[i].Account] = true
 	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // sortByArrival sorts the jobs by arrival; jobs of one instant stay in the order of the file.
@@ -109,9 +105,6 @@ func (t *Trace) sortByArrival() {
 
 // startAtFirst makes the first arrival instant 0 of a trace whose times count from an epoch.
 func (t *Trace) startAtFirst() {
-	if len(t.Jobs) == 0 {
-		return
-	}
 	first := t.Jobs[0].Submit
 	t.Epoch += model.UnixMS(first)
 	for i := range t.Jobs {

@@ -55,7 +55,7 @@ func (s *Scope) size(name string, value cty.Value) estimate {
 	return s.sizes[name]
 }
 
-// estimator knows the loop variables around the expression it looks at.
+// estimator has the loop variables around an expression.
 type estimator struct {
 	scope *Scope
 	loop  map[string]estimate
@@ -242,7 +242,7 @@ func (e *estimator) simple(arg hclsyntax.Expression) (cty.Value, bool) {
 // maxRange is how many elements the function makes at most.
 const maxRange = 1024
 
-// rangeCall is exact for simple arguments.
+// rangeCall bounds the result of range, exactly for simple arguments.
 func (e *estimator) rangeCall(x *hclsyntax.FunctionCallExpr) estimate {
 	most := estimate{total: maxRange * (24 + elementCost), elements: maxRange, largest: 24}
 	var args []cty.Value
@@ -259,7 +259,7 @@ func (e *estimator) rangeCall(x *hclsyntax.FunctionCallExpr) estimate {
 	return most
 }
 
-// fileCall is exact for a simple argument.
+// fileCall bounds the result of file, exactly for a simple argument.
 func (e *estimator) fileCall(x *hclsyntax.FunctionCallExpr) estimate {
 	if len(x.Args) == 1 {
 		if name, ok := e.simple(x.Args[0]); ok && name.Type() == cty.String {

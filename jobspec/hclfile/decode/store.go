@@ -111,7 +111,7 @@ func storeString(field *string, value cty.Value) error {
 	return storeText(field, value.AsString())
 }
 
-// storeText refuses what no program can be given.
+// storeText refuses a text that a program cannot be given.
 func storeText(field *string, text string) error {
 	if strings.ContainsRune(text, 0) {
 		return &Error{Code: diagnostic.CodeValue, Text: "a text cannot hold a NUL byte", Hint: "leave it out"}
@@ -212,7 +212,7 @@ func atLeast(positive bool) string {
 }
 
 // storeQuantity reads a text with a unit. A bare number has a message of its own, because other
-// systems take it.
+// systems accept it.
 func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 	if value.Type() == cty.Number {
 		text := asText(value)

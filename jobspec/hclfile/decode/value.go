@@ -30,35 +30,10 @@ type Entry struct {
 // Text returns a string, and a number, true or false as text.
 func (v Value) Text() (string, error) { return ScalarText(v.raw) }
 
-// Int returns a whole number.
-func (v Value) Int() (int, error) {
-	n := 0
-	err := storeInt(&n, v.raw, false)
-	return n, err
-}
-
 // IsList reports whether it is a list, tuple or set.
 func (v Value) IsList() bool {
 	t := v.raw.Type()
 	return !v.raw.IsNull() && (t.IsListType() || t.IsTupleType() || t.IsSetType())
-}
-
-// IsMap reports whether it is a map or an object.
-func (v Value) IsMap() bool {
-	return !v.raw.IsNull() && (v.raw.Type().IsMapType() || v.raw.Type().IsObjectType())
-}
-
-// List returns the elements of a list.
-func (v Value) List() ([]Value, error) {
-	if !v.IsList() {
-		return nil, wrongType(v.raw, "write a list: [...]")
-	}
-	list := make([]Value, 0, v.raw.LengthInt())
-	for it := v.raw.ElementIterator(); it.Next(); {
-		_, element := it.Element()
-		list = append(list, Value{raw: element})
-	}
-	return list, nil
 }
 
 // Texts returns the elements of a list as text.
@@ -74,7 +49,7 @@ func (v Value) Texts() ([]string, error) {
 // Entries returns the elements of a map: in the order of the file where the map is written out,
 // else by name.
 func (v Value) Entries() ([]Entry, error) {
-	if !v.IsMap() {
+	if v.raw.IsNull() || !v.raw.Type().IsMapType() && !v.raw.Type().IsObjectType() {
 		return nil, wrongType(v.raw, "write a map: { name = value }")
 	}
 	var entries []Entry

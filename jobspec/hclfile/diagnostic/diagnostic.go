@@ -1,17 +1,16 @@
-// Package diagnostic says what is wrong with a file and where: code, place, source line and hint,
-// as text, as JSON, and for editors.
+// Package diagnostic has the mistakes in a file: code, place, source line and hint, as text and for
+// editors.
 package diagnostic
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
-// Codes of what can be wrong with a file before its meaning is looked at. Each keeps its meaning
-// for ever.
+// Codes of mistakes in the language. Each keeps its meaning for ever.
 const (
 	CodeSyntax        = "JS-001" // not HCL
 	CodeEncoding      = "JS-002" // not UTF-8, or no text
@@ -88,14 +87,6 @@ func (d Diagnostic) headline() string {
 	return fmt.Sprintf("%s: %s (%s)", where, d.Text, d.Code)
 }
 
-// JSON writes d for editors and programs: {"diagnostics":[…]}.
-func (d Diagnostics) JSON() ([]byte, error) {
-	list := struct {
-		Diagnostics []Diagnostic `json:"diagnostics"`
-	}{append([]Diagnostic{}, d...)}
-	return json.MarshalIndent(list, "", "  ")
-}
-
 // Terminal colours.
 const (
 	bold  = "\x1b[1m"
@@ -104,7 +95,7 @@ const (
 	plain = "\x1b[0m"
 )
 
-// WriteText writes d for people: position and text, the source line with the place underlined, and
+// WriteText writes d for users: position and text, the source line with the place underlined, and
 // the hint.
 func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	paint := func(code, text string) string {
@@ -131,16 +122,10 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	return err
 }
 
-// InOrder sorts by place, keeps the first of what says the same twice, and keeps files together.
+// InOrder sorts by file and place, and removes repetitions.
 func (d Diagnostics) InOrder() Diagnostics {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
-		if a.File != b.File {
-			return strings.Compare(a.File, b.File)
-		}
-		if a.Start.Line != b.Start.Line {
-			return a.Start.Line - b.Start.Line
-		}
-		return a.Start.Column - b.Start.Column
+		return cmp.Or(strings.Compare(a.File, b.File), a.Start.Line-b.Start.Line, a.Start.Column-b.Start.Column)
 	})
 	return slices.CompactFunc(d, func(a, b Diagnostic) bool { return a.headline() == b.headline() })
 }

@@ -44,8 +44,8 @@ const (
 	severityWarning = 2
 )
 
-// Report returns d for editors and programs, as errors. What concerns no place of a file, such as a
-// value on the command line, is at its start.
+// Report returns d for editors and programs, as errors. A mistake without a place, such as a value
+// on the command line, is at the start of its file.
 func (d Diagnostics) Report() Report {
 	report := Report{Files: []FileReport{}}
 	report.add(d, severityError)

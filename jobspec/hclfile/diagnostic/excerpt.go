@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Locate returns a diagnostic without words for a place of a source text, with the line there if it
-// may be shown. Without a source, columns are as the parser counts them.
+// Locate returns a diagnostic without text for a place in a source, with the line if it may be
+// shown. Without a source, columns are as the parser counts them.
 func Locate(src []byte, at hcl.Range, showLine bool) Diagnostic {
 	d := Diagnostic{File: at.Filename, Start: Pos{Line: at.Start.Line}, End: Pos{Line: at.End.Line}}
 	d.Start.Column, d.start = columns(src, at.Start)

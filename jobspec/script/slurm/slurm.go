@@ -16,9 +16,6 @@ type Error struct {
 	Unsupported bool // the value is right for Slurm, and Rota cannot do it
 }
 
-// Error implements error.
-func (e *Error) Error() string { return e.Text }
-
 func bad(hint, format string, args ...any) *Error {
 	return &Error{Text: fmt.Sprintf(format, args...), Hint: hint}
 }

@@ -97,7 +97,7 @@ func TestDependencies(t *testing.T) {
 		"afterok:1,afterok:2?afterok:3": false, "expand:4": true, "afterok:1?afterany:2": true, "afterok:1:2?afterok:3": true,
 		"afterok" + strings.Repeat(":1", jobspec.MaxDependencyJobs+1): false,
 	} {
-		if got, err := Dependencies(text); err == nil || err.Unsupported != unsupported || err.Error() == "" {
+		if got, err := Dependencies(text); err == nil || err.Unsupported != unsupported || err.Text == "" {
 			t.Errorf("%.40s: got %+v, %v", text, got, err)
 		}
 	}

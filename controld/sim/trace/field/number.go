@@ -1,19 +1,15 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-)
 
-// Milliseconds.
-const (
-	second int64 = 1000
-	minute       = 60 * second
-	hour         = 60 * minute
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Scaled reads a number that is not negative as a multiple of 1/scale, rounded. The scaled value is
@@ -110,92 +106,26 @@ func Clip(text string, most int) string {
 func Time(text string) (int64, error) {
 	bad := fmt.Errorf("%q is not a time such as 2017-09-25 00:01:57", Shorten(text))
 	text = strings.TrimSpace(text)
-	if len(text) < len("2017-09-25 00:01:57") || text[10] != ' ' && text[10] != 'T' {
+	const length = len("2017-09-25 00:01:57")
+	if len(text) < length || text[10] != ' ' && text[10] != 'T' || strings.HasSuffix(text, "z") {
 		return 0, bad
 	}
-	days, ok := date(text[:10])
-	clock, rest, ok2 := clockMS(text[11:])
-	zone, ok3 := zoneMS(rest)
-	if !ok || !ok2 || !ok3 {
+	clock, zone, ms := text[:length], text[length:], int64(0)
+	if before, leap := strings.CutSuffix(clock, ":60"); leap {
+		clock, ms = before+":59", 1000
+	}
+	if fraction, found := strings.CutPrefix(zone, "."); found {
+		zone = strings.TrimLeft(fraction, "0123456789")
+		digits := fraction[:len(fraction)-len(zone)]
+		if digits == "" || strings.HasPrefix(zone, ".") {
+			return 0, bad
+		}
+		n, _ := strconv.ParseInt((digits + "000")[:3], 10, 64) // three digits
+		ms += n
+	}
+	seconds, err := jobspec.ParseTime(clock + cmp.Or(zone, "Z"))
+	if err != nil {
 		return 0, bad
 	}
-	return days*24*hour + clock - zone, nil
-}
-
-// date returns the days from 1970-01-01 to YYYY-MM-DD. Years are 1970 to 9999.
-func date(text string) (int64, bool) {
-	y, ok1 := digits(text[0:4], 1970, 9999)
-	m, ok2 := digits(text[5:7], 1, 12)
-	d, ok3 := digits(text[8:10], 1, 31)
-	if !ok1 || !ok2 || !ok3 || text[4] != '-' || text[7] != '-' || d > daysIn(y, m) {
-		return 0, false
-	}
-	leaps := func(y int64) int64 { return y/4 - y/100 + y/400 }
-	days := (y-1970)*365 + leaps(y-1) - leaps(1969)
-	for month := int64(1); month < m; month++ {
-		days += daysIn(y, month)
-	}
-	return days + d - 1, true
-}
-
-func daysIn(year, month int64) int64 {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
-}
-
-// clockMS reads HH:MM:SS with an optional fraction and returns what follows.
-func clockMS(text string) (ms int64, rest string, ok bool) {
-	h, ok1 := digits(text[0:2], 0, 23)
-	m, ok2 := digits(text[3:5], 0, 59)
-	s, ok3 := digits(text[6:8], 0, 60)
-	if !ok1 || !ok2 || !ok3 || text[2] != ':' || text[5] != ':' {
-		return 0, "", false
-	}
-	ms = h*hour + m*minute + s*second
-	rest = text[8:]
-	if !strings.HasPrefix(rest, ".") {
-		return ms, rest, true
-	}
-	end := 1
-	for weight := int64(100); end < len(rest) && rest[end] >= '0' && rest[end] <= '9'; end++ {
-		ms += int64(rest[end]-'0') * weight
-		weight /= 10
-	}
-	return ms, rest[end:], end > 1
-}
-
-// zoneMS reads Z, +HH:MM, -HH:MM or nothing as an offset from UTC.
-func zoneMS(text string) (int64, bool) {
-	if text == "" || text == "Z" {
-		return 0, true
-	}
-	if len(text) != len("+02:00") || text[3] != ':' || text[0] != '+' && text[0] != '-' {
-		return 0, false
-	}
-	h, ok1 := digits(text[1:3], 0, 23)
-	m, ok2 := digits(text[4:6], 0, 59)
-	offset := h*hour + m*minute
-	if text[0] == '-' {
-		offset = -offset
-	}
-	return offset, ok1 && ok2
-}
-
-func digits(text string, least, most int64) (int64, bool) {
-	n := int64(0)
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, n >= least && n <= most
+	return seconds*1000 + ms, nil
 }

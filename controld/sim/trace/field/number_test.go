@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+const hour = int64(time.Hour / time.Millisecond)
+
 // TestStamp agrees with the standard library on dates, with and without zones.
 func TestStamp(t *testing.T) {
 	seed := rand.Uint64()

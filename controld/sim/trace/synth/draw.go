@@ -2,12 +2,10 @@ package synth
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
 // Milliseconds, the unit of every time in this package.
@@ -53,25 +51,8 @@ type Normal struct {
 	Least, Most float64
 }
 
-// check refuses a distribution without values, or whose values within the bounds are too rare to be
-// found.
-func (n Normal) check(what string) error {
-	for _, x := range []float64{n.Mean, n.SD, n.Least, n.Most} {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%s: a parameter is not finite", what)
-		}
-	}
-	if n.SD < 0 || n.Least < 0 || n.Most < n.Least {
-		return fmt.Errorf("%s: the deviation and the bounds are not negative, and the bounds in order", what)
-	}
-	if n.Mean < n.Least-4*n.SD || n.Mean > n.Most+4*n.SD {
-		return fmt.Errorf("%s: the mean is far out of the bounds", what)
-	}
-	return nil
-}
-
-// maxDraws bounds the search for a value within the bounds. A distribution that check allows needs
-// far fewer.
+// maxDraws bounds the search for a value within the bounds. A distribution whose mean lies within
+// them needs far fewer.
 const maxDraws = 1_000_000
 
 func (n Normal) draw(r *rand.Rand) float64 {
@@ -100,16 +81,6 @@ func (n Normal) nearest(r *rand.Rand) int64 { return int64(math.Round(n.draw(r))
 type LogNormal struct {
 	Median, Least, Most int64
 	Sigma               float64 // of the logarithm
-}
-
-func (n LogNormal) check(what string) error {
-	if n.Least < 1 || n.Median < n.Least || n.Most < n.Median || n.Most > trace.MaxTime {
-		return fmt.Errorf("%s: the least, the median and the most are not positive, in order and below ten years", what)
-	}
-	if !(n.Sigma >= 0 && n.Sigma <= 10) {
-		return fmt.Errorf("%s: sigma is 0 to 10", what)
-	}
-	return nil
 }
 
 func (n LogNormal) draw(r *rand.Rand) int64 {

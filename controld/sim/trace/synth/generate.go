@@ -50,41 +50,8 @@ func (m FitGppModel) ScaleGrace(f float64) FitGppModel {
 	return m
 }
 
-// Check returns what is wrong with the model, or nil.
-func (m *FitGppModel) Check() error {
-	if m.TEShare < 0 || m.TEShare > 1000 {
-		return fmt.Errorf("the TE share of %d: %w", m.TEShare, errShare)
-	}
-	if m.Users < 1 || m.Users > 1_000_000 {
-		return fmt.Errorf("%d users: 1 to a million", m.Users)
-	}
-	for _, d := range []struct {
-		what string
-		n    Normal
-		most float64
-	}{
-		{"minutes of TE", m.TE.Minutes, float64(trace.MaxTime / minute)}, {"minutes of BE", m.BE.Minutes,
-			float64(trace.MaxTime / minute)},
-		{"minutes of grace", m.GraceMinutes, float64(trace.MaxTime / minute)},
-		{"cores of TE", m.TE.Cores, trace.MaxCores}, {"cores of BE", m.BE.Cores, trace.MaxCores},
-		{"GiB of TE", m.TE.GiB, trace.MaxMemory >> 30}, {"GiB of BE", m.BE.GiB, trace.MaxMemory >> 30},
-		{"GPUs of TE", m.TE.GPUs, trace.MaxGPUs}, {"GPUs of BE", m.BE.GPUs, trace.MaxGPUs},
-	} {
-		if err := d.n.check(d.what); err != nil {
-			return err
-		}
-		if d.n.Most > d.most {
-			return fmt.Errorf("%s: up to %g is more than %g", d.what, d.n.Most, d.most)
-		}
-	}
-	return nil
-}
-
 // Source returns count jobs of the model. Equal seeds give equal jobs.
 func (m FitGppModel) Source(seed uint64, count int) (Source, error) {
-	if err := m.Check(); err != nil {
-		return nil, err
-	}
 	if count < 1 || count > trace.MaxJobs {
 		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
 	}

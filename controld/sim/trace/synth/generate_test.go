@@ -299,44 +299,14 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestModelsRefused(t *testing.T) {
-	for what, change := range map[string]func(*FitGppModel){
-		"share":    func(m *FitGppModel) { m.TEShare = 1001 },
-		"users":    func(m *FitGppModel) { m.Users = 0 },
-		"sd":       func(m *FitGppModel) { m.TE.Cores.SD = -1 },
-		"bounds":   func(m *FitGppModel) { m.BE.Minutes.Least = 2000 },
-		"nan":      func(m *FitGppModel) { m.BE.GiB.Mean = math.NaN() },
-		"gpus":     func(m *FitGppModel) { m.BE.GPUs.Most = 65 },
-		"far mean": func(m *FitGppModel) { m.GraceMinutes = Normal{100, 1, 0, 20} },
-	} {
-		m := PaperModel()
-		change(&m)
-		if _, err := m.Source(1, 1); err == nil {
-			t.Errorf("%s: no error", what)
-		}
-	}
-	m := PaperModel()
+func TestCountsRefused(t *testing.T) {
+	m, mix := PaperModel(), DefaultMix()
 	for _, count := range []int{0, -1, trace.MaxJobs + 1} {
 		if _, err := m.Source(1, count); err == nil {
 			t.Errorf("%d jobs: no error", count)
 		}
-	}
-	for what, change := range map[string]func(*Mix){
-		"gap":     func(m *Mix) { m.Gap = 0 },
-		"kinds":   func(m *Mix) { m.Kinds = nil },
-		"weight":  func(m *Mix) { m.Kinds[0].Weight = 0 },
-		"users":   func(m *Mix) { m.Kinds[0].Users = 0 },
-		"length":  func(m *Mix) { m.Kinds[0].Length.Least = 0 },
-		"sigma":   func(m *Mix) { m.Kinds[0].Length.Sigma = math.Inf(1) },
-		"workers": func(m *Mix) { m.Kinds[0].Workers = nil },
-		"gpus":    func(m *Mix) { m.Kinds[0].GPUs = []int{65} },
-		"class":   func(m *Mix) { m.Kinds[0].Class = "" },
-		"stretch": func(m *Mix) { m.Kinds[3].Stretch = trace.MaxWorkers },
-	} {
-		m := DefaultMix()
-		change(&m)
-		if _, err := m.Generate(1, 1); err == nil {
-			t.Errorf("mix, %s: no error", what)
+		if _, err := mix.Generate(1, count); err == nil {
+			t.Errorf("mix of %d jobs: no error", count)
 		}
 	}
 }

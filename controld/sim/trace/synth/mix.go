@@ -56,46 +56,6 @@ func DefaultMix() Mix {
 	}}
 }
 
-// Check returns what is wrong with the mix, or nil.
-func (m *Mix) Check() error {
-	if m.Gap < 1 || m.Gap > trace.MaxTime {
-		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", m.Gap)
-	}
-	if len(m.Kinds) == 0 {
-		return fmt.Errorf("a mix has at least one kind of job")
-	}
-	for i := range m.Kinds {
-		if err := m.Kinds[i].check(); err != nil {
-			return fmt.Errorf("kind %q: %w", m.Kinds[i].Name, err)
-		}
-	}
-	return nil
-}
-
-func (k *Kind) check() error {
-	switch {
-	case k.Weight < 1 || k.Weight > 1_000_000:
-		return fmt.Errorf("its weight is %d: 1 to a million", k.Weight)
-	case k.Users < 1 || k.Users > 10_000:
-		return fmt.Errorf("%d users: 1 to 10000", k.Users)
-	case len(k.Workers) == 0 || len(k.GPUs) == 0:
-		return fmt.Errorf("it has no number of workers or of GPUs")
-	case k.Stretch < 0 || k.Stretch > trace.MaxWorkers:
-		return fmt.Errorf("its stretch is %d: 0 to %d", k.Stretch, trace.MaxWorkers)
-	}
-	for _, workers := range k.Workers {
-		for _, gpus := range k.GPUs {
-			j := k.sized(workers, gpus)
-			j.ID, j.User, j.Work = "1", "u", 1
-			j.Fill()
-			if err := j.Check(); err != nil {
-				return err
-			}
-		}
-	}
-	return k.Length.check("its length")
-}
-
 // sized returns a job of the kind without a length.
 func (k *Kind) sized(workers, gpus int) *trace.Job {
 	j := trace.NewJob("")
@@ -111,9 +71,6 @@ func (k *Kind) sized(workers, gpus int) *trace.Job {
 
 // Generate draws count jobs. Equal seeds give equal traces.
 func (m *Mix) Generate(seed uint64, count int) (*trace.Trace, error) {
-	if err := m.Check(); err != nil {
-		return nil, err
-	}
 	if count < 1 || count > trace.MaxJobs {
 		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
 	}

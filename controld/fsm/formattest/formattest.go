@@ -1,6 +1,6 @@
-// Package fingerprint tells the tests of the log and of snapshots when the form of their JSON has
+// Package formattest tells the tests of the log and of snapshots when the form of their JSON has
 // changed.
-package fingerprint
+package formattest
 
 import (
 	"bytes"
@@ -46,7 +46,8 @@ func Check(t *testing.T, dataFormat string, update bool, types map[string]reflec
 	}
 }
 
-// describe writes the names and types of a type's JSON. Types that write their own are told by their names.
+// describe writes the names and types of a type's JSON. Types that write their own are told by
+// their names.
 func describe(b *bytes.Buffer, t reflect.Type, above []reflect.Type) {
 	marshaler, text := reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()
 	depth := slices.Index(above, t)

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Session is the environment of a command that talks to the controllers, with its connection.
+type Session struct {
+	*Env
+	*api.Client
+	AsJSON bool // whether -o asks for JSON; false for commands with more formats
+}
+
+// Dial returns a session with the cluster of --addr, or of the default address.
+func (env *Env) Dial(c *cli.Context) (*Session, error) {
+	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), env.ClientOptions)
+	if err != nil {
+		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
+	}
+	return &Session{Env: env, Client: client}, nil
+}
+
+// Connect is [Env.Dial] for a command that prints text or JSON.
+func (env *Env) Connect(c *cli.Context) (*Session, error) {
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := env.Dial(c)
+	if err == nil {
+		s.AsJSON = asJSON
+	}
+	return s, err
+}
+
+// ConnectForJobs is [Env.Connect] for a command whose arguments are jobs, at least one.
+func (env *Env) ConnectForJobs(c *cli.Context) (s *Session, refs []string, err error) {
+	if refs, err = jobArguments(c); err != nil {
+		return nil, nil, err
+	}
+	s, err = env.Connect(c)
+	return s, refs, err
+}
+
+// ConnectForJob is [Env.Connect] for a command whose argument is one job.
+func (env *Env) ConnectForJob(c *cli.Context) (s *Session, ref string, err error) {
+	if ref, err = jobArgument(c); err != nil {
+		return nil, "", err
+	}
+	s, err = env.Connect(c)
+	return s, ref, err
+}
+
+// JobID returns the id of a job that is named as 123, 123_4 or 123.train. It may ask the
+// controllers.
+func (s *Session) JobID(ctx context.Context, ref string) (model.JobID, error) {
+	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
+		return model.JobID(n), nil
+	}
+	job, _, err := s.JobBy(ctx, ref, api.Read{})
+	if err != nil {
+		return 0, err
+	}
+	return job.ID, nil
+}

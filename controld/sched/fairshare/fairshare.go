@@ -1,0 +1,171 @@
+package fairshare
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Rules serves trial-and-error jobs before best-effort jobs. Within a class, the account comes
+// first that would be least saturated with its next job, and within it the user for which that is
+// so. The jobs of a user are served by priority and age. Accounts and users below their entitlement
+// get room back from those that hold more than their share: see reclaim.go.
+func Rules(t *scratch.State) policy.Rules {
+	f := newPolicy(NewAccounts(&queue.Order{State: t}))
+	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf}
+}
+
+// fairsharePolicy is policy fairshare in one cycle.
+type fairsharePolicy struct {
+	*Accounts
+	open  *leafQueue              // jobs that fit as far as is known
+	heads *leafQueue              // the first blocked job of each leaf
+	first queue.Firsts[*drf.Node] // the same, by their sort keys
+	seen  queue.Frontier
+}
+
+func newPolicy(f *Accounts) *fairsharePolicy {
+	return &fairsharePolicy{Accounts: f, open: newLeafQueue(f), heads: newLeafQueue(f), first: queue.Firsts[*drf.Node]{}}
+}
+
+// place starts what fits, in the order of shares, and sees to it that no head is passed without
+// bound.
+func (f *fairsharePolicy) place() {
+	f.line(f.frontScan(&f.seen, f.first))
+	b := reserve.NewBypass(&reserve.HeadRules{
+		Order:  f.Order,
+		Within: func(j *model.Job) bool { return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) },
+		Start:  func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(f.State, spots, past) },
+	})
+	for !f.Freed {
+		c, leaf := f.open.best()
+		if h, of := f.heads.best(); h != nil && (c == nil || f.before(h, of, c, leaf)) {
+			f.heads.pop(of)
+			f.consider(b, h, of)
+			continue
+		}
+		if c == nil {
+			return
+		}
+		f.serve(b, c, leaf)
+	}
+}
+
+// consider protects a head that comes next.
+func (f *fairsharePolicy) consider(b *reserve.Bypass, h *queue.Contender, leaf *drf.Node) {
+	if f.Limited(leaf, h.Job) {
+		return
+	}
+	b.Consider(h)
+	f.CatchUp()
+}
+
+// serve starts the best open job if it fits and no limit is in the way, and moves on to the next of
+// its group.
+func (f *fairsharePolicy) serve(b *reserve.Bypass, c *queue.Contender, leaf *drf.Node) {
+	if f.Limited(leaf, c.Job) {
+		f.open.pop(leaf)
+		return
+	}
+	spots, ok := f.Room.Place(c.Gang(f.State))
+	if !ok {
+		f.fail(c, leaf)
+		return
+	}
+	if at, _ := leaf.Limited(f.At(c.Job, spots)); at != nil {
+		f.open.pop(leaf) // of the model of GPUs there
+		return
+	}
+	c.Start(f.State, spots, b.Past())
+	b.Passed()
+	f.CatchUp()
+	if c.Advance(f.Order) {
+		f.open.fix(leaf)
+	} else {
+		f.open.pop(leaf)
+	}
+}
+
+// line forms the queues. A job that a limit keeps from starting is in no queue: it blocks no job,
+// and no room is kept for it. Without a front scan all groups are looked at: the queues are the
+// same.
+func (f *fairsharePolicy) line(q *queue.FrontScan) {
+	for _, r := range f.View.Reservations() {
+		if j := f.View.Job(r.Job); f.Holders[r.Job] != nil && f.Startable(j) {
+			f.open.push(f.Leaf(j.Association()), &queue.Contender{Job: j})
+		}
+	}
+	var c queue.Contender // see line.form
+	for g := range q.Groups() {
+		c = queue.Contender{Group: g}
+		if !c.Advance(f.Order) {
+			continue
+		}
+		if leaf := f.Leaf(c.Job.Association()); !f.Limited(leaf, c.Job) && f.screen(leaf, &c) {
+			open := c
+			f.open.push(leaf, &open)
+		}
+	}
+	for leaf, first := range f.first {
+		f.heads.put(leaf, &queue.Contender{Job: f.View.Job(first.Job)})
+	}
+}
+
+// screen reports whether a group's first job fits, as line.screen does.
+func (f *fairsharePolicy) screen(leaf *drf.Node, c *queue.Contender) bool {
+	for f.seen.Fails(f.State, c) {
+		f.first.Of(leaf).Keep(queue.KeyOf(c.Job))
+		if len(c.Job.Exclude) == 0 || !c.Advance(f.Order) {
+			return false
+		}
+	}
+	return true
+}
+
+// before reports whether the turn of one job comes before that of another.
+func (f *fairsharePolicy) before(a *queue.Contender, x *drf.Node, b *queue.Contender, y *drf.Node) bool {
+	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
+		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
+		return by < 0
+	}
+	m, n := drf.Part(x, y)
+	if m == nil {
+		return queue.Compare(a.Job, b.Job) < 0
+	}
+	return drf.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
+}
+
+// block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes
+// its head.
+func (f *fairsharePolicy) block(leaf *drf.Node, c *queue.Contender) {
+	if f.first.Of(leaf).Keep(queue.KeyOf(c.Job)) {
+		f.heads.put(leaf, &queue.Contender{Job: c.Job, Members: c.Members})
+	}
+}
+
+// fail takes a job out that was found not to fit, and with it all that ask for no less.
+func (f *fairsharePolicy) fail(c *queue.Contender, leaf *drf.Node) {
+	if len(c.Job.Exclude) > 0 || c.Group == nil {
+		f.block(leaf, c)
+		if c.Group != nil && c.Advance(f.Order) {
+			f.open.fix(leaf)
+			return
+		}
+		f.open.pop(leaf)
+		return
+	}
+	f.seen.Fail(c.Gang(f.State))
+	f.open.drop(func(leaf *drf.Node, o *queue.Contender) bool {
+		failed := o.Group != nil && f.seen.FailedSince(f.State, o)
+		if failed {
+			f.block(leaf, o)
+		}
+		return failed
+	})
+}

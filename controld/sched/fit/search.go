@@ -1,0 +1,219 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// search looks for nodes for one part of a gang.
+type search struct {
+	*Room
+	part    *Part
+	exclude []int       // positions of nodes to avoid
+	asked   map[int]int // ports that parts placed so far will take, by node; nil of a gang of one part
+	used    []stretch   // what was found so far
+	options []option    // scratch of sharedStretches
+}
+
+// stretch is some workers on one node.
+type stretch struct {
+	node, workers int
+}
+
+// searchFor begins a search in the memory of the last one.
+func (r *Room) searchFor(p *Part, exclude []int, asked map[int]int) *search {
+	f := &r.search
+	*f = search{Room: r, part: p, exclude: exclude, asked: asked, used: f.used[:0], options: f.options[:0]}
+	return f
+}
+
+// find finds nodes for the part, the first one with a port at which the gang can meet if it has to.
+// Taking whole stretches of as many workers as a node may have, and smaller ones only when no node
+// holds those, needs the fewest nodes.
+func (f *search) find(meet bool) bool {
+	if !f.fill(f.part.Workers) {
+		return false
+	}
+	if !meet {
+		return true
+	}
+	if i := slices.IndexFunc(f.used, func(s stretch) bool { return f.meets(s.node, s.workers) }); i >= 0 {
+		f.used[0], f.used[i] = f.used[i], f.used[0]
+		return true
+	}
+	return f.findFromPort()
+}
+
+// findFromPort searches again, from a node that has a port for the gang to meet at. Any will do:
+// what the nodes hold together does not depend on which is filled first.
+func (f *search) findFromPort() bool {
+	p := f.part
+	for node := range f.grid.Len() {
+		if !p.Wants(node) || slices.Contains(f.exclude, node) {
+			continue
+		}
+		for w := min(p.PerNode, p.Workers); w > 0; w-- {
+			if f.meets(node, w) && f.takes(node, p.Request, w) {
+				f.used = append(f.used[:0], stretch{node, w})
+				return f.fill(p.Workers - w)
+			}
+		}
+	}
+	return false
+}
+
+// fill appends stretches for more workers.
+func (f *search) fill(left int) bool {
+	for w := min(f.part.PerNode, left); w > 0 && left > 0; {
+		left -= w * f.stretches(w, left/w)
+		w = min(w-1, left)
+	}
+	return left == 0
+}
+
+// stretches appends at most n nodes that hold w workers each, those that the job likes best first,
+// and returns how many it found.
+func (f *search) stretches(w, n int) int {
+	if f.part.Levels == nil {
+		return f.stretchesOn(w, n, nil)
+	}
+	found := 0
+	for _, level := range f.part.Levels {
+		if found < n {
+			found += f.stretchesOn(w, n-found, level.Nodes)
+		}
+	}
+	return found
+}
+
+// stretchesOn is stretches on some nodes, nil for all: best fit first.
+func (f *search) stretchesOn(w, n int, among NodeSet) int {
+	p := f.part
+	if share := p.Request.Share(); share > 0 {
+		return f.sharedStretches(w, n, among, share)
+	}
+	need, found := p.Request.Times(w), 0
+	others := len(f.used) > 0 // one pass meets no node twice
+	for _, node := range f.byEmptyGPUs(int(need.Active.GPUs/1000), p.Nodes, among) {
+		if others && f.uses(node) || slices.Contains(f.exclude, node) || !f.holds(node, need, w) {
+			continue
+		}
+		f.used = append(f.used, stretch{node, w})
+		if found++; found == n {
+			break
+		}
+	}
+	return found
+}
+
+func (f *search) uses(node int) bool {
+	return slices.ContainsFunc(f.used, func(s stretch) bool { return s.node == node })
+}
+
+// holds reports whether a node has room for what some workers need together and, in a gang of
+// several parts, as many ports.
+func (f *search) holds(node int, need model.Request, workers int) bool {
+	return f.grid.Obstacle(node, need, nil) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
+}
+
+// takes is holds for what each of the workers needs, which may be a part of a GPU.
+func (f *search) takes(node int, worker model.Request, workers int) bool {
+	return f.grid.ObstacleTo(node, worker, workers) == model.ReasonNone && (f.asked == nil || f.portsFor(node, workers))
+}
+
+// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or
+// none at all to give.
+func (f *search) meets(node, workers int) bool {
+	if f.asked != nil {
+		return f.portsFor(node, workers+1)
+	}
+	if f.grid.Node(node).PortMin == 0 {
+		return true
+	}
+	_, ok := f.port(node)
+	return ok
+}
+
+// portsFor reports whether a node has so many ports left beside those that are asked for, or none
+// at all to give.
+func (f *search) portsFor(node, n int) bool {
+	name, taken := f.grid.Node(node).Name, slices.Clone(f.ports[node])
+	if f.grid.Node(node).PortMin == 0 {
+		return true
+	}
+	for range f.asked[node] + n {
+		port, ok := f.view.FreePort(name, taken...)
+		if !ok {
+			return false
+		}
+		taken = append(taken, port)
+	}
+	return true
+}
+
+// option is a node for workers that share GPUs, and how much of a GPU the first of them finds
+// there: less is a tighter fit.
+type option struct {
+	node int
+	left int64
+}
+
+// sharedStretches is stretchesOn for workers that ask for a part of a GPU.
+func (f *search) sharedStretches(w, n int, among NodeSet, share int64) int {
+	f.options = f.options[:0]
+	others := len(f.used) > 0
+	for empty, node := range f.byEmptyGPUs(0, f.part.Nodes, among) {
+		o := option{node, f.tightness(node, empty, share)}
+		if n == 1 && len(f.options) > 0 && o.left >= f.options[0].left || o.left == 0 {
+			continue
+		}
+		if others && f.uses(node) || slices.Contains(f.exclude, node) || !f.takes(node, f.part.Request, w) {
+			continue
+		}
+		if n == 1 {
+			f.options = f.options[:0]
+		}
+		f.options = append(f.options, o)
+	}
+	slices.SortStableFunc(f.options, func(a, b option) int {
+		return cmp.Or(cmp.Compare(a.left, b.left),
+			cmp.Compare(a.node, b.node))
+	})
+	found := min(n, len(f.options))
+	for _, o := range f.options[:found] {
+		f.used = append(f.used, stretch{o.node, w})
+	}
+	return found
+}
+
+// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
+// is more the more there are of these on its node, and 0 says that there is no such GPU.
+func (f *search) tightness(node, empty int, share int64) int64 {
+	if f.grid.SharedGPUs(node) != 0 {
+		if n := f.grid.BestFitGPU(node, share); n >= 0 && f.grid.FreeShare(node, n) < gpu {
+			return f.grid.FreeShare(node, n)
+		}
+	}
+	return gpu * int64(empty)
+}
+
+// spots turns what was found into spots.
+func (f *search) spots() []Spot {
+	p := f.part
+	spots, share := make([]Spot, 0, p.Workers), p.Request.Share()
+	for _, s := range f.used {
+		if share > 0 {
+			spots = f.shareOut(spots, s, share)
+			continue
+		}
+		free, n := list(f.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
+		for range s.workers {
+			gpus := pick(free, n)
+			free = slices.DeleteFunc(free, func(i int) bool { return slices.Contains(gpus, i) })
+			spots = append(spots, Spot{Node: s.node, GPUs: gpus})
+		}
+	}
+	return spots
+}
