@@ -186,7 +186,7 @@ func (d *daemon) openReplica() error {
 func (d *daemon) openGossip() error {
 	var err error
 	addr := d.cfg.Gossip
-	if d.cfg.Advertise != "" || !loopback(addr) {
+	if d.cfg.Advertise != "" || !serve.Loopback(addr) {
 		if addr, err = advertised(addr, d.cfg.Advertise); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (d *daemon) openGossip() error {
 	file := filepath.Join(d.cfg.DataDir, "peers.json")
 	d.gossip, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: addr, Join: peers.Seeds(d.cfg.Join, file, d.log), Key: d.key.Sum("gossip"), Logger: d.log,
-		Fast: loopback(addr),
+		Fast: serve.Loopback(addr),
 		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build()},
 	})
 	if err != nil {

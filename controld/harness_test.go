@@ -346,12 +346,12 @@ func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
 
 // run registers and serves until the test ends.
 func (n *fakeNode) run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	n.t.Cleanup(func() { cancel(); <-done })
 	if _, err := n.c.Register(ctx, n.node.Name, api.RegisterRequest{Node: n.node}); err != nil {
 		n.t.Fatalf("register %s: %v", n.node.Name, err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	n.t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
 		var after uint64

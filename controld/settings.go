@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
@@ -92,7 +93,7 @@ func (c Config) Validate() error {
 	for _, a := range c.listens() {
 		if err := checkAddr(a.addr); err != nil {
 			bad("%s %q: %w", a.flag, a.addr, err)
-		} else if c.KeyFile == "" && !loopback(a.addr) {
+		} else if c.KeyFile == "" && !serve.Loopback(a.addr) {
 			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex "+
 				"32 makes one), or listen on 127.0.0.1", a.flag, a.addr)
 		}
@@ -129,20 +130,6 @@ func checkAddr(addr string) error {
 		return errors.New("the port is a number from 0 to 65535")
 	}
 	return nil
-}
-
-// loopback reports whether only this machine can reach addr. A name counts as loopback only if it
-// is localhost.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // advertised replaces the host of a listener on every address by one that others can dial.

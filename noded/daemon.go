@@ -133,7 +133,7 @@ func (d *daemon) listen(context.Context) (err error) {
 	}
 	d.list, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger,
-		Fast: loopback(d.cfg.Gossip),
+		Fast: serve.Loopback(d.cfg.Gossip),
 		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
 	})
 	return err

@@ -7,12 +7,12 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -67,7 +67,7 @@ func (c Config) withDefaults() Config {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}
 	}
-	c.Ports = cmp.Or(c.Ports, defaultPorts(c.Name, loopback(c.Gossip)))
+	c.Ports = cmp.Or(c.Ports, defaultPorts(c.Name, serve.Loopback(c.Gossip)))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -101,7 +101,7 @@ func (c Config) Validate() error {
 			bad("%s %q: write host:port", l.flag, l.addr)
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			bad("%s %q: write a port from 0 to 65535", l.flag, l.addr)
-		} else if c.KeyFile == "" && !loopback(l.addr) {
+		} else if c.KeyFile == "" && !serve.Loopback(l.addr) {
 			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or "+
 				"listen on 127.0.0.1", l.flag, l.addr)
 		}
@@ -139,17 +139,4 @@ func parsePorts(s string) (low, high int, err error) {
 		return 0, 0, fmt.Errorf("%q is not a range of ports: write LOW-HIGH with numbers from 1024 to 65535", s)
 	}
 	return a, b, nil
-}
-
-// loopback reports whether only this machine can reach addr.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

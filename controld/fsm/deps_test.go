@@ -288,7 +288,7 @@ func TestNeverHolds(t *testing.T) {
 	kept := w.depends(fmt.Sprint("afterok:", again), hold)
 	w.ok(w.control(model.VerbHold, 0, true, kept))
 	w.ok(w.control(model.VerbCancel, 1000, false, again))
-	if j := w.job(kept); j.Hold != model.HeldByAdmin || !strings.Contains(j.Reason.Sentence(), "can never come") {
+	if j := w.job(kept); j.Hold != model.HeldByAdmin || !strings.Contains(j.Reason.Sentence(), "no longer be satisfied") {
 		t.Fatalf("%s %q", j.Hold, j.Reason.Sentence())
 	}
 	w.refused(w.control(model.VerbRelease, 1000, false, kept), model.ErrHeldByAdmin)

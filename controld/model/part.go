@@ -184,7 +184,7 @@ func newPlacing(j *Job) *placing {
 	}
 	text, err := json.Marshal(p.shapes[1:])
 	if err != nil {
-		panic("cluster: a shape has no JSON: " + err.Error())
+		panic("model: a shape has no JSON: " + err.Error())
 	}
 	p.parts = string(text)
 	return p
@@ -263,7 +263,7 @@ func (s Shape) Each(yield func(Shape) bool) {
 	}
 	var more []Shape
 	if err := json.Unmarshal([]byte(parts), &more); err != nil {
-		panic("cluster: parts of a shape cannot be read: " + err.Error())
+		panic("model: parts of a shape cannot be read: " + err.Error())
 	}
 	for _, part := range more {
 		if !yield(part) {

@@ -61,7 +61,14 @@ const (
 // no reason. What the numbers of the reason leave open is left out. A message from outside (Text)
 // comes last.
 func (r Reason) Sentence() string {
-	s := r.plain()
+	known, ok := sentences[r.Code]
+	if !ok {
+		known.text = string(r.Code)
+	}
+	s := known.text
+	if known.detail != nil {
+		s += known.detail(r)
+	}
 	switch {
 	case r.Text == "":
 		return s
@@ -71,107 +78,88 @@ func (r Reason) Sentence() string {
 	return s + ": " + r.Text
 }
 
-func (r Reason) plain() string {
-	switch r.Code {
-	case ReasonNone:
-		return ""
-	case ReasonNotScheduled:
-		return "it fits and starts with the next scheduling cycle"
-	case ReasonPriority:
-		return "its room goes to " + jobOr(r.For, "a job that comes first")
-	case ReasonReservation:
-		return "the room it would need is reserved for " + jobOr(r.For, "another job")
-	case ReasonResources:
-		if r.Want > 0 && r.Fit >= r.Want {
-			return "" // it is not for lack of room: the text says what is missing
-		}
-		return "no node has enough free for one worker" + r.shortage()
-	case ReasonFragmentation:
-		return "enough is free in total, but not together on one node" + r.shortage()
-	case ReasonGang:
+// sentences are what the codes say.
+var sentences = map[ReasonCode]struct {
+	text   string
+	detail func(Reason) string // what follows the text; nil: nothing
+}{
+	ReasonNone:         {},
+	ReasonNotScheduled: {"it fits and starts with the next scheduling cycle", nil},
+	ReasonPriority: {"its room goes to ", func(r Reason) string {
+		return jobOr(r.For, "a job that comes first")
+	}},
+	ReasonReservation:   {"the room it would need is reserved for ", Reason.otherJob},
+	ReasonResources:     {"", Reason.noRoom},
+	ReasonFragmentation: {"enough is free in total, but not together on one node", Reason.shortage},
+	ReasonGang: {"", func(r Reason) string {
 		return fmt.Sprintf("only %d of its %d workers would fit now, and a gang starts whole", r.Fit, r.Want)
-	case ReasonNodeDown:
-		return "it would need a node that is down" + onNode(r.Node)
-	case ReasonNotAvail:
-		return "the nodes it could use are down, drained or avoided after failures there" + onNode(r.Node)
-	case ReasonBadConstraint:
-		if r.Fit > 0 {
-			return fmt.Sprintf("the whole cluster could hold only %d of its %d workers", r.Fit, r.Want)
-		}
-		return "no node of the cluster could ever run it" + r.shortage()
-	}
-	return r.plainOfJob()
-}
-
-// plainOfJob covers what lies with the job itself rather than with the cluster.
-func (r Reason) plainOfJob() string {
-	switch r.Code {
-	case ReasonArrayLimit:
+	}},
+	ReasonNodeDown:      {"it would need a node that is down", Reason.onNode},
+	ReasonNotAvail:      {"the nodes it could use are down, drained or avoided after failures there", Reason.onNode},
+	ReasonBadConstraint: {"", Reason.impossible},
+	ReasonArrayLimit: {"", func(r Reason) string {
 		return fmt.Sprintf("%d elements of its array live, and max_parallel allows %d", r.Fit, r.Want)
-	case ReasonMembers:
-		return "its members run"
-	case ReasonBackoff:
-		return "it waits a while after a failure before it is tried again"
-	case ReasonHeldUser:
-		return "its owner holds it; rota release lets it go"
-	case ReasonHeldAdmin:
-		return "an operator holds it"
-	case ReasonMaxRequeue:
-		return "it asked to be requeued too often, so it is held; rota release tries again"
-	case ReasonLaunchFailure:
-		return "it could not be launched" + onNode(r.Node)
-	case ReasonNonZeroExit:
-		if r.Want > 0 {
-			return fmt.Sprintf("%d of its %d members failed", r.Fit, r.Want)
-		}
-		return "its command failed"
-	case ReasonOOM:
-		return "it used more memory than it had asked for"
-	case ReasonTimeLimit:
-		return "it ran into its time limit"
-	}
-	return r.plainOfOthers()
+	}},
+	ReasonMembers:       {"its members run", nil},
+	ReasonBackoff:       {"it waits a while after a failure before it is tried again", nil},
+	ReasonHeldUser:      {"its owner holds it; rota release lets it go", nil},
+	ReasonHeldAdmin:     {"an operator holds it", nil},
+	ReasonMaxRequeue:    {"it asked to be requeued too often, so it is held; rota release tries again", nil},
+	ReasonLaunchFailure: {"it could not be launched", Reason.onNode},
+	ReasonNonZeroExit:   {"", Reason.failure},
+	ReasonOOM:           {"it used more memory than it had asked for", nil},
+	ReasonTimeLimit:     {"it ran into its time limit", nil},
+	ReasonDependency:    {"", Reason.dependency},
+	ReasonNeverMet: {"its dependency on ", func(r Reason) string {
+		return r.otherJob() + " can no longer be satisfied"
+	}},
+	ReasonBegin:      {"it is not to begin before a time of its own", nil},
+	ReasonDeadline:   {"it could no longer end by its deadline", nil},
+	ReasonPreempting: {"", Reason.preempting},
+	ReasonPreempted:  {"it has left its room to ", Reason.otherJob},
+	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
+	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
+	ReasonTELimit:    {"its account has as many GPUs in trial-and-error jobs as it may", nil},
 }
 
-// plainOfOthers covers what a job has been told to wait for.
-func (r Reason) plainOfOthers() string {
-	switch r.Code {
-	case ReasonDependency:
-		switch {
-		case r.Text != "":
-			return "" // the text says it all
-		case r.Until != 0:
-			return "what it depends on has come, and it waits for as long after that as it was told to"
-		}
-		return "it waits for other jobs"
-	case ReasonNeverMet:
-		return "what it needs of " + jobOr(r.For, "another job") + " can never come any more"
-	case ReasonBegin:
-		return "it is not to begin before a time of its own"
-	case ReasonDeadline:
-		return "it could no longer end by its deadline"
+func (r Reason) otherJob() string { return jobOr(r.For, "another job") }
+
+func (r Reason) noRoom() string {
+	if r.Want > 0 && r.Fit >= r.Want {
+		return "" // it is not for lack of room: the text says what is missing
 	}
-	return r.plainOfPreemption()
+	return "no node has enough free for one worker" + r.shortage()
 }
 
-// plainOfPreemption covers what jobs do to each other.
-func (r Reason) plainOfPreemption() string {
-	switch r.Code {
-	case ReasonPreempting:
-		if r.For == 0 {
-			return "room is being freed that is kept for it" + onNode(r.Node)
-		}
-		return jobOr(r.For, "") + " is leaving to make room for it" + onNode(r.Node)
-	case ReasonPreempted:
-		return "it has left its room to " + jobOr(r.For, "another job")
-	case ReasonNoVictim:
-		return "it needs room now, and none of the jobs that hold some may be asked to leave"
-	case ReasonLimit:
-		return "its account, or its user in it, may not hold more at once"
-	case ReasonTELimit:
-		return "its account has as many GPUs in trial-and-error jobs as it may"
+func (r Reason) impossible() string {
+	if r.Fit > 0 {
+		return fmt.Sprintf("the whole cluster could hold only %d of its %d workers", r.Fit, r.Want)
 	}
-	return string(r.Code)
+	return "no node of the cluster could ever run it" + r.shortage()
+}
+
+func (r Reason) failure() string {
+	if r.Want > 0 {
+		return fmt.Sprintf("%d of its %d members failed", r.Fit, r.Want)
+	}
+	return "its command failed"
+}
+
+func (r Reason) dependency() string {
+	switch {
+	case r.Text != "":
+		return "" // the text says it all
+	case r.Until != 0:
+		return "what it depends on has come, and it waits for as long after that as it was told to"
+	}
+	return "it waits for other jobs"
+}
+
+func (r Reason) preempting() string {
+	if r.For == 0 {
+		return "room is being freed that is kept for it" + r.onNode()
+	}
+	return jobOr(r.For, "") + " is leaving to make room for it" + r.onNode()
 }
 
 // shortage lists the resources of which the nearest node has too little.
@@ -188,18 +176,18 @@ func (r Reason) shortage() string {
 	}
 	switch {
 	case len(lacks) == 0:
-		return onNode(r.Node)
+		return r.onNode()
 	case r.Node == "":
 		return ": " + strings.Join(lacks, ", ")
 	}
 	return "; the nearest, " + r.Node + ", has " + strings.Join(lacks, ", ")
 }
 
-func onNode(name string) string {
-	if name == "" {
+func (r Reason) onNode() string {
+	if r.Node == "" {
 		return ""
 	}
-	return " (" + name + ")"
+	return " (" + r.Node + ")"
 }
 
 func jobOr(id JobID, otherwise string) string {

@@ -16,11 +16,7 @@ const milli = 1000
 func listShares(x *exchange) (*api.List[api.Share], error) {
 	items := heldByAccount(x.view)
 	for _, s := range sched.Shares(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy) {
-		item := items[s.Account]
-		if item == nil {
-			item = &api.Share{Account: s.Account}
-			items[s.Account] = item
-		}
+		item := shareOf(items, s.Account)
 		fair := api.Fairness{
 			Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed, Usage: s.Usage,
 			Ratio: s.Ratio,
@@ -47,11 +43,7 @@ func heldByAccount(v *state.View) map[string]*api.Share {
 		if j.State.Final() {
 			continue
 		}
-		s := held[j.Account]
-		if s == nil {
-			s = &api.Share{Account: j.Account}
-			held[j.Account] = s
-		}
+		s := shareOf(held, j.Account)
 		s.Jobs++
 		if j.Live() != nil {
 			gpus := int(j.Total().GPUs) / milli
@@ -66,4 +58,14 @@ func heldByAccount(v *state.View) map[string]*api.Share {
 		}
 	}
 	return held
+}
+
+// shareOf returns the share of an account, which is added if it has none.
+func shareOf(shares map[string]*api.Share, account string) *api.Share {
+	s := shares[account]
+	if s == nil {
+		s = &api.Share{Account: account}
+		shares[account] = s
+	}
+	return s
 }

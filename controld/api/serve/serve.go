@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -61,6 +62,20 @@ func Unix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// Loopback reports whether only this machine can reach addr, host:port. A name counts as loopback
+// only if it is localhost.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // NewServer returns a server whose requests know the peer of their connection, with limits on the
