@@ -91,7 +91,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 	}
 	a.index, a.desiredKnown = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
-	a.lease = lease{sent, term}
+	a.lease = lease{sent, term} // what renewLeases passes on
 	wanted := make(map[container.ID]bool, len(n.Allocs))
 	for i := range n.Allocs {
 		d := &n.Allocs[i]

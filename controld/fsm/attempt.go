@@ -87,7 +87,7 @@ func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 		}
 	}
 	if least == 3 {
-		m.end(j, a)
+		m.endAttempt(j, a)
 		return
 	}
 	switch {

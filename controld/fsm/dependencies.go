@@ -117,7 +117,7 @@ func (m *Machine) notifyDroppedTasks(parent *model.Job, dropped model.Ranges) {
 	}
 	m.noteEndedTasks(parent.ID, dropped, false)
 	for n := range dropped.All() {
-		m.requeueDependents(parent.ID + model.JobID(n))
+		m.requeueDependents(parent.TaskID(n))
 	}
 }
 

@@ -30,10 +30,14 @@ func (j *Job) Restart() *jobspec.Restart {
 // MadeTasks returns the numbers of the children that have been made.
 func (f *Children) MadeTasks() Ranges { return Span(1, f.Size).Without(f.Waiting).Without(f.Dropped) }
 
+// TaskID returns the id of a child. The ids of all children follow that of their parent job and are
+// taken with it, at submission, although the tasks of an array are made when they start.
+func (j *Job) TaskID(n int) JobID { return j.ID + JobID(n) }
+
 // MakeTask makes a waiting child, which is as the parent job is now but has a life of its own.
 func (j *Job) MakeTask(n int) *Job {
 	m := *j
-	m.ID, m.Parent, m.TaskNumber, m.Children = j.ID+JobID(n), j.ID, n, nil
+	m.ID, m.Parent, m.TaskNumber, m.Children = j.TaskID(n), j.ID, n, nil
 	m.State, m.Hold, m.Reason, m.Dependencies = Pending, NotHeld, Reason{}, nil
 	m.Started, m.Ended, m.Seq, m.Bypassed, m.ExitCode, m.Signal = Stamp{}, Stamp{}, 0, 0, 0, 0
 	return &m

@@ -25,7 +25,7 @@ func newLease(end int64) (*lease, error) {
 		return nil, fmt.Errorf("make a timer for the lease: %w", err)
 	}
 	l := &lease{timer: os.NewFile(uintptr(fd), "lease"), ended: make(chan struct{}, 1)}
-	if err := l.setDeadline(end); err != nil {
+	if err := l.renew(end); err != nil {
 		return nil, err
 	}
 	go l.watch()
@@ -47,9 +47,9 @@ func (l *lease) watch() {
 
 var errLeaseOver = errors.New("the lease has ended already; the container is being stopped")
 
-// setDeadline moves the deadline: here a lease is renewed. A deadline that has passed stays: after
+// renew moves the deadline of the lease. A deadline that has passed stays: after
 // the machine was suspended, the order to renew may arrive before the timer fires.
-func (l *lease) setDeadline(end int64) error {
+func (l *lease) renew(end int64) error {
 	if l.end > 0 && container.BootTime() >= l.end {
 		return errLeaseOver
 	}

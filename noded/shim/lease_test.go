@@ -15,12 +15,12 @@ func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.timer.Close()
-	if err := l.setDeadline(end); err != nil {
+	if err := l.renew(end); err != nil {
 		t.Fatalf("one that runs: %v", err)
 	}
 	for container.BootTime() < end { // like a machine that is suspended: the timer is not read meanwhile
 	}
-	if err := l.setDeadline(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
+	if err := l.renew(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -36,10 +36,10 @@ func TestALeaseOfNoLengthNeverEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.timer.Close()
-	if err := l.setDeadline(container.BootTime() + int64(time.Hour)); err != nil {
+	if err := l.renew(container.BootTime() + int64(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.setDeadline(0); err != nil {
+	if err := l.renew(0); err != nil {
 		t.Fatal(err)
 	}
 }

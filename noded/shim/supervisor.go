@@ -281,7 +281,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpSignal:
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) })
 	case container.OpRenew:
-		return sup.lease.setDeadline(o.Lease)
+		return sup.lease.renew(o.Lease)
 	}
 	return fmt.Errorf("this shim does not know the order %q", o.Op)
 }

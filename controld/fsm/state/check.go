@@ -70,7 +70,7 @@ func (s *State) checkTask(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
 	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
-		j.ID != r.ID+model.JobID(j.TaskNumber):
+		j.ID != r.TaskID(j.TaskNumber):
 		return fmt.Errorf("job %d is task %d of job %d, which is no such parent job", j.ID, j.TaskNumber, j.Parent)
 	case j.Spec != r.Spec:
 		return fmt.Errorf("job %d has another specification than its parent", j.ID)

@@ -29,7 +29,7 @@ func (v *View) ChildrenOf(parent model.JobID) iter.Seq[*model.Job] {
 func (v *View) MadeTasks(parent *model.Job) iter.Seq[*model.Job] {
 	return func(yield func(*model.Job) bool) {
 		for n := range parent.Children.MadeTasks().All() {
-			if m := v.Job(parent.ID + model.JobID(n)); m != nil && !yield(m) {
+			if m := v.Job(parent.TaskID(n)); m != nil && !yield(m) {
 				return
 			}
 		}

@@ -41,7 +41,7 @@ func (s *State) adopt(j *model.Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
 	case r == nil || r.Children == nil || j.Children != nil || j.TaskNumber < 1 || j.TaskNumber > r.Children.Size ||
-		j.ID != r.ID+model.JobID(j.TaskNumber):
+		j.ID != r.TaskID(j.TaskNumber):
 		return &model.SpecError{Text: fmt.Sprintf("task %d of job %d: %v", j.TaskNumber, j.Parent, model.ErrNoTask)}
 	case j.Spec != nil:
 		return &model.SpecError{Text: "a task has its parent's specification and none of its own"}

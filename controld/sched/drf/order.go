@@ -61,19 +61,6 @@ func (n *Node) Bounded() bool {
 	return false
 }
 
-// Limited returns the node at or above n whose limit is in the way of more, and the resource; nil
-// if none is.
-func (n *Node) Limited(more Amount) (at *Node, resource int) {
-	for m := n; m != nil; m = m.parent {
-		for r, l := range m.terms.Limit {
-			if l != Unset && more[r] > 0 && m.held[r]+more[r] > l {
-				return m, r
-			}
-		}
-	}
-	return nil, 0
-}
-
 // Usage returns the dominant part that a node's past usage is of the live cluster, times the unit
 // of time of [Node.Use].
 func (n *Node) Usage() Fraction { return n.dominant(n.Used()) }

@@ -251,21 +251,6 @@ func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*drf.Node]
 	})
 }
 
-// LimitOf says whose limit keeps a job from starting, nothing if none does.
-func (f *Accounts) LimitOf(j *model.Job) model.Reason {
-	at, r := f.Leaf(j.Association()).Limited(f.AmountOf(j.Total()))
-	if at == nil {
-		return model.Reason{}
-	}
-	of := "account " + at.Name
-	if at.User {
-		of = "user " + at.Name + " in account " + at.Parent().Name
-	}
-	return model.Reason{Code: model.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
-		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
-			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
-}
-
 // told writes an amount of one resource.
 func (f *Accounts) told(r int, n int64) string {
 	switch r {
@@ -277,12 +262,6 @@ func (f *Accounts) told(r int, n int64) string {
 		return fmt.Sprintf("%g GPUs", float64(n)/1000)
 	}
 	return fmt.Sprintf("%g GPUs of model %s", float64(n)/1000, f.Models[r-drf.Models])
-}
-
-// Limited reports whether a limit keeps a job from starting wherever it is put.
-func (f *Accounts) Limited(leaf *drf.Node, j *model.Job) bool {
-	at, _ := leaf.Limited(f.AmountOf(j.Total()))
-	return at != nil
 }
 
 // At returns what a job holds at the places that were found for it.

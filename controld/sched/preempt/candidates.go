@@ -367,14 +367,6 @@ func (r *Candidates) Score(weight int64) {
 	}
 }
 
-// scoreOf is what FitGpp rates a candidate at.
-func (r *Candidates) scoreOf(v *Candidate) int64 {
-	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
-}
-
-// waitingCosts is what it costs to wait for so many ms.
-func (r *Candidates) waitingCosts(ms int64) int64 { return Ratio(ms, r.longest) * r.weight / 1000 }
-
 // Compare orders by score, then by how often they have been displaced, then the later start, then
 // the lower id.
 func Compare(a, b *Candidate) int {

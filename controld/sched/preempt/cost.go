@@ -72,7 +72,7 @@ func UnsavedWork(t *scratch.State, r *estimate.LiveAttempt) int64 {
 	return f.unsavedAt(t.Now)
 }
 
-// unsavedAt is unsaved at an instant.
+// unsavedAt returns how much work of an attempt is not saved at an instant.
 func (f *facts) unsavedAt(now model.Instant) int64 {
 	if f.Started == 0 || f.Saves == 0 {
 		return 0
@@ -92,3 +92,11 @@ func log2Hours(ms int64) int64 {
 	n := bits.Len64(x) - 1
 	return int64(n-10)*1024 + int64(x<<10>>n) - 1024
 }
+
+// scoreOf is what FitGpp rates a candidate at.
+func (r *Candidates) scoreOf(v *Candidate) int64 {
+	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
+}
+
+// waitingCosts is what it costs to wait for so many ms.
+func (r *Candidates) waitingCosts(ms int64) int64 { return Ratio(ms, r.longest) * r.weight / 1000 }

@@ -48,18 +48,18 @@ func TestMenusAgainstReference(t *testing.T) {
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, want)
 		}
 		if got != nil {
-			dishes := 0
+			partial := 0
 			for _, i := range got.Candidates {
 				if r.List[i].Surplus != nil {
-					dishes++
+					partial++
 				}
 			}
 			switch {
-			case dishes == 0 && len(got.Candidates) > 0:
+			case partial == 0 && len(got.Candidates) > 0:
 				whole++
-			case dishes > 0 && dishes == len(got.Candidates):
+			case partial > 0 && partial == len(got.Candidates):
 				given++
-			case dishes > 0:
+			case partial > 0:
 				both++
 			}
 		}

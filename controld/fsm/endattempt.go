@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// end closes an attempt, and with it the job or the job's way back to the queue.
-func (m *Machine) end(j *model.Job, a *model.Attempt) {
+// endAttempt closes an attempt, and with it the job or the job's way back to the queue.
+func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	o := lifecycle.OutcomeOf(j, a)
 	next := m.cancelResize(j, a, resizes(o.Cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Code, o.Signal
@@ -17,14 +17,15 @@ func (m *Machine) end(j *model.Job, a *model.Attempt) {
 	m.s.Learn().Release()
 	j.ExitCode, j.Signal = o.Code, o.Signal
 	m.emitFor(model.EventEnded, j, o.Cause)
-	m.settle(j, a, o)
+	m.applyOutcome(j, a, o)
 	if next != nil && resizes(o.Cause) {
 		m.relaunch(j.ID, next, o.Cause)
 	}
 }
 
-// settle decides what an attempt's end means for its job.
-func (m *Machine) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
+// applyOutcome gives a job the state that follows from how its attempt has ended, see
+// [lifecycle.OutcomeOf].
+func (m *Machine) applyOutcome(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 	p := &m.v.Config().Policy
 	switch o.Cause {
 	case model.CauseCompleted:
@@ -39,9 +40,9 @@ func (m *Machine) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 		}
 		m.finish(j, model.TimedOut, why)
 	case model.CauseFailed, model.CauseOOM:
-		m.settleFailure(j, o)
+		m.applyFailure(j, o)
 	case model.CauseLaunch:
-		m.settleLaunch(j, o)
+		m.applyLaunchFailure(j, o)
 	case model.CauseNodeLost, model.CauseLease:
 		j.Counters.NodeLosses++
 		if j.Counters.NodeLosses > p.MaxNodeLosses {
@@ -50,13 +51,13 @@ func (m *Machine) settle(j *model.Job, a *model.Attempt, o lifecycle.Outcome) {
 		}
 		m.returnToQueue(j, o.Cause, 0)
 	default:
-		m.settleRequeue(j, o)
+		m.applyRequeue(j, o)
 	}
 }
 
-// settleRequeue returns a job to the queue that was displaced, or that saved its progress and asked
+// applyRequeue returns a job to the queue that was displaced, or that saved its progress and asked
 // for another attempt. Only requeues at the job's own request are limited.
-func (m *Machine) settleRequeue(j *model.Job, o lifecycle.Outcome) {
+func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 	c := &j.Counters
 	lifecycle.CountDisplacement(c, o.Cause)
 	m.displaced(j, o.Cause)
@@ -69,8 +70,8 @@ func (m *Machine) settleRequeue(j *model.Job, o lifecycle.Outcome) {
 	m.returnToQueue(j, o.Cause, 0)
 }
 
-// settleLaunch tries elsewhere after a failure to launch. It costs the user no retry.
-func (m *Machine) settleLaunch(j *model.Job, o lifecycle.Outcome) {
+// applyLaunchFailure tries elsewhere after a failure to launch. It costs the user no retry.
+func (m *Machine) applyLaunchFailure(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.LaunchFailures++
 	n := j.Counters.LaunchFailures
 	if n >= m.v.Config().Policy.MaxLaunchFails || o.Final {
@@ -82,8 +83,8 @@ func (m *Machine) settleLaunch(j *model.Job, o lifecycle.Outcome) {
 	m.returnToQueue(j, o.Cause, lifecycle.LaunchBackOff(n))
 }
 
-// settleFailure retries what failed by its own fault as far as the job's restart block allows.
-func (m *Machine) settleFailure(j *model.Job, o lifecycle.Outcome) {
+// applyFailure retries what failed by its own fault as far as the job's restart block allows.
+func (m *Machine) applyFailure(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.UserFailures++
 	r := lifecycle.RetryAfterFailure(j, o, m.v.At())
 	if r == nil {

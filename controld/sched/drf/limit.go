@@ -1,0 +1,14 @@
+package drf
+
+// Limited returns the node at or above n whose limit is in the way of more, and the resource; nil
+// if none is.
+func (n *Node) Limited(more Amount) (at *Node, resource int) {
+	for m := n; m != nil; m = m.parent {
+		for r, l := range m.terms.Limit {
+			if l != Unset && more[r] > 0 && m.held[r]+more[r] > l {
+				return m, r
+			}
+		}
+	}
+	return nil, 0
+}
