@@ -201,14 +201,14 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	if err != nil {
 		return err
 	}
-	goal, batchGoal := ">= 50", ">= 20000"
+	goal := ">= 20000"
 	if c.Options.Controllers == 3 {
-		goal, batchGoal = ">= 25", ">= 8000"
+		goal = ">= 8000"
 	}
 	name := fmt.Sprintf("%d controllers", c.Options.Controllers)
-	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", "",
+	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", ">= 3114",
 		fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate(), percentile(got.lat, 99)))
-	b.add("the same, of the empty handler's rate, "+name, 100*got.rate()/empty.rate(), "%", goal, peer)
+	b.add("the same, of the empty handler's rate, "+name, 100*got.rate()/empty.rate(), "%", "", peer)
 	b.add("processor time for each submission, "+name, micros(got.cost()), "us", "",
 		fmt.Sprintf("empty handler %.0f us", micros(empty.cost())))
 	jobs := make([]*jobspec.Job, 1000)
@@ -221,7 +221,7 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	}
 	// Short enough that the cluster does not reach its limit of jobs.
 	span, lat, err := load(ctx, leader.HTTP, many, 4, b.span(2*time.Second))
-	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", batchGoal,
+	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", goal,
 		"Slurm has no such request")
 	return err
 }
