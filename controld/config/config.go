@@ -24,8 +24,6 @@ type File struct {
 	Advertise       *string  `hcl:"advertise,optional"`
 	Socket          *string  `hcl:"socket,optional"`
 	Join            []string `hcl:"join,optional"`
-	BootstrapExpect *int     `hcl:"bootstrap_expect,optional"`
-	ClusterKeyFile  *string  `hcl:"cluster_key_file,optional"`
 	LogFormat       *string  `hcl:"log_format,optional"`
 	AllowRootJobs   *bool    `hcl:"allow_root_jobs,optional"`
 	RootJobsAs      *string  `hcl:"root_jobs_as,optional"`

@@ -51,14 +51,15 @@ type route struct {
 
 // exchange is one request being answered.
 type exchange struct {
-	s      *Server
-	w      http.ResponseWriter
-	r      *http.Request
-	caller identity.Caller
-	query  url.Values
-	after  uint64
-	view   *state.View // what the answer is made from
-	sent   bool        // the handler has written the answer
+	s         *Server
+	w         http.ResponseWriter
+	r         *http.Request
+	caller    identity.Caller
+	anonymous bool // the route asks for no caller
+	query     url.Values
+	after     uint64
+	view      *state.View // what the answer is made from
+	sent      bool        // the handler has written the answer
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -76,7 +77,7 @@ const (
 )
 
 func (x *exchange) run(rt *route) (any, error) {
-	if rt.access == machines && !x.caller.ForItself() {
+	if rt.access == machines && !x.caller.Machine {
 		return nil, problem.Denied("only controllers and nodes of the cluster may use %s", rt.Path)
 	}
 	if x.r.URL.RawQuery != "" {
@@ -156,6 +157,9 @@ func (x *exchange) headers() {
 	}
 	h := x.w.Header()
 	h.Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+	if id := v.Trust().Cluster; id != "" {
+		h.Set(api.HeaderCluster, id)
+	}
 	if stale, ok := x.s.stale(); ok {
 		h.Set(api.HeaderStale, strconv.FormatInt(int64(stale/time.Second), 10))
 	}

@@ -24,7 +24,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.guard.Caller(w, r); err != nil {
+	if _, err := s.guard.Caller(r); err != nil {
 		problem.Write(w, problem.Of(err))
 		return
 	}
@@ -41,8 +41,9 @@ func (s *Server) serve(rt *route) http.Handler {
 		if r.ContentLength == 0 {
 			x.endReadDeadline()
 		}
-		if rt.access != anyone {
-			caller, err := s.guard.Caller(w, r)
+		x.anonymous = rt.access == anyone
+		if !x.anonymous {
+			caller, err := s.guard.Caller(r)
 			if err != nil {
 				problem.Write(w, problem.Of(err))
 				return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/peers"
@@ -25,22 +26,25 @@ import (
 
 // Config is what a server works with.
 type Config struct {
-	Name string // of this controller
-	HTTP string // host:port at which others reach its API
-	Raft string // and its log
+	Name   string // of this controller
+	HTTP   string // host:port at which others reach its API
+	Raft   string // and its log
+	Gossip string // and its gossip
 
 	Knows int // the greatest cluster version that it can apply
 
 	AllowRootJobs bool
 	RootJobsAs    string   // account that the jobs of root run as
 	Operators     []string // accounts that may act on all jobs, besides root
+	Loopback      bool     // users come by loopback TCP too, see [identity.Guard]
 
-	Key   identity.Key // of the cluster; may be empty
-	Users *identity.Users
+	Credential *pki.Credential // of this controller
+	Users      *identity.Users
 
 	Replica  *replica.Replica
 	Peers    *peers.Peers
-	Client   *http.Client   // signs; for other controllers and nodes
+	Client   *http.Client   // to other controllers
+	Nodes    *http.Client   // to nodes
 	History  *history.Store // of this machine
 	Contacts *telemetry.Contacts
 	Samples  *telemetry.Samples
@@ -64,7 +68,7 @@ type Server struct {
 // New returns a server, and registers its metrics. Its long polls and streams end with ctx.
 func New(ctx context.Context, cfg Config) *Server {
 	s := &Server{Config: cfg, operators: map[string]bool{}, alive: ctx}
-	s.guard = identity.Guard{Key: cfg.Key, Users: cfg.Users, MaxBody: maxBody}
+	s.guard = identity.Guard{Credential: cfg.Credential, Users: cfg.Users, Loopback: cfg.Loopback}
 	for _, name := range cfg.Operators {
 		s.operators[name] = true
 	}
