@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -133,6 +134,9 @@ func (d *daemon) loadCredential() (err error) {
 	if errors.Is(err, pki.ErrNoCredential) {
 		return fmt.Errorf("%w (%s): make a cluster with rota-controld init, or join one with rota-controld join ADDR "+
 			"--token TOKEN, with the same --name and --data-dir", err, d.cfg.DataDir)
+	}
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
 	}
 	if err != nil {
 		return err

@@ -76,14 +76,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	d := &daemon{cfg: cfg}
-	if err := d.loadCredential(); err != nil {
-		return err
-	}
 	if cfg.Login {
 		defer func() { err = errors.Join(err, d.close()) }()
 		return d.runLogin(ctx)
 	}
-	if err := checkRequirements(cfg); err != nil {
+	err = checkRequirements(cfg)
+	if err == nil {
+		err = d.loadCredential()
+	}
+	if err != nil {
 		removeCgroups(cfg.CgroupRoot)
 		return err
 	}
@@ -123,6 +124,9 @@ func (d *daemon) loadCredential() (err error) {
 // runLogin runs a login node until ctx ends: its socket, gossip to find controllers, and nothing
 // else.
 func (d *daemon) runLogin(ctx context.Context) (err error) {
+	if err := d.loadCredential(); err != nil {
+		return err
+	}
 	if d.socket, err = serve.Unix(d.cfg.Socket); err != nil {
 		return fmt.Errorf("--socket: %w", err)
 	}
@@ -235,6 +239,10 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 
 // newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.
 func (d *daemon) newAgent(ctx context.Context) error {
+	foreign, err := noteCluster(d.cfg.DataDir, d.credential.Member.Cluster, len(d.journal.Entries()) > 0)
+	if err != nil {
+		return err
+	}
 	var file gpu.InventoryFile
 	if d.cfg.SimGPUs > 0 {
 		d.gpus = gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
@@ -245,7 +253,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
-		GPUs: d.gpus, GPUFile: file, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
 	return d.agent.gpus.load(ctx)
 }

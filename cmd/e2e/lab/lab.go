@@ -193,6 +193,16 @@ func (c *Cluster) daemon(program, name string, h *host) (*Daemon, error) {
 	return d, os.MkdirAll(d.Data, 0o700)
 }
 
+// Daemon lays out one more daemon of a program, on loopback, with further flags. It is for the caller
+// to make it a member, to start and to end it.
+func (c *Cluster) Daemon(program, name string, flags ...string) (*Daemon, error) {
+	d, err := c.daemon(program, name, nil)
+	if err == nil {
+		d.argv = append(d.argv, flags...)
+	}
+	return d, err
+}
+
 func (c *Cluster) controller(i int) (*Daemon, string, error) {
 	h := c.host(i)
 	d, err := c.daemon("rota-controld", fmt.Sprintf("c%d", i+1), h)

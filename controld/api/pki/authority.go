@@ -45,7 +45,7 @@ func NewAuthority(now time.Time) (*Authority, error) {
 }
 
 // Sign issues a certificate for the public key of a signing request, in PEM. Of the request only
-// the key counts, which it must prove to have: m says who gets the certificate.
+// the key counts, which it must prove to have: m says which member gets the certificate.
 func (a *Authority) Sign(request []byte, m Member, now time.Time) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil || block.Type != pemRequest {

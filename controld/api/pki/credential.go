@@ -65,6 +65,8 @@ var ErrNoCredential = errors.New("this machine is not a member of a cluster")
 func Load(dir string) (*Credential, error) {
 	if _, err := os.Stat(filepath.Join(dir, fileCert)); errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNoCredential
+	} else if err != nil {
+		return nil, err
 	}
 	if err := private(dir); err != nil {
 		return nil, err
@@ -296,7 +298,7 @@ func (c *Credential) Renew(ctx context.Context, log *slog.Logger,
 			return nil
 		case <-t.C:
 		}
-		err := c.renewOnce(ctx, sign)
+		err := c.RenewWith(func(request []byte) ([]byte, error) { return sign(ctx, request) })
 		if wait = c.renewIn(); err == nil {
 			log.Info("certificate renewed", "until", c.Expires().Format(time.RFC3339))
 			continue
@@ -318,14 +320,13 @@ func (c *Credential) renewIn() time.Duration {
 	return max(time.Until(c.Expires())-Life/3, 0)
 }
 
-func (c *Credential) renewOnce(ctx context.Context,
-	sign func(context.Context, []byte) ([]byte, error),
-) error {
+// RenewWith replaces the certificate now by what sign makes of a signing request.
+func (c *Credential) RenewWith(sign func(request []byte) ([]byte, error)) error {
 	request, err := signingRequest(c.key)
 	if err != nil {
 		return err
 	}
-	text, err := sign(ctx, request)
+	text, err := sign(request)
 	if err != nil {
 		return err
 	}
