@@ -212,7 +212,7 @@ func (d *daemon) run(ctx context.Context) error {
 	srv := server.New(ctx, server.Config{
 		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Knows: d.cfg.latestVersion(),
 		AllowRootJobs: d.cfg.AllowRootJobs,
-		RootJobsAs:    d.cfg.RootJobsAs, Operators: d.cfg.Operators, Key: d.key, Users: &d.users, Replica: d.replica,
+		RootJobsAs:    d.cfg.RootJobsAs, Key: d.key, Users: &d.users, Replica: d.replica,
 		Peers: d.peers, Client: d.client, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,
 	})

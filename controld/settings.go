@@ -36,8 +36,7 @@ type Config struct {
 	BootstrapExpect int      // controllers of a new cluster; 0: with Join none is made, without it 1
 	KeyFile         string   // the cluster key; needed to listen off loopback
 	AllowRootJobs   bool
-	RootJobsAs      string   // account that the jobs of root run as
-	Operators       []string // accounts that may act on all jobs, besides root
+	RootJobsAs      string // account that the jobs of root run as
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.

@@ -61,7 +61,6 @@ func flags() []cli.Flag {
 		},
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "let root submit jobs that run as root"},
 		text("root-jobs-as", "", "run the jobs that root submits as user `NAME`"),
-		&cli.StringSliceFlag{Name: "operator", Usage: "`USER` that may act on the jobs of all users"},
 	}
 }
 
@@ -82,9 +81,6 @@ func readSettings(c *cli.Context, stderr io.Writer) (controld.Config, error) {
 	}
 	cfg.Join, cfg.BootstrapExpect = daemon.SplitList(c.StringSlice("join")), c.Int("bootstrap-expect")
 	cfg.AllowRootJobs = c.Bool("allow-root-jobs")
-	if c.IsSet("operator") {
-		cfg.Operators = daemon.SplitList(c.StringSlice("operator"))
-	}
 	var err error
 	cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr)
 	return cfg, err

@@ -61,9 +61,7 @@ func (x *exchange) copyHeaders(h http.Header) {
 		}
 	}
 	h.Set(headerForwarded, x.s.Name)
-	if !x.caller.Machine {
-		identity.Vouch(h, x.caller.User)
-	}
+	identity.PassOn(h, *x.caller)
 }
 
 // forwardError says whether the leader can have seen the request.

@@ -104,7 +104,7 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.
 		now := replica.WallNow()
 		var item api.Job
 		for j := range jobs {
-			if !x.belongs(l, j, delta) {
+			if !x.belongs(l, j, delta) || !x.mayOn(partJobs, j) {
 				continue
 			}
 			item = x.present(j, now)

@@ -32,8 +32,7 @@ type Config struct {
 	Knows int // the greatest cluster version that it can apply
 
 	AllowRootJobs bool
-	RootJobsAs    string   // account that the jobs of root run as
-	Operators     []string // accounts that may act on all jobs, besides root
+	RootJobsAs    string // account that the jobs of root run as
 
 	Key   identity.Key // of the cluster; may be empty
 	Users *identity.Users
@@ -53,21 +52,23 @@ type Config struct {
 // Server answers requests of clients, nodes and other controllers.
 type Server struct {
 	Config
-	guard     identity.Guard
-	operators map[string]bool
-	waiting   waitReasons
-	metrics   metrics
-	fresh     atomic.Bool     // this replica has caught up once since it started
-	alive     context.Context // ends when the daemon stops; long polls and streams end with it
+	routes  []route
+	guard   identity.Guard
+	groups  identity.Groups
+	waiting waitReasons
+	metrics metrics
+	fresh   atomic.Bool     // this replica has caught up once since it started
+	alive   context.Context // ends when the daemon stops; long polls and streams end with it
 }
 
-// New returns a server, and registers its metrics. Its long polls and streams end with ctx.
+// New returns a server, and registers its metrics. Its long polls and streams end with ctx. It
+// panics if a route has no rule.
 func New(ctx context.Context, cfg Config) *Server {
-	s := &Server{Config: cfg, operators: map[string]bool{}, alive: ctx}
-	s.guard = identity.Guard{Key: cfg.Key, Users: cfg.Users, MaxBody: maxBody}
-	for _, name := range cfg.Operators {
-		s.operators[name] = true
+	s := &Server{Config: cfg, routes: routes(), alive: ctx}
+	if err := checkRules(s.routes); err != nil {
+		panic(err)
 	}
+	s.guard = identity.Guard{Key: cfg.Key, Users: cfg.Users, MaxBody: maxBody}
 	s.metrics = newMetrics(cfg.Metrics, cfg.Replica)
 	return s
 }

@@ -24,7 +24,7 @@ func Commands() []*command.Command {
 			ArgsUsage: "[OPTIONS] | remove NAME...", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
 				"remove takes the vote away\n" +
-				"once the controller has stopped. A new controller is added automatically. Operators only.",
+				"once the controller has stopped. A new controller is added automatically. Admins only.",
 			Flags: command.CommonFlags(), Arguments: complete.Subcommand(complete.Words("remove"), completeControllers)},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},

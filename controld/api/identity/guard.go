@@ -33,7 +33,10 @@ type Caller struct {
 	Machine bool
 	// Trusted callers may vouch for others.
 	Trusted bool
-	// From is the machine that signed the request, "" for a local caller.
+	// Role of the member that makes the request, or passes it on for a user: controller, node or
+	// login. "" for a user of this machine.
+	Role string
+	// From is the name of that member, "" for a local caller.
 	From string
 }
 
@@ -92,7 +95,7 @@ func Vouch(h http.Header, id model.Identity) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime,
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember, headerTime,
 		headerNonce, headerFrom,
 		headerSignature} {
 		h.Del(name)
@@ -126,6 +129,9 @@ func (g *Guard) Caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
 	c := Caller{Trusted: peer.UID == 0 || peer.UID == uint32(os.Getuid())}
+	if c.Trusted && c.passedOn(r.Header) && c.Machine {
+		return c, nil
+	}
 	if r.Header.Get(headerUID) != "" {
 		if !c.Trusted {
 			return Caller{}, ErrVouch
@@ -157,6 +163,7 @@ func (g *Guard) signed(w http.ResponseWriter, r *http.Request) (Caller, error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	c := Caller{Trusted: true, From: r.Header.Get(headerFrom)}
+	c.passedOn(r.Header)
 	if r.Header.Get(headerUID) == "" {
 		c.Machine = true
 		return c, nil
