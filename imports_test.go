@@ -313,6 +313,7 @@ var rules = map[string]rule{
 		},
 		why: "names of jobs are resolved in one place",
 	},
+	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
 			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched",
@@ -320,7 +321,7 @@ var rules = map[string]rule{
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
-			"controld/server/jobref",
+			"controld/server/jobref", "controld/server/access",
 		},
 		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus"},
 		why:   "it answers requests; what the leader does by itself is elsewhere",

@@ -249,7 +249,7 @@ func (d *daemon) run(ctx context.Context) error {
 	srv := server.New(ctx, server.Config{
 		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Gossip: d.addrs.Gossip, Knows: d.cfg.latestVersion(),
 		AllowRootJobs: d.cfg.AllowRootJobs,
-		RootJobsAs:    d.cfg.RootJobsAs, Operators: d.cfg.Operators, Users: &d.users, Replica: d.replica,
+		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
 		History: d.records, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,

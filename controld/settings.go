@@ -35,8 +35,7 @@ type Config struct {
 	// Loopback is host:port of plain HTTP for the users of this machine, for rota dev; "" for none.
 	Loopback      string
 	AllowRootJobs bool
-	RootJobsAs    string   // account that the jobs of root run as
-	Operators     []string // accounts that may act on all jobs, besides root
+	RootJobsAs    string // account that the jobs of root run as
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.

@@ -24,9 +24,6 @@ func readFile(c *cli.Context, path string, cfg *controld.Config) error {
 		}
 		return again.Replicated(), nil
 	}
-	if !c.IsSet("operator") { // its attribute has another name
-		cfg.Operators = f.Operators
-	}
-	f.Operators = nil
+	f.Operators, f.Admins, f.Private = nil, nil, nil // no flags
 	return daemon.SetFlags(c, f)
 }

@@ -60,7 +60,6 @@ func flags() []cli.Flag {
 			Usage: "`ADDR` of plain HTTP for the users of this machine, for rota dev"},
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "let root submit jobs that run as root"},
 		text("root-jobs-as", "", "run the jobs that root submits as user `NAME`"),
-		&cli.StringSliceFlag{Name: "operator", Usage: "`USER` that may act on the jobs of all users"},
 	}
 }
 
@@ -80,9 +79,6 @@ func readSettings(c *cli.Context, stderr io.Writer) (controld.Config, error) {
 	}
 	cfg.Join = daemon.SplitList(c.StringSlice("join"))
 	cfg.AllowRootJobs = c.Bool("allow-root-jobs")
-	if c.IsSet("operator") {
-		cfg.Operators = daemon.SplitList(c.StringSlice("operator"))
-	}
 	var err error
 	cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr)
 	return cfg, err

@@ -13,6 +13,8 @@ type Account struct {
 	Deserved *Quota `hcl:"deserved,block"`
 	Limit    *Quota `hcl:"limit,block"`
 	Users    []User `hcl:"user,block"`
+
+	Coordinators []string `hcl:"coordinators,optional"` // users and "%group"s
 }
 
 // User is the settings of a user in an account.
@@ -94,7 +96,8 @@ func (f *File) accounts() map[string]model.Account {
 	}
 	all := make(map[string]model.Account, len(f.Accounts))
 	for _, a := range f.Accounts {
-		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit)}
+		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit),
+			Coordinators: listed(a.Coordinators)}
 		for _, u := range a.Users {
 			if out.Users == nil {
 				out.Users = map[string]model.Terms{}

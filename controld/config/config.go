@@ -27,7 +27,10 @@ type File struct {
 	LogFormat     *string  `hcl:"log_format,optional"`
 	AllowRootJobs *bool    `hcl:"allow_root_jobs,optional"`
 	RootJobsAs    *string  `hcl:"root_jobs_as,optional"`
-	Operators     []string `hcl:"operators,optional"`
+
+	Operators []string `hcl:"operators,optional"` // users and "%group"s
+	Admins    []string `hcl:"admins,optional"`
+	Private   []string `hcl:"private,optional"` // what users do not see of each other
 
 	Cluster  *Cluster  `hcl:"cluster,block"`
 	Queues   []Queue   `hcl:"queue,block"`
@@ -97,7 +100,7 @@ func Parse(name string, src []byte) (*File, error) {
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
-		f.Capacity == nil {
+		f.Capacity == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
 	cfg := model.DefaultConfig()
@@ -116,9 +119,13 @@ func (f *File) Replicated() *model.Config {
 		set(&cfg.MarginMS, f.Lease.Margin.Milliseconds())
 		set(&cfg.NodeDownMS, f.Lease.NodeDown.Milliseconds())
 	}
+	cfg.Operators, cfg.Admins, cfg.Private = listed(f.Operators), listed(f.Admins), listed(f.Private)
 	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
 	return &cfg
 }
+
+// listed returns a list as the log has it: nil if it is empty.
+func listed(names []string) []string { return append([]string(nil), names...) }
 
 // set stores a value that was written.
 func set[T comparable](field *T, value T) {

@@ -31,9 +31,9 @@ type Entry struct {
 var commandTable = []row{
 	command[SubmitJobs](model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner, model.ErrNoJob, anySpec,
 		anyLimit, anyJob),
-	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNotOwner, model.ErrNoTask, model.ErrWrongState,
+	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
 		model.ErrHeldByAdmin, model.ErrStopping, anySpec, anyLimit),
-	command[UpdateJobs](model.ErrNoJob, model.ErrNotOwner, model.ErrWrongState, ErrNoLimit, anySpec, anyLimit),
+	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, anySpec, anyLimit),
 	command[RegisterNode](model.ErrBadInventory, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
 	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,

@@ -13,7 +13,6 @@ func TestControl(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.submit(1, 1)
-	w.refused(w.control(model.VerbCancel, 1001, false, id), model.ErrNotOwner)
 	w.refused(w.control(model.VerbCancel, 1001, true, 99), model.ErrNoJob)
 	w.ok(w.control(model.VerbHold, 1001, true, id))
 	w.refused(w.control(model.VerbRelease, 1000, false, id), model.ErrNotOwner)

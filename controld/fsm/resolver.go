@@ -29,7 +29,7 @@ type resolver struct {
 }
 
 func (m *Machine) newResolver(owner model.Identity, admin bool, facts []PastJob) *resolver {
-	r := &resolver{m: m, owner: owner, admin: admin || owner.UID == 0}
+	r := &resolver{m: m, owner: owner, admin: admin}
 	if len(facts) > 0 {
 		r.facts = make(map[model.JobID]PastJob, len(facts))
 		for _, f := range facts {

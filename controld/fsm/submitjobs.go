@@ -25,7 +25,7 @@ type SubmitJobs struct {
 	Digest string         `json:"digest,omitempty"` // of the request body
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
 	Facts  []PastJob      `json:"facts,omitempty"`
-	Admin  bool           `json:"admin,omitempty"` // an operator: may depend on any account's jobs
+	Admin  bool           `json:"admin,omitempty"` // may depend on jobs of other users
 }
 
 // Kind implements Command.

@@ -47,7 +47,6 @@ func TestUpdate(t *testing.T) {
 	}
 	long.Admin, long.By = true, 0
 	w.ok(w.update(long))
-	w.refused(w.update(UpdateJobs{IDs: []model.JobID{wait}, By: 1001, Priority: ptr(1)}), model.ErrNotOwner)
 	w.refused(w.update(UpdateJobs{IDs: []model.JobID{99}, By: 1000, Priority: ptr(1)}), model.ErrNoJob)
 	w.finished(w.submit(1, 1), 0)
 	w.refused(w.update(UpdateJobs{IDs: []model.JobID{3}, By: 1000, Priority: ptr(1)}), model.ErrWrongState)

@@ -16,12 +16,13 @@ var KindUpdateJobs = newKind("update-jobs/1")
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
 // UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
-// With a parent job it counts for the children that are yet to start. Its result is
-// []ControlResult, one for each id; one refusal does not stop the rest.
+// With a parent job it counts for the children that are yet to start. The server has decided that
+// its caller may. Its result is []ControlResult, one for each id; one refusal does not stop the
+// rest.
 type UpdateJobs struct {
 	IDs []model.JobID `json:"ids"`
 	By  uint32        `json:"by"` // uid of the caller
-	// an operator or root: anyone's jobs, and beyond the queue's limits
+	// an operator: beyond the queue's limits
 	Admin     bool             `json:"admin"`
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
@@ -67,8 +68,6 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	switch {
 	case j == nil:
 		return fmt.Errorf("job %d: %w", id, model.ErrNoJob)
-	case !c.Admin && c.By != j.Owner.UID:
-		return fmt.Errorf("job %d of %s: %w", id, j.Owner.User, model.ErrNotOwner)
 	case j.State.Final():
 		return fmt.Errorf("update job %d in state %s: %w", id, j.State, model.ErrWrongState)
 	}

@@ -17,6 +17,8 @@ type Account struct {
 	Parent string `json:"parent,omitempty"` // "": at the top
 	Terms
 	Users map[string]Terms `json:"users,omitempty"` // in this account, as far as something is said of them
+	// users and "%group"s that act on the jobs of this account, and of those below it
+	Coordinators []string `json:"coordinators,omitempty"`
 }
 
 // Terms are what is due to an account or to a user in an account, and what it may have at most.
@@ -44,6 +46,7 @@ func CheckAccounts(c *Config) error {
 		return errors.Join(errs...)
 	}
 	c.Capacity.check("capacity", bad)
+	c.checkRoles(bad)
 	names := slices.Sorted(maps.Keys(c.Accounts))
 	for _, name := range names {
 		a := c.Accounts[name]

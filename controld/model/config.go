@@ -14,6 +14,11 @@ type Config struct {
 	MarginMS    int64            `json:"lease_margin_ms"` // added before a lost attempt is replaced
 	NodeDownMS  int64            `json:"node_down_ms"`    // silence after which a node is down
 
+	// Users and "%group"s with a role: operators act on all jobs and nodes, admins on the cluster too.
+	Operators []string `json:"operators,omitempty"`
+	Admins    []string `json:"admins,omitempty"`
+	Private   []string `json:"private,omitempty"` // what users do not see of each other, such as PrivateJobs
+
 	Accounts map[string]Account `json:"accounts,omitempty"`
 	// of the cluster as it should be; nil: that of all nodes that have registered
 	Capacity *Quota `json:"capacity,omitempty"`

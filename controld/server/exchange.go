@@ -13,17 +13,9 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
-)
-
-// access says which callers may use a route.
-type access int
-
-const (
-	users    access = iota // authenticated users
-	machines               // controllers and nodes, for themselves or for root, but not for other users
-	anyone                 // no identity is needed: health and metrics
 )
 
 // place says which controllers answer a route.
@@ -37,9 +29,9 @@ const (
 // route is one operation of the API: its documentation, and what serves it.
 type route struct {
 	openapi.Operation
-	access access
-	place  place
-	past   bool // asks the history too
+	rule  access.Rule // which callers may use it
+	place place
+	past  bool // asks the history too
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
 	// ready does all its work beforehand.
@@ -51,15 +43,18 @@ type route struct {
 
 // exchange is one request being answered.
 type exchange struct {
-	s         *Server
-	w         http.ResponseWriter
-	r         *http.Request
-	caller    identity.Caller
-	anonymous bool // the route asks for no caller
-	query     url.Values
-	after     uint64
-	view      *state.View // what the answer is made from
-	sent      bool        // the handler has written the answer
+	s      *Server
+	rt     *route
+	w      http.ResponseWriter
+	r      *http.Request
+	caller *identity.Caller // nil: the route is open to its caller, whichever it is
+	roles  access.Role      // of the caller, whatever the request is about
+	// whether the caller coordinates an account, of those asked about
+	coordinated map[string]bool
+	query       url.Values
+	after       uint64
+	view        *state.View // what the answer is made from
+	sent        bool        // the handler has written the answer
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -76,10 +71,8 @@ const (
 	maxEvents   = 1000   // items of one answer
 )
 
-func (x *exchange) run(rt *route) (any, error) {
-	if rt.access == machines && !x.caller.Machine {
-		return nil, problem.Denied("only controllers and nodes of the cluster may use %s", rt.Path)
-	}
+func (x *exchange) run() (any, error) {
+	rt := x.rt
 	if x.r.URL.RawQuery != "" {
 		q, err := url.ParseQuery(x.r.URL.RawQuery)
 		if err != nil {
@@ -105,6 +98,10 @@ func (x *exchange) run(rt *route) (any, error) {
 				return nil, err
 			}
 		}
+		x.view = x.s.Replica.View()
+		if err := x.authorise(); err != nil {
+			return nil, err
+		}
 		if err := x.await(rt); err != nil {
 			return nil, err
 		}
@@ -112,13 +109,15 @@ func (x *exchange) run(rt *route) (any, error) {
 	if x.view == nil {
 		x.view = x.s.Replica.View()
 	}
+	if err := x.authorise(); err != nil {
+		return nil, err
+	}
 	return rt.handle(x)
 }
 
 // await holds a long poll back until there is news, its wait is over, or the daemon stops.
 func (x *exchange) await(rt *route) error {
 	x.after = uint64(x.number("after", 0))
-	x.view = x.s.Replica.View()
 	wait := x.duration("wait")
 	if wait == 0 {
 		return nil
@@ -193,10 +192,4 @@ func proposeFor[T any](x *exchange, c fsm.Command) (T, error) {
 		err = fmt.Errorf("%s: the state answered with a %T", c.Kind(), value)
 	}
 	return answer, err
-}
-
-// admin reports whether the caller may act on all jobs.
-func (x *exchange) admin() bool {
-	c := x.caller
-	return c.Machine || c.User.UID == 0 || x.s.operators[c.User.User]
 }

@@ -61,8 +61,8 @@ func (x *exchange) copyHeaders(h http.Header) {
 		}
 	}
 	h.Set(headerForwarded, x.s.Name)
-	if !x.caller.Machine && !x.anonymous {
-		identity.Vouch(h, x.caller.User)
+	if x.caller != nil {
+		identity.PassOn(h, *x.caller)
 	}
 }
 

@@ -15,7 +15,7 @@ const BodyTimeout = 2 * time.Minute
 // Handler returns the handler of every route.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	all := routes()
+	all := s.routes
 	for i := range all {
 		mux.Handle(all[i].Method+" "+all[i].Path, s.serve(&all[i]))
 	}
@@ -37,20 +37,15 @@ func (s *Server) serve(rt *route) http.Handler {
 	label := rt.Method + " " + rt.Path
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		x := &exchange{s: s, w: w, r: r}
+		x := &exchange{s: s, rt: rt, w: w, r: r}
 		if r.ContentLength == 0 {
 			x.endReadDeadline()
 		}
-		x.anonymous = rt.access == anyone
-		if !x.anonymous {
-			caller, err := s.guard.Caller(r)
-			if err != nil {
-				problem.Write(w, problem.Of(err))
-				return
-			}
-			x.caller = caller
+		if err := x.identify(); err != nil {
+			problem.Write(w, problem.Of(err))
+			return
 		}
-		body, err := x.run(rt)
+		body, err := x.run()
 		switch {
 		case err != nil && !x.sent:
 			x.headers()

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -33,6 +35,7 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 	x := &exchange{
 		s: &Server{Config: Config{History: records, Samples: &telemetry.Samples{}}}, r: httptest.NewRequest(http.MethodGet,
 			"/v1/history", nil),
+		rt: &route{rule: with(seeJobs, partEnded, partDetails)}, roles: access.User, caller: &identity.Caller{},
 		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(model.DefaultConfig()).View(),
 	}
 	list, err := listHistory(x)

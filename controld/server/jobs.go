@@ -16,20 +16,26 @@ import (
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 func newList[T any](kind string, v *state.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
 }
 
-// present is a job as users see it, with what this controller knows of it now.
-func (x *exchange) present(j *model.Job, now model.UnixMS) api.Job {
+// present is a job as the caller may see it, with what this controller knows of it now.
+func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 	why := j.Reason
 	if j.State == model.Pending || j.Waits() {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
-	return present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+	out := present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+	switch {
+	case !x.mayOn(partDetails, j):
+		present.Redact(&out, why)
+	case spec:
+		out.Spec = j.FullSpec()
+	}
+	return out
 }
 
 // getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.
@@ -38,27 +44,8 @@ func getJob(x *exchange) (*api.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := x.present(j, replica.WallNow())
-	out.Spec = x.specOf(j)
+	out := x.present(j, replica.WallNow(), true)
 	return &out, nil
-}
-
-// specOf is a job's specification as the caller may see it: environments may hold secrets, and are
-// for the owner and operators.
-func (x *exchange) specOf(j *model.Job) *jobspec.Job {
-	if x.admin() || j.Owner.UID == x.caller.User.UID {
-		return j.FullSpec()
-	}
-	s := *j.FullSpec()
-	s.ExportEnv, s.Groups = nil, slices.Clone(s.Groups)
-	for i := range s.Groups {
-		g := &s.Groups[i]
-		g.Tasks = slices.Clone(g.Tasks)
-		for k := range g.Tasks {
-			g.Tasks[k].Env = nil
-		}
-	}
-	return &s
 }
 
 // jobReady returns whether a long poll for one job has news.
@@ -110,7 +97,8 @@ func control(verb model.Verb) func(*exchange, *api.ControlRequest) (*api.Control
 		if err != nil {
 			return nil, err
 		}
-		resp, err := x.controlJobs(verb, []fsm.Target{{ID: r.ID, Tasks: r.Members}}, req.Reason)
+		privileged := x.mayOn(partHold, r.Job) || x.mayOn(partRelease, r.Job)
+		resp, err := x.controlJobs(verb, []fsm.Target{{ID: r.ID, Tasks: r.Members}}, privileged, req.Reason)
 		if err != nil {
 			return nil, err
 		}
@@ -163,15 +151,15 @@ func wrongVerb(verb model.Verb, j *model.Job, text string, p *api.Problem) error
 const maxReason = 500
 
 // controlJobs applies a verb to targets, in several entries of the log if there are many.
-func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target,
-	reason string,
-) (*api.ControlResponse, error) {
+func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target, privileged bool, reason string) (
+	*api.ControlResponse, error,
+) {
 	if len(reason) > maxReason {
 		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
 	}
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
 	for chunk := range slices.Chunk(targets, model.MaxJobsPerCall) {
-		items, err := x.control(fsm.ControlJobs{Verb: verb, Targets: chunk, By: x.caller.User.UID, Admin: x.admin(),
+		items, err := x.control(fsm.ControlJobs{Verb: verb, Targets: chunk, By: x.caller.User.UID, Admin: privileged,
 			Reason: reason})
 		if err != nil {
 			return nil, err
@@ -218,28 +206,47 @@ func cancelMany(x *exchange, req *api.CancelRequest) (*api.ControlResponse, erro
 	if err := x.selectNamed(&f, req.Refs); err != nil {
 		return nil, err
 	}
-	return x.controlJobs(model.VerbCancel, x.cancellable(&f), req.Reason)
+	allowed, refused := x.cancellable(&f)
+	resp, err := x.controlJobs(model.VerbCancel, allowed, false, req.Reason)
+	if err == nil {
+		resp.Items = append(resp.Items, refused...)
+	}
+	return resp, err
 }
 
-// cancellable returns the jobs that a filter selects. Named jobs are kept even if they have ended,
-// so that the answer lists each.
-func (x *exchange) cancellable(f *jobFilter) []fsm.Target {
-	var targets []fsm.Target
+// cancellable returns the jobs that a filter selects and the caller may cancel. Named jobs are kept
+// even if they have ended, and are refused one by one, so that the answer lists each.
+func (x *exchange) cancellable(f *jobFilter) (allowed []fsm.Target, refused []api.ControlItem) {
 	if len(f.refs) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
 		for _, r := range f.refs {
-			targets = append(targets, fsm.Target{ID: r.ID, Tasks: r.Members})
+			if refusal := x.refusalOf(r); refusal != nil {
+				refused = append(refused, api.ControlItem{ID: r.ID, Members: r.Members.String(), Error: refusal})
+				continue
+			}
+			allowed = append(allowed, fsm.Target{ID: r.ID, Tasks: r.Members})
 		}
-		return targets
+		return allowed, refused
 	}
 	for j := range x.view.Jobs() {
-		if j.State.Final() || !x.admin() && j.Owner.UID != x.caller.User.UID {
+		if j.State.Final() || !x.mayOn(partAct, j) {
 			continue
 		}
 		if members, whole := f.selection(j); whole || len(members) > 0 {
-			targets = append(targets, fsm.Target{ID: j.ID, Tasks: members})
+			allowed = append(allowed, fsm.Target{ID: j.ID, Tasks: members})
 		}
 	}
-	return targets
+	return allowed, nil
+}
+
+// refusalOf returns why the caller may not cancel a job that it names, or nil.
+func (x *exchange) refusalOf(r *jobref.Ref) *api.Problem {
+	switch {
+	case r.Job == nil || !x.mayOn(partAct, r.Job) && !x.mayOn(partJobs, r.Job):
+		return problem.Filled(problem.Of(problem.NotFound("there is no job %s", r.Text)))
+	case !x.mayOn(partAct, r.Job):
+		return problem.Filled(problem.Of(x.deniedJob(r.Job)))
+	}
+	return nil
 }
 
 // why answers GET /v1/jobs/{id}/why.
@@ -249,11 +256,19 @@ func why(x *exchange) (*api.Why, error) {
 		return nil, err
 	}
 	if x.view.Job(j.ID) == nil && j.State.Final() {
-		return &api.Why{ID: j.ID, Reason: present.Reason(j.Reason), Funnel: []api.FunnelStep{}}, nil
+		return &api.Why{ID: j.ID, Reason: x.reasonOf(j, j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
-	return &api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
+	return &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
 		Advice: e.Advice}, nil
+}
+
+// reasonOf is a reason of a job as the caller may see it.
+func (x *exchange) reasonOf(j *model.Job, why model.Reason) api.Reason {
+	if !x.mayOn(partDetails, j) {
+		return present.PublicReason(why)
+	}
+	return present.Reason(why)
 }
 
 func presentFunnel(steps []explain.Step) []api.FunnelStep {

@@ -104,13 +104,10 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.
 		now := replica.WallNow()
 		var item api.Job
 		for j := range jobs {
-			if !x.belongs(l, j, delta) {
+			if !x.belongs(l, j, delta) || !x.mayOn(partJobs, j) {
 				continue
 			}
-			item = x.present(j, now)
-			if l.spec {
-				item.Spec = x.specOf(j)
-			}
+			item = x.present(j, now, l.spec)
 			if !yield(&item) {
 				return
 			}

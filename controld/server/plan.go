@@ -31,7 +31,7 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	}
 	trial, id, err := x.trialSubmit(owner, jobs[0])
 	if err != nil {
-		return nil, err
+		return nil, x.hidden(err)
 	}
 	now := x.s.Replica.Now(x.view)
 	resp := &api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
@@ -65,7 +65,7 @@ func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*state.V
 		return nil, 0, err
 	}
 	state := fsm.Fork(x.view)
-	entry := fsm.Entry{Command: fsm.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.admin()}}
+	entry := fsm.Entry{Command: fsm.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.may(partDepend)}}
 	entry.At, entry.Wall = x.s.Replica.Now(x.view), replica.WallNow()
 	result, err := state.Apply(state.Index()+1, entry)
 	if err != nil {

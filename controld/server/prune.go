@@ -19,8 +19,6 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 		return nil, err
 	}
 	switch {
-	case r.Job == nil:
-		return nil, problem.NotFound("there is no job %s", r.Text)
 	case r.Job.Children == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
 		return nil, problem.Invalid("job %s is not an array", r.Text)
 	case req.Metric == "":
@@ -50,7 +48,7 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 		return resp, nil
 	}
 	reason := fmt.Sprintf("pruned: not %s by %s", req.Keep, req.Metric)
-	done, err := x.controlJobs(model.VerbCancel, []fsm.Target{{ID: r.ID, Tasks: lost.With(nil)}}, reason)
+	done, err := x.controlJobs(model.VerbCancel, []fsm.Target{{ID: r.ID, Tasks: lost.With(nil)}}, false, reason)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -89,46 +90,49 @@ func jobRoutes() []route {
 	output.Media = "application/octet-stream"
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"), paging)
-	routes := []route{
-		returning(route{Operation: submission, place: onLeader}, submit),
-		{Operation: list, ready: listReady, gather: listGather, handle: listJobs},
-		taking(route{Operation: post("/v1/jobs/cancel", "Cancel every live job that matches"), place: onLeader}, cancelMany),
+	return []route{
+		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader}, submit),
+		{Operation: list, rule: with(seeJobs, partJobs, partDetails), ready: listReady, gather: listGather, handle: listJobs},
+		taking(route{Operation: post("/v1/jobs/cancel", "Cancel every live job that matches"),
+			rule: with(seeJobs, partAct, partJobs), place: onLeader}, cancelMany),
+		taking(route{Operation: post("/v1/jobs/{id}/cancel", "Stop a job for good", pathID),
+			rule: actOnJob, place: onLeader}, control(model.VerbCancel)),
+		taking(route{Operation: post("/v1/jobs/{id}/hold", "Keep a pending job from starting", pathID),
+			rule: with(actOnJob, partHold), place: onLeader}, control(model.VerbHold)),
+		taking(route{Operation: post("/v1/jobs/{id}/release", "End a hold", pathID),
+			rule: with(actOnJob, partRelease), place: onLeader}, control(model.VerbRelease)),
+		taking(route{Operation: post("/v1/jobs/{id}/requeue", "Stop a job and make it pending again", pathID),
+			rule: actOnJob, place: onLeader}, control(model.VerbRequeue)),
 		taking(route{Operation: post("/v1/jobs/{id}/update", "Change a job's time limit, priority or name", pathID),
-			place: onLeader}, update),
+			rule: with(actOnJob, partBeyond), place: onLeader}, update),
 		taking(route{Operation: post("/v1/jobs/{id}/prune", "Cancel all tasks of an array but the best by a metric", pathID),
-			place: onLeader}, prune),
+			rule: actOnJob, place: onLeader}, prune),
 		returning(route{Operation: poll("/v1/jobs/{id}", "One job with its specification", pathID),
-			past: true, ready: jobReady}, getJob),
-		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID), past: true}, why),
-		{Operation: output, handle: logs},
-		taking(route{Operation: post("/v1/plan", "Whether a job would start now")}, plan),
-		returning(route{Operation: finished, past: true}, listHistory),
-		returning(route{Operation: poll("/v1/shares", "What each account holds")}, listShares),
+			rule: with(seeJob, partDetails), past: true, ready: jobReady}, getJob),
+		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
+			rule: with(seeJob, partDetails), past: true}, why),
+		{Operation: output, rule: actOnJob, handle: logs},
+		taking(route{Operation: post("/v1/plan", "Whether a job would start now"), rule: with(forUsers, partDepend)}, plan),
+		returning(route{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true}, listHistory),
+		returning(route{Operation: poll("/v1/shares", "What each account holds"),
+			rule: with(seeAccounts, partUsage, partAccounts)}, listShares),
 	}
-	for verb, summary := range map[model.Verb]string{
-		model.VerbCancel: "Stop a job for good", model.VerbHold: "Keep a pending job from starting",
-		model.VerbRelease: "End a hold", model.VerbRequeue: "Stop a job and make it pending again",
-	} {
-		routes = append(routes, taking(route{Operation: post("/v1/jobs/{id}/"+string(verb), summary, pathID),
-			place: onLeader}, control(verb)))
-	}
-	return routes
 }
 
 func nodeRoutes() []route {
 	return []route{
-		returning(route{Operation: poll("/v1/nodes", "List nodes")}, listNodes),
+		returning(route{Operation: poll("/v1/nodes", "List nodes"), rule: with(seeNodes, partJobs)}, listNodes),
 		taking(route{Operation: post("/v1/nodes/{name}/drain", "Give a node nothing new", pathNode),
-			place: onLeader}, setNode(model.NodeDrained)),
+			rule: forOperators, place: onLeader}, setNode(model.NodeDrained)),
 		taking(route{Operation: post("/v1/nodes/{name}/resume", "Take a drained node back", pathNode),
-			place: onLeader}, setNode(model.NodeUp)),
+			rule: forOperators, place: onLeader}, setNode(model.NodeUp)),
 		taking(route{Operation: post("/v1/nodes/{name}/register", "A node registers its inventory", pathNode),
-			access: machines, place: onLeader}, register),
+			rule: forItself, place: onLeader}, register),
 		returning(route{Operation: get("/v1/nodes/{name}/allocs", "What should exist on a node", pathNode,
 			inQuery(openapi.String, "boot_id"), inQuery(openapi.Duration, "wait"), inQuery(openapi.Integer, "after")),
-			access: machines, place: onLeader}, allocs),
+			rule: forItself, place: onLeader}, allocs),
 		taking(route{Operation: post("/v1/nodes/{name}/report", "A node reports what has changed on it", pathNode),
-			access: machines, place: onLeader}, report),
+			rule: forItself, place: onLeader}, report),
 	}
 }
 
@@ -136,28 +140,31 @@ func systemRoutes() []route {
 	document, figures := get("/openapi.json", "This document"), get("/metrics", "Metrics for Prometheus")
 	document.Media, figures.Media = "application/json", "text/plain"
 	return []route{
-		returning(route{Operation: poll("/v1/events", "What happened, oldest first"), ready: eventsReady}, listEvents),
-		returning(route{Operation: poll("/v1/config", "The replicated configuration")}, getConfig),
-		returning(route{Operation: poll("/v1/cluster", "The controllers")}, getCluster),
+		returning(route{Operation: poll("/v1/events", "What happened, oldest first"),
+			rule: with(seeJobs, partEvents, partNodes), ready: eventsReady}, listEvents),
+		returning(route{Operation: poll("/v1/config", "The replicated configuration"),
+			rule: with(seeAccounts, partAccounts)}, getConfig),
+		returning(route{Operation: poll("/v1/cluster", "The controllers"),
+			rule: access.Rule{Roles: access.User | access.Members}}, getCluster),
 		returning(route{Operation: post("/v1/controllers/{name}/remove",
 			"Take the vote of a controller that is gone for good", inPath("name", "name of the controller")),
-			place: onLeader}, removeController),
-		taking(route{Operation: post("/v1/join-tokens", "A token that lets one machine join the cluster"), place: onLeader},
-			createJoinToken),
-		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"), access: anyone,
+			rule: forAdmins, place: onLeader}, removeController),
+		taking(route{Operation: post("/v1/join-tokens", "A token that lets one machine join the cluster"),
+			rule: forAdmins, place: onLeader}, createJoinToken),
+		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"), rule: forAnyone,
 			place: onLeader}, join),
-		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"), access: machines},
-			renewCertificate),
+		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"),
+			rule: access.Rule{Roles: access.Members}}, renewCertificate),
 		returning(route{Operation: post("/v1/members/{role}/{name}/revoke", "Refuse the certificates that a member has",
-			inPath("role", "node or login"), inPath("name", "name of the machine")), place: onLeader}, revoke),
-		returning(route{Operation: poll("/v1/check", "The invariants that do not hold")}, check),
-		returning(route{Operation: get("/v1/healthz", "Whether the process answers"), access: anyone}, healthz),
-		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), access: anyone}, readyz),
-		{Operation: figures, access: anyone, handle: getMetrics},
-		{Operation: document, access: anyone, handle: getOpenAPI},
-		{Operation: get(peers.StatePath, ""), access: machines, handle: internalState},
+			inPath("role", "node or login"), inPath("name", "name of the machine")), rule: forAdmins, place: onLeader}, revoke),
+		returning(route{Operation: poll("/v1/check", "The invariants that do not hold"), rule: forUsers}, check),
+		returning(route{Operation: get("/v1/healthz", "Whether the process answers"), rule: forAnyone}, healthz),
+		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), rule: forAnyone}, readyz),
+		{Operation: figures, rule: access.Rule{Roles: access.Local | access.Members | operators}, handle: getMetrics},
+		{Operation: document, rule: forAnyone, handle: getOpenAPI},
+		{Operation: get(peers.StatePath, ""), rule: forMembers, handle: internalState},
 		{Operation: get(peers.RecordsPath, "", inQuery(openapi.Integer, "from", "to")),
-			access: machines, handle: internalRecords},
+			rule: forMembers, handle: internalRecords},
 	}
 }
 

@@ -34,9 +34,8 @@ type Config struct {
 	Knows int // the greatest cluster version that it can apply
 
 	AllowRootJobs bool
-	RootJobsAs    string   // account that the jobs of root run as
-	Operators     []string // accounts that may act on all jobs, besides root
-	Loopback      bool     // users come by loopback TCP too, see [identity.Guard]
+	RootJobsAs    string // account that the jobs of root run as
+	Loopback      bool   // users come by loopback TCP too, see [identity.Guard]
 
 	Credential *pki.Credential // of this controller
 	Users      *identity.Users
@@ -57,21 +56,23 @@ type Config struct {
 // Server answers requests of clients, nodes and other controllers.
 type Server struct {
 	Config
-	guard     identity.Guard
-	operators map[string]bool
-	waiting   waitReasons
-	metrics   metrics
-	fresh     atomic.Bool     // this replica has caught up once since it started
-	alive     context.Context // ends when the daemon stops; long polls and streams end with it
+	routes  []route
+	guard   identity.Guard
+	groups  identity.Groups
+	waiting waitReasons
+	metrics metrics
+	fresh   atomic.Bool     // this replica has caught up once since it started
+	alive   context.Context // ends when the daemon stops; long polls and streams end with it
 }
 
-// New returns a server, and registers its metrics. Its long polls and streams end with ctx.
+// New returns a server, and registers its metrics. Its long polls and streams end with ctx. It
+// panics if a route has no rule.
 func New(ctx context.Context, cfg Config) *Server {
-	s := &Server{Config: cfg, operators: map[string]bool{}, alive: ctx}
-	s.guard = identity.Guard{Credential: cfg.Credential, Users: cfg.Users, Loopback: cfg.Loopback}
-	for _, name := range cfg.Operators {
-		s.operators[name] = true
+	s := &Server{Config: cfg, routes: routes(), alive: ctx}
+	if err := checkRules(s.routes); err != nil {
+		panic(err)
 	}
+	s.guard = identity.Guard{Credential: cfg.Credential, Users: cfg.Users, Loopback: cfg.Loopback}
 	s.metrics = newMetrics(cfg.Metrics, cfg.Replica)
 	return s
 }

@@ -28,11 +28,39 @@ func listShares(x *exchange) (*api.List[api.Share], error) {
 		item.Users = append(item.Users, api.UserShare{User: s.User, GPUs: int(s.GPUs) / milli, Fairness: fair})
 	}
 	list := newList[api.Share]("ShareList", x.view)
+	own := x.ownAccounts()
 	for _, s := range items {
-		list.Items = append(list.Items, *s)
+		if own[s.Account] || x.mayOnAccount(partUsage, s.Account) && x.mayOnAccount(partAccounts, s.Account) {
+			list.Items = append(list.Items, x.visibleShare(s))
+		}
 	}
 	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
 	return list, nil
+}
+
+// visibleShare is the share of an account as the caller may see it.
+func (x *exchange) visibleShare(s *api.Share) api.Share {
+	out := *s
+	if !x.mayOnAccount(partUsage, s.Account) {
+		out.Users = slices.DeleteFunc(slices.Clone(s.Users), func(u api.UserShare) bool {
+			return u.User != x.caller.User.User
+		})
+	}
+	return out
+}
+
+// ownAccounts returns the accounts that name the caller, or in which it has jobs.
+func (x *exchange) ownAccounts() map[string]bool {
+	own, user := map[string]bool{}, x.caller.User.User
+	for name, a := range x.view.Config().Accounts {
+		_, own[name] = a.Users[user]
+	}
+	for _, id := range x.s.Replica.JobsOf(user) {
+		if j := x.view.Job(id); j != nil {
+			own[j.Account] = true
+		}
+	}
+	return own
 }
 
 // heldByAccount counts the jobs and GPUs of accounts that have some.

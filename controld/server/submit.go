@@ -49,7 +49,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		ids, err = proposeFor[[]model.JobID](x, command)
 	}
 	if err != nil {
-		return nil, err
+		return nil, x.hidden(err)
 	}
 	return &api.SubmitResponse{IDs: ids}, nil
 }
@@ -76,7 +76,7 @@ func (x *exchange) checked(c fsm.SubmitJobs) (fsm.Command, error) {
 	}
 	var err error
 	c.Facts, err = x.finder().Facts(x.ctx(), c.Owner.User, c.Jobs)
-	c.Admin = x.admin()
+	c.Admin = x.may(partDepend)
 	return c, err
 }
 
@@ -98,9 +98,6 @@ func checkKey(key string, all []string) error {
 
 // owner is the account that the jobs will belong to and run as.
 func (x *exchange) owner() (model.Identity, error) {
-	if x.caller.Machine {
-		return model.Identity{}, problem.Denied("a machine cannot submit jobs without naming the user")
-	}
 	id := x.caller.User
 	if id.UID != 0 || x.s.AllowRootJobs {
 		return id, nil

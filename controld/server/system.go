@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -20,9 +21,33 @@ func listEvents(x *exchange) (*api.List[api.Event], error) {
 			list.Index = events[i-1].Index // go on from here
 			break
 		}
-		list.Items = append(list.Items, present.Event(&events[i]))
+		if e := present.Event(&events[i]); x.maySeeEvent(&e) {
+			list.Items = append(list.Items, e)
+		}
 	}
 	return list, nil
+}
+
+// maySeeEvent reports whether the caller may see an event. It takes the id of a hidden job out of
+// an event that was for it.
+func (x *exchange) maySeeEvent(e *api.Event) bool {
+	if e.For != 0 && !x.maySeeEventOf(e.For) {
+		e.For = 0
+	}
+	if e.Job == 0 {
+		return x.may(partNodes)
+	}
+	return x.maySeeEventOf(e.Job)
+}
+
+// maySeeEventOf reports whether the caller may see events of a job. Of a job that has left the
+// state the owner is not asked.
+func (x *exchange) maySeeEventOf(id model.JobID) bool {
+	if x.may(partEvents) {
+		return true
+	}
+	j := x.view.Job(id)
+	return j != nil && x.mayOn(partEvents, j)
 }
 
 func eventsReady(x *exchange) func(*state.View) bool {
@@ -30,7 +55,18 @@ func eventsReady(x *exchange) func(*state.View) bool {
 }
 
 // getConfig answers GET /v1/config.
-func getConfig(x *exchange) (*model.Config, error) { return x.view.Config(), nil }
+func getConfig(x *exchange) (*model.Config, error) {
+	cfg := x.view.Config()
+	if x.may(partAccounts) {
+		return cfg, nil
+	}
+	own, out := x.ownAccounts(), *cfg
+	out.Accounts = maps.Clone(cfg.Accounts)
+	maps.DeleteFunc(out.Accounts, func(name string, _ model.Account) bool {
+		return !own[name] && !x.mayOnAccount(partAccounts, name)
+	})
+	return &out, nil
+}
 
 // check answers GET /v1/check: every invariant on the live state of this controller.
 func check(x *exchange) (*api.Check, error) {

@@ -19,8 +19,8 @@ func update(x *exchange, req *api.UpdateRequest) (*api.ControlResponse, error) {
 		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a "+
 			"letter or digit at both ends", *req.Name)
 	}
-	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime,
-		Priority: req.Priority, Name: req.Name, IDs: r.Targets()}
+	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.mayOn(partBeyond, r.Job), TimeLimit: req.TimeLimit,
+		AddTime: req.AddTime, Priority: req.Priority, Name: req.Name, IDs: r.Targets()}
 	if len(c.IDs) > model.MaxJobsPerCall {
 		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), model.MaxJobsPerCall)
 	}

@@ -27,7 +27,7 @@ func Commands() []*command.Command {
 				"once the controller has stopped. A new controller is added automatically.\n" +
 				"join-token prints a token that lets one machine join within 24 hours, as a node, a login node or a controller. " +
 				"revoke has the\ncertificates refused that a node or a login node has; it may join again with a token. " +
-				"Operators only.",
+				"Admins only.",
 			Flags: command.WithCommon(&cli.StringFlag{Name: "role", Value: "node",
 				Usage: "`ROLE` of the machine that joins: node, login or controller"}),
 			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "remove"), completeControllers),

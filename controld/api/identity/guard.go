@@ -87,7 +87,7 @@ func Vouch(h http.Header, id model.Identity) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome} {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember} {
 		h.Del(name)
 	}
 }
@@ -142,6 +142,7 @@ func (g *Guard) member(r *http.Request) (Caller, error) {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
 	c := Caller{Role: string(m.Role), From: m.Name}
+	c.passedOn(r.Header)
 	if r.Header.Get(headerUID) == "" {
 		c.Machine = true
 		return c, nil

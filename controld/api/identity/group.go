@@ -1,0 +1,63 @@
+package identity
+
+import (
+	"errors"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Groups looks Unix groups up on this machine and remembers them for a minute, as [Users] does. It
+// may be used from several goroutines.
+type Groups struct {
+	mu    sync.Mutex
+	known map[string]knownGroup
+}
+
+type knownGroup struct {
+	gid   uint32
+	ok    bool
+	until time.Time
+}
+
+// Listed reports whether a list of users and groups has a user, by name or by one of its groups. A
+// group that this machine does not know has no members.
+func (g *Groups) Listed(id model.Identity, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		group, isGroup := strings.CutPrefix(name, model.GroupMark)
+		if !isGroup {
+			return name == id.User
+		}
+		gid, ok := g.gid(group)
+		return ok && (gid == id.GID || slices.Contains(id.GIDs, gid))
+	})
+}
+
+// gid returns the number of a group.
+func (g *Groups) gid(name string) (uint32, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if k, ok := g.known[name]; ok && now.Before(k.until) {
+		return k.gid, k.ok
+	}
+	k := knownGroup{until: now.Add(usersFor)}
+	found, err := user.LookupGroup(name)
+	if err == nil {
+		if n, err := strconv.ParseUint(found.Gid, 10, 32); err == nil {
+			k.gid, k.ok = uint32(n), true
+		}
+	} else if unknown := user.UnknownGroupError(""); !errors.As(err, &unknown) {
+		k.until = now.Add(usersFailed)
+	}
+	if g.known == nil || len(g.known) >= usersKept {
+		g.known = map[string]knownGroup{}
+	}
+	g.known[name] = k
+	return k.gid, k.ok
+}

@@ -1,0 +1,244 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/access"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// The rules of routes. Each route is registered with one of them; what is only for some of the
+// callers of a route is a part of it. Handlers ask for parts, with may and mayOn, and for nothing
+// else.
+const (
+	family    = access.Owner | access.Coordinator // of a job
+	operators = access.Operator
+)
+
+// Parts of routes.
+var (
+	// partDetails is what present.Redact takes away.
+	partDetails = &access.Part{Name: "command, script, environment, secrets, paths, parameters, output of a job",
+		Roles: family | operators}
+	partJobs   = otherJobs()
+	partEnded  = otherJobs(model.PrivateUsage)
+	partEvents = otherJobs(model.PrivateEvents)
+	partNodes  = &access.Part{Name: "events of nodes", Roles: access.User | operators,
+		Private: []string{model.PrivateEvents}}
+	partAct     = &access.Part{Name: "a job of the selection", Roles: family | operators}
+	partHold    = &access.Part{Name: "a hold that its owner cannot end", Roles: access.Coordinator | operators}
+	partRelease = &access.Part{Name: "a job that an operator holds", Roles: access.Coordinator | operators}
+	partBeyond  = &access.Part{Name: "a time limit above the queue's maximum", Roles: operators}
+	partDepend  = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
+	partUsage   = &access.Part{Name: "shares of other users",
+		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateUsage}}
+	partAccounts = &access.Part{Name: "accounts that the user is not in",
+		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateAccounts}}
+)
+
+// otherJobs is the part of an answer that is about jobs of other users. It is private with the jobs
+// themselves.
+func otherJobs(words ...string) *access.Part {
+	return &access.Part{Name: "jobs of other users", Roles: access.User | family | operators,
+		Private: append([]string{model.PrivateJobs}, words...)}
+}
+
+var (
+	forUsers     = access.Rule{Roles: access.User}
+	forOperators = access.Rule{Roles: operators}
+	forAdmins    = access.Rule{Roles: access.Admin}
+	forItself    = access.Rule{Roles: access.Node, About: access.OneNode}
+	forMembers   = access.Rule{Roles: access.Controller}
+	forAnyone    = access.Rule{Roles: access.Anyone}
+	actOnJob     = access.Rule{Roles: family | operators, About: access.OneJob}
+	seeJob       = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
+		Private: []string{model.PrivateJobs}}
+	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
+		Private: []string{model.PrivateNodes}}
+	seeAccounts = access.Rule{Roles: access.User, About: access.Accounts}
+	seeJobs     = access.Rule{Roles: access.User, About: access.ManyJobs}
+)
+
+// with returns a rule with parts of its own.
+func with(rule access.Rule, parts ...*access.Part) access.Rule {
+	rule.Parts = append(slices.Clone(rule.Parts), parts...)
+	return rule
+}
+
+// checkRules returns why the routes cannot be served: each has a rule.
+func checkRules(all []route) error {
+	for i := range all {
+		if err := all[i].rule.Check(); err != nil {
+			return fmt.Errorf("route %s %s: %w", all[i].Method, all[i].Path, err)
+		}
+	}
+	return nil
+}
+
+// identify finds out which caller makes the request. A route that is open to its caller without
+// that does not ask.
+func (x *exchange) identify() error {
+	x.roles = access.Anyone
+	if fromLoopback(x.r) {
+		x.roles |= access.Local
+	}
+	if x.rt.rule.Allows(x.roles, nil) {
+		return nil
+	}
+	caller, err := x.s.guard.Caller(x.r)
+	if err == nil {
+		x.caller = &caller
+	}
+	return err
+}
+
+// fromLoopback reports whether the other end of a request's connection is on this machine.
+func fromLoopback(r *http.Request) bool {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr.Network() == "unix" {
+		return true
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && from.Addr().Unmap().IsLoopback()
+}
+
+// authorise refuses the request unless the rule of its route allows it to its caller. This is the
+// one place where rules are enforced. A long poll asks again when its wait is over.
+func (x *exchange) authorise() error {
+	rule := &x.rt.rule
+	cfg := x.config()
+	x.roles &= access.Anyone | access.Local
+	if x.caller != nil {
+		x.roles |= x.s.rolesOf(x.caller, cfg)
+	}
+	x.coordinated = nil
+	has := x.roles
+	if rule.About == access.OneNode && !x.isNode() {
+		has &^= access.Node
+	}
+	if rule.About != access.OneJob {
+		return x.refuseUnless(rule.Allows(has, cfg.Private))
+	}
+	if has&access.User == 0 {
+		return x.refuseUnless(false)
+	}
+	r, err := x.jobRef()
+	switch {
+	case err != nil:
+		return err
+	case r.Job == nil:
+		return problem.NotFound("there is no job %s", r.Text)
+	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
+		return nil
+	case !partJobs.Allows(x.rolesTo(r.Job), cfg.Private):
+		return problem.NotFound("there is no job %s", r.Text)
+	}
+	return x.deniedJob(r.Job)
+}
+
+// deniedJob is the refusal of a request for another user's job.
+func (x *exchange) deniedJob(j *model.Job) error {
+	return problem.Denied("job %d is of %s: only its owner, coordinators of account %s, operators and admins may use %s",
+		j.ID, j.Owner.User, j.Account, x.rt.Path)
+}
+
+func (x *exchange) refuseUnless(allowed bool) error {
+	if allowed {
+		return nil
+	}
+	return problem.Denied("%s %s is not for this caller, but for: %s", x.rt.Method, x.rt.Path, x.rt.rule.Roles)
+}
+
+// isNode reports whether the request is of the node that the path names.
+func (x *exchange) isNode() bool { return x.caller.From == x.r.PathValue("name") }
+
+func (x *exchange) config() *model.Config {
+	if x.view == nil {
+		return x.s.Replica.View().Config()
+	}
+	return x.view.Config()
+}
+
+// rolesOf returns the roles that a caller has whatever its request is about.
+func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
+	member := map[string]access.Role{identity.RoleNode: access.Node, identity.RoleLogin: access.Login,
+		identity.RoleController: access.Controller}[c.Role]
+	switch {
+	case c.Machine:
+		return member
+	}
+	has := access.User
+	// Root of a node is no more than a user: the machine is for jobs.
+	ofController := c.Role == "" || c.Role == identity.RoleController
+	switch {
+	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
+		has |= access.Admin | access.Operator
+	case s.groups.Listed(c.User, cfg.Operators):
+		has |= access.Operator
+	}
+	return has
+}
+
+// rolesTo returns the roles of the caller with those that it has towards a job.
+func (x *exchange) rolesTo(j *model.Job) access.Role {
+	has := x.roles
+	if has&access.User == 0 {
+		return has
+	}
+	if j.Owner.UID == x.caller.User.UID {
+		has |= access.Owner
+	}
+	if x.coordinates(j.Account) {
+		has |= access.Coordinator
+	}
+	return has
+}
+
+// mayOnAccount reports whether the caller may use a part of the route for an account.
+func (x *exchange) mayOnAccount(p *access.Part, account string) bool {
+	has := x.roles
+	if x.coordinates(account) {
+		has |= access.Coordinator
+	}
+	return x.rt.rule.AllowsPart(p, has, x.config().Private)
+}
+
+// coordinates reports whether the caller is a coordinator of an account.
+func (x *exchange) coordinates(account string) bool {
+	does, known := x.coordinated[account]
+	if !known {
+		does = slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
+			return x.s.groups.Listed(x.caller.User, names)
+		})
+		if x.coordinated == nil {
+			x.coordinated = map[string]bool{}
+		}
+		x.coordinated[account] = does
+	}
+	return does
+}
+
+// may reports whether the caller may use a part of the route.
+func (x *exchange) may(p *access.Part) bool {
+	return x.rt.rule.AllowsPart(p, x.roles, x.config().Private)
+}
+
+// mayOn reports whether the caller may use a part of the route for a job.
+func (x *exchange) mayOn(p *access.Part, j *model.Job) bool {
+	return x.rt.rule.AllowsPart(p, x.rolesTo(j), x.config().Private)
+}
+
+// hidden makes of a refusal that tells of another user's job one that does not, where jobs are
+// private.
+func (x *exchange) hidden(err error) error {
+	if !errors.Is(err, model.ErrNotOwner) || !slices.Contains(x.config().Private, model.PrivateJobs) {
+		return err
+	}
+	return problem.NotFound("a job that it depends on does not exist")
+}

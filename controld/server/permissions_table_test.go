@@ -1,0 +1,250 @@
+package server
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/server/access"
+)
+
+var updatePages = flag.Bool("update", false, "write docs/permissions.md anew")
+
+// Cell is one square of the table of permissions: whether a caller in a role may use a route, or a
+// part of it, while something is private.
+type Cell struct {
+	Method, Path string
+	Params       []string // of the query
+	Rule         *access.Rule
+	Part         *access.Part // nil: the route itself
+	Role         access.Role  // one role
+	Private      string       // a word of the configuration, "" for none
+	Allowed      bool
+}
+
+// Column is a role with all that a caller in this role has at least.
+type Column struct{ Role, Has access.Role }
+
+// Columns are the roles of the table, from left to right.
+var Columns = []Column{
+	{access.Owner, access.Owner | access.User | access.Anyone},
+	{access.Coordinator, access.Coordinator | access.User | access.Anyone},
+	{access.Operator, access.Operator | access.User | access.Anyone},
+	{access.Admin, access.Admin | access.Operator | access.User | access.Anyone},
+	{access.User, access.User | access.Anyone},
+	{access.Node, access.Node | access.Anyone},
+	{access.Login, access.Login | access.Anyone},
+	{access.Controller, access.Controller | access.Anyone},
+	{access.Local, access.Local | access.Anyone},
+	{access.Anyone, access.Anyone},
+}
+
+// Cells returns every square of the table, with nothing private and with each word that matters to
+// it.
+func Cells() (cells []Cell) {
+	for _, row := range rows(routes()) {
+		for _, word := range append([]string{""}, row.words()...) {
+			for _, c := range Columns {
+				if !row.rule().About.Has(c.Role) {
+					continue
+				}
+				cell := Cell{Method: row.route.Method, Path: row.route.Path, Rule: row.rule(), Part: row.part,
+					Role: c.Role, Private: word, Allowed: row.allows(c.Has, word)}
+				for _, p := range row.route.Query() {
+					cell.Params = append(cell.Params, p.Name)
+				}
+				cells = append(cells, cell)
+			}
+		}
+	}
+	return cells
+}
+
+// row is a route, or a part of it.
+type row struct {
+	route *route
+	part  *access.Part
+}
+
+func rows(all []route) (rows []row) {
+	for i := range all {
+		rows = append(rows, row{route: &all[i]})
+		for _, p := range all[i].rule.Parts {
+			rows = append(rows, row{&all[i], p})
+		}
+	}
+	return rows
+}
+
+func (w row) rule() *access.Rule { return &w.route.rule }
+
+func (w row) allows(has access.Role, private ...string) bool {
+	return w.rule().Allows(has, private) && (w.part == nil || w.rule().AllowsPart(w.part, has, private))
+}
+
+// words are those of the list private that matter.
+func (w row) words() []string {
+	words := slices.Clone(w.rule().Private)
+	if w.part != nil {
+		words = append(words, w.part.Private...)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// TestPermissionsPage compares docs/permissions.md with the rules of the routes.
+func TestPermissionsPage(t *testing.T) {
+	const file = "../../docs/permissions.md"
+	want := permissionsPage()
+	if *updatePages {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s differs from the rules of the routes (%v): run make golden, and read the diff", file, err)
+	}
+}
+
+const permissionsHead = `# Permissions
+
+Which callers may use which route of the API, and which part of it. "make golden" writes this page from the rules
+that the routes are registered with (controld/server/routes.go). A test asks every route in every role, over HTTP
+and over the unix socket, with each of its parameters. [Operating](operating.md#users-and-permissions) says how users
+get their roles.
+
+| role | which callers |
+| --- | --- |
+| owner | the user that submitted the job |
+| coordinator | a user that the configuration names for the account, or for an account above it |
+| operator | a user that the configuration names as operator; admins are operators too |
+| admin | a user that the configuration names as admin, and root of a controller's machine |
+| user | any other authenticated user |
+| node, login, controller | a daemon with a certificate of this role; where a path names a node, that node only |
+| unauthenticated, loopback | any process on the controller's machine |
+| unauthenticated | any caller |
+
+A private job of another user answers as if there were no such job. "–" says that the role has no meaning there, an
+empty square that the request is refused. No parameter widens a rule: not "attempt", "worker" or "task" of a log,
+nor "user" or "account" of a list. No user may speak for another one: only members of the cluster pass requests of
+their users on.
+
+`
+
+// permissionsPage returns the page: a table with a line for each route and for each part of it.
+func permissionsPage() []byte {
+	var b bytes.Buffer
+	b.WriteString(permissionsHead + "| route | what | parameters |")
+	for _, c := range Columns {
+		fmt.Fprintf(&b, " %s |", c.Role)
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+3) + "\n")
+	for _, row := range rows(routes()) {
+		what, params := "use it", []string{}
+		if row.part != nil {
+			what = row.part.Name
+		} else {
+			for _, p := range row.route.Query() {
+				params = append(params, "`"+p.Name+"`")
+			}
+		}
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s |", row.route.Method, row.route.Path, what, strings.Join(params, " "))
+		for _, c := range Columns {
+			fmt.Fprintf(&b, " %s |", row.text(c))
+		}
+		b.WriteString("\n")
+	}
+	return b.Bytes()
+}
+
+// text is what the page has in a square.
+func (w row) text(c Column) string {
+	switch {
+	case !w.rule().About.Has(c.Role):
+		return "–"
+	case !w.allows(c.Has):
+		return ""
+	case !w.allows(c.Has, w.words()...):
+		return "unless private: " + strings.Join(w.words(), ", ")
+	case c.Role == access.Node && w.rule().About == access.OneNode:
+		return "itself"
+	}
+	return "yes"
+}
+
+// TestRulesThatMustNotChange holds what no change of the table may widen. It notices a route that
+// is registered with a rule for more callers, such as requeue for any user, even if the page of
+// permissions is written anew.
+func TestRulesThatMustNotChange(t *testing.T) {
+	open := []string{}
+	for _, rt := range routes() {
+		name := rt.Method + " " + rt.Path
+		switch rule := &rt.rule; {
+		case strings.HasSuffix(rt.Path, "/logs"), rt.Method == "POST" && strings.Contains(rt.Path, "{id}"):
+			if rule.Roles != access.Owner|access.Coordinator|access.Operator || rule.About != access.OneJob {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case strings.Contains(rt.Path, "/internal/"):
+			if rule.Roles != access.Controller {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case strings.HasPrefix(rt.Path, "/v1/nodes/{name}/"):
+			ofNode := access.Node
+			if strings.HasSuffix(rt.Path, "drain") || strings.HasSuffix(rt.Path, "resume") {
+				ofNode = access.Operator
+			}
+			if rule.Roles != ofNode || ofNode == access.Node && rule.About != access.OneNode {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case rule.Roles&access.Anyone != 0:
+			open = append(open, rt.Path)
+		}
+		for _, p := range rt.rule.Parts {
+			private := p == partDetails || p == partAct || p == partBeyond || p == partDepend
+			if private && p.Roles&(access.User|access.Members|access.Local|access.Anyone) != 0 {
+				t.Errorf("%s: %s is for %s", name, p.Name, p.Roles)
+			}
+		}
+	}
+	if want := []string{"/v1/join", "/v1/healthz", "/v1/readyz", "/openapi.json"}; !slices.Equal(open, want) {
+		t.Errorf("open to any caller: %v, want %v", open, want)
+	}
+}
+
+// TestARouteWithoutARuleDoesNotStart: a route is added and its rule forgotten.
+func TestARouteWithoutARuleDoesNotStart(t *testing.T) {
+	if err := checkRules(routes()); err != nil {
+		t.Fatal(err)
+	}
+	for what, rule := range map[string]access.Rule{
+		"none":                     {},
+		"an owner of nothing":      {Roles: access.Owner},
+		"a coordinator of nothing": {Roles: access.Coordinator, About: access.OneNode},
+		"a part without a rule":    {Roles: access.User, Parts: []*access.Part{{Name: "all"}}},
+	} {
+		all := append(routes(), route{Operation: get("/v1/new", "New"), rule: rule})
+		if err := checkRules(all); err == nil || !strings.Contains(err.Error(), "/v1/new") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestMetricsAreForMembers: another machine, or an ordinary user of one, reads the metrics.
+func TestMetricsAreForMembers(t *testing.T) {
+	rt := routes()[slices.IndexFunc(routes(), func(rt route) bool { return rt.Path == "/metrics" })]
+	for from, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "": false, "localhost:1": false} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.RemoteAddr = from
+		x := &exchange{s: &Server{}, rt: &rt, w: httptest.NewRecorder(), r: r}
+		if err := x.identify(); (err == nil) != want {
+			t.Errorf("from %q: %v", from, err)
+		}
+	}
+}

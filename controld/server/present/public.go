@@ -1,0 +1,23 @@
+package present
+
+import (
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Redact takes away what only a job's owner and its operators see: its specification, paths,
+// parameters, metrics, lines of output, and messages, which may quote its command. why is the job's
+// reason.
+func Redact(j *api.Job, why model.Reason) {
+	j.Workdir, j.Metrics, j.Array.Params, j.Spec = "", nil, nil, nil
+	j.Reason = PublicReason(why)
+	for i := range j.Attempts {
+		j.Attempts[i].Findings = nil
+	}
+}
+
+// PublicReason is a reason without the message from outside.
+func PublicReason(why model.Reason) api.Reason {
+	why.Text = ""
+	return Reason(why)
+}
