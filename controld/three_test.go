@@ -288,3 +288,58 @@ func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
 	_, err := c.Submit(ctx, "k", job("nobody"))
 	wantProblem(t, err, api.CodeNoLeader)
 }
+
+// TestAllControllersChangeTheirAddresses restarts every controller of a cluster at once with other
+// addresses, as docs/operating.md says: the log names the old ones, at which no controller is any
+// more.
+func TestAllControllersChangeTheirAddresses(t *testing.T) {
+	servers := startThree(t, nil)
+	id, err := servers[0].client(user(1000)).Submit(t.Context(), "before", job("before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		s.stop()
+	}
+	var moved []*running
+	for _, s := range servers {
+		cfg := s.cfg
+		cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Loopback = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+		cfg.Join = nil
+		if len(moved) > 0 {
+			cfg.Join = []string{moved[0].addrs.Gossip}
+		}
+		moved = append(moved, start(t, cfg))
+		if old := s.addrs; moved[len(moved)-1].addrs.Raft == old.Raft {
+			t.Fatalf("%s has its old address", s.cfg.Name)
+		}
+	}
+	c := moved[1].client(user(1000))
+	eventually(t, "a leader that takes jobs", func() error {
+		_, err := c.Submit(t.Context(), "after", job("after"))
+		return err
+	})
+	if j, _, err := c.Job(t.Context(), id, api.Read{Consistent: true}); err != nil || j.Name != "before" {
+		t.Errorf("the job of before: %+v, %v", j, err)
+	}
+	eventually(t, "the log to have the new addresses", func() error {
+		cl, _, err := c.Cluster(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, m := range cl.Controllers {
+			for _, s := range moved {
+				if s.cfg.Name == m.Name && (m.Raft != s.addrs.Raft || !m.Voter) {
+					return fmt.Errorf("%s is at %s, voter %t", m.Name, m.Raft, m.Voter)
+				}
+			}
+		}
+		return nil
+	})
+	leader, _ := leaderOf(t, moved)
+	leader.stop()
+	left := remove(moved, leader)
+	if _, err := left[0].client(user(1000)).Submit(t.Context(), "fail-over", job("fail-over")); err != nil {
+		t.Errorf("fail-over at the new addresses: %v", err)
+	}
+}
