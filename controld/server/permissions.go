@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -136,8 +135,6 @@ func (x *exchange) authorise() error {
 		return problem.NotFound("there is no job %s", r.Text)
 	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
 		return nil
-	case !partJobs.Allows(x.rolesTo(r.Job), cfg.Private):
-		return problem.NotFound("there is no job %s", r.Text)
 	}
 	return x.deniedJob(r.Job)
 }
@@ -240,13 +237,4 @@ func (x *exchange) may(p *access.Part) bool {
 // mayOn reports whether the caller may use a part of the route for a job.
 func (x *exchange) mayOn(p *access.Part, j *model.Job) bool {
 	return x.rt.rule.AllowsPart(p, x.rolesTo(j), x.config().Private)
-}
-
-// hidden makes of a refusal that tells of another user's job one that does not, where jobs are
-// private.
-func (x *exchange) hidden(err error) error {
-	if !errors.Is(err, model.ErrNotOwner) || !slices.Contains(x.config().Private, model.PrivateJobs) {
-		return err
-	}
-	return problem.NotFound("a job that it depends on does not exist")
 }

@@ -9,8 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -114,6 +116,9 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	}
 	c.private("")
 	c.runNode(ctx)
+	many := job("many") // so that the ids of the others are in no other text
+	many.Hold, many.Array = true, &jobspec.Array{Indices: "0-70000"}
+	c.submit(many)
 	c.ids["running"] = c.submit(job("running"))
 	c.await("the job runs", func() bool { return c.job("running").Code == model.Running })
 	c.ids["held"] = c.submit(job("held"))
@@ -126,6 +131,9 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	c.ids["array"] = c.submit(sweep)
 	return c
 }
+
+// endedInHistoryOnly has ended jobs leave the state at once.
+func endedInHistoryOnly(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond }
 
 // job is a job of one core with secrets wherever a user can write them.
 func job(name string) *jobspec.Job {
@@ -653,7 +661,7 @@ func TestRootOfANodeIsNoAdmin(t *testing.T) {
 // TestAPrivateJobAnswersAsIfThereWereNone: where jobs are private, a user tries every route on a
 // job of another user, and on a job that never was, and compares the answers.
 func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, endedInHistoryOnly)
 	c.private(model.PrivateJobs)
 	seen := map[string]bool{}
 	for _, cell := range server.Cells() {
@@ -674,21 +682,47 @@ func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
 	if len(seen) < 9 {
 		t.Errorf("only %d routes", len(seen))
 	}
-	j := job("curious")
-	j.Account, j.Dependencies = "", []jobspec.Dependency{{Type: "after", Jobs: []string{fmt.Sprint(c.ids["running"])}}}
-	body, err := json.Marshal(j)
-	if err != nil {
-		t.Fatal(err)
+	same := func(what string, answer func(id string) (int, string)) {
+		t.Helper()
+		plain := func(id string) string {
+			status, text := answer(id)
+			return strconv.Itoa(status) + regexp.MustCompile(id+`|"index":\d+`).ReplaceAllString(text, "N")
+		}
+		for _, name := range []string{"running", "ended", "array"} {
+			if got, want := plain(fmt.Sprint(c.ids[name])), plain("987654321"); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
 	}
-	if status, text := c.ask(access.User, "POST", "/v1/jobs", string(body)); status != http.StatusNotFound {
-		t.Errorf("a dependency: %d %s", status, text)
+	for _, suffix := range []string{"", "_0", "_[0-1]", ".main", "-"} {
+		same("a dependency on ID"+suffix, func(id string) (int, string) {
+			j := job("curious")
+			j.Account, j.Dependencies = "", []jobspec.Dependency{{Type: "after", Jobs: []string{id + suffix}}}
+			body, err := json.Marshal(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.ask(access.User, "POST", "/v1/jobs", string(body))
+		})
+		same("a list of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/jobs?id="+url.QueryEscape(id+suffix), "")
+		})
+		same("history of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/history?id="+url.QueryEscape(id+suffix), "")
+		})
+		same("cancel of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "POST", "/v1/jobs/cancel", `{"refs":["`+id+suffix+`"]}`)
+		})
+		same("why ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/jobs/"+url.PathEscape(id+suffix)+"/why", "")
+		})
 	}
 }
 
 // TestOtherNamesOfAJobHaveItsOwner: a user names a job of another user as a task of an array, as
 // several tasks, by the id of a task that has not been made, and when only the history has it.
 func TestOtherNamesOfAJobHaveItsOwner(t *testing.T) {
-	c := startCluster(t, func(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond })
+	c := startCluster(t, endedInHistoryOnly)
 	array := c.ids["array"]
 	seen := map[string]bool{}
 	for _, cell := range server.Cells() {
