@@ -44,6 +44,10 @@ var commandTable = []row{
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),
 	command[SetConfig](model.ErrBadConfig),
+	command[FoundCluster](model.ErrFounded),
+	command[CreateJoinToken](anyLimit),
+	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
+	command[RevokeCertificates](anyLimit),
 }
 
 // Refusals that say more than one sentence, by their types.

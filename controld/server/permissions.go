@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -50,14 +51,15 @@ func otherJobs(words ...string) *access.Part {
 }
 
 var (
-	forUsers     = access.Rule{Roles: access.User}
-	forOperators = access.Rule{Roles: operators}
-	forAdmins    = access.Rule{Roles: access.Admin}
-	forItself    = access.Rule{Roles: access.Node, About: access.OneNode}
-	forMembers   = access.Rule{Roles: access.Controller}
-	forAnyone    = access.Rule{Roles: access.Anyone}
-	actOnJob     = access.Rule{Roles: family | operators, About: access.OneJob}
-	seeJob       = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
+	forUsers       = access.Rule{Roles: access.User}
+	forOperators   = access.Rule{Roles: operators}
+	forAdmins      = access.Rule{Roles: access.Admin}
+	forItself      = access.Rule{Roles: access.Node, About: access.OneNode}
+	forMembers     = access.Rule{Roles: access.Members}
+	forControllers = access.Rule{Roles: access.Controller}
+	forAnyone      = access.Rule{Roles: access.Anyone}
+	actOnJob       = access.Rule{Roles: family | operators, About: access.OneJob}
+	seeJob         = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
 		Private: []string{model.PrivateJobs}}
 	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
 		Private: []string{model.PrivateNodes}}
@@ -91,7 +93,7 @@ func (x *exchange) identify() error {
 	if x.rt.rule.Allows(x.roles, nil) {
 		return nil
 	}
-	caller, err := x.s.guard.Caller(x.w, x.r)
+	caller, err := x.s.guard.Caller(x.r)
 	if err == nil {
 		x.caller = &caller
 	}
@@ -152,10 +154,9 @@ func (x *exchange) refuseUnless(allowed bool) error {
 	return problem.Denied("%s %s is not for this caller, but for: %s", x.rt.Method, x.rt.Path, x.rt.rule.Roles)
 }
 
-// isNode reports whether the request is of the node that the path names. Daemons that are known by
-// their account alone have no name.
+// isNode reports whether the request is of the node that the path names.
 func (x *exchange) isNode() bool {
-	return x.caller.Role == "" || x.caller.From == x.r.PathValue("name")
+	return x.caller != nil && x.caller.From == x.r.PathValue("name")
 }
 
 func (x *exchange) config() *model.Config {
@@ -165,29 +166,23 @@ func (x *exchange) config() *model.Config {
 	return x.view.Config()
 }
 
-// rolesOf returns the roles that a caller has whatever its request is about.
+// memberRoles are the roles of members by those of their certificates.
+var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(pki.Login): access.Login,
+	string(pki.Controller): access.Controller}
+
+// rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
+// more than a user: the machine is for jobs.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
-	member := map[string]access.Role{identity.RoleNode: access.Node, identity.RoleLogin: access.Login,
-		identity.RoleController: access.Controller}[c.Role]
+	ofController := c.Role == "" || c.Role == string(pki.Controller)
 	switch {
-	case c.Machine && c.Role != "":
-		return member
 	case c.Machine:
-		return access.Members // known by the key of the cluster alone
-	}
-	has := access.User
-	if c.Role == "" && c.ForItself() {
-		has |= access.Members // a daemon that is known by its account alone
-	}
-	// Root of a node is no more than a user: the machine is for jobs.
-	ofController := c.Role == "" || c.Role == identity.RoleController
-	switch {
+		return memberRoles[c.Role]
 	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
-		has |= access.Admin | access.Operator
+		return access.User | access.Operator | access.Admin
 	case s.groups.Listed(c.User, cfg.Operators):
-		has |= access.Operator
+		return access.User | access.Operator
 	}
-	return has
+	return access.User
 }
 
 // rolesTo returns the roles of the caller with those that it has towards a job.

@@ -1,8 +1,8 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +26,7 @@ import (
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
@@ -45,10 +46,10 @@ var people = map[access.Role]model.Identity{
 }
 
 // daemons are the members of the cluster in the tests, by role.
-var daemons = map[access.Role]identity.Caller{
-	access.Node:       {Machine: true, Role: identity.RoleNode, From: "n1"},
-	access.Login:      {Machine: true, Role: identity.RoleLogin, From: "login1"},
-	access.Controller: {Machine: true, Role: identity.RoleController, From: "c2"},
+var daemons = map[access.Role]pki.Member{
+	access.Node:       {Role: pki.Node, Name: "n1"},
+	access.Login:      {Role: pki.Login, Name: "login1"},
+	access.Controller: {Role: pki.Controller, Name: "c2"},
 }
 
 // cluster is a controller with a node that runs one job of the owner.
@@ -59,7 +60,9 @@ type cluster struct {
 	wanted atomic.Pointer[model.Config]
 	reload chan os.Signal
 	ids    map[string]model.JobID // jobs of the owner: running, held, ended, array
-	over   string                 // how requests are sent: http or unix
+	// clients by the role of the member whose certificate they show; Anyone shows none
+	clients map[access.Role]*http.Client
+	over    string // how requests are sent: http or unix
 }
 
 // config is the configuration of the tests with some words private.
@@ -91,6 +94,7 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	}
 	cfg := controld.DefaultConfig()
 	cfg.Name, cfg.DataDir, cfg.Socket = "c1", t.TempDir(), c.socket
+	c.makeMembers(pki.Dir(cfg.DataDir))
 	cfg.HTTP, cfg.Raft, cfg.Gossip = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Cluster, cfg.ReloadOn = config(), c.reload
 	cfg.Reload = func() (*model.Config, error) { return c.wanted.Load(), nil }
@@ -130,6 +134,36 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	sweep.Array = &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{secret, "1", "2"}}}}
 	c.ids["array"] = c.submit(sweep)
 	return c
+}
+
+// makeMembers makes the cluster, with a certificate for each member of the tests.
+func (c *cluster) makeMembers(dir string) {
+	c.t.Helper()
+	if _, err := pki.Init(dir, "c1"); err != nil {
+		c.t.Fatal(err)
+	}
+	first, err := pki.Load(dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	stranger := first.Client(pki.Controller)
+	stranger.GetClientCertificate, stranger.Certificates = nil, nil
+	c.clients = map[access.Role]*http.Client{access.Anyone: client(stranger)}
+	for role, m := range daemons {
+		own := filepath.Join(c.t.TempDir(), "tls")
+		if err := first.Issue(own, m.Role, m.Name, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		credential, err := pki.Load(own)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.clients[role] = client(credential.Client(pki.Controller))
+	}
+}
+
+func client(conf *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
 }
 
 // endedInHistoryOnly has ended jobs leave the state at once.
@@ -269,30 +303,34 @@ func (c *cluster) ask(role access.Role, method, path, body string) (int, string)
 	return resp.StatusCode, string(text)
 }
 
-// do makes a request in a role. Over HTTP a controller vouches for the caller; on the socket the
-// kernel says which user connects.
+// do makes a request in a role. Over HTTP a member speaks for itself, and a login node for its
+// users; on the socket the kernel says which user connects.
 func (c *cluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
 	*http.Response, error,
 ) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+c.addr+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := http.DefaultClient
 	id, isUser := people[role]
 	switch {
 	case over == "unix":
-		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, c.socket) }}}
+		req.URL.Scheme = "http"
+		return bySocket(id, c.socket).Do(req)
 	case isUser:
-		identity.PassOn(req.Header, identity.Caller{User: id})
-	case role&access.Members != 0:
-		identity.PassOn(req.Header, daemons[role])
-	default:
-		req.Header.Set("Rota-Signature", "forged")
+		identity.Vouch(req.Header, id)
+		return c.clients[access.Login].Do(req)
+	case role&access.Members == 0:
+		return c.clients[access.Anyone].Do(req)
 	}
-	return client.Do(req)
+	return c.clients[role].Do(req)
+}
+
+// bySocket is a client that connects to a unix socket as a user.
+func bySocket(id model.Identity, socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, socket) }}}
 }
 
 // dialAs connects to a unix socket as a user. The thread that takes the user's identity ends.
@@ -604,12 +642,9 @@ func TestAUserDoesNotBecomeAMember(t *testing.T) {
 		t.Skip("only root connects as another user")
 	}
 	c := startCluster(t)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			return dialAs(people[access.User], c.socket)
-		}}}
+	client := bySocket(people[access.User], c.socket)
 	for what, caller := range map[string]identity.Caller{
-		"node": daemons[access.Node], "controller": daemons[access.Controller],
+		"node": {Machine: true, Role: "node", From: "n1"}, "controller": {Machine: true, Role: "controller", From: "c2"},
 		"root": {User: model.Identity{User: "root"}}, "owner": {User: people[access.Owner]},
 	} {
 		for _, path := range []string{"/v1/nodes/n1/allocs?boot_id=b", "/v1/internal/state",
@@ -636,17 +671,17 @@ func TestAUserDoesNotBecomeAMember(t *testing.T) {
 func TestRootOfANodeIsNoAdmin(t *testing.T) {
 	c := startCluster(t)
 	root := model.Identity{User: "root"}
-	for from, want := range map[string]int{identity.RoleNode: http.StatusForbidden,
-		identity.RoleLogin: http.StatusForbidden, identity.RoleController: http.StatusOK} {
+	for from, want := range map[access.Role]int{access.Node: http.StatusForbidden, access.Login: http.StatusForbidden,
+		access.Controller: http.StatusOK} {
 		id := c.submit(job("fresh"))
 		for _, path := range []string{"/v1/nodes/n1/resume", fmt.Sprintf("/v1/jobs/%d/cancel", id)} {
-			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+c.addr+path, strings.NewReader("{}"))
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+c.addr+path, strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
-			identity.PassOn(req.Header, identity.Caller{User: root, Role: from, From: "m1"})
-			resp, err := http.DefaultClient.Do(req)
+			identity.Vouch(req.Header, root)
+			resp, err := c.clients[from].Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}

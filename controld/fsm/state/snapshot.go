@@ -41,6 +41,7 @@ type snapshotHead struct {
 // records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
 	Config      *model.Config      `json:"config,omitempty"`
+	Trust       *model.Trust       `json:"trust,omitempty"`
 	Node        *model.Node        `json:"node,omitempty"`
 	Text        *storedText        `json:"text,omitempty"`
 	Job         *model.StoredJob   `json:"job,omitempty"`
@@ -51,8 +52,8 @@ type snapshotLine struct {
 	End         *int64             `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes,
-// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
+// nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
 // byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
@@ -77,7 +78,7 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 
 // snapshotLines yields the snapshot's records but the last.
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
-	if !yield(snapshotLine{Config: v.config}) {
+	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
 		return
 	}
 	for _, n := range v.nodes {
@@ -159,6 +160,9 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
 		return admission.CheckConfig(r.Config)
+	case r.Trust != nil:
+		s.v.trust = r.Trust
+		return nil
 	case r.Node != nil:
 		return s.loadNode(r.Node)
 	case r.Job != nil:
