@@ -607,7 +607,8 @@ func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
 	for _, one := range []string{"running", "held", "ended", "array"} {
 		path := strings.Replace(cell.Path, "{id}", fmt.Sprint(c.ids[one]), 1)
 		for _, query := range append(queries(cell), "?account=physics", "?spec=true&all=true&stream=true",
-			"?spec=true&delta=true&user=52001&after=1", "?spec=true&fields=workdir,spec,array,reason,attempts,metrics&all=true") {
+			"?spec=true&delta=true&user=52001&after=1",
+			"?spec=true&fields=workdir,spec,array,reason,attempts,metrics&all=true") {
 			_, text := c.ask(cell.Role, cell.Method, path+query, "")
 			answer += text
 			found = found || strings.Contains(text, secret)

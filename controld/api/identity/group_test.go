@@ -30,6 +30,8 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 		{model.Identity{UID: 8, GID: 0, User: "eve"}, []string{"%no-such-group-here"}, false},
 		{model.Identity{UID: 8, GID: 0, User: "%daemon"}, []string{"%daemon"}, false},
 		{model.Identity{UID: 8, GID: 0}, []string{"%"}, false},
+		{ada, []string{"%5"}, true},
+		{ada, []string{"%8", "%-1", "%4294967303"}, false}, // the last is 7 in 32 bits
 	} {
 		for range 2 { // the second time from memory
 			if got := g.Listed(c.id, c.names); got != c.want {
@@ -43,7 +45,8 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 // controller or of another node.
 func TestOnlyAControllerNamesTheOrigin(t *testing.T) {
 	origin := Caller{Machine: true, Role: string(pki.Node), From: "n7"}
-	for role, taken := range map[string]bool{string(pki.Controller): true, string(pki.Node): false, string(pki.Login): false, "other": false} {
+	for role, taken := range map[string]bool{string(pki.Controller): true, string(pki.Node): false,
+		string(pki.Login): false, "other": false} {
 		h := http.Header{}
 		PassOn(h, origin)
 		c := Caller{Machine: true, Role: role, From: "m1"}
