@@ -175,6 +175,7 @@ func Document() (*huma.OpenAPI, error) {
 	operations := make([]openapi.Operation, len(all))
 	for i := range all {
 		operations[i] = all[i].Operation
+		operations[i].For = all[i].rule.Roles.String()
 	}
 	return openapi.Document(operations)
 }
