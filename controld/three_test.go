@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,23 +23,35 @@ import (
 // do itself, so that the leader takes it for the controller's own.
 func TestAFollowerKeepsWhichMemberAsks(t *testing.T) {
 	_, followers := leaderOf(t, startThree(t, nil))
-	node := identity.Caller{Machine: true, Role: identity.RoleNode, From: "n1"}
-	root := identity.Caller{Role: identity.RoleNode, From: "n1", User: model.Identity{User: "root"}}
+	n1 := machineOf(t, followers[0].addrs.HTTP, pki.Node, "n1")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: n1.Client(pki.Controller)}}
 	for _, c := range []struct {
-		by   identity.Caller
-		path string
-		body string
-		want int
+		root             bool
+		path, body, says string
+		want             int
 	}{
-		{node, "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`, 403},
-		{node, "/v1/nodes/n1/register", `{"node":{"name":"n1","boot_id":"b","cores":1,"memory":1073741824}}`, 200},
-		{root, "/v1/nodes/n1/drain", `{"reason":"mine"}`, 403},
-		{root, "/v1/controllers/c9/remove", ``, 403},
+		{false, "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`, "node", 403},
+		{false, "/v1/nodes/n1/register", `{"node":{"name":"n1","boot_id":"b","cores":1,"memory":1073741824}}`, "", 200},
+		{true, "/v1/nodes/n1/drain", `{"reason":"mine"}`, "operator", 403},
+		{true, "/v1/controllers/c9/remove", ``, "admin", 403},
 	} {
-		h := http.Header{"Content-Type": {"application/json"}}
-		identity.PassOn(h, c.by)
-		if p, resp := send(t, followers[0], "POST", c.path, c.body, h); resp.StatusCode != c.want {
-			t.Errorf("%s by %+v: %s %s", c.path, c.by, resp.Status, p.Detail)
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+followers[0].addrs.HTTP+c.path,
+			strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if c.root {
+			identity.Vouch(req.Header, model.Identity{User: "root"})
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.want || !strings.Contains(string(text), c.says) {
+			t.Errorf("%s as root %t: %s %s", c.path, c.root, resp.Status, text)
 		}
 	}
 }
