@@ -72,9 +72,9 @@ third-party: ## write packaging/THIRD_PARTY_LICENSES.md: the licences of the mod
 N       ?= 200
 SEED    ?= 1
 MINUTES ?= 60
-mutants: ## change one thing at a time in package PKG, N times, and list what its tests do not notice: PKG=./consensus N=200 SEED=1 MINUTES=60; TESTS="./a ./b" asks other packages' tests
+mutants: ## change one thing at a time in package PKG, N times, and list what its tests do not notice: PKG=./consensus N=200 SEED=1 MINUTES=60; TESTS="./a ./b" asks the tests of other packages, RUN=PATTERN some of them only
 	@[ -n "$(PKG)" ] || { echo "say which package: make mutants PKG=./controld/api [N=200] [SEED=1] [MINUTES=60] [TESTS=...]"; exit 2; }
-	@$(GO) run ./cmd/lab/mutants -n $(N) -seed $(SEED) -limit $(MINUTES)m -tests "$(TESTS)" $(PKG)
+	@$(GO) run ./cmd/lab/mutants -n $(N) -seed $(SEED) -limit $(MINUTES)m -tests "$(TESTS)" -run '$(RUN)' $(PKG)
 
 cover: ## measure which statements the tests run, and write the table of docs/testing.md; PKG=./consensus/... measures some packages only
 	@$(GO) run ./cmd/lab/cover -timeout $(or $(TEST_TIMEOUT),15m) docs/testing.md $(or $(PKG),./...)

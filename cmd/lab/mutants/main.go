@@ -29,10 +29,11 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them")
 	flag.StringVar(&o.only, "only", "", "files of the package whose name contains this")
 	tests := flag.String("tests", "", "packages whose tests are run, by spaces (default: the package's own)")
+	flag.StringVar(&o.pattern, "run", "", "only tests that match this, as go test -run")
 	flag.BoolVar(&o.verbose, "v", false, "print each mutant and what became of it")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-seed S] [-limit 1h] [-only FILE] [-tests 'PKG ...'] PKG")
+		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-seed S] [-limit 1h] [-only FILE] [-tests 'PKG ...'] [-run TEST] PKG")
 		os.Exit(2)
 	}
 	o.pkg, o.tests = flag.Arg(0), strings.Fields(*tests)
@@ -47,6 +48,7 @@ func main() {
 type options struct {
 	pkg     string
 	tests   []string
+	pattern string // of names of tests
 	most    int
 	seed    uint64
 	limit   time.Duration
@@ -81,7 +83,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	suites, err := newSuites(ctx, dir, p, o.tests, o.slack)
+	suites, err := newSuites(ctx, dir, p, o)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const memoryMost = 4 << 30
 // suites are the tests that are asked, and which statements they reach.
 type suites struct {
 	dir     string // for what is built
+	pattern string // of the tests to run; "" for all
 	list    []*suite
 	reached map[block]bool // every block of the package's statements
 }
@@ -39,8 +40,9 @@ type suite struct {
 }
 
 // newSuites runs the tests on the clean source: they must pass.
-func newSuites(ctx context.Context, dir string, p *source, patterns []string, slack time.Duration) (*suites, error) {
-	s := &suites{dir: dir, reached: map[block]bool{}}
+func newSuites(ctx context.Context, dir string, p *source, o options) (*suites, error) {
+	s := &suites{dir: dir, pattern: o.pattern, reached: map[block]bool{}}
+	patterns := o.tests
 	if len(patterns) == 0 {
 		patterns = []string{p.path}
 	}
@@ -63,7 +65,7 @@ func newSuites(ctx context.Context, dir string, p *source, patterns []string, sl
 		} else if got != survived {
 			return nil, fmt.Errorf("the tests of %s do not pass on the clean source:\n%s", tests.path, output)
 		}
-		s.list = append(s.list, &suite{tests, 3*time.Since(begin) + slack})
+		s.list = append(s.list, &suite{tests, 3*time.Since(begin) + o.slack})
 		if err := s.readProfile(p, profile); err != nil {
 			return nil, err
 		}
@@ -162,7 +164,7 @@ func (s *suites) build(ctx context.Context, p *source, flags ...string) (binary,
 // runTests runs a test program where `go test` would.
 func (s *suites) runTests(ctx context.Context, p *source, binary string, limit time.Duration, flags ...string) (outcome,
 	string, error) {
-	cmd := exec.Command(binary, append(flags, "-test.timeout="+limit.String())...)
+	cmd := exec.Command(binary, append(flags, "-test.run="+s.pattern, "-test.timeout="+limit.String())...)
 	cmd.Dir = p.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var output bytes.Buffer
