@@ -35,8 +35,8 @@ type links struct {
 }
 
 // dial is a consensus.Dialer.
-func (l *links) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+func (l *links) dial(ctx context.Context, to consensus.Member) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.Addr)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && l.down {
