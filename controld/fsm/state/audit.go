@@ -105,6 +105,7 @@ func (a *Auditor) checkStrays() {
 		a.s.texts.Check(v.jobs.Values(), a.note)
 	}
 	a.note(v.keys.Check())
+	a.note(v.checkAccounts())
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

@@ -83,6 +83,9 @@ func (s *State) derive() error {
 			return fmt.Errorf("reservation for job %d is out of order: %w", r.Job, model.ErrSnapshot)
 		}
 	}
+	if err := s.v.checkAccounts(); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
+	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
 	s.groups.Settle()
 	for j := range s.v.dependents.Jobs() {

@@ -40,20 +40,21 @@ type snapshotHead struct {
 // snapshotLine is any other line: one of its fields is set. The last line is End, the number of
 // records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
-	Config      *model.Config      `json:"config,omitempty"`
-	Node        *model.Node        `json:"node,omitempty"`
-	Text        *storedText        `json:"text,omitempty"`
-	Job         *model.StoredJob   `json:"job,omitempty"`
-	Scripts     []string           `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
-	Reservation *model.Reservation `json:"reservation,omitempty"`
-	Usage       *estimate.Usage    `json:"usage,omitempty"`
-	Key         *index.Key         `json:"key,omitempty"`
-	End         *int64             `json:"end,omitempty"`
+	Config      *model.Config         `json:"config,omitempty"`
+	Account     *model.CreatedAccount `json:"account,omitempty"`
+	Node        *model.Node           `json:"node,omitempty"`
+	Text        *storedText           `json:"text,omitempty"`
+	Job         *model.StoredJob      `json:"job,omitempty"`
+	Scripts     []string              `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
+	Reservation *model.Reservation    `json:"reservation,omitempty"`
+	Usage       *estimate.Usage       `json:"usage,omitempty"`
+	Key         *index.Key            `json:"key,omitempty"`
+	End         *int64                `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes,
-// jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
-// byte for byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, accounts,
+// nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states are written
+// alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -79,6 +80,11 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	if !yield(snapshotLine{Config: v.config}) {
 		return
+	}
+	for _, a := range v.accounts {
+		if !yield(snapshotLine{Account: a}) {
+			return
+		}
 	}
 	for _, n := range v.nodes {
 		if !yield(snapshotLine{Node: n}) {
@@ -159,6 +165,9 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
 		return admission.CheckConfig(r.Config)
+	case r.Account != nil:
+		s.v.accounts = append(s.v.accounts, r.Account)
+		return nil
 	case r.Node != nil:
 		return s.loadNode(r.Node)
 	case r.Job != nil:
