@@ -748,9 +748,9 @@ func TestEnvironmentsAreForTheOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(j.Spec.ExportEnv) == 1 && len(j.Spec.Groups[0].Tasks[0].Env) == 1; got != sees ||
-			j.Spec.Name != "secret" {
-			t.Errorf("uid %d sees %v and %v", uid, j.Spec.ExportEnv, j.Spec.Groups[0].Tasks[0].Env)
+		if got := j.Spec != nil && len(j.Spec.ExportEnv) == 1 && len(j.Spec.Groups[0].Tasks[0].Env) == 1; got != sees ||
+			(j.Spec != nil) != sees || j.Name != "secret" {
+			t.Errorf("uid %d sees %v", uid, j.Spec)
 		}
 	}
 }

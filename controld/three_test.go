@@ -11,9 +11,35 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
+
+// TestAFollowerKeepsWhichMemberAsks: a node, or root of one, has a follower pass on what it may not
+// do itself, so that the leader takes it for the controller's own.
+func TestAFollowerKeepsWhichMemberAsks(t *testing.T) {
+	_, followers := leaderOf(t, startThree(t, nil))
+	node := identity.Caller{Machine: true, Role: identity.RoleNode, From: "n1"}
+	root := identity.Caller{Role: identity.RoleNode, From: "n1", User: model.Identity{User: "root"}}
+	for _, c := range []struct {
+		by   identity.Caller
+		path string
+		body string
+		want int
+	}{
+		{node, "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`, 403},
+		{node, "/v1/nodes/n1/register", `{"node":{"name":"n1","boot_id":"b","cores":1,"memory":1073741824}}`, 200},
+		{root, "/v1/nodes/n1/drain", `{"reason":"mine"}`, 403},
+		{root, "/v1/controllers/c9/remove", ``, 403},
+	} {
+		h := http.Header{"Content-Type": {"application/json"}}
+		identity.PassOn(h, c.by)
+		if p, resp := send(t, followers[0], "POST", c.path, c.body, h); resp.StatusCode != c.want {
+			t.Errorf("%s by %+v: %s %s", c.path, c.by, resp.Status, p.Detail)
+		}
+	}
+}
 
 func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 	servers := startThree(t, nil)

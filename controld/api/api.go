@@ -76,7 +76,9 @@ type Job struct {
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
 	Workdir     string             `json:"workdir"`
-	Spec        *jobspec.Job       `json:"spec,omitempty"` // with ?spec=true, and of a single job
+	// with ?spec=true, and of a single job; as workdir, metrics, parameters and findings it is for the
+	// owner, coordinators and operators only
+	Spec *jobspec.Job `json:"spec,omitempty"`
 
 	Elastic      *Elastic     `json:"elastic,omitempty"` // of a job whose number of workers may change
 	Group        *GroupPlace  `json:"group,omitempty"`

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,11 +53,13 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil ||
-		f.Operators[0] != "alice" {
+	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil {
 		t.Errorf("settings are %+v", f)
 	}
 	cfg := f.Replicated()
+	if !slices.Equal(cfg.Operators, []string{"alice"}) || cfg.Admins != nil || cfg.Private != nil {
+		t.Errorf("roles are %q, %q, private is %q", cfg.Operators, cfg.Admins, cfg.Private)
+	}
 	def := model.DefaultConfig()
 	want := def
 	want.ClusterName = "alpha"
@@ -127,6 +130,49 @@ func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 		_, err := Parse("c.hcl", []byte(src))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "c.hcl:") {
 			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	f, err := Parse("cluster.hcl", []byte(`
+operators = ["alice", "%staff"]
+admins    = ["%wheel"]
+private   = ["jobs", "usage"]
+
+account "science" { coordinators = ["bob"] }
+account "physics" {
+  parent       = "science"
+  coordinators = ["%leads"]
+}
+account "chemistry" { coordinators = [] }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := f.Replicated()
+	if !slices.Equal(cfg.Operators, []string{"alice", "%staff"}) || !slices.Equal(cfg.Admins, []string{"%wheel"}) ||
+		!slices.Equal(cfg.Private, []string{"jobs", "usage"}) || cfg.Accounts["chemistry"].Coordinators != nil {
+		t.Errorf("%+v", cfg)
+	}
+	if lists := cfg.CoordinatorLists("physics"); len(lists) != 2 || lists[0][0] != "%leads" || lists[1][0] != "bob" {
+		t.Errorf("physics is coordinated by %q", lists)
+	}
+	if lists := cfg.CoordinatorLists("nowhere"); len(lists) != 0 {
+		t.Errorf("an unknown account is coordinated by %q", lists)
+	}
+	for text, says := range map[string]string{
+		`operators = [""]`:                              "operators",
+		`admins = ["%"]`:                                "admins",
+		`admins = ["a b"]`:                              `"a b"`,
+		`operators = ["a,b"]`:                           `"a,b"`,
+		`private = ["everything"]`:                      `"everything"`,
+		`account "a" { coordinators = ["%%x"] }`:        "coordinators",
+		`private = "jobs"`:                              "list",
+		`account "a" { coordinators = ["root:wheel"] }`: "root:wheel",
+	} {
+		if _, err := Parse("cluster.hcl", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 func newList[T any](kind string, v *state.View) *api.List[T] {
@@ -24,18 +23,17 @@ func newList[T any](kind string, v *state.View) *api.List[T] {
 }
 
 // present is a job as the caller may see it, with what this controller knows of it now.
-func (x *exchange) present(j *model.Job, now model.UnixMS) api.Job {
+func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 	why := j.Reason
 	if j.State == model.Pending || j.Waits() {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
-	return x.redacted(present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now), j, why)
-}
-
-// redacted returns a job without its details, unless the caller may see them.
-func (x *exchange) redacted(out api.Job, j *model.Job, why model.Reason) api.Job {
-	if !x.mayOn(partDetails, j) {
+	out := present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+	switch {
+	case !x.mayOn(partDetails, j):
 		present.Redact(&out, why)
+	case spec:
+		out.Spec = j.FullSpec()
 	}
 	return out
 }
@@ -46,17 +44,8 @@ func getJob(x *exchange) (*api.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := x.present(j, replica.WallNow())
-	out.Spec = x.specOf(j)
+	out := x.present(j, replica.WallNow(), true)
 	return &out, nil
-}
-
-// specOf is a job's specification as the caller may see it.
-func (x *exchange) specOf(j *model.Job) *jobspec.Job {
-	if x.mayOn(partDetails, j) {
-		return j.FullSpec()
-	}
-	return present.PublicSpec(j.Spec)
 }
 
 // jobReady returns whether a long poll for one job has news.

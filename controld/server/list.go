@@ -107,10 +107,7 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.
 			if !x.belongs(l, j, delta) || !x.mayOn(partJobs, j) {
 				continue
 			}
-			item = x.present(j, now)
-			if l.spec {
-				item.Spec = x.specOf(j)
-			}
+			item = x.present(j, now, l.spec)
 			if !yield(&item) {
 				return
 			}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -174,4 +176,75 @@ func (w row) text(c Column) string {
 		return "itself"
 	}
 	return "yes"
+}
+
+// TestRulesThatMustNotChange holds what no change of the table may widen. It notices a route that
+// is registered with a rule for more callers, such as requeue for any user, even if the page of
+// permissions is written anew.
+func TestRulesThatMustNotChange(t *testing.T) {
+	open := []string{}
+	for _, rt := range routes() {
+		name := rt.Method + " " + rt.Path
+		switch rule := &rt.rule; {
+		case strings.HasSuffix(rt.Path, "/logs"), rt.Method == "POST" && strings.Contains(rt.Path, "{id}"):
+			if rule.Roles != access.Owner|access.Coordinator|access.Operator || rule.About != access.OneJob {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case strings.Contains(rt.Path, "/internal/"):
+			if rule.Roles != access.Controller {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case strings.HasPrefix(rt.Path, "/v1/nodes/{name}/"):
+			ofNode := access.Node
+			if strings.HasSuffix(rt.Path, "drain") || strings.HasSuffix(rt.Path, "resume") {
+				ofNode = access.Operator
+			}
+			if rule.Roles != ofNode || ofNode == access.Node && rule.About != access.OneNode {
+				t.Errorf("%s is for %s", name, rule.Roles)
+			}
+		case rule.Roles&access.Anyone != 0:
+			open = append(open, rt.Path)
+		}
+		for _, p := range rt.rule.Parts {
+			private := p == partDetails || p == partAct || p == partBeyond || p == partDepend
+			if private && p.Roles&(access.User|access.Members|access.Local|access.Anyone) != 0 {
+				t.Errorf("%s: %s is for %s", name, p.Name, p.Roles)
+			}
+		}
+	}
+	if want := []string{"/v1/healthz", "/v1/readyz", "/openapi.json"}; !slices.Equal(open, want) {
+		t.Errorf("open to any caller: %v, want %v", open, want)
+	}
+}
+
+// TestARouteWithoutARuleDoesNotStart: a route is added and its rule forgotten.
+func TestARouteWithoutARuleDoesNotStart(t *testing.T) {
+	if err := checkRules(routes()); err != nil {
+		t.Fatal(err)
+	}
+	for what, rule := range map[string]access.Rule{
+		"none":                     {},
+		"an owner of nothing":      {Roles: access.Owner},
+		"a coordinator of nothing": {Roles: access.Coordinator, About: access.OneNode},
+		"a part without a rule":    {Roles: access.User, Parts: []*access.Part{{Name: "all"}}},
+	} {
+		all := append(routes(), route{Operation: get("/v1/new", "New"), rule: rule})
+		if err := checkRules(all); err == nil || !strings.Contains(err.Error(), "/v1/new") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestMetricsAreForMembers: another machine, or an ordinary user of one, reads the metrics.
+func TestMetricsAreForMembers(t *testing.T) {
+	rt := routes()[slices.IndexFunc(routes(), func(rt route) bool { return rt.Path == "/metrics" })]
+	for from, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		"192.0.2.1:1": false, "[2001:db8::1]:1": false, "": false, "localhost:1": false} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.RemoteAddr = from
+		x := &exchange{s: &Server{}, rt: &rt, w: httptest.NewRecorder(), r: r}
+		if err := x.identify(); (err == nil) != want {
+			t.Errorf("from %q: %v", from, err)
+		}
+	}
 }

@@ -1,0 +1,746 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/rota-hpc/rota/controld"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server"
+	"github.com/rota-hpc/rota/controld/server/access"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// secret is in every text of the owner's jobs that others must not see.
+const secret = "5ecret"
+
+// Users of the tests, by role. A uid without an account has its number as name.
+var people = map[access.Role]model.Identity{
+	access.Owner:       {UID: 52001, GID: 52001, User: "52001"},
+	access.Coordinator: {UID: 52002, GID: 52002, User: "52002", GIDs: []uint32{1}}, // of group daemon
+	access.Operator:    {UID: 52003, GID: 52003, User: "52003"},
+	access.Admin:       {UID: 52004, GID: 52004, User: "52004"},
+	access.User:        {UID: 52005, GID: 52005, User: "52005"},
+}
+
+// daemons are the members of the cluster in the tests, by role.
+var daemons = map[access.Role]identity.Caller{
+	access.Node:       {Machine: true, Role: identity.RoleNode, From: "n1"},
+	access.Login:      {Machine: true, Role: identity.RoleLogin, From: "login1"},
+	access.Controller: {Machine: true, Role: identity.RoleController, From: "c2"},
+}
+
+// cluster is a controller with a node that runs one job of the owner.
+type cluster struct {
+	t      *testing.T
+	addr   string // of HTTP
+	socket string
+	wanted atomic.Pointer[model.Config]
+	reload chan os.Signal
+	ids    map[string]model.JobID // jobs of the owner: running, held, ended, array
+	over   string                 // how requests are sent: http or unix
+}
+
+// config is the configuration of the tests with some words private.
+func config(private ...string) *model.Config {
+	cfg := model.InitialConfig()
+	cfg.Operators, cfg.Admins, cfg.Private = []string{"52003"}, []string{"52004"}, private
+	cfg.Accounts = map[string]model.Account{
+		"science": {Coordinators: []string{"%daemon"}},
+		"physics": {Parent: "science", Users: map[string]model.Terms{"52001": {}}},
+		"other":   {Users: map[string]model.Terms{"52005": {}}},
+		"both":    {Users: map[string]model.Terms{"52001": {}, "52005": {}}},
+	}
+	q := cfg.Queues["default"]
+	q.MaxTime = 2 * 86400
+	cfg.Queues["default"] = q
+	return &cfg
+}
+
+// startCluster runs the controller and the node, and submits the owner's jobs.
+func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, socket: filepath.Join(t.TempDir(), "s"), reload: make(chan os.Signal), over: "http",
+		ids: map[string]model.JobID{}}
+	if err := os.Chmod(filepath.Dir(c.socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Dir(c.socket); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		os.Chmod(dir, 0o755) // other users connect; one that cannot is an error later
+	}
+	cfg := controld.DefaultConfig()
+	cfg.Name, cfg.DataDir, cfg.Socket = "c1", t.TempDir(), c.socket
+	cfg.HTTP, cfg.Raft, cfg.Gossip = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Cluster, cfg.ReloadOn = config(), c.reload
+	cfg.Reload = func() (*model.Config, error) { return c.wanted.Load(), nil }
+	for _, f := range change {
+		f(&cfg)
+	}
+	ready, done := make(chan controld.Addresses, 1), make(chan error, 1)
+	cfg.Ready = func(a controld.Addresses) { ready <- a }
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- controld.Run(ctx, cfg) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("controller: %v", err)
+		}
+	})
+	select {
+	case a := <-ready:
+		c.addr = a.HTTP
+	case err := <-done:
+		done <- err
+		t.Fatal(err)
+	}
+	c.private("")
+	c.runNode(ctx)
+	c.ids["running"] = c.submit(job("running"))
+	c.await("the job runs", func() bool { return c.job("running").Code == model.Running })
+	c.ids["held"] = c.submit(job("held"))
+	c.owner("POST", "/v1/jobs/%d/hold", `{"reason":"`+secret+`"}`, c.ids["held"])
+	c.ids["ended"] = c.submit(job("ended"))
+	c.owner("POST", "/v1/jobs/%d/cancel", `{"reason":"`+secret+`"}`, c.ids["ended"])
+	sweep := job("sweep")
+	sweep.Hold = true
+	sweep.Array = &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{secret, "1", "2"}}}}
+	c.ids["array"] = c.submit(sweep)
+	return c
+}
+
+// job is a job of one core with secrets wherever a user can write them.
+func job(name string) *jobspec.Job {
+	return &jobspec.Job{
+		Name: name, Account: "physics", Workdir: "/tmp/" + secret, SubmitDir: "/tmp/" + secret, SubmitHost: secret,
+		Description: secret, Meta: map[string]string{"k": secret}, Tags: []string{secret},
+		Export: []string{"TOKEN"}, ExportEnv: map[string]string{"TOKEN": secret},
+		Groups: []jobspec.Group{{Name: "main", Meta: map[string]string{"k": secret}, Tasks: []jobspec.Task{{
+			Name: "main", Command: []string{"true", secret}, Env: map[string]string{"KEY": secret},
+			Secrets:   []jobspec.Secret{{Name: "k", Source: "/tmp/" + secret, Env: "K"}},
+			Log:       &jobspec.Log{Stdout: "/tmp/" + secret},
+			Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB},
+		}}}},
+	}
+}
+
+// submit submits a job of the owner.
+func (c *cluster) submit(j *jobspec.Job) model.JobID {
+	c.t.Helper()
+	body, err := json.Marshal(j)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var got api.SubmitResponse
+	if text := c.owner("POST", "/v1/jobs", string(body)); json.Unmarshal([]byte(text), &got) != nil || len(got.IDs) != 1 {
+		c.t.Fatalf("submit %s: %s", j.Name, text)
+	}
+	return got.IDs[0]
+}
+
+// owner makes a request of the owner, which must succeed, and returns the answer.
+func (c *cluster) owner(method, path, body string, args ...any) string {
+	c.t.Helper()
+	status, text := c.ask(access.Owner, method, fmt.Sprintf(path, args...), body)
+	if status != http.StatusOK {
+		c.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	return text
+}
+
+// job returns one of the owner's jobs as the owner sees it.
+func (c *cluster) job(name string) (j api.Job) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(c.owner("GET", "/v1/jobs/%d", "", c.ids[name])), &j); err != nil {
+		c.t.Fatal(err)
+	}
+	return j
+}
+
+func (c *cluster) await(what string, is func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("waited too long: %s", what)
+		}
+	}
+}
+
+// private makes one word private, and the rest not.
+func (c *cluster) private(word string) {
+	c.t.Helper()
+	want := config()
+	if word != "" {
+		want.Private = []string{word}
+	}
+	if c.wanted.Swap(want) != nil {
+		c.reload <- syscall.SIGHUP
+	}
+	c.await("private: "+word, func() bool {
+		var got model.Config
+		status, text := c.ask(access.Operator, "GET", "/v1/config", "")
+		return status == http.StatusOK && json.Unmarshal([]byte(text), &got) == nil && len(got.Operators) > 0 &&
+			slices.Equal(got.Private, want.Private)
+	})
+}
+
+// runNode runs node n1 of one core, whose workers never end by themselves.
+func (c *cluster) runNode(ctx context.Context) {
+	node := model.Node{Name: "n1", Addr: "127.0.0.1:1", BootID: "b", Cores: 1, Memory: 64 * jobspec.GiB,
+		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}
+	send := func(method, path string, in, out any) bool {
+		body, err := json.Marshal(in)
+		if err != nil {
+			panic(err)
+		}
+		resp, err := c.do(ctx, "http", access.Node, method, path, string(body))
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(out) == nil && resp.StatusCode == http.StatusOK
+	}
+	c.await("the node registers", func() bool {
+		return send("POST", "/v1/nodes/n1/register", api.RegisterRequest{Node: node}, new(api.RegisterResponse))
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	c.t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		var after uint64
+		for ctx.Err() == nil {
+			var got api.NodeAllocs
+			if !send("GET", fmt.Sprintf("/v1/nodes/n1/allocs?boot_id=b&wait=1s&after=%d", after), nil, &got) {
+				continue
+			}
+			after = got.Index
+			var reports []model.WorkerReport
+			for _, a := range got.Allocs {
+				state := model.WorkerCreated
+				if a.Released {
+					state = model.WorkerRunning
+				}
+				reports = append(reports, model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: state})
+			}
+			send("POST", "/v1/nodes/n1/report", api.ReportRequest{BootID: "b", Workers: reports}, new(api.ReportResponse))
+		}
+	}()
+}
+
+// ask makes a request in a role, by way of c.over, and returns status and body.
+func (c *cluster) ask(role access.Role, method, path, body string) (int, string) {
+	c.t.Helper()
+	resp, err := c.do(c.t.Context(), c.over, role, method, path, body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// do makes a request in a role. Over HTTP a controller vouches for the caller; on the socket the
+// kernel says which user connects.
+func (c *cluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
+	*http.Response, error,
+) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := http.DefaultClient
+	id, isUser := people[role]
+	switch {
+	case over == "unix":
+		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, c.socket) }}}
+	case isUser:
+		identity.PassOn(req.Header, identity.Caller{User: id})
+	case role&access.Members != 0:
+		identity.PassOn(req.Header, daemons[role])
+	default:
+		req.Header.Set("Rota-Signature", "forged")
+	}
+	return client.Do(req)
+}
+
+// dialAs connects to a unix socket as a user. The thread that takes the user's identity ends.
+func dialAs(id model.Identity, socket string) (net.Conn, error) {
+	type dialled struct {
+		conn net.Conn
+		err  error
+	}
+	got := make(chan dialled)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		groups := append([]uint32{id.GID}, id.GIDs...)
+		for _, call := range [][3]uintptr{
+			{syscall.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0]))},
+			{syscall.SYS_SETREGID, ^uintptr(0), uintptr(id.GID)},
+			{syscall.SYS_SETREUID, ^uintptr(0), uintptr(id.UID)},
+		} {
+			if _, _, errno := syscall.RawSyscall(call[0], call[1], call[2], 0); errno != 0 {
+				got <- dialled{nil, errno}
+				return
+			}
+		}
+		conn, err := net.Dial("unix", socket)
+		got <- dialled{conn, err}
+	}()
+	d := <-got
+	return d.conn, d.err
+}
+
+// denied reports whether an answer refuses a request, or denies that there is such a job.
+func denied(status int, text string) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status == http.StatusNotFound && strings.Contains(text, "there is no job")
+}
+
+// TestEveryCellOfThePermissions asks every route, with each of its parameters, in every role, and
+// compares what is allowed with the table. It notices, among others, these bugs of one line: any
+// user may requeue, cancel, hold, release or update jobs of others; the check of a log's owner is
+// skipped with ?attempt=; a node registers or reports for another one.
+func TestEveryCellOfThePermissions(t *testing.T) {
+	c := startCluster(t)
+	ways := []string{"http"}
+	if os.Getuid() == 0 {
+		ways = append(ways, "unix")
+	}
+	cells := server.Cells()
+	for _, word := range append([]string{""}, model.PrivateWords...) {
+		c.over = "http"
+		c.private(word)
+		for _, c.over = range ways {
+			for _, cell := range cells {
+				if cell.Private == word && (c.over == "http" || people[cell.Role].UID != 0) {
+					c.walk(&cell)
+				}
+			}
+		}
+	}
+	c.over = "http"
+	c.private("")
+	if j := c.job("running"); j.Code != model.Running || j.Attempt != 1 || len(j.Flags) > 0 || j.Name != "running" {
+		t.Errorf("callers that were denied changed the job: %s attempt %d %v %s", j.Code, j.Attempt, j.Flags, j.Name)
+	}
+}
+
+// walk compares one cell with what happens.
+func (c *cluster) walk(cell *server.Cell) {
+	c.t.Helper()
+	name := fmt.Sprintf("%s: %s in role %s, private %q", c.over, cell.Path, cell.Role, cell.Private)
+	if cell.Part != nil {
+		name += ": " + cell.Part.Name
+		probe := probes[cell.Part.Name]
+		if probe == nil {
+			c.t.Fatalf("%s: write a probe for this part", name)
+		}
+		if got, text := probe(c, cell); got != cell.Allowed {
+			c.t.Errorf("%s: allowed %t, want %t: %.300s", name, got, cell.Allowed, text)
+		}
+		return
+	}
+	if !cell.Allowed && cell.Rule.Roles&access.Local != 0 {
+		return // each caller of this test is on the loopback; TestMetricsAreForMembers has the others
+	}
+	for _, query := range queries(cell) {
+		path, body := c.request(cell)
+		status, text := c.ask(cell.Role, cell.Method, path+query, body)
+		if denied(status, text) == cell.Allowed {
+			c.t.Errorf("%s with %q: %d %.300s, want allowed %t", name, query, status, text, cell.Allowed)
+		}
+		if status == http.StatusBadRequest && strings.Contains(text, "parameter") {
+			c.t.Errorf("%s with %q: %.300s: give the parameter a value in samples", name, query, text)
+		}
+	}
+}
+
+// request is the path and the body of a request for a cell. One that is allowed acts on a job of its
+// own.
+func (c *cluster) request(cell *server.Cell) (path, body string) {
+	id := c.ids["running"]
+	verb := filepath.Base(cell.Path)
+	if cell.Method == "POST" {
+		body = "{}"
+		if cell.Allowed && cell.Rule.About == access.OneJob {
+			j := job("fresh")
+			j.Hold = verb == "release"
+			id = c.submit(j)
+		}
+	}
+	switch verb {
+	case "update":
+		body = `{"priority":60,"name":"renamed"}`
+	case "drain":
+		body = `{"reason":"fan"}`
+	}
+	name := "n1"
+	if strings.Contains(cell.Path, "controllers") {
+		name = "c9"
+	}
+	return strings.NewReplacer("{id}", fmt.Sprint(id), "{name}", name).Replace(cell.Path), body
+}
+
+// queries are those of a cell's requests: none, and one for each parameter of the route.
+func queries(cell *server.Cell) []string {
+	all := []string{""}
+	for _, p := range cell.Params {
+		value := samples[p]
+		if p == "stream" && strings.HasSuffix(cell.Path, "/logs") {
+			value = "stderr"
+		}
+		query := "?" + p + "=" + value
+		if p == "delta" {
+			query += "&user=52001"
+		}
+		all = append(all, query)
+	}
+	return all
+}
+
+// samples are values of parameters.
+var samples = map[string]string{
+	"id": "1", "state": "PD", "user": "52001", "account": "physics", "queue": "default", "name": "x", "class": "be",
+	"all": "true", "spec": "true", "delta": "true", "stream": "true", "fields": "id", "limit": "1", "page": "0",
+	"after": "0", "wait": "1ms", "consistent": "true", "worker": "0", "tail": "1", "attempt": "1", "task": "main",
+	"follow": "true", "boot_id": "b", "from": "1", "to": "1", "since": "2026-01-01T00:00:00Z",
+	"until": "2036-01-01T00:00:00Z",
+}
+
+// probes report whether a part of a route is allowed, and what was answered.
+var probes = map[string]func(*cluster, *server.Cell) (bool, string){
+	"a dependency on a job of another user":  (*cluster).depends,
+	"jobs of other users":                    (*cluster).seesJob,
+	"a job of the selection":                 (*cluster).cancelsSelection,
+	"a hold that its owner cannot end":       (*cluster).holdsForGood,
+	"a job that an operator holds":           (*cluster).releases,
+	"a time limit above the queue's maximum": (*cluster).goesBeyond,
+	"shares of other users":                  (*cluster).seesAccount,
+	"accounts that the user is not in":       (*cluster).seesAccount,
+	"events of nodes":                        contains("node-up"),
+	"command, script, environment, secrets, paths, parameters, output of a job": (*cluster).seesDetails,
+}
+
+// contains is a probe that looks for a text in the answer.
+func contains(what string) func(*cluster, *server.Cell) (bool, string) {
+	return func(c *cluster, cell *server.Cell) (bool, string) {
+		_, text := c.ask(cell.Role, cell.Method, cell.Path, "")
+		return strings.Contains(text, what), text
+	}
+}
+
+func (c *cluster) depends(cell *server.Cell) (bool, string) {
+	j := job("depends")
+	j.Dependencies = []jobspec.Dependency{{Type: "after", Jobs: []string{fmt.Sprint(c.ids["held"])}}}
+	j.Account = ""
+	var body any = j
+	if cell.Path == "/v1/plan" {
+		body = api.PlanRequest{Job: j}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	status, answer := c.ask(cell.Role, cell.Method, cell.Path, string(text))
+	if status != http.StatusOK && status != http.StatusForbidden && status != http.StatusUnauthorized {
+		c.t.Errorf("%s: %d %s", cell.Path, status, answer)
+	}
+	return status == http.StatusOK, answer
+}
+
+// seesJob reports whether an answer has a job of the owner.
+func (c *cluster) seesJob(cell *server.Cell) (bool, string) {
+	path, body, sought := cell.Path, "", fmt.Sprintf(`"id":%d,`, c.ids["running"])
+	switch path {
+	case "/v1/jobs":
+		path += "?all=true"
+	case "/v1/history":
+		path, sought = path+"?account=physics", fmt.Sprintf(`"id":%d,`, c.ids["ended"])
+	case "/v1/events":
+		sought = fmt.Sprintf(`"job":%d,`, c.ids["running"])
+	case "/v1/nodes":
+		sought = fmt.Sprintf(`"jobs":[%d]`, c.ids["running"])
+	case "/v1/jobs/cancel":
+		body = fmt.Sprintf(`{"ids":[%d]}`, c.ids["ended"])
+		status, text := c.ask(cell.Role, cell.Method, path, body)
+		return !denied(status, text) && !strings.Contains(text, "there is no job"), text
+	}
+	_, text := c.ask(cell.Role, cell.Method, path, body)
+	return strings.Contains(text, sought), text
+}
+
+// cancelsSelection selects a job of the owner in every way, and reports whether it is cancelled. A
+// selection that is denied must leave it alone.
+func (c *cluster) cancelsSelection(cell *server.Cell) (bool, string) {
+	allowed, answer := 0, ""
+	id := c.submit(job("selected"))
+	bodies := []string{
+		`{"ids":[ID]}`, `{"refs":["ID"]}`, `{"ids":[ID],"user":"52001"}`, `{"user":"52001","name":"selected"}`,
+		`{"account":"physics","name":"selected"}`, `{"name":"selected"}`, `{"states":["PD"],"name":"selected"}`,
+	}
+	for _, body := range bodies {
+		body = strings.ReplaceAll(body, "ID", fmt.Sprint(id))
+		status, text := c.ask(cell.Role, cell.Method, cell.Path, body)
+		if cell.Allowed && status != http.StatusOK {
+			c.t.Errorf("cancel %s in role %s: %d %s", body, cell.Role, status, text)
+		}
+		answer += text
+		if strings.Contains(c.owner("GET", "/v1/jobs/%d", "", id), `"code":"CA"`) {
+			allowed++
+			id = c.submit(job("selected"))
+		}
+	}
+	c.owner("POST", "/v1/jobs/%d/cancel", "{}", id)
+	if allowed != 0 && allowed != len(bodies) {
+		c.t.Errorf("in role %s %d of %d selections cancel the job: %s", cell.Role, allowed, len(bodies), answer)
+	}
+	return allowed > 0, answer
+}
+
+// holdsForGood holds a job and reports whether its owner cannot release it.
+func (c *cluster) holdsForGood(cell *server.Cell) (bool, string) {
+	id := c.submit(job("fresh"))
+	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/hold", id), "{}")
+	if status != http.StatusOK {
+		return false, text
+	}
+	status, text = c.ask(access.Owner, "POST", fmt.Sprintf("/v1/jobs/%d/release", id), "{}")
+	return status == http.StatusForbidden, text
+}
+
+// releases reports whether a role ends a hold of an operator.
+func (c *cluster) releases(cell *server.Cell) (bool, string) {
+	id := c.submit(job("fresh"))
+	if status, text := c.ask(access.Operator, "POST", fmt.Sprintf("/v1/jobs/%d/hold", id), "{}"); status != 200 {
+		c.t.Errorf("hold: %d %s", status, text)
+	}
+	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/release", id), "{}")
+	return status == http.StatusOK, text
+}
+
+// goesBeyond reports whether a role gives a job more time than its queue has.
+func (c *cluster) goesBeyond(cell *server.Cell) (bool, string) {
+	id := c.submit(job("fresh"))
+	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/update", id), `{"time_limit":999999}`)
+	return status == http.StatusOK, text
+}
+
+// seesAccount reports whether an answer has the account physics. The user in role User is not in it.
+func (c *cluster) seesAccount(cell *server.Cell) (bool, string) {
+	_, text := c.ask(cell.Role, cell.Method, cell.Path, "")
+	return strings.Contains(text, `"physics"`), text
+}
+
+// seesDetails reports whether a route shows details of the owner's jobs, whatever its parameters.
+func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
+	found, answer := false, ""
+	for _, one := range []string{"running", "held", "ended", "array"} {
+		path := strings.Replace(cell.Path, "{id}", fmt.Sprint(c.ids[one]), 1)
+		for _, query := range append(queries(cell), "?account=physics", "?spec=true&all=true&stream=true",
+			"?spec=true&delta=true&user=52001&after=1", "?spec=true&fields=workdir,spec,array,reason,attempts,metrics&all=true") {
+			_, text := c.ask(cell.Role, cell.Method, path+query, "")
+			answer += text
+			found = found || strings.Contains(text, secret)
+		}
+	}
+	return found, answer
+}
+
+// TestANodeSpeaksForItselfOnly: a node registers as another node, asks for what runs there, or
+// reports for it.
+func TestANodeSpeaksForItselfOnly(t *testing.T) {
+	c := startCluster(t)
+	for _, one := range []struct{ method, path, body string }{
+		{"POST", "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`},
+		{"GET", "/v1/nodes/n2/allocs?boot_id=b", ""},
+		{"POST", "/v1/nodes/n2/report", `{"boot_id":"b"}`},
+	} {
+		if status, text := c.ask(access.Node, one.method, one.path, one.body); status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", one.path, status, text)
+		}
+	}
+	status, text := c.ask(access.User, "GET", "/v1/nodes", "")
+	if status != http.StatusOK || strings.Contains(text, `"n2"`) {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestAUserDoesNotBecomeAMember: a user of the machine writes the headers with which a controller
+// passes on the requests of a node, or those of root.
+func TestAUserDoesNotBecomeAMember(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root connects as another user")
+	}
+	c := startCluster(t)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return dialAs(people[access.User], c.socket)
+		}}}
+	for what, caller := range map[string]identity.Caller{
+		"node": daemons[access.Node], "controller": daemons[access.Controller],
+		"root": {User: model.Identity{User: "root"}}, "owner": {User: people[access.Owner]},
+	} {
+		for _, path := range []string{"/v1/nodes/n1/allocs?boot_id=b", "/v1/internal/state",
+			fmt.Sprintf("/v1/jobs/%d/logs", c.ids["running"])} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://rota"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			identity.PassOn(req.Header, caller)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusForbidden {
+				t.Errorf("as %s: %s: %s", what, path, resp.Status)
+			}
+		}
+	}
+}
+
+// TestRootOfANodeIsNoAdmin: root of a node, or of a login node, drains a node or cancels jobs of
+// others. Root of a controller's machine may.
+func TestRootOfANodeIsNoAdmin(t *testing.T) {
+	c := startCluster(t)
+	root := model.Identity{User: "root"}
+	for from, want := range map[string]int{identity.RoleNode: http.StatusForbidden,
+		identity.RoleLogin: http.StatusForbidden, identity.RoleController: http.StatusOK} {
+		id := c.submit(job("fresh"))
+		for _, path := range []string{"/v1/nodes/n1/resume", fmt.Sprintf("/v1/jobs/%d/cancel", id)} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+c.addr+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			identity.PassOn(req.Header, identity.Caller{User: root, Role: from, From: "m1"})
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("root of a %s: %s: %s, want %d", from, path, resp.Status, want)
+			}
+		}
+	}
+}
+
+// TestAPrivateJobAnswersAsIfThereWereNone: where jobs are private, a user tries every route on a
+// job of another user, and on a job that never was, and compares the answers.
+func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
+	c := startCluster(t)
+	c.private(model.PrivateJobs)
+	seen := map[string]bool{}
+	for _, cell := range server.Cells() {
+		if cell.Rule.About != access.OneJob || seen[cell.Method+cell.Path] {
+			continue
+		}
+		seen[cell.Method+cell.Path] = true
+		answer := func(id string) string {
+			path := strings.Replace(cell.Path, "{id}", id, 1)
+			status, text := c.ask(access.User, cell.Method, path, `{}`)
+			return strconv.Itoa(status) + strings.ReplaceAll(text, id, "ID")
+		}
+		if got, want := answer(fmt.Sprint(c.ids["running"])), answer("987654321"); got != want ||
+			!strings.HasPrefix(got, "404") {
+			t.Errorf("%s %s: %s, want %s", cell.Method, cell.Path, got, want)
+		}
+	}
+	if len(seen) < 9 {
+		t.Errorf("only %d routes", len(seen))
+	}
+	j := job("curious")
+	j.Account, j.Dependencies = "", []jobspec.Dependency{{Type: "after", Jobs: []string{fmt.Sprint(c.ids["running"])}}}
+	body, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := c.ask(access.User, "POST", "/v1/jobs", string(body)); status != http.StatusNotFound {
+		t.Errorf("a dependency: %d %s", status, text)
+	}
+}
+
+// TestOtherNamesOfAJobHaveItsOwner: a user names a job of another user as a task of an array, as
+// several tasks, by the id of a task that has not been made, and when only the history has it.
+func TestOtherNamesOfAJobHaveItsOwner(t *testing.T) {
+	c := startCluster(t, func(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond })
+	array := c.ids["array"]
+	seen := map[string]bool{}
+	for _, cell := range server.Cells() {
+		if cell.Rule.About != access.OneJob || seen[cell.Path] || cell.Rule.Roles&access.User != 0 {
+			continue
+		}
+		seen[cell.Path] = true
+		for _, id := range []string{fmt.Sprint(array, "_0"), fmt.Sprint(array, "_[0-1]"), fmt.Sprint(array + 1),
+			fmt.Sprint("0", array), fmt.Sprint(c.ids["ended"])} {
+			path := strings.Replace(cell.Path, "{id}", id, 1)
+			if status, text := c.ask(access.User, cell.Method, path, "{}"); status != http.StatusForbidden {
+				t.Errorf("%s %s: %d %s", cell.Method, path, status, text)
+			}
+		}
+	}
+	if got := c.job("array"); got.Array.Indices != "0-2" || len(seen) < 7 {
+		t.Errorf("%d routes, the array waits for %q", len(seen), got.Array.Indices)
+	}
+	for _, path := range []string{"/v1/jobs/%d?after=0", "/v1/jobs/%d/why"} {
+		status, text := c.ask(access.User, "GET", fmt.Sprintf(path, c.ids["ended"]), "")
+		if status != http.StatusOK || strings.Contains(text, secret) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
+
+// TestSharesOfOthersArePrivate: with usage private, a user sees its own share of an account that it
+// has with another user, and not that user's.
+func TestSharesOfOthersArePrivate(t *testing.T) {
+	c := startCluster(t)
+	for word, sees := range map[string]bool{"": true, model.PrivateUsage: false} {
+		c.private(word)
+		_, text := c.ask(access.User, "GET", "/v1/shares", "")
+		if !strings.Contains(text, `"account":"both"`) || !strings.Contains(text, `"user":"52005"`) ||
+			strings.Contains(text, `"user":"52001"`) != sees {
+			t.Errorf("private %q: %s", word, text)
+		}
+	}
+}
+
+// TestEachRoleIsWalked: the walk would prove nothing with a role left out.
+func TestEachRoleIsWalked(t *testing.T) {
+	roles := map[access.Role]int{}
+	for _, cell := range server.Cells() {
+		roles[cell.Role]++
+	}
+	for _, c := range server.Columns {
+		if roles[c.Role] < 20 {
+			t.Errorf("role %s has %d cells", c.Role, roles[c.Role])
+		}
+	}
+	if len(roles) != len(server.Columns) || len(people)+len(daemons) != 8 {
+		t.Error(slices.Collect(maps.Keys(roles)))
+	}
+}
