@@ -106,6 +106,7 @@ func (a *Auditor) checkStrays() {
 	}
 	a.note(v.keys.Check())
 	a.note(v.checkAccounts())
+	a.note(v.checkTokens())
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

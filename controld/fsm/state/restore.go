@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -83,7 +84,7 @@ func (s *State) derive() error {
 			return fmt.Errorf("reservation for job %d is out of order: %w", r.Job, model.ErrSnapshot)
 		}
 	}
-	if err := s.v.checkAccounts(); err != nil {
+	if err := errors.Join(s.v.checkAccounts(), s.v.checkTokens()); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch

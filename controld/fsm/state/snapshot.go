@@ -42,6 +42,7 @@ type snapshotHead struct {
 type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
+	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
 	Text        *storedText           `json:"text,omitempty"`
 	Job         *model.StoredJob      `json:"job,omitempty"`
@@ -53,8 +54,8 @@ type snapshotLine struct {
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, accounts,
-// nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states are written
-// alike, byte for byte. What can be derived is left out.
+// API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states
+// are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -83,6 +84,11 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	}
 	for _, a := range v.accounts {
 		if !yield(snapshotLine{Account: a}) {
+			return
+		}
+	}
+	for _, t := range v.tokens {
+		if !yield(snapshotLine{Token: t}) {
 			return
 		}
 	}
@@ -167,6 +173,9 @@ func (s *State) load(r *snapshotLine) error {
 		return admission.CheckConfig(r.Config)
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)
+		return nil
+	case r.Token != nil:
+		s.v.tokens = append(s.v.tokens, r.Token)
 		return nil
 	case r.Node != nil:
 		return s.loadNode(r.Node)
