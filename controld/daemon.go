@@ -214,7 +214,7 @@ func (d *daemon) run(ctx context.Context) error {
 		AllowRootJobs: d.cfg.AllowRootJobs,
 		RootJobsAs:    d.cfg.RootJobsAs, Key: d.key, Users: &d.users, Replica: d.replica,
 		Peers: d.peers, Client: d.client, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
-		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,
+		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 	})
 	for _, l := range d.listeners {
 		web := serve.NewServer(srv.Handler(), d.log)
@@ -222,7 +222,7 @@ func (d *daemon) run(ctx context.Context) error {
 		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
 	for _, part := range []func(context.Context) error{
-		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.storeRecords, d.reload,
+		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, srv.RunAudit, d.storeRecords, d.reload,
 	} {
 		g.Go(func() error { return part(ctx) })
 	}
@@ -235,6 +235,9 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	err := g.Wait()
+	if err := srv.StoreAudit(context.Background()); err != nil { // requests that ended while it stopped
+		d.log.Error("the last requests are not in the audit log", "error", err)
+	}
 	if cause := context.Cause(stopped); cause != nil &&
 		(errors.Is(err, stopped.Err()) || errors.Is(err, cause) || errors.Is(err, context.Canceled)) {
 		return nil

@@ -10,7 +10,7 @@ import (
 var KindCreateAPIToken = newKind("create-api-token/1")
 
 // CreateAPIToken enters a token with which a pipeline acts for a user. Tokens that have expired are
-// dropped. Its result is the *model.APIToken.
+// dropped, and if the table is full those that were revoked. Its result is the *model.APIToken.
 type CreateAPIToken struct {
 	ID     string           `json:"id"`
 	Name   string           `json:"name,omitempty"`
@@ -34,13 +34,12 @@ func (c CreateAPIToken) apply(m *Machine) (any, error) {
 	}
 	var all, own int64
 	for _, o := range m.v.APITokens() {
-		switch {
-		case o.Expires.At <= now.At:
+		if o.Revoked != nil || o.Expires.At <= now.At {
 			continue
-		case o.User.UID == c.User.UID:
+		}
+		if all++; o.User.UID == c.User.UID {
 			own++
 		}
-		all++
 	}
 	if err := model.Limit("the number of API tokens in the cluster", all+1, model.MaxAPITokens, ""); err != nil {
 		return nil, err
@@ -48,7 +47,9 @@ func (c CreateAPIToken) apply(m *Machine) (any, error) {
 	if err := model.Limit("the number of API tokens of one user", own+1, model.MaxAPITokensUser, ""); err != nil {
 		return nil, err
 	}
-	m.s.DropExpiredTokens()
+	m.s.DropTokens(func(o *model.APIToken) bool {
+		return o.Expires.At <= now.At || o.Revoked != nil && len(m.v.APITokens()) >= model.MaxAPITokens
+	})
 	m.s.AddAPIToken(t)
 	return t, nil
 }
@@ -56,7 +57,8 @@ func (c CreateAPIToken) apply(m *Machine) (any, error) {
 // KindRevokeAPIToken is the kind of [RevokeAPIToken].
 var KindRevokeAPIToken = newKind("revoke-api-token/1")
 
-// RevokeAPIToken drops a token, and those that have expired.
+// RevokeAPIToken marks a token as revoked, until it expires: its users are told what happened. Its
+// result is the *model.APIToken.
 type RevokeAPIToken struct {
 	ID string `json:"id"`
 }
@@ -66,10 +68,16 @@ func (RevokeAPIToken) Kind() Kind { return KindRevokeAPIToken }
 
 // apply drops the token.
 func (c RevokeAPIToken) apply(m *Machine) (any, error) {
-	if m.v.APIToken(c.ID) == nil {
+	old := m.v.APIToken(c.ID)
+	switch {
+	case old == nil:
 		return nil, fmt.Errorf("token %q: %w", c.ID, model.ErrNoAPIToken)
+	case old.Revoked != nil:
+		return old, nil
 	}
-	m.s.DropAPIToken(c.ID)
-	m.s.DropExpiredTokens()
-	return nil, nil
+	t, now := *old, m.s.Now()
+	t.Revoked = &now
+	m.s.DropTokens(func(o *model.APIToken) bool { return o == old })
+	m.s.AddAPIToken(&t)
+	return &t, nil
 }

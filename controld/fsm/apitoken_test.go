@@ -46,7 +46,7 @@ func TestAPITokens(t *testing.T) {
 	}
 	w.must(RevokeAPIToken{ID: "b"})
 	v := w.s.View()
-	if len(v.APITokens()) != 1 || v.APIToken("a") == nil || v.APIToken("b") != nil || before.APIToken("b") == nil {
+	if v.APIToken("a").Revoked != nil || v.APIToken("b").Revoked == nil || before.APIToken("b").Revoked != nil {
 		t.Errorf("tokens %+v", v.APITokens())
 	}
 	var snapshot bytes.Buffer
@@ -87,6 +87,11 @@ func TestAPITokensAreBounded(t *testing.T) {
 	c.User.UID = 1 << 30
 	if _, err := w.apply(c); !errors.As(err, &limit) {
 		t.Errorf("more than %d in all: %v", model.MaxAPITokens, err)
+	}
+	w.must(RevokeAPIToken{ID: "t00007"})
+	w.must(c)
+	if n := len(w.s.View().APITokens()); n != model.MaxAPITokens {
+		t.Errorf("%d tokens: that which was revoked makes room", n)
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)

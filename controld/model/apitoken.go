@@ -17,6 +17,7 @@ type APIToken struct {
 	Scope   TokenScope `json:"scope"`
 	Created Stamp      `json:"created"`
 	Expires Stamp      `json:"expires"`
+	Revoked *Stamp     `json:"revoked,omitempty"` // nil: it is not
 }
 
 // TokenScope says what a token is good for.

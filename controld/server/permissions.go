@@ -39,6 +39,9 @@ var (
 	partDepend  = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
 	partUsage   = &access.Part{Name: "shares of other users",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateUsage}}
+	partTokens = &access.Part{Name: "API tokens of other users, but not of root", Roles: access.Admin}
+	partAudit  = &access.Part{Name: "requests of other users", Roles: access.Admin}
+
 	partAccounts = &access.Part{Name: "accounts that the user is not in",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateAccounts}}
 )
@@ -92,11 +95,26 @@ func (x *exchange) identify() error {
 	if x.rt.rule.Allows(x.roles, nil) {
 		return nil
 	}
-	caller, err := x.s.guard.Caller(x.w, x.r)
+	caller, err := x.s.callerOf(x.w, x.r)
 	if err == nil {
 		x.caller = &caller
 	}
 	return err
+}
+
+// callerOf identifies the caller of a request: by its API token if it shows one, and otherwise by
+// its connection.
+func (s *Server) callerOf(w http.ResponseWriter, r *http.Request) (identity.Caller, error) {
+	if !shown(r) {
+		return s.guard.Caller(w, r)
+	}
+	c, err := s.bearer(r)
+	if r.Header.Get(headerForwarded) != "" {
+		if by, err := s.guard.Caller(w, r); err == nil {
+			c.Origin = by.Origin
+		}
+	}
+	return c, err
 }
 
 // fromLoopback reports whether the other end of a request's connection is on this machine.
@@ -111,6 +129,9 @@ func fromLoopback(r *http.Request) bool {
 // authorise refuses the request unless the rule of its route allows it to its caller. This is the
 // one place where rules are enforced. A long poll asks again when its wait is over.
 func (x *exchange) authorise() error {
+	if err := x.authoriseToken(); err != nil {
+		return err
+	}
 	rule := &x.rt.rule
 	cfg := x.config()
 	x.roles &= access.Anyone | access.Local
@@ -129,6 +150,9 @@ func (x *exchange) authorise() error {
 		return x.refuseUnless(false)
 	}
 	r, err := x.jobRef()
+	if err == nil {
+		x.about.jobs = r.Spans()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -137,6 +161,7 @@ func (x *exchange) authorise() error {
 	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
 		return nil
 	case !partJobs.Allows(x.rolesTo(r.Job), cfg.Private):
+		x.about.hidden = true
 		return problem.NotFound("there is no job %s", r.Text)
 	}
 	return x.deniedJob(r.Job)
@@ -179,11 +204,15 @@ func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
 		return access.Members // known by the key of the cluster alone
 	}
 	has := access.User
+	if c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll {
+		return has
+	}
 	if c.Role == "" && c.ForItself() {
 		has |= access.Members // a daemon that is known by its account alone
 	}
-	// Root of a node is no more than a user: the machine is for jobs.
-	ofController := c.Role == "" || c.Role == identity.RoleController
+	// Root of a node is no more than a user: the machine is for jobs. It could make a token of root
+	// there, so that one is no more either.
+	ofController := c.Token == "" && c.Role == "" || c.Role == identity.RoleController
 	switch {
 	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
 		has |= access.Admin | access.Operator
@@ -221,7 +250,8 @@ func (x *exchange) mayOnAccount(p *access.Part, account string) bool {
 func (x *exchange) coordinates(account string) bool {
 	does, known := x.coordinated[account]
 	if !known {
-		does = slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
+		elevated := x.caller.Token == "" || model.TokenScope(x.caller.Scope) == model.ScopeAll
+		does = elevated && slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
 			return x.s.groups.Listed(x.caller.User, names)
 		})
 		if x.coordinated == nil {

@@ -36,6 +36,8 @@ type Config struct {
 
 	Key   identity.Key // of the cluster; may be empty
 	Users *identity.Users
+	// Fingerprint is that of the cluster's authority, which API tokens end with; nil: there is none.
+	Fingerprint []byte
 
 	Replica  *replica.Replica
 	Peers    *peers.Peers
@@ -44,6 +46,10 @@ type Config struct {
 	Contacts *telemetry.Contacts
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
+
+	// AuditFor is how long entries of the audit log are kept, and AuditMost how many at most.
+	AuditFor  time.Duration
+	AuditMost int64
 
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
@@ -57,6 +63,7 @@ type Server struct {
 	groups  identity.Groups
 	waiting waitReasons
 	metrics metrics
+	audit   auditLog
 	fresh   atomic.Bool     // this replica has caught up once since it started
 	alive   context.Context // ends when the daemon stops; long polls and streams end with it
 }

@@ -51,6 +51,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 	if err != nil {
 		return nil, x.hidden(err)
 	}
+	x.about.ofJobs(ids)
 	return &api.SubmitResponse{IDs: ids}, nil
 }
 
@@ -71,6 +72,7 @@ func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error
 // checked returns a submission with what the history has of its dependencies, or why it is refused.
 func (x *exchange) checked(c fsm.SubmitJobs) (fsm.Command, error) {
 	x.view = x.s.Replica.View()
+	defer func() { x.about.account = c.Jobs[0].Account }()
 	var err error
 	if c.NewAccount, err = submission.Accept(x.view, c.Owner, x.s.payer(c.Owner), c.Jobs); err != nil {
 		return nil, err

@@ -30,16 +30,9 @@ func (s *State) AddAPIToken(t *model.APIToken) {
 	s.v.tokens = slices.Insert(slices.Clone(s.v.tokens), i, t)
 }
 
-// DropAPIToken drops a token.
-func (s *State) DropAPIToken(id string) {
-	s.v.tokens = slices.DeleteFunc(slices.Clone(s.v.tokens), func(t *model.APIToken) bool { return t.ID == id })
-}
-
-// DropExpiredTokens drops the API tokens that have expired.
-func (s *State) DropExpiredTokens() {
-	s.v.tokens = slices.DeleteFunc(slices.Clone(s.v.tokens), func(t *model.APIToken) bool {
-		return t.Expires.At <= s.v.at
-	})
+// DropTokens drops the API tokens that del selects.
+func (s *State) DropTokens(del func(*model.APIToken) bool) {
+	s.v.tokens = slices.DeleteFunc(slices.Clone(s.v.tokens), del)
 }
 
 // checkTokens says whether the API tokens are in order, once each, complete, and not too many.
