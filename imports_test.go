@@ -250,11 +250,14 @@ var rules = map[string]rule{
 	"controld/member": {
 		third: []string{"github.com/hashicorp/memberlist"}, why: "discovery carries identity only, no jobs",
 	},
-	"controld/api/identity": {ours: []string{"controld/model"},
+	"controld/api/identity": {ours: []string{"controld/api/pki", "controld/model"},
 		why: "both daemons identify their callers in the same way"},
+	"controld/api/pki": {why: "certificates, keys and join tokens know nothing of jobs"},
+	"controld/api/pki/pkitest": {ours: []string{"controld/api/pki"},
+		why: "tests of both daemons make clusters and members of them"},
 	"controld/api/serve": {ours: []string{"controld/api/identity"},
 		why: "both daemons listen and serve HTTP in the same way"},
-	"controld/api": {ours: []string{"jobspec", "controld/model"},
+	"controld/api": {ours: []string{"controld/api/pki", "jobspec", "controld/model"},
 		why: "the command imports it and must start in milliseconds"},
 	"controld/history": {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"},
 		why: "it stores finished jobs and decides nothing"},
@@ -315,7 +318,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain",
-			"controld/member", "controld/api", "controld/api/identity",
+			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref", "controld/server/access",
@@ -326,6 +329,7 @@ var rules = map[string]rule{
 	"controld": {
 		ours: []string{
 			"consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/member", "controld/api",
+			"controld/api/pki",
 			"controld/api/identity",
 			"controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
@@ -360,7 +364,7 @@ var rules = map[string]rule{
 		why: "it reads progress files and reports nothing itself",
 	},
 	"noded/logs": {
-		ours: []string{"controld/api", "controld/api/identity", "noded/container"},
+		ours: []string{"controld/api", "controld/api/pki", "controld/api/identity", "noded/container"},
 		why:  "it keeps and serves the output of containers and does not run them",
 	},
 	"noded/bundle": {
@@ -382,7 +386,8 @@ var rules = map[string]rule{
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/api", "controld/api/serve", "controld/api/identity", "controld/member",
+			"jobspec", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve", "controld/api/identity",
+			"controld/member",
 			"noded/bundle", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},

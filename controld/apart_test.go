@@ -2,31 +2,27 @@ package controld
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 const apartVariable = "ROTA_TEST_CONTROLLER"
 
 // TestMain is a controller in a process of its own, if it was started as such by apart.
 func TestMain(m *testing.M) {
-	name, join, alone := strings.Cut(os.Getenv(apartVariable), " ")
+	name, dir, alone := strings.Cut(os.Getenv(apartVariable), " ")
 	if !alone {
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "rota-apart-")
-	if err != nil {
-		os.Exit(1)
-	}
 	cfg := DefaultConfig()
-	cfg.Name, cfg.DataDir, cfg.Join = name, filepath.Join(dir, "data"), strings.Fields(join)
+	cfg.Name, cfg.DataDir = name, dir
 	cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Socket = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
 	cfg.Ready = func(a Addresses) { fmt.Println(a.HTTP, a.Raft, a.Gossip) }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -34,18 +30,21 @@ func TestMain(m *testing.M) {
 		io.Copy(io.Discard, os.Stdin) // until the test ends
 		cancel()
 	}()
-	err = Run(ctx, cfg)
-	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
+	if err := Run(ctx, cfg); err != nil {
 		os.Exit(1)
 	}
 }
 
-// apart starts a controller in a process of its own, which ends with the test.
-func apart(t *testing.T, name, join string, attr *syscall.SysProcAttr) (*os.Process, Addresses) {
+// apart starts the first controller of a cluster in a process of its own, which ends with the test.
+func apart(t *testing.T, name string) (*os.Process, Addresses) {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe") // which another user may run wherever it lies
-	cmd.Env = append(os.Environ(), apartVariable+"="+name+" "+join)
-	cmd.Dir, cmd.SysProcAttr = "/", attr
+	dir := filepath.Join(t.TempDir(), name)
+	if _, err := pki.Init(pki.Dir(dir), name); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), apartVariable+"="+name+" "+dir)
+	cmd.Dir = "/"
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -65,5 +64,6 @@ func apart(t *testing.T, name, join string, attr *syscall.SysProcAttr) (*os.Proc
 	if _, err := fmt.Fscan(out, &a.HTTP, &a.Raft, &a.Gossip); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
+	known(t, a, pki.Dir(dir))
 	return cmd.Process, a
 }

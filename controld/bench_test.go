@@ -23,7 +23,7 @@ func BenchmarkSubmit(b *testing.B) {
 	for _, controllers := range []int{1, 3} {
 		b.Run(fmt.Sprintf("controllers=%d", controllers), func(b *testing.B) {
 			s := benchCluster(b, controllers)
-			post(b, "http://"+s.addrs.HTTP+"/v1/jobs")
+			post(b, "http://"+s.addrs.Loopback+"/v1/jobs")
 		})
 	}
 }

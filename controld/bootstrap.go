@@ -6,49 +6,35 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
-// bootstrap makes this controller part of a cluster. A controller with state belongs to one
-// already. The first, by name, of the expected controllers makes a new cluster, once it sees them
-// all and none has state; the others hear from it. Any other controller waits until a leader adds
-// it.
-func (d *daemon) bootstrap(ctx context.Context) error {
-	for !d.replica.HasState() && d.cfg.expect() > 0 {
-		if members := d.founders(ctx); members != nil {
-			if err := d.replica.Bootstrap(members); err != nil {
-				return fmt.Errorf("bootstrap: %w", err)
-			}
-			d.log.Info("new cluster", "controllers", len(members))
-			return nil
-		}
-		if !pause(ctx, 100*time.Millisecond) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// founders returns the voters of a new cluster if it is for this controller to make it, and now.
-func (d *daemon) founders(ctx context.Context) []consensus.Member {
-	members := []consensus.Member{d.replica.Self()}
-	if d.cfg.expect() == 1 {
-		return members
-	}
-	for _, p := range d.peers.All() {
-		if p.Name < d.cfg.Name {
-			return nil // the first by name makes it
-		}
-		members = append(members, consensus.Member{Name: p.Name, Addr: p.Raft})
-	}
-	if len(members) != d.cfg.expect() {
+// bootstrap makes the log of a new cluster if this controller was made by rota-controld init and has
+// none yet. Any other controller without a log waits until a leader adds it.
+func (d *daemon) bootstrap(context.Context) error {
+	if !d.credential.Founder {
 		return nil
 	}
-	for _, p := range d.peers.All() {
-		if s, err := d.peers.Meet(ctx, p); err != nil || s.HasState {
-			return nil
+	if !d.replica.HasState() {
+		if err := d.replica.Bootstrap([]consensus.Member{d.replica.Self()}); err != nil {
+			return fmt.Errorf("bootstrap: %w", err)
 		}
+		d.log.Info("new cluster", "cluster", d.credential.Member.Cluster)
 	}
-	return members
+	return d.credential.Founded()
+}
+
+// watchCluster stops a controller whose log is of another cluster than its certificate.
+func (d *daemon) watchCluster(ctx context.Context) error {
+	_, _, err := d.replica.Until(ctx, func(v *state.View) bool { return v.Trust().Cluster != "" }, nil)
+	if err != nil {
+		return nil // the daemon stops
+	}
+	if id := d.replica.View().Trust().Cluster; id != d.credential.Member.Cluster {
+		return fmt.Errorf("the log in %s is of cluster %s and the certificate of cluster %s: start with the data directory "+
+			"that belongs to the certificate", d.cfg.DataDir, id, d.credential.Member.Cluster)
+	}
+	return nil
 }
 
 // pause waits until the time has passed or ctx ends, and reports whether ctx is alive.

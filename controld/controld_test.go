@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -103,14 +103,20 @@ func TestASubmissionIsRepeatedWithoutEffect(t *testing.T) {
 // send posts text as it is and returns the problem.
 func send(t *testing.T, s *running, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.addrs.HTTP+path, strings.NewReader(body))
+	at, transport := "http://"+s.addrs.Loopback, http.DefaultTransport
+	if strings.HasPrefix(path, "/v1/nodes/n1/") { // as that node
+		node := machineOf(t, s.addrs.HTTP, pki.Node, "n1")
+		at, transport = "https://"+s.addrs.HTTP, &http.Transport{DialTLSContext: pki.Dialer(node.Client(pki.Controller)),
+			DisableKeepAlives: true}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, at+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if header != nil {
 		req.Header = header
 	}
-	resp, err := (&http.Client{Transport: &contract{t, http.DefaultTransport}}).Do(req)
+	resp, err := (&http.Client{Transport: &contract{t, transport}}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,7 +541,9 @@ func TestTheSocketKnowsItsPeer(t *testing.T) {
 	if err != nil || j.UID != uint32(os.Getuid()) {
 		t.Errorf("the job belongs to uid %d, %v", j.UID, err)
 	}
-	if err := Run(t.Context(), cfg2(t, cfg.Socket)); err == nil || !strings.Contains(err.Error(), cfg.Socket) {
+	second := cfg2(t, cfg.Socket)
+	makeMember(t, second)
+	if err := Run(t.Context(), second); err == nil || !strings.Contains(err.Error(), cfg.Socket) {
 		t.Errorf("a second daemon on the socket: %v", err)
 	}
 }
@@ -554,6 +562,7 @@ func TestAStateDirectoryHasOneOwner(t *testing.T) {
 		t.Errorf("a second daemon in the directory: %v", err)
 	}
 	cfg = controller(t, "c3")
+	makeMember(t, cfg)
 	cfg.HTTP = s.addrs.HTTP
 	if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "port in use") {
 		t.Errorf("a second daemon on the port: %v", err)
@@ -576,46 +585,12 @@ func TestARestartKeepsEverything(t *testing.T) {
 	}
 }
 
-func TestMachinesNeedTheKey(t *testing.T) {
-	cfg := controller(t, "c1")
-	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg.KeyFile = file
-	s := start(t, cfg)
-	leaderOf(t, []*running{s})
-	key, err := identity.ReadKey(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := dial(t, s.addrs.HTTP, user(1000), key)
-	if _, err := good.Submit(t.Context(), "k", job("signed")); err != nil {
-		t.Fatal(err)
-	}
-	bad := dial(t, s.addrs.HTTP, user(1000), identity.Key("another key of the right length"))
-	_, err = bad.Submit(t.Context(), "k2", job("forged"))
-	p := wantProblem(t, err, api.CodeUnauthorised)
-	if p.Status != http.StatusUnauthorized {
-		t.Errorf("status %d", p.Status)
-	}
-}
-
-func TestAListenerOffLoopbackNeedsAKey(t *testing.T) {
-	cfg := controller(t, "c1")
-	cfg.HTTP = "0.0.0.0:0"
-	err := Run(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestSettingsTellEveryProblem(t *testing.T) {
-	err := Config{Name: "a/b", HTTP: "x", Raft: "127.0.0.1:99999", Gossip: "10.0.0.1:7072", BootstrapExpect: 2}.Validate()
+	err := Config{Name: "a/b", HTTP: "x", Raft: "127.0.0.1:99999", Gossip: "x:y", Loopback: "0.0.0.0:1"}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"--name", "--data-dir", "--http", "--raft", "--gossip", "--bootstrap-expect", "--join"} {
+	for _, want := range []string{"--name", "--data-dir", "--http", "--raft", "--gossip", "--loopback-http"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is missing in: %v", want, err)
 		}
@@ -688,7 +663,7 @@ func TestOperatorsDrainNodes(t *testing.T) {
 
 func TestTheDocumentIsServed(t *testing.T) {
 	s := startOne(t)
-	resp, err := http.Get("http://" + s.addrs.HTTP + "/openapi.json")
+	resp, err := http.Get("http://" + s.addrs.Loopback + "/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -708,7 +683,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 			t.Errorf("%s is documented", path)
 		}
 	}
-	resp, err = http.Get("http://" + s.addrs.HTTP + "/metrics")
+	resp, err = http.Get("http://" + s.addrs.Loopback + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package controld
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +22,7 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/history"
@@ -32,13 +36,14 @@ import (
 
 // daemon is one controller with everything it holds open.
 type daemon struct {
-	cfg     Config
-	log     *slog.Logger
-	key     identity.Key
-	link    *identity.Link // to the logs of the others
-	users   identity.Users
-	client  *http.Client // signs; for other controllers and nodes
-	metrics *prometheus.Registry
+	cfg        Config
+	credential *pki.Credential
+	log        *slog.Logger
+	link       *identity.Link // to the logs of the others
+	users      identity.Users
+	client     *http.Client // to other controllers
+	nodes      *http.Client // to nodes
+	metrics    *prometheus.Registry
 
 	records *history.Store
 	replica *replica.Replica
@@ -96,7 +101,7 @@ func (d *daemon) open() error {
 		}
 	}
 	d.leader = leader.New(leader.Config{
-		Name: d.cfg.Name, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records,
+		Name: d.cfg.Name, Cluster: d.credential.Member.Cluster, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records,
 		Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
 		Metrics: d.metrics, Log: d.log,
@@ -106,15 +111,7 @@ func (d *daemon) open() error {
 
 // prepare makes what close need not close.
 func (d *daemon) prepare() error {
-	if d.cfg.KeyFile != "" {
-		key, err := identity.ReadKey(d.cfg.KeyFile)
-		if err != nil {
-			return err
-		}
-		d.key = key
-	}
-	var err error
-	if d.link, err = identity.NewLink(d.key); err != nil {
+	if err := d.loadCredential(); err != nil {
 		return err
 	}
 	if d.cfg.RootJobsAs != "" {
@@ -128,13 +125,38 @@ func (d *daemon) prepare() error {
 	if err := checkDataFormat(d.cfg.DataDir); err != nil {
 		return err
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
-		DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
-	if len(d.key) == 0 {
-		transport.DialContext = d.link.Dial // with a key requests are signed
-	}
-	d.client = &http.Client{Transport: &identity.Signer{Key: d.key, From: d.cfg.Name, Next: transport}}
 	return nil
+}
+
+// loadCredential reads what makes this machine a controller of its cluster.
+func (d *daemon) loadCredential() (err error) {
+	d.credential, err = pki.Load(pki.Dir(d.cfg.DataDir))
+	if errors.Is(err, pki.ErrNoCredential) {
+		return fmt.Errorf("%w (%s): make a cluster with rota-controld init, or join one with rota-controld join ADDR "+
+			"--token TOKEN, with the same --name and --data-dir", err, d.cfg.DataDir)
+	}
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch m := d.credential.Member; {
+	case m.Role != pki.Controller:
+		return fmt.Errorf("the certificate in %s is for a machine of role %s: join with rota-controld join", d.cfg.DataDir,
+			m.Role)
+	case m.Name != d.cfg.Name:
+		return fmt.Errorf("--name %s: this machine joined as controller %s: start it with --name %s", d.cfg.Name, m.Name,
+			m.Name)
+	}
+	d.link = identity.NewLink(d.credential)
+	d.client, d.nodes = httpClient(d.credential.Client(pki.Controller)), httpClient(d.credential.Client(pki.Node))
+	return nil
+}
+
+func httpClient(conf *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true, DialTLSContext: pki.Dialer(conf)}}
 }
 
 func (d *daemon) openHistory() (err error) {
@@ -149,9 +171,19 @@ func (d *daemon) openListeners() error {
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	d.listeners = append(d.listeners, l)
-	if d.addrs.HTTP, err = advertised(l.Addr().String(), d.cfg.Advertise); err != nil || d.cfg.Socket == "" {
+	d.listeners = append(d.listeners, tls.NewListener(l, d.credential.Server()))
+	if d.addrs.HTTP, err = advertised(l.Addr().String(), d.cfg.Advertise); err != nil {
 		return err
+	}
+	if d.cfg.Loopback != "" {
+		l, err := serve.TCP(d.cfg.Loopback)
+		if err != nil {
+			return fmt.Errorf("--loopback-http: %w", err)
+		}
+		d.listeners, d.addrs.Loopback = append(d.listeners, l), l.Addr().String()
+	}
+	if d.cfg.Socket == "" {
+		return nil
 	}
 	s, err := serve.Unix(d.cfg.Socket)
 	if err != nil {
@@ -180,6 +212,9 @@ func (d *daemon) openReplica() error {
 		l.Close()
 		return fmt.Errorf("open the log: %w", err)
 	}
+	d.credential.SetRevocations(func(r pki.Role, name string) int64 {
+		return d.replica.View().Trust().Generation(string(r), name)
+	})
 	return nil
 }
 
@@ -193,9 +228,11 @@ func (d *daemon) openGossip() error {
 	}
 	file := filepath.Join(d.cfg.DataDir, "peers.json")
 	d.gossip, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: addr, Join: peers.Seeds(d.cfg.Join, file, d.log), Key: d.key.Sum("gossip"), Logger: d.log,
+		Name: d.cfg.Name, Addr: addr, Logger: d.log,
+		Join: peers.Seeds(slices.Concat(d.cfg.Join, d.credential.Seeds), file, d.log), Key: d.credential.GossipKey,
 		Fast: serve.Loopback(addr),
-		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build()},
+		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build(),
+			Cluster: d.credential.Member.Cluster},
 	})
 	if err != nil {
 		return fmt.Errorf("--gossip: %w", err)
@@ -210,10 +247,11 @@ func (d *daemon) run(ctx context.Context) error {
 	stopped := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	srv := server.New(ctx, server.Config{
-		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Knows: d.cfg.latestVersion(),
+		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Gossip: d.addrs.Gossip, Knows: d.cfg.latestVersion(),
 		AllowRootJobs: d.cfg.AllowRootJobs,
-		RootJobsAs:    d.cfg.RootJobsAs, Key: d.key, Users: &d.users, Replica: d.replica,
-		Peers: d.peers, Client: d.client, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
+		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
+		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
+		History: d.records, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 	})
 	for _, l := range d.listeners {
@@ -222,7 +260,8 @@ func (d *daemon) run(ctx context.Context) error {
 		g.Go(func() error { return serve.Until(ctx, l, web, d.cfg.Shutdown) })
 	}
 	for _, part := range []func(context.Context) error{
-		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, srv.RunAudit, d.storeRecords, d.reload,
+		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.storeRecords, d.reload,
+		d.watchCluster, d.renew, srv.RunAudit,
 	} {
 		g.Go(func() error { return part(ctx) })
 	}
@@ -243,6 +282,13 @@ func (d *daemon) run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// renew renews the certificate of this controller, which signs it itself.
+func (d *daemon) renew(ctx context.Context) error {
+	return d.credential.Renew(ctx, d.log, func(_ context.Context, request []byte) ([]byte, error) {
+		return d.credential.Renewal(request, d.credential.Member)
+	})
 }
 
 // close closes what open opened, in reverse.

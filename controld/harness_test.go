@@ -19,6 +19,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/jobspec"
@@ -41,7 +42,7 @@ func controller(t testing.TB, name string) Config {
 	cfg := DefaultConfig()
 	cfg.Name, cfg.DataDir = name, filepath.Join(t.TempDir(), name)
 	cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Socket = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
-	cfg.AllowRootJobs = true
+	cfg.AllowRootJobs, cfg.Loopback = true, "127.0.0.1:0"
 	if testing.Verbose() && os.Getenv("ROTA_TEST_LOG") != "" {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("controller", name)
 	}
@@ -51,6 +52,7 @@ func controller(t testing.TB, name string) Config {
 // start runs a controller until the test ends or stop is called.
 func start(t testing.TB, cfg Config) *running {
 	t.Helper()
+	makeMember(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &running{t: t, cfg: cfg, cancel: cancel, done: make(chan error, 1)}
 	ready := make(chan Addresses, 1)
@@ -67,7 +69,67 @@ func start(t testing.TB, cfg Config) *running {
 	}
 	// A restart listens where the others know it.
 	s.cfg.HTTP, s.cfg.Raft, s.cfg.Gossip = s.addrs.HTTP, s.addrs.Raft, s.addrs.Gossip
+	s.cfg.Loopback = s.addrs.Loopback
+	known(t, s.addrs, pki.Dir(cfg.DataDir))
 	return s
+}
+
+// signers are the controllers' credentials of all tests, by the addresses of HTTP and gossip.
+var signers sync.Map
+
+// known notes which controller is at some addresses.
+func known(t testing.TB, a Addresses, dir string) {
+	t.Helper()
+	c, err := pki.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signers.Store(a.HTTP, c)
+	signers.Store(a.Gossip, c)
+}
+
+// signerOf is the credential of the first controller of a list of addresses.
+func signerOf(t testing.TB, addrs string) *pki.Credential {
+	t.Helper()
+	first, _, _ := strings.Cut(addrs, ",")
+	c, ok := signers.Load(first)
+	if !ok {
+		t.Fatalf("no controller is known at %s", first)
+	}
+	return c.(*pki.Credential)
+}
+
+// makeMember makes a new cluster with a controller that joins no other, and gives any other a
+// certificate of the cluster that it joins.
+func makeMember(t testing.TB, cfg Config) {
+	t.Helper()
+	dir := pki.Dir(cfg.DataDir)
+	if _, err := pki.Load(dir); !errors.Is(err, pki.ErrNoCredential) {
+		return
+	}
+	var err error
+	if len(cfg.Join) == 0 {
+		_, err = pki.Init(dir, cfg.Name)
+	} else {
+		err = signerOf(t, cfg.Join[0]).Issue(dir, pki.Controller, cfg.Name, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// machineOf is the credential of another machine of the cluster that is at some addresses.
+func machineOf(t testing.TB, addrs string, r pki.Role, name string) *pki.Credential {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tls")
+	if err := signerOf(t, addrs).Issue(dir, r, name, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pki.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // stop ends the controller and waits until it is gone.
@@ -90,12 +152,8 @@ func startThree(t testing.TB, change func(*Config)) []*running {
 	var servers []*running
 	for i := range 3 {
 		cfg := controller(t, fmt.Sprintf("c%d", i+1))
-		cfg.BootstrapExpect = 3
 		for _, s := range servers {
 			cfg.Join = append(cfg.Join, s.addrs.Gossip)
-		}
-		if i == 0 {
-			cfg.Join = []string{"127.0.0.1:1"} // no controller; the others find it
 		}
 		if change != nil {
 			change(&cfg)
@@ -154,7 +212,7 @@ func leaderOf(t testing.TB, servers []*running) (*running, []*running) {
 func (s *running) ready() {
 	s.t.Helper()
 	eventually(s.t, "readiness of "+s.cfg.Name, func() error {
-		resp, err := http.Get("http://" + s.addrs.HTTP + "/v1/readyz")
+		resp, err := http.Get("http://" + s.addrs.Loopback + "/v1/readyz")
 		if err != nil {
 			return err
 		}
@@ -172,17 +230,27 @@ func user(uid uint32) model.Identity {
 }
 
 // client talks to this controller for a user. Every answer is held against the OpenAPI document.
-func (s *running) client(id model.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
+func (s *running) client(id model.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id) }
 
-func dial(t testing.TB, addr string, id model.Identity, key identity.Key) *api.Client {
+// dial returns a client for a user of a login node, or for root of a controller's machine.
+func dial(t testing.TB, addr string, id model.Identity) *api.Client {
+	t.Helper()
+	role := pki.Login
+	if id.UID == 0 {
+		role = pki.Controller
+	}
+	return dialAs(t, addr, id, machineOf(t, addr, role, "login"))
+}
+
+// dialAs is dial by way of a member, which speaks for itself if no user is named.
+func dialAs(t testing.TB, addr string, id model.Identity, as *pki.Credential) *api.Client {
 	t.Helper()
 	h := http.Header{}
 	if id.User != "" {
 		identity.Vouch(h, id)
 	}
-	c, err := api.DialWith(addr, api.Options{Header: h, Wrap: func(next http.RoundTripper) http.RoundTripper {
-		return &contract{t: t, next: &identity.Signer{Key: key, From: "test", Next: next}}
-	}})
+	c, err := api.DialWith(addr, api.Options{Header: h, TLS: as.Client(pki.Controller),
+		Wrap: func(next http.RoundTripper) http.RoundTripper { return &contract{t: t, next: next} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +400,7 @@ type fakeNode struct {
 }
 
 func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
-	n := &fakeNode{t: t, c: dial(t, addr, model.Identity{}, nil), starts: map[string]int{}}
+	n := &fakeNode{t: t, c: dialAs(t, addr, model.Identity{}, machineOf(t, addr, pki.Node, name)), starts: map[string]int{}}
 	n.node = model.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
 		Memory:     256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}

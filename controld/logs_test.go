@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -18,7 +19,7 @@ import (
 func logNode(t *testing.T, s *running, name string) (*fakeNode, chan struct{}) {
 	t.Helper()
 	release := make(chan struct{})
-	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ".1.9") {
 			http.Error(w, "no such log", http.StatusNotFound)
 			return
@@ -34,9 +35,11 @@ func logNode(t *testing.T, s *running, name string) (*fakeNode, chan struct{}) {
 			}
 		}
 	}))
+	listener.TLS = machineOf(t, s.addrs.HTTP, pki.Node, name).Server(pki.Controller)
+	listener.StartTLS()
 	t.Cleanup(listener.Close)
 	n := newNode(t, s.addrs.HTTP, name, 0)
-	n.node.Addr = strings.TrimPrefix(listener.URL, "http://")
+	n.node.Addr = strings.TrimPrefix(listener.URL, "https://")
 	n.hold = make(chan struct{})
 	n.run(t.Context())
 	return n, release

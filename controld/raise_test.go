@@ -18,7 +18,7 @@ import (
 func TestTheClusterVersionIsRaised(t *testing.T) {
 	const second = fsm.LatestVersion + 1
 	servers := startThree(t, func(c *Config) {
-		if c.Name != "c3" {
+		if c.Name != "c1" {
 			c.knows = second
 		}
 	})
@@ -38,11 +38,11 @@ func TestTheClusterVersionIsRaised(t *testing.T) {
 	}
 	time.Sleep(3 * time.Second)
 	if err := version(fsm.LatestVersion)(); err != nil {
-		t.Fatalf("c3 does not know another version: %v", err)
+		t.Fatalf("c1 does not know another version: %v", err)
 	}
-	servers[2].stop()
-	servers[2].cfg.knows = second
-	servers[2] = start(t, servers[2].cfg)
+	servers[0].stop()
+	servers[0].cfg.knows = second
+	servers[0] = start(t, servers[0].cfg)
 	eventually(t, "the second version", version(second))
 	for i, s := range servers {
 		s.stop()

@@ -20,23 +20,22 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/peers"
 )
 
 // Config is everything the daemon is told. Durations left zero take the values of DefaultConfig.
 type Config struct {
-	Name            string   // of this controller, unique in the cluster
-	DataDir         string   // log, snapshots and history
-	HTTP            string   // host:port of the API
-	Raft            string   // host:port for the other controllers
-	Gossip          string   // host:port for discovery
-	Advertise       string   // host that others use when the above listen on every address; "" finds one
-	Socket          string   // unix socket for local users; "" for none
-	Join            []string // gossip addresses of any members of the cluster
-	BootstrapExpect int      // controllers of a new cluster; 0: with Join none is made, without it 1
-	KeyFile         string   // the cluster key; needed to listen off loopback
-	AllowRootJobs   bool
-	RootJobsAs      string // account that the jobs of root run as
+	Name      string   // of this controller, unique in the cluster
+	DataDir   string   // log, snapshots and history
+	HTTP      string   // host:port of the API
+	Raft      string   // host:port for the other controllers
+	Gossip    string   // host:port for discovery
+	Advertise string   // host that others use when the above listen on every address; "" finds one
+	Socket    string   // unix socket for local users; "" for none
+	Join      []string // gossip addresses of any members, besides those known since it joined
+	// Loopback is host:port of plain HTTP for the users of this machine, for rota dev; "" for none.
+	Loopback      string
+	AllowRootJobs bool
+	RootJobsAs    string // account that the jobs of root run as
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.
@@ -65,6 +64,7 @@ type Config struct {
 // Addresses are where a daemon can be reached.
 type Addresses struct {
 	HTTP, Raft, Gossip string
+	Loopback           string // of plain HTTP for users of this machine; "" for none
 }
 
 // DefaultConfig is a controller on the default ports of this machine.
@@ -95,26 +95,12 @@ func (c Config) Validate() error {
 	for _, a := range c.listens() {
 		if err := checkAddr(a.addr); err != nil {
 			bad("%s %q: %w", a.flag, a.addr, err)
-		} else if c.KeyFile == "" && !serve.Loopback(a.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex "+
-				"32 makes one), or listen on 127.0.0.1", a.flag, a.addr)
 		}
 	}
-	if n := c.BootstrapExpect; n < 0 || n > peers.MaxControllers || n > 0 && n%2 == 0 {
-		bad("--bootstrap-expect %d: a cluster has 1, 3 or 5 controllers", n)
-	}
-	if c.BootstrapExpect > 1 && len(c.Join) == 0 {
-		bad("--join is not set: with --bootstrap-expect %d another controller has to be found", c.BootstrapExpect)
+	if c.Loopback != "" && !serve.Loopback(c.Loopback) {
+		bad("--loopback-http %s: plain HTTP is for users of this machine only: listen on 127.0.0.1", c.Loopback)
 	}
 	return errors.Join(errs...)
-}
-
-// expect is how many controllers make a new cluster; 0 if this one only joins.
-func (c Config) expect() int {
-	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
-		return 1
-	}
-	return c.BootstrapExpect
 }
 
 type listenAddr struct{ flag, addr string }

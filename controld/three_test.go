@@ -58,7 +58,7 @@ func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 	}
 	wantProblem(t, followers[1].client(user(1001)).Cancel(t.Context(), id, ""), api.CodeDenied)
 
-	all := dial(t, addrs, user(1000), nil)
+	all := dial(t, addrs, user(1000))
 	acknowledged := submitWhile(t, all, func() { leader.stop() })
 	ids := map[model.JobID]bool{}
 	for _, id := range acknowledged {
@@ -87,7 +87,7 @@ func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 // TestALeaderThatHangsIsNotWaitedFor stops the leader's process as a hang or a power cut does: its
 // connections stay.
 func TestALeaderThatHangsIsNotWaitedFor(t *testing.T) {
-	leader, at := apart(t, "c1", "", nil)
+	leader, at := apart(t, "c1")
 	var others []*running
 	for _, name := range []string{"c2", "c3"} {
 		cfg := controller(t, name)

@@ -63,6 +63,7 @@ type Parts struct {
 	Journal Journal
 	GPUs    gpu.Source
 	GPUFile gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
+	Foreign string            // cluster that the containers here are of, if it is not this node's; "" otherwise
 	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log     *slog.Logger
 }
@@ -99,6 +100,9 @@ type Agent struct {
 	index        uint64 // of the last answer that was applied
 	desiredKnown bool   // a controller has answered since this daemon started
 	lease        lease  // the last confirmed one
+	notice       string // what rota nodes is to say of this node
+	noticeAt     time.Time
+	noticed      string // the notice that was registered
 }
 
 // worker is one container: wanted, existing, or both. The agent's mutex guards it.
@@ -181,7 +185,7 @@ func (a *Agent) recoverEntries() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
-		if e.Final != nil {
+		if e.Final != nil && a.Foreign == "" {
 			continue // it is looked up when a controller asks for it
 		}
 		id, ok := container.ParseID(e.ID)
@@ -192,6 +196,9 @@ func (a *Agent) recoverEntries() error {
 		if a.Cores != nil {
 			a.Cores.MarkUsed(e.Cores)
 		}
+	}
+	if a.Foreign != "" {
+		a.keepAll("its containers are of cluster " + a.Foreign + ", which it has left: they run until their leases end")
 	}
 	return nil
 }
@@ -292,7 +299,7 @@ func (a *Agent) reconcile(w *worker) {
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
-	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && a.olderAttemptRuns(w.id)
+	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (a.olderAttemptRuns(w.id) || a.keepsAny())
 	a.queueReport(w)
 	w.DesiredUnknown = !a.desiredKnown
 	now := time.Now()

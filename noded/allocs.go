@@ -3,6 +3,7 @@ package noded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -15,7 +16,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 	wait := backoff{}
 	registered := false
 	for ctx.Err() == nil {
-		if !registered || a.gpus.needRegistration() {
+		if !registered || a.gpus.needRegistration() || a.noticeChanged() {
 			if err := a.register(ctx); err != nil {
 				if errors.Is(err, errNoController) {
 					wait = backoff{} // a controller may be found at any moment
@@ -33,6 +34,11 @@ func (a *Agent) followControllers(ctx context.Context) error {
 		var p *api.Problem
 		if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
 			registered = false // the controllers do not know this node, or know it from before a reboot
+		}
+		if errors.Is(err, errWentBack) {
+			a.Log.Warn("registering again", "reason", err)
+			registered = false
+			continue
 		}
 		a.logRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.sleep(ctx))
 	}
@@ -77,17 +83,23 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 	if answer.LeaseMS <= 0 {
 		return errors.New("the controller could not confirm that it is still the leader")
 	}
-	a.applyAllocs(answer, sent, time.Now())
-	return nil
+	return a.applyAllocs(answer, sent, time.Now())
 }
 
+// errWentBack says that the controllers' state is older than one that they have confirmed before: it
+// was restored, or is that of a new cluster.
+var errWentBack = errors.New("the state of the controllers went back")
+
 // applyAllocs applies an answer that a quorum of the controllers confirmed.
-func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) {
+func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.Index < a.index {
-		a.Log.Warn("ignored an answer from an older state of the controllers", "index", n.Index, "seen", a.index)
-		return
+		// A leader answers only once it has all that was ever confirmed, so this is no old answer.
+		err := fmt.Errorf("%w to index %d, after %d", errWentBack, n.Index, a.index)
+		a.keepAll(err.Error() + ": what runs here goes on until its leases end")
+		a.index, a.desiredKnown = 0, false
+		return err
 	}
 	a.index, a.desiredKnown = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
@@ -97,10 +109,14 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		d := &n.Allocs[i]
 		id := container.ID{Job: int64(d.Job), Attempt: d.Attempt, Worker: d.Worker}
 		wanted[id] = true
-		a.workerOf(id).setDesired(d, received, int64(n.Now))
+		if w := a.workerOf(id); !w.keep(d) {
+			w.setDesired(d, received, int64(n.Now))
+		}
 	}
 	for id, w := range a.workers {
-		if !wanted[id] {
+		if w.Kept {
+			w.keep(nil)
+		} else if !wanted[id] {
 			w.Desired, w.KillAt = nil, time.Time{}
 		} else if w.Confirmed {
 			w.lastReported, w.Confirmed = "", false // it is still asked for: report its result again
@@ -108,6 +124,54 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		a.reconcile(w)
 	}
 	a.renewLeases(term)
+	return nil
+}
+
+// noticeFor is how long at least rota nodes says that a node has met another state.
+const noticeFor = 10 * time.Minute
+
+// keepAll has every container go on until its lease ends, which the present controllers do not
+// renew: they may know nothing of it, or take another job for it. Until then this node starts
+// nothing. The mutex is held.
+func (a *Agent) keepAll(notice string) {
+	a.notice, a.noticeAt = notice, time.Now()
+	for _, w := range a.workers {
+		w.Kept = true
+	}
+}
+
+// keepsAny reports whether a kept container still runs. The mutex is held.
+func (a *Agent) keepsAny() bool {
+	for _, w := range a.workers {
+		if w.Kept && (w.exists() || w.busy) {
+			return true
+		}
+	}
+	return false
+}
+
+// keep reports whether a worker is kept, in spite of what the controllers say under its id. A kept
+// worker that they ordered at the same instant for the same user is the same one, and is kept no
+// more. Of any other the result is of no interest to them.
+func (w *worker) keep(d *api.Alloc) bool {
+	if w.Kept && d != nil && w.Desired != nil && d.Start == w.Desired.Start && d.Owner.UID == w.Desired.Owner.UID {
+		w.Kept = false
+	}
+	if w.Kept {
+		w.Desired, w.KillAt, w.Confirmed = nil, time.Time{}, true
+	}
+	return w.Kept
+}
+
+// noticeChanged reports whether this node has to register again because of its notice, which ends
+// when nothing is kept any more.
+func (a *Agent) noticeChanged() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.notice != "" && time.Since(a.noticeAt) > noticeFor && !a.keepsAny() {
+		a.notice = ""
+	}
+	return a.notice != a.noticed
 }
 
 // setDesired stores what the controllers want for one worker. The deadline of a stop is converted
@@ -136,10 +200,16 @@ func (a *Agent) register(ctx context.Context) error {
 	}
 	node := a.Node
 	node.GPUs = a.gpus.forRegistration()
+	a.mu.Lock()
+	node.Notice = a.notice
+	a.mu.Unlock()
 	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
 		a.gpus.setUnregistered()
 		return err
 	}
+	a.mu.Lock()
+	a.noticed = node.Notice
+	a.mu.Unlock()
 	a.Log.Info("registered", "node", node.Name, "cores", node.Cores, "gpus", len(node.GPUs))
 	return nil
 }

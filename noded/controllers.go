@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -25,10 +25,9 @@ import (
 // controllers is the control plane as this node knows it: the addresses from its settings and those
 // found by gossip. It implements [Controller].
 type controllers struct {
-	node   string
-	key    identity.Key
-	static []string
-	log    *slog.Logger
+	credential *pki.Credential
+	static     []string
+	log        *slog.Logger
 
 	mu     sync.Mutex
 	addrs  []string
@@ -68,9 +67,7 @@ func (c *controllers) setPeers(peers []member.Peer) error {
 		return nil
 	}
 	client, err := api.DialWith(strings.Join(addrs, ","),
-		api.Options{Dial: c.dialer(), Wrap: func(next http.RoundTripper) http.RoundTripper {
-			return &identity.Signer{Key: c.key, From: c.node, Next: next}
-		}})
+		api.Options{TLS: c.credential.Client(pki.Controller), Any4xx: true})
 	if err != nil {
 		return err
 	}
@@ -79,15 +76,13 @@ func (c *controllers) setPeers(peers []member.Peer) error {
 	return nil
 }
 
-// dialer returns the function that connects to controllers. Without a cluster key, any account on
-// this machine can announce itself as a controller by gossip, and what a controller orders runs
-// here as root. So the kernel is asked which user listens at the address. With a key, gossip is
-// trusted.
-func (c *controllers) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
-	if len(c.key) == 0 {
-		return new(identity.Link).Dial
+// renewCertificate has a controller sign a request for another certificate of this member.
+func (c *controllers) renewCertificate(ctx context.Context, request []byte) ([]byte, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
 	}
-	return (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	return client.RenewCertificate(ctx, request)
 }
 
 func (c *controllers) current() (*api.Client, []string, error) {
@@ -139,11 +134,11 @@ const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers acce
 // vouches for the user's identity.
 func (c *controllers) proxyHandler() http.Handler {
 	var users identity.Users
-	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+	transport := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller)), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 		DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
+			r.Out.URL.Scheme, r.Out.URL.Host = "https", "controller"
 			r.Out.Header.Del("X-Forwarded-For")
 			// The identity is added here and not earlier. A Connection header of the client may
 			// name headers to drop, and a request without these counts as one of the machine
@@ -152,7 +147,7 @@ func (c *controllers) proxyHandler() http.Handler {
 				identity.Vouch(r.Out.Header, id)
 			}
 		},
-		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
+		Transport:     &anyController{of: c, next: transport},
 		FlushInterval: -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
@@ -175,7 +170,7 @@ func (c *controllers) proxyHandler() http.Handler {
 	})
 }
 
-// anyController sends a request to the first controller that accepts a connection.
+// anyController sends a request to the first controller that accepts a connection and the caller.
 type anyController struct {
 	of   *controllers
 	next http.RoundTripper
@@ -193,9 +188,15 @@ func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read request: %w", err)
 		}
 	}
-	for _, addr := range addrs {
+	for i, addr := range addrs {
 		var resp *http.Response
-		if resp, err = t.send(r, addr, body); err == nil || !notConnected(err) {
+		last := i == len(addrs)-1
+		resp, err = t.send(r, addr, body)
+		if err == nil && resp.StatusCode == http.StatusUnauthorized && !last {
+			resp.Body.Close() // it alone may not know this machine
+			continue
+		}
+		if err == nil || !pki.NotSent(err) {
 			return resp, err
 		}
 	}
@@ -209,7 +210,7 @@ func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.R
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	if !strings.Contains(addr, "://") {
-		addr = "http://" + addr
+		addr = "https://" + addr
 	}
 	u, err := url.Parse(addr)
 	if err != nil {
@@ -217,11 +218,4 @@ func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.R
 	}
 	out.URL.Scheme, out.URL.Host, out.Host = u.Scheme, u.Host, u.Host
 	return t.next.RoundTrip(out)
-}
-
-// notConnected reports whether no connection was made. The request can then be sent to another
-// controller without the risk of running it twice.
-func notConnected(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -1,33 +1,47 @@
 package noded
 
 import (
-	"fmt"
+	"context"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 )
+
+// serving returns the address of a server with the credential of a member, which notes requests and
+// answers with a body.
+func serving(t *testing.T, c *pki.Credential, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.TLS, s.Config.ErrorLog = c.Server(), log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
 
 // A request that reaches a controller without a user in it is the node's own and may do anything:
 // no client may cause such a request.
 func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
+	cluster := pkitest.New(t)
 	seen := make(chan http.Header, 1)
-	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
-		r *http.Request) {
-		seen <- r.Header.Clone()
-	}))
-	defer controller.Close()
-	c := &controllers{node: "n1", static: []string{controller.URL}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	controller := serving(t, cluster.First(), func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() })
+	c := &controllers{credential: cluster.Member(pki.Node, "n1"), static: []string{controller},
+		log: slog.New(slog.DiscardHandler)}
 	if err := c.setPeers(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -65,65 +79,60 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 	}
 }
 
-const falseVariable = "ROTA_TEST_FALSE_CONTROLLER"
-
-// TestMain is also the program that another user runs in the next test: it answers as a controller
-// would.
-func TestMain(m *testing.M) {
-	if os.Getenv(falseVariable) == "" {
-		os.Exit(m.Run())
+// TestAFalseControllerIsNotObeyed: a user of this machine listens at the port of a controller that
+// was killed, and answers as a controller would: without TLS, with a certificate of its own making,
+// with that of a node. Every request goes to the honest controller instead, and nothing of what the
+// false one orders is done.
+func TestAFalseControllerIsNotObeyed(t *testing.T) {
+	cluster := pkitest.New(t)
+	evil := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":666}`) }
+	plain := httptest.NewServer(http.HandlerFunc(evil))
+	defer plain.Close()
+	honest := serving(t, cluster.First(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":7}`) })
+	for what, at := range map[string]string{
+		"without TLS":                     plain.Listener.Addr().String(),
+		"a cluster of its own":            serving(t, pkitest.New(t).First(), evil),
+		"a node":                          serving(t, cluster.Member(pki.Node, "n2"), evil),
+		"a login node":                    serving(t, cluster.Member(pki.Login, "l1"), evil),
+		"a controller that expired":       serving(t, cluster.Expired(pki.Controller, "c2", time.Now()), evil),
+		"a controller that refuses nodes": serving(t, cluster.Member(pki.Controller, "c3"), refuse(http.StatusUnauthorized)),
+		"a controller with a wrong clock": serving(t, cluster.Member(pki.Controller, "c4"), refuse(http.StatusForbidden)),
+	} {
+		c := &controllers{credential: cluster.Member(pki.Node, "n1"), log: slog.New(slog.DiscardHandler)}
+		var peers []member.Peer
+		for _, addr := range []string{at, honest} {
+			peers = append(peers, member.Peer{Name: addr, Meta: member.Meta{Role: member.Controld, HTTP: addr}})
+		}
+		if err := c.setPeers(peers); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {
+			t.Errorf("%s: the node got %+v, %v", what, got, err)
+		}
+		// The same for what a user sends through this node's socket.
+		r := httptest.NewRequest(http.MethodPost, "/v1/jobs", strings.NewReader("{}"))
+		r = r.WithContext(context.WithValue(r.Context(), proxiedUser{}, model.Identity{UID: 1000, User: "ann"}))
+		next := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller))}
+		defer next.CloseIdleConnections()
+		resp, err := (&anyController{of: c, next: next}).RoundTrip(r)
+		if err != nil {
+			t.Errorf("%s: a user's request: %v", what, err)
+			continue
+		}
+		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != `{"index":7}` && resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: a user's request is answered with %s, %v", what, b, err)
+		}
+		resp.Body.Close()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		os.Exit(1)
-	}
-	fmt.Println(l.Addr())
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		io.WriteString(w, `{"index":666}`)
-	}))
-	io.Copy(io.Discard, os.Stdin) // until the test ends
 }
 
-// TestAControllerOfAnotherUserIsNotObeyed is about machines without a key, where any account can
-// take part in gossip.
-func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can run a program as another user")
-	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env, cmd.Dir = append(os.Environ(), falseVariable+"=1"), "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	var evil string
-	if _, err := fmt.Fscan(out, &evil); err != nil {
-		t.Fatal(err)
-	}
-	honest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		io.WriteString(w, `{"index":7}`)
-	}))
-	defer honest.Close()
-	c := &controllers{node: "n1", log: slog.New(slog.DiscardHandler)}
-	var peers []member.Peer
-	for _, addr := range []string{evil, honest.Listener.Addr().String()} {
-		peers = append(peers, member.Peer{Name: addr, Meta: member.Meta{Role: member.Controld, HTTP: addr}})
-	}
-	if err := c.setPeers(peers); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {
-		t.Errorf("it obeys the false controller: %+v, %v", got, err)
+// refuse answers every request with a problem.
+func refuse(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		code := api.CodeDenied
+		if status == http.StatusUnauthorized {
+			code = api.CodeUnauthorised
+		}
+		api.WriteProblem(w, status, code, "the clocks differ")
 	}
 }

@@ -22,12 +22,14 @@ package noded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +37,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/noded/bundle"
@@ -50,19 +53,19 @@ const shutdownTime = 3 * time.Second
 
 // daemon is what Run has opened, in this order.
 type daemon struct {
-	cfg     Config
-	key     identity.Key
-	machine machine.Machine
-	journal *journal.Journal
-	http    net.Listener
-	socket  net.Listener // nil if none is configured
-	list    *member.List
-	shims   *container.Shims
-	gpus    gpu.Source
-	logs    *logs.Store
-	bundles *bundle.Store
-	control *controllers
-	agent   *Agent
+	cfg        Config
+	credential *pki.Credential
+	machine    machine.Machine
+	journal    *journal.Journal
+	http       net.Listener
+	socket     net.Listener // nil if none is configured
+	list       *member.List
+	shims      *container.Shims
+	gpus       gpu.Source
+	logs       *logs.Store
+	bundles    *bundle.Store
+	control    *controllers
+	agent      *Agent
 }
 
 // Run is the node daemon. It returns nil when ctx ends; containers go on running.
@@ -72,11 +75,19 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	if err := checkRequirements(cfg); err != nil {
+	d := &daemon{cfg: cfg}
+	if cfg.Login {
+		defer func() { err = errors.Join(err, d.close()) }()
+		return d.runLogin(ctx)
+	}
+	err = checkRequirements(cfg)
+	if err == nil {
+		err = d.loadCredential()
+	}
+	if err != nil {
 		removeCgroups(cfg.CgroupRoot)
 		return err
 	}
-	d := &daemon{cfg: cfg}
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.newAgent} {
 		if err := open(ctx); err != nil {
@@ -86,13 +97,69 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return d.run(ctx)
 }
 
-// openState reads the cluster key, inspects the machine and opens the journal.
-func (d *daemon) openState(context.Context) (err error) {
-	if d.cfg.KeyFile != "" {
-		if d.key, err = identity.ReadKey(d.cfg.KeyFile); err != nil {
-			return err
-		}
+// loadCredential reads what makes this machine a member of its cluster.
+func (d *daemon) loadCredential() (err error) {
+	role, flag := pki.Node, ""
+	if d.cfg.Login {
+		role, flag = pki.Login, " --login"
 	}
+	d.credential, err = pki.Load(pki.Dir(d.cfg.DataDir))
+	if errors.Is(err, pki.ErrNoCredential) {
+		return fmt.Errorf("%w (%s): join one with rota-noded join%s ADDR --token TOKEN, with the same --name and --data-dir",
+			err, d.cfg.DataDir, flag)
+	}
+	if err != nil {
+		return err
+	}
+	switch m := d.credential.Member; {
+	case m.Role != role:
+		return fmt.Errorf("the certificate in %s is for a machine of role %s: join as %s with rota-noded join%s", d.cfg.DataDir,
+			m.Role, role, flag)
+	case m.Name != d.cfg.Name:
+		return fmt.Errorf("--name %s: this machine joined as %s: start it with --name %s", d.cfg.Name, m.Name, m.Name)
+	}
+	return nil
+}
+
+// runLogin runs a login node until ctx ends: its socket, gossip to find controllers, and nothing
+// else.
+func (d *daemon) runLogin(ctx context.Context) (err error) {
+	if err := d.loadCredential(); err != nil {
+		return err
+	}
+	if d.socket, err = serve.Unix(d.cfg.Socket); err != nil {
+		return fmt.Errorf("--socket: %w", err)
+	}
+	if err := d.gossip(""); err != nil {
+		return err
+	}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	group, running := errgroup.WithContext(ctx)
+	d.runAsMember(group, running)
+	d.cfg.Logger.Info("login node started", "node", d.cfg.Name, "socket", d.cfg.Socket, "version", api.Build())
+	return untilDone(ctx, group.Wait())
+}
+
+// runAsMember runs what every node does, one with containers or without.
+func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
+	group.Go(func() error { return d.list.Run(running) })
+	group.Go(func() error { return d.control.watchGossip(running, d.list) })
+	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.renewCertificate) })
+	if d.socket != nil {
+		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
+	}
+}
+
+// untilDone drops the error of parts that ended because ctx did.
+func untilDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// openState inspects the machine and opens the journal.
+func (d *daemon) openState(context.Context) (err error) {
 	low, high, err := parsePorts(d.cfg.Ports)
 	if err != nil {
 		return err
@@ -131,10 +198,15 @@ func (d *daemon) listen(context.Context) (err error) {
 			return fmt.Errorf("--socket: %w", err)
 		}
 	}
+	return d.gossip(d.machine.Node.Addr)
+}
+
+// gossip joins the gossip as a node that is reached at an address.
+func (d *daemon) gossip(http string) (err error) {
 	d.list, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger,
-		Fast: serve.Loopback(d.cfg.Gossip),
-		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
+		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: slices.Concat(d.cfg.Join, d.credential.Seeds),
+		Key: d.credential.GossipKey, Logger: d.cfg.Logger, Fast: serve.Loopback(d.cfg.Gossip),
+		Meta: member.Meta{Role: member.Noded, HTTP: http, Version: api.Build(), Cluster: d.credential.Member.Cluster},
 	})
 	return err
 }
@@ -167,6 +239,10 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 
 // newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.
 func (d *daemon) newAgent(ctx context.Context) error {
+	foreign, err := noteCluster(d.cfg.DataDir, d.credential.Member.Cluster, len(d.journal.Entries()) > 0)
+	if err != nil {
+		return err
+	}
 	var file gpu.InventoryFile
 	if d.cfg.SimGPUs > 0 {
 		d.gpus = gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
@@ -174,10 +250,10 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		d.gpus = gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 		file = gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 	}
-	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
-		GPUs: d.gpus, GPUFile: file, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
 	return d.agent.gpus.load(ctx)
 }
@@ -185,28 +261,20 @@ func (d *daemon) newAgent(ctx context.Context) error {
 // run runs all parts until ctx ends or one of them fails.
 func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.list.Run(running) })
-	group.Go(func() error { return d.control.watchGossip(running, d.list) })
+	d.runAsMember(group, running)
 	group.Go(func() error { return d.agent.Run(running) })
 	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
-	guard := &identity.Guard{Key: d.key}
+	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
-	group.Go(func() error { return d.serve(running, d.http, handler) })
-	if d.socket != nil {
-		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
-	}
+	group.Go(func() error { return d.serve(running, tls.NewListener(d.http, d.credential.Server()), handler) })
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
-	err := group.Wait()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return untilDone(ctx, group.Wait())
 }
 
 // serve answers requests on l until ctx ends, and then waits for those in progress.
@@ -239,6 +307,8 @@ func (d *daemon) close() error {
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
 	}
-	removeCgroups(d.cfg.CgroupRoot)
+	if !d.cfg.Login {
+		removeCgroups(d.cfg.CgroupRoot)
+	}
 	return errors.Join(errs...)
 }

@@ -46,14 +46,41 @@ func checkFormat(dir string) error {
 	return nil
 }
 
+// clusterFile names the cluster that the containers of a data directory are of.
+const clusterFile = "cluster"
+
+// noteCluster notes which cluster a data directory works for, and returns the one that its
+// containers are of if that is another: the node has joined another cluster since. The file keeps
+// the old one as long as the directory has containers.
+func noteCluster(dir, cluster string, containers bool) (foreign string, err error) {
+	path := filepath.Join(dir, clusterFile)
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("--data-dir %s: %w", dir, err)
+	}
+	before := string(bytes.TrimSpace(text))
+	switch {
+	case before == cluster:
+		return "", nil
+	case before != "" && containers:
+		return before, nil
+	}
+	return "", writeWhole(path, cluster+"\n")
+}
+
 // writeFormat writes the mark, whole or not at all.
 func writeFormat(path string) error {
+	return writeWhole(path, fmt.Sprintf("{\"format\":%d}\n", dataFormat))
+}
+
+// writeWhole writes a file of the data directory, whole or not at all.
+func writeWhole(path, text string) error {
 	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("mark the data directory: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "{\"format\":%d}\n", dataFormat)
+	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(tmp, path)
 	}

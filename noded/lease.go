@@ -45,7 +45,7 @@ const renewPart = 10
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
-		if w.exists() && w.Desired != nil && end.Sub(w.lease) >= term/renewPart {
+		if w.exists() && w.Desired != nil && !w.Kept && end.Sub(w.lease) >= term/renewPart {
 			w.lease = end
 			a.steps.Go(func() { a.renewLease(w, l) })
 		}

@@ -20,7 +20,8 @@ type facts struct {
 	Entry          journal.Entry   // zero if the journal has none
 	Journaled      bool            // the journal has Entry
 	Confirmed      bool            // the controllers have confirmed Entry.Final
-	Blocked        bool            // an earlier attempt of the job still runs here
+	Blocked        bool            // an earlier attempt of the job, or what was kept, still runs here
+	Kept           bool            // controllers that are no more ordered it: it runs until its lease ends
 	Tries          int             // how often the step that is due has failed
 }
 
@@ -59,7 +60,7 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 		return step{Op: opFinish, Result: exitReport(f.Exit, f.Entry.Started)}, time.Time{}
 	case f.Actual == container.Lost:
 		return recordLost(f), time.Time{}
-	case f.DesiredUnknown:
+	case f.DesiredUnknown, f.Kept && f.exists():
 		return step{}, time.Time{} // containers go on until a controller says otherwise
 	case f.Desired == nil:
 		return stepWhenUnwanted(f), time.Time{}
@@ -77,6 +78,8 @@ func stepAfterResult(f facts) step {
 		return step{Op: opKill}
 	case f.Actual != "" && f.Confirmed && f.Desired == nil && !f.DesiredUnknown:
 		return step{Op: opRemove}
+	case f.Actual == "" && f.Kept && f.Confirmed && f.Desired == nil && !f.DesiredUnknown:
+		return step{Op: opForget} // the controllers may use its id again
 	}
 	return step{}
 }

@@ -115,7 +115,7 @@ func workerID(r model.WorkerReport) container.ID {
 // is held.
 func (a *Agent) queueReport(w *worker) {
 	state := reportableState(w.facts)
-	if state == "" || state == w.lastReported {
+	if state == "" || state == w.lastReported || w.Kept {
 		return
 	}
 	w.lastReported = state

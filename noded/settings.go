@@ -34,7 +34,7 @@ type Config struct {
 	CgroupRoot  string            // "": /rota/NAME
 	SharedPaths []string          // in addition to those of /home, /shared and /data that exist
 	Ports       string            // LOW-HIGH for MASTER_PORT; "": a default range
-	KeyFile     string            // with the cluster key; required unless all listeners are on loopback
+	Login       bool              // a login node: a socket for its users, and no containers
 	ShimPath    string            // path of rota-shim; "": beside this program
 	InitPath    string            // path of rota-init; "": beside this program
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
@@ -101,14 +101,10 @@ func (c Config) Validate() error {
 			bad("%s %q: write host:port", l.flag, l.addr)
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			bad("%s %q: write a port from 0 to 65535", l.flag, l.addr)
-		} else if c.KeyFile == "" && !serve.Loopback(l.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or "+
-				"listen on 127.0.0.1", l.flag, l.addr)
 		}
 	}
-	if len(c.Join) == 0 && len(c.Controllers) == 0 {
-		bad("--join is not set: give the gossip address of any daemon in the cluster, or a controller with " +
-			"--controller")
+	if c.Login && c.Socket == "" {
+		bad("--socket is empty: a login node has nothing but a socket for its users")
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")

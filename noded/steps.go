@@ -214,7 +214,7 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 	return func(w *worker) { w.Actual = "" }, nil
 }
 
-// forget removes an intent whose container was never created.
+// forget removes an intent whose container was never created, or what is left of a kept one.
 func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
@@ -222,7 +222,9 @@ func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*wor
 	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {
 		return nil, err
 	}
-	a.releaseCores(f.Entry.Cores)
+	if f.Entry.Final == nil {
+		a.releaseCores(f.Entry.Cores)
+	}
 	return func(w *worker) { w.Journaled, w.Entry = false, journal.Entry{} }, nil
 }
 

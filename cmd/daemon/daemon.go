@@ -34,7 +34,7 @@ func Main(name string, run func(ctx context.Context, args []string, stderr io.Wr
 }
 
 // NewApp returns the command line of a daemon: its own flags, those of both daemons (--config,
-// --cluster-key-file, --log-format), --version and --help. Arguments that are no flags are refused
+// --log-format), --version and --help. Arguments that are no flags are refused
 // before run is called. Values of list flags are not split at commas: [SplitList] does that.
 func NewApp(name, usage string, stderr io.Writer, own []cli.Flag, run func(*cli.Context) error) *cli.App {
 	return &cli.App{
@@ -47,8 +47,7 @@ func NewApp(name, usage string, stderr io.Writer, own []cli.Flag, run func(*cli.
 		Flags:                     append(own, sharedFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("unexpected argument %q: %s takes flags only (--help lists them)",
-					c.Args().First(), name)
+				return fmt.Errorf("unexpected argument %q (--help lists commands and flags)", c.Args().First())
 			}
 			return run(c)
 		},
@@ -58,9 +57,6 @@ func NewApp(name, usage string, stderr io.Writer, own []cli.Flag, run func(*cli.
 func sharedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "read settings from `FILE.hcl`; flags take precedence"},
-		&cli.StringFlag{
-			Name: "cluster-key-file", Usage: "`FILE` with the secret that the machines of the cluster share",
-		},
 		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`FORMAT` of the daemon's own log: text or json"},
 	}
 }

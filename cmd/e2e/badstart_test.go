@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 )
 
@@ -100,6 +102,12 @@ func (c badStart) run(t *testing.T, program string) {
 	if err := os.Chmod(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	cluster := pkitest.New(t)
+	if program == "rota-controld" {
+		cluster.Issue(pki.Dir(data), pki.Controller, "bad")
+	} else {
+		cluster.Issue(pki.Dir(data), pki.Node, "bad")
+	}
 	if c.setup != nil {
 		c.setup(t, data)
 	}
@@ -110,7 +118,7 @@ func (c badStart) run(t *testing.T, program string) {
 	if program == "rota-controld" {
 		args = append(args, "--raft", "127.0.0.1:0")
 	} else {
-		args = append(args, "--join", "127.0.0.1:1", "--cgroup-root", "/rota-bad-"+strconv.Itoa(os.Getpid()))
+		args = append(args, "--cgroup-root", "/rota-bad-"+strconv.Itoa(os.Getpid()))
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), append(args, c.flags...)...)

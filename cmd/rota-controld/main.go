@@ -37,7 +37,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			cfg.ReloadOn = daemon.Reloads()
 			return controld.Run(c.Context, cfg)
 		})
-	return app.RunContext(ctx, args)
+	app.Commands = memberCommands(os.Stdout)
+	return app.RunContext(ctx, daemon.AddressLast(args))
 }
 
 func flags() []cli.Flag {
@@ -54,11 +55,9 @@ func flags() []cli.Flag {
 		text("advertise", "", "`HOST` that others use when an ADDR above is 0.0.0.0 (default: the first of this "+
 			"machine)"),
 		text("socket", def.Socket, "`PATH` of the unix socket for local users, \"\" for none"),
-		&cli.StringSliceFlag{Name: "join", Usage: "gossip `ADDR` of any daemon in the cluster"},
-		&cli.IntFlag{
-			Name: "bootstrap-expect", Usage: "form a new cluster once `N` controllers have joined",
-			DefaultText: "1 without --join",
-		},
+		&cli.StringSliceFlag{Name: "join", Usage: "gossip `ADDR` of any daemon in the cluster, besides those known since it joined"},
+		&cli.StringFlag{Name: "loopback-http", Hidden: true,
+			Usage: "`ADDR` of plain HTTP for the users of this machine, for rota dev"},
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "let root submit jobs that run as root"},
 		text("root-jobs-as", "", "run the jobs that root submits as user `NAME`"),
 	}
@@ -74,12 +73,11 @@ func readSettings(c *cli.Context, stderr io.Writer) (controld.Config, error) {
 	}
 	for name, field := range map[string]*string{
 		"name": &cfg.Name, "data-dir": &cfg.DataDir, "http": &cfg.HTTP, "raft": &cfg.Raft, "gossip": &cfg.Gossip,
-		"advertise": &cfg.Advertise, "socket": &cfg.Socket, "cluster-key-file": &cfg.KeyFile,
-		"root-jobs-as": &cfg.RootJobsAs,
+		"advertise": &cfg.Advertise, "socket": &cfg.Socket, "root-jobs-as": &cfg.RootJobsAs, "loopback-http": &cfg.Loopback,
 	} {
 		*field = c.String(name)
 	}
-	cfg.Join, cfg.BootstrapExpect = daemon.SplitList(c.StringSlice("join")), c.Int("bootstrap-expect")
+	cfg.Join = daemon.SplitList(c.StringSlice("join"))
 	cfg.AllowRootJobs = c.Bool("allow-root-jobs")
 	var err error
 	cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr)

@@ -43,12 +43,11 @@ cluster { name = "alpha" }
 		t.Fatal(err)
 	}
 	cfg, err := parse(t, "--config", path, "--name", "from-flag", "--join", "a:1,b:2", "--join", "c:3",
-		"--bootstrap-expect", "3", "--socket", "")
+		"--socket", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Name != "from-flag" || cfg.HTTP != "127.0.0.1:1111" || strings.Join(cfg.Join, " ") != "a:1 b:2 c:3" ||
-		cfg.BootstrapExpect != 3 {
+	if cfg.Name != "from-flag" || cfg.HTTP != "127.0.0.1:1111" || strings.Join(cfg.Join, " ") != "a:1 b:2 c:3" {
 		t.Errorf("settings are %+v", cfg)
 	}
 	if cfg.Socket != "" || cfg.Raft != controld.DefaultConfig().Raft || cfg.Cluster == nil ||
@@ -70,7 +69,6 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 		{[]string{"stray"}, "stray"},
 		{[]string{"--log-format", "xml"}, "xml"},
 		{[]string{"--config", "/nowhere/cluster.hcl"}, "/nowhere/cluster.hcl"},
-		{[]string{"--bootstrap-expect", "three"}, "three"},
 	} {
 		if _, err := parse(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: got %v, want %q", c.args, err, c.says)
@@ -80,6 +78,14 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 
 func TestRunsUntilItIsStopped(t *testing.T) {
 	dir := t.TempDir()
+	bare := []string{"rota-controld", "--name", "c1", "--data-dir", filepath.Join(dir, "none"), "--socket", ""}
+	if err := run(t.Context(), bare, io.Discard); err == nil || !strings.Contains(err.Error(), "rota-controld init") {
+		t.Errorf("without init or join: %v", err)
+	}
+	found := []string{"rota-controld", "init", "--name", "c1", "--data-dir", dir}
+	if err := run(t.Context(), found, io.Discard); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	err := run(ctx, []string{"rota-controld", "--name", "c1", "--data-dir", dir, "--http", "127.0.0.1:0",

@@ -13,41 +13,50 @@ import (
 // file is a configuration file. Its attributes are named after the flags, with underscores for
 // hyphens. Flags that may be repeated are lists, and labels are a map.
 type file struct {
-	Name           *string           `hcl:"name,optional"`
-	DataDir        *string           `hcl:"data_dir,optional"`
-	Gossip         *string           `hcl:"gossip,optional"`
-	HTTP           *string           `hcl:"http,optional"`
-	Join           []string          `hcl:"join,optional"`
-	Controller     []string          `hcl:"controller,optional"`
-	Socket         *string           `hcl:"socket,optional"`
-	Cores          *int              `hcl:"cores,optional"`
-	Memory         *string           `hcl:"memory,optional"`
-	SimGPUs        *int              `hcl:"sim_gpus,optional"`
-	Label          map[string]string `hcl:"label,optional"`
-	CgroupRoot     *string           `hcl:"cgroup_root,optional"`
-	SharedPath     []string          `hcl:"shared_path,optional"`
-	Ports          *string           `hcl:"ports,optional"`
-	ClusterKeyFile *string           `hcl:"cluster_key_file,optional"`
-	Shim           *string           `hcl:"shim,optional"`
-	Init           *string           `hcl:"init,optional"`
-	WarmShims      *int              `hcl:"warm_shims,optional"`
-	MaxMemlock     *string           `hcl:"max_memlock,optional"`
-	MaxNofile      *int              `hcl:"max_nofile,optional"`
-	LogFormat      *string           `hcl:"log_format,optional"`
+	Name       *string           `hcl:"name,optional"`
+	DataDir    *string           `hcl:"data_dir,optional"`
+	Gossip     *string           `hcl:"gossip,optional"`
+	HTTP       *string           `hcl:"http,optional"`
+	Join       []string          `hcl:"join,optional"`
+	Controller []string          `hcl:"controller,optional"`
+	Socket     *string           `hcl:"socket,optional"`
+	Cores      *int              `hcl:"cores,optional"`
+	Memory     *string           `hcl:"memory,optional"`
+	SimGPUs    *int              `hcl:"sim_gpus,optional"`
+	Label      map[string]string `hcl:"label,optional"`
+	CgroupRoot *string           `hcl:"cgroup_root,optional"`
+	SharedPath []string          `hcl:"shared_path,optional"`
+	Ports      *string           `hcl:"ports,optional"`
+	Login      *bool             `hcl:"login,optional"`
+	Shim       *string           `hcl:"shim,optional"`
+	Init       *string           `hcl:"init,optional"`
+	WarmShims  *int              `hcl:"warm_shims,optional"`
+	MaxMemlock *string           `hcl:"max_memlock,optional"`
+	MaxNofile  *int              `hcl:"max_nofile,optional"`
+	LogFormat  *string           `hcl:"log_format,optional"`
 }
 
 // readFile sets every flag that is in the file and not on the command line.
 func readFile(c *cli.Context, path string) error {
-	src, err := os.ReadFile(path)
+	f, err := decodeFile(path)
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return err
 	}
-	var f file
-	if diags := hclfile.Decode(path, src, &f); diags.HasErrors() {
-		return fmt.Errorf("--config: %w", diags)
-	}
-	if err := daemon.SetFlags(c, &f); err != nil {
+	if err := daemon.SetFlags(c, f); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	return nil
+}
+
+// decodeFile reads a configuration file.
+func decodeFile(path string) (*file, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	var f file
+	if diags := hclfile.Decode(path, src, &f); diags.HasErrors() {
+		return nil, fmt.Errorf("--config: %w", diags)
+	}
+	return &f, nil
 }

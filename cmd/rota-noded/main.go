@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/daemon"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -40,7 +41,35 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "library"}},
 		Action: func(c *cli.Context) error { return gpu.ServeNVML(c.String("library"), os.Stdin, os.Stdout) },
 	}}
-	return app.RunContext(ctx, args)
+	app.Commands = append(app.Commands, daemon.JoinCommand("rota-noded", []cli.Flag{
+		&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name, Usage: "`NAME` of this node, unique in the cluster"},
+		&cli.StringFlag{Name: "data-dir", Value: noded.DefaultConfig().DataDir, Usage: "`DIR` for journal, containers and logs"},
+		&cli.StringFlag{Name: "config", Usage: "read name, data_dir and login from `FILE.hcl`; flags take precedence"},
+		&cli.BoolFlag{Name: "login", Usage: "join as a login node"},
+	}, os.Stdout, roleOf, placeOf))
+	return app.RunContext(ctx, daemon.AddressLast(args))
+}
+
+// roleOf is the role in which a machine joins.
+func roleOf(c *cli.Context) pki.Role {
+	if c.Bool("login") {
+		return pki.Login
+	}
+	return pki.Node
+}
+
+// placeOf returns what the flags of join and the configuration file say.
+func placeOf(c *cli.Context) (daemon.Place, error) {
+	if path := c.String("config"); path != "" {
+		f, err := decodeFile(path)
+		if err != nil {
+			return daemon.Place{}, err
+		}
+		if err := daemon.SetFlags(c, &file{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
+			return daemon.Place{}, err
+		}
+	}
+	return daemon.Place{Name: c.String("name"), DataDir: c.String("data-dir")}, nil
 }
 
 // answerReloads logs, for each SIGHUP, that the node daemon has no settings that it can re-read.
@@ -67,7 +96,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("gossip", d.Gossip, "`ADDR` for discovery"),
 		text("http", "", "`ADDR` of the listener that logs are read from (default: a free port on the host of "+
 			"--gossip)"),
-		list("join", "gossip `ADDR` of any daemon in the cluster"),
+		&cli.BoolFlag{Name: "login", Usage: "be a login node: a socket for its users, and no containers"},
+		list("join", "gossip `ADDR` of any daemon in the cluster, besides those known since it joined"),
 		list("controller", "`ADDR` of a controller, besides those that gossip finds"),
 		text("socket", d.Socket, "unix socket `PATH` for local users; empty for none"),
 		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs; if more than the machine has, by quota",
@@ -100,7 +130,7 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 		Socket: c.String("socket"), Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"),
 		CgroupRoot:  c.String("cgroup-root"),
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
-		KeyFile: c.String("cluster-key-file"), ShimPath: c.String("shim"), InitPath: c.String("init"),
+		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),
 		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"),
 	}
 	var err error

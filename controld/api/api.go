@@ -15,6 +15,7 @@ const Version = "v1"
 const (
 	HeaderIndex          = "Rota-Index"      // index of the state that answered
 	HeaderStale          = "Rota-Stale"      // seconds since a leader was last heard of; only without quorum
+	HeaderCluster        = "Rota-Cluster"    // id of the cluster
 	HeaderIdempotencyKey = "Idempotency-Key" // 1 to 64 visible ASCII characters
 )
 

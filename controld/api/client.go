@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // DefaultSocket is where a daemon of this machine listens for its users.
@@ -50,8 +53,12 @@ func DefaultAddr(getenv func(string) string) string {
 type Options struct {
 	// Wrap, if set, is put around the transport of every address, to sign requests.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Dial, if set, makes the connections by TCP.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// TLS, if set, says how https addresses are connected to; addresses without a scheme are https
+	// then.
+	TLS *tls.Config
+	// Any4xx has a request that a controller refuses sent to the next one too, for daemons: what one
+	// controller alone holds against them must not keep them from the others.
+	Any4xx bool
 	// Header is added to every request.
 	Header http.Header
 	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer
@@ -69,6 +76,8 @@ type Client struct {
 	opts      Options
 	endpoints []*endpoint
 	next      atomic.Uint32 // the endpoint that answered last
+
+	cluster atomic.Pointer[string] // id of the cluster that answered first
 }
 
 // endpoint is one address with its connections.
@@ -128,8 +137,8 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
 		DisableCompression: true,
 		DialContext:        dialer.DialContext}
-	if opts.Dial != nil {
-		t.DialContext = opts.Dial
+	if opts.TLS != nil {
+		t.DialTLSContext = pki.Dialer(opts.TLS)
 	}
 	e := &endpoint{addr: addr}
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -141,7 +150,7 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", path)
 		}
-	} else if err := e.parse(); err != nil {
+	} else if err := e.parse(opts.TLS != nil); err != nil {
 		return nil, err
 	}
 	e.http = &http.Client{Transport: t}
@@ -151,19 +160,23 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	return e, nil
 }
 
-func (e *endpoint) parse() error {
+func (e *endpoint) parse(secure bool) error {
 	s := e.addr
 	if !strings.Contains(s, "://") {
-		s = "http://" + s
+		s = map[bool]string{false: "http://", true: "https://"}[secure] + s
 	}
 	u, err := url.Parse(s)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", e.addr, err)
 	}
-	if u.Scheme != "http" || u.Host == "" || u.Port() == "" {
-		return fmt.Errorf("address %q is not a controller's: write http://host:7070 or unix:PATH", e.addr)
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Port() == "" {
+		return fmt.Errorf("address %q is not a controller's: write unix:PATH or https://host:7070", e.addr)
 	}
-	e.base = "http://" + u.Host
+	if u.Scheme == "https" && !secure {
+		return fmt.Errorf("address %s needs a token by which to know the cluster (--token or ROTA_TOKEN), or use the "+
+			"socket of a daemon of this machine: unix:%s", e.addr, DefaultSocket)
+	}
+	e.base = u.Scheme + "://" + u.Host
 	return nil
 }
 
@@ -207,17 +220,28 @@ type call struct {
 func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
+	var refused *Problem // of the first controller that refused the caller
 	for n := 0; ; n++ {
 		at := int(c.next.Load()) % len(c.endpoints)
 		resp, err := c.endpoints[at].send(ctx, &q, c.opts)
 		if err == nil {
-			return resp, nil
+			if err = c.checkCluster(resp.Header, c.endpoints[at].addr); err == nil {
+				return resp, nil
+			}
+			resp.Body.Close()
 		}
+		refused = cmp.Or(refused, refusalOf(err))
 		if ctx.Err() != nil {
 			return nil, c.lastError(context.Cause(ctx), err)
 		}
 		budget, again := c.mayRepeat(&q, err)
+		if !again && c.othersMay(err) && n+1 < len(c.endpoints) {
+			again = true
+		}
 		if !again || n+1 >= len(c.endpoints) && time.Since(begin)-q.wait > budget {
+			if refused != nil { // it says more than that another controller is down
+				return nil, refused
+			}
 			return nil, c.lastError(nil, err)
 		}
 		c.next.CompareAndSwap(uint32(at), uint32((at+1)%len(c.endpoints)))
@@ -253,11 +277,39 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 		}
 		return 0, false
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" { // nothing was sent
+	if pki.NotSent(err) {
 		return c.opts.Unreachable, true
 	}
 	return c.opts.RetryFor, q.repeat
+}
+
+// othersMay reports whether another controller may do what one has refused: one that does not know
+// the caller may be the only one, and has done nothing.
+func (c *Client) othersMay(err error) bool {
+	var p *Problem
+	return errors.As(err, &p) && (p.Code == CodeUnauthorised || c.opts.Any4xx && p.Status >= 400 && p.Status < 500)
+}
+
+// refusalOf returns the refusal of a caller, nil for other errors.
+func refusalOf(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) && p.Status >= 400 && p.Status < 500 {
+		return p
+	}
+	return nil
+}
+
+// checkCluster refuses an answer of another cluster than the one that has answered before.
+func (c *Client) checkCluster(h http.Header, addr string) error {
+	id := h.Get(HeaderCluster)
+	if id == "" || c.cluster.CompareAndSwap(nil, &id) {
+		return nil
+	}
+	if first := *c.cluster.Load(); first != id {
+		return fmt.Errorf("the controller at %s is of cluster %s, and the others are of cluster %s: the address list names "+
+			"two clusters", addr, id, first)
+	}
+	return nil
 }
 
 func (c *Client) lastError(cause, err error) error {

@@ -16,19 +16,17 @@ import (
 
 // File is a configuration file. An attribute that it does not have is nil.
 type File struct {
-	Name            *string  `hcl:"name,optional"`
-	DataDir         *string  `hcl:"data_dir,optional"`
-	HTTP            *string  `hcl:"http,optional"`
-	Raft            *string  `hcl:"raft,optional"`
-	Gossip          *string  `hcl:"gossip,optional"`
-	Advertise       *string  `hcl:"advertise,optional"`
-	Socket          *string  `hcl:"socket,optional"`
-	Join            []string `hcl:"join,optional"`
-	BootstrapExpect *int     `hcl:"bootstrap_expect,optional"`
-	ClusterKeyFile  *string  `hcl:"cluster_key_file,optional"`
-	LogFormat       *string  `hcl:"log_format,optional"`
-	AllowRootJobs   *bool    `hcl:"allow_root_jobs,optional"`
-	RootJobsAs      *string  `hcl:"root_jobs_as,optional"`
+	Name          *string  `hcl:"name,optional"`
+	DataDir       *string  `hcl:"data_dir,optional"`
+	HTTP          *string  `hcl:"http,optional"`
+	Raft          *string  `hcl:"raft,optional"`
+	Gossip        *string  `hcl:"gossip,optional"`
+	Advertise     *string  `hcl:"advertise,optional"`
+	Socket        *string  `hcl:"socket,optional"`
+	Join          []string `hcl:"join,optional"`
+	LogFormat     *string  `hcl:"log_format,optional"`
+	AllowRootJobs *bool    `hcl:"allow_root_jobs,optional"`
+	RootJobsAs    *string  `hcl:"root_jobs_as,optional"`
 
 	Operators []string `hcl:"operators,optional"` // users and "%group"s
 	Admins    []string `hcl:"admins,optional"`

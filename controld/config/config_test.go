@@ -14,8 +14,6 @@ const example = `
 name             = "c1"
 http             = "10.0.0.1:7070"
 join             = ["10.0.0.2:7072", "10.0.0.3:7072"]
-bootstrap_expect = 3
-cluster_key_file = "/etc/rota/cluster.key"
 allow_root_jobs  = false
 operators        = ["alice"]
 
@@ -53,7 +51,7 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil {
+	if *f.Name != "c1" || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil {
 		t.Errorf("settings are %+v", f)
 	}
 	cfg := f.Replicated()
@@ -112,7 +110,6 @@ func TestAFileWithoutPolicyLeavesTheCluster(t *testing.T) {
 func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 	for src, want := range map[string]string{
 		`nmae = "c1"`:                                                  `name`,
-		`bootstrap_expect = "three"`:                                   `bootstrap_expect`,
 		`queue "q" { max_time = 30 }`:                                  `max_time`,
 		`lease { duration = "soon" }`:                                  `duration`,
 		`lease { duration = "10ms" }`:                                  `not longer than the 15s`,

@@ -46,6 +46,10 @@ var commandTable = []row{
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),
 	command[SetConfig](model.ErrBadConfig),
+	command[FoundCluster](model.ErrFounded),
+	command[CreateJoinToken](anyLimit),
+	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
+	command[RevokeCertificates](anyLimit),
 }
 
 // Refusals that say more than one sentence, by their types.

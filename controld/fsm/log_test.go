@@ -105,7 +105,7 @@ func replay(t *testing.T, path string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, kinds := New(model.DefaultConfig()), map[Kind]bool{}
+	s, seen := New(model.DefaultConfig()), map[Kind]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
 	for i := uint64(1); lines.Scan(); i++ {
@@ -113,14 +113,14 @@ func replay(t *testing.T, path string) *Machine {
 		if err != nil {
 			t.Fatalf("%s:%d: %v", path, i, err)
 		}
-		kinds[e.Command.Kind()] = true
+		seen[e.Command.Kind()] = true
 		_, _ = s.Apply(i, e) // a refusal is part of the history
 		if err := s.Check(); err != nil {
 			t.Fatalf("%s:%d: %v", path, i, err)
 		}
 	}
 	for kind := range kinds {
-		if !kinds[kind] {
+		if !seen[kind] {
 			t.Errorf("%s has no %s", path, kind)
 		}
 	}
@@ -155,7 +155,12 @@ func writeLog(t *testing.T, dir string) {
 func everything(w *world) {
 	cfg := model.DefaultConfig()
 	cfg.ClusterName = "golden"
+	w.must(FoundCluster{Cluster: "0123456789abcdef"})
 	w.must(SetConfig{Config: cfg})
+	w.must(CreateJoinToken{Digest: "t1", Role: "node", By: "alice"})
+	w.must(UseJoinToken{Digest: "t1", Role: "node", Name: "n1", Key: "k1"})
+	_, _ = w.apply(UseJoinToken{Digest: "t1", Role: "node", Name: "n1", Key: "k2"})
+	w.must(RevokeCertificates{Role: "node", Name: "n9"})
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
 	}

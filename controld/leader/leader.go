@@ -6,6 +6,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
@@ -25,6 +27,7 @@ import (
 // Config is what a leader works with.
 type Config struct {
 	Name     string // of this controller
+	Cluster  string // its id
 	Knows    int    // the greatest cluster version that it can apply
 	Replica  *replica.Replica
 	Peers    *peers.Peers
@@ -81,6 +84,9 @@ func (l *Leader) term(ctx context.Context) error {
 	l.Contacts.Restart(time.Now())
 	l.Samples.Clear()
 	l.Arrays.Clear()
+	if err := l.found(ctx); err != nil {
+		return err
+	}
 	if err := l.raiseOnce(ctx); err != nil {
 		l.Log.Debug("cluster version not raised yet", "error", err)
 	}
@@ -95,6 +101,20 @@ func (l *Leader) term(ctx context.Context) error {
 			return err
 		}
 		pause(ctx, 20*time.Millisecond) // a write of unknown outcome does not always mean that leadership is lost
+	}
+	return nil
+}
+
+// found gives a new log the id of its cluster, before anything else is in it.
+func (l *Leader) found(ctx context.Context) error {
+	for l.Replica.View().Trust().Cluster == "" && ctx.Err() == nil {
+		_, err := l.Replica.Propose(ctx, fsm.FoundCluster{Cluster: l.Cluster})
+		if lostLead(err) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, model.ErrFounded) {
+			return fmt.Errorf("enter the cluster's id into the log: %w", err)
+		}
 	}
 	return nil
 }

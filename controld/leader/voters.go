@@ -68,8 +68,8 @@ func (l *Leader) unfit(ctx context.Context, p member.Peer) error {
 		!slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {
 			return slices.Contains(ours, v)
 		}) {
-		return errors.New("it has the log of another cluster: give the two clusters different keys, or move its data " +
-			"directory away to have it join this one")
+		return errors.New("it has the log of another cluster: move its data directory away and have it join " +
+			"this one with a new token")
 	}
 	return nil
 }

@@ -99,7 +99,8 @@ func (l *List) inConflict() bool {
 	return l.conflict
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: members without an identity are not joined.
+// NotifyMerge implements memberlist.MergeDelegate: members without an identity, and those of another
+// cluster, are not joined.
 func (l *List) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
 		if err := l.NotifyAlive(n); err != nil {
@@ -114,6 +115,10 @@ func (l *List) NotifyAlive(n *memberlist.Node) error {
 	var m Meta
 	if err := json.Unmarshal(n.Meta, &m); err != nil {
 		return fmt.Errorf("member %q at %s: identity: %w", n.Name, n.Address(), err)
+	}
+	if m.Cluster != l.cfg.Meta.Cluster {
+		return fmt.Errorf("member %q at %s is of cluster %q, and this one of cluster %q", n.Name, n.Address(), m.Cluster,
+			l.cfg.Meta.Cluster)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type Meta struct {
 	HTTP    string `json:"h,omitempty"` // host:port of its HTTP listener
 	Raft    string `json:"f,omitempty"` // host:port of its Raft listener, for controllers
 	Version string `json:"v,omitempty"`
+	Cluster string `json:"c,omitempty"` // id of its cluster
 	Started int64  `json:"s,omitempty"` // wall clock, ms; Open sets it
 }
 

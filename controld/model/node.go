@@ -32,6 +32,7 @@ type Node struct {
 	PortMax    int               `json:"port_max"`
 	State      NodeState         `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
+	Notice     string            `json:"notice,omitempty"`  // what the node says of itself, shown if there is no Reason
 	Since      Stamp             `json:"since"`             // of State
 	Drained    bool              `json:"drained,omitempty"` // returns from being down as drained, not up
 }

@@ -47,7 +47,7 @@ type Peers struct {
 	changed chan struct{} // has one element after a change
 }
 
-// New returns the controllers that gossip finds. The link leads to their logs, the client signs
+// New returns the controllers that gossip finds. The link leads to their logs, the client sends
 // requests to their API, and the file keeps their addresses while this controller is down.
 func New(gossip *member.List, link *identity.Link, client *http.Client, file string, log *slog.Logger) *Peers {
 	return &Peers{gossip: gossip, link: link, client: client, file: file, log: log, changed: make(chan struct{}, 1)}
@@ -111,7 +111,7 @@ func (p *Peers) Audit(ctx context.Context, m member.Peer, query url.Values, out 
 func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.HTTP+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.HTTP+path, nil)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) er
 }
 
 // Meet connects to the address that a controller gives for its log and asks for its State. This
-// shows that its log can be reached there, and that it has this cluster's key or account.
+// shows that its log can be reached there, and that it is a controller of this cluster.
 func (p *Peers) Meet(ctx context.Context, m member.Peer) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
 	defer cancel()

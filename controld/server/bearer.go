@@ -59,7 +59,7 @@ func (s *Server) bearer(r *http.Request) (identity.Caller, error) {
 	if err != nil {
 		return none, &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: err.Error()}
 	}
-	if len(t.Fingerprint) > 0 && len(s.Fingerprint) > 0 && subtle.ConstantTimeCompare(t.Fingerprint, s.Fingerprint) != 1 {
+	if own := s.fingerprint(); len(t.Fingerprint) > 0 && subtle.ConstantTimeCompare(t.Fingerprint, own) != 1 {
 		return none, badToken(fmt.Sprintf("%s is of another cluster", t))
 	}
 	v := s.Replica.View()
@@ -82,6 +82,15 @@ func (s *Server) bearer(r *http.Request) (identity.Caller, error) {
 		return none, badToken(fmt.Sprintf("%s: %v", t, err))
 	}
 	return identity.Caller{User: user, Token: known.ID, Scope: string(known.Scope)}, nil
+}
+
+// fingerprint is that of the cluster's authority, which API tokens end with; nil if there is none.
+func (s *Server) fingerprint() []byte {
+	if s.Credential == nil {
+		return nil
+	}
+	sum := s.Credential.Fingerprint()
+	return sum[:]
 }
 
 // present returns a token's user with the groups that it has today. A user that this machine does

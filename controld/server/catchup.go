@@ -42,7 +42,7 @@ func (s *Server) confirmedIndex(ctx context.Context) (uint64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+leader+"/v1/cluster?consistent=true", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+leader+"/v1/cluster?consistent=true", nil)
 	if err != nil {
 		return 0, err
 	}

@@ -161,6 +161,9 @@ func (x *exchange) headers() {
 	}
 	h := x.w.Header()
 	h.Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+	if id := v.Trust().Cluster; id != "" {
+		h.Set(api.HeaderCluster, id)
+	}
 	if stale, ok := x.s.stale(); ok {
 		h.Set(api.HeaderStale, strconv.FormatInt(int64(stale/time.Second), 10))
 	}

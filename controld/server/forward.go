@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -41,7 +41,7 @@ func (x *exchange) forward() error {
 			cancel(errDeposed)
 		}
 	}()
-	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+at+x.r.URL.RequestURI(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, "https://"+at+x.r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,13 @@ func (x *exchange) copyHeaders(h http.Header) {
 		}
 	}
 	h.Set(headerForwarded, x.s.Name)
-	if x.caller.Token != "" {
-		identity.NameOrigin(h, x.origin())
+	switch {
+	case x.caller == nil:
+	case x.caller.Token != "":
 		h["Authorization"] = x.r.Header.Values("Authorization") // its scope counts there too
-		return
+	default:
+		identity.PassOn(h, *x.caller)
 	}
-	identity.PassOn(h, *x.caller)
 	identity.NameOrigin(h, x.origin())
 }
 
@@ -75,8 +76,7 @@ func forwardError(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errDeposed) {
 		err = errDeposed
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if pki.NotSent(err) {
 		return problem.NoLeader(fmt.Sprintf("the leader cannot be reached: %v", err))
 	}
 	if errors.Is(err, context.Canceled) {
@@ -102,7 +102,7 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 	}
 	x.sent, x.about.relayed = true, true
 	h := x.w.Header()
-	for _, name := range []string{"Content-Type", "Retry-After", api.HeaderIndex, api.HeaderStale} {
+	for _, name := range []string{"Content-Type", "Retry-After", api.HeaderIndex, api.HeaderStale, api.HeaderCluster} {
 		if v := resp.Header.Get(name); v != "" {
 			h.Set(name, v)
 		}

@@ -24,7 +24,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.callerOf(w, r); err != nil {
+	if _, err := s.callerOf(r); err != nil {
 		problem.Write(w, problem.Of(err))
 		return
 	}

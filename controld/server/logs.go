@@ -206,13 +206,21 @@ func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *l
 	if q.task != "" {
 		v.Set("task", q.task)
 	}
-	u := fmt.Sprintf("http://%s/v1/logs/%d.%d.%d?%s", n.Addr, q.id, attempt, q.worker, v.Encode())
+	u := fmt.Sprintf("https://%s/v1/logs/%d.%d.%d?%s", n.Addr, q.id, attempt, q.worker, v.Encode())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
 		return nil, err
 	}
 	identity.PassOn(req.Header, *x.caller)
-	return x.s.Client.Do(req)
+	resp, err := x.s.Nodes.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := x.s.Credential.Verify(resp.TLS); err != nil || m.Name != n.Name {
+		resp.Body.Close()
+		return nil, fmt.Errorf("at %s answers %s and not node %s", n.Addr, m, n.Name)
+	}
+	return resp, nil
 }
 
 // beginLog sends the head of the answer.

@@ -95,7 +95,7 @@ func (x *exchange) identify() error {
 	if x.rt.rule.Allows(x.roles, nil) {
 		return nil
 	}
-	caller, err := x.s.callerOf(x.w, x.r)
+	caller, err := x.s.callerOf(x.r)
 	if err == nil {
 		x.caller = &caller
 	}
@@ -104,13 +104,13 @@ func (x *exchange) identify() error {
 
 // callerOf identifies the caller of a request: by its API token if it shows one, and otherwise by
 // its connection.
-func (s *Server) callerOf(w http.ResponseWriter, r *http.Request) (identity.Caller, error) {
+func (s *Server) callerOf(r *http.Request) (identity.Caller, error) {
 	if !shown(r) {
-		return s.guard.Caller(w, r)
+		return s.guard.Caller(r)
 	}
 	c, err := s.bearer(r)
 	if r.Header.Get(headerForwarded) != "" {
-		if by, err := s.guard.Caller(w, r); err == nil {
+		if by, err := s.guard.Caller(r); err == nil {
 			c.Origin = by.Origin
 		}
 	}
@@ -180,11 +180,8 @@ func (x *exchange) refuseUnless(allowed bool) error {
 	return problem.Denied("%s %s is not for this caller, but for: %s", x.rt.Method, x.rt.Path, x.rt.rule.Roles)
 }
 
-// isNode reports whether the request is of the node that the path names. Daemons that are known by
-// their account alone have no name.
-func (x *exchange) isNode() bool {
-	return x.caller.Role == "" || x.caller.From == x.r.PathValue("name")
-}
+// isNode reports whether the request is of the node that the path names.
+func (x *exchange) isNode() bool { return x.caller.From == x.r.PathValue("name") }
 
 func (x *exchange) config() *model.Config {
 	if x.view == nil {
@@ -198,17 +195,12 @@ func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
 	member := map[string]access.Role{identity.RoleNode: access.Node, identity.RoleLogin: access.Login,
 		identity.RoleController: access.Controller}[c.Role]
 	switch {
-	case c.Machine && c.Role != "":
-		return member
 	case c.Machine:
-		return access.Members // known by the key of the cluster alone
+		return member
 	}
 	has := access.User
 	if c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll {
 		return has
-	}
-	if c.Role == "" && c.ForItself() {
-		has |= access.Members // a daemon that is known by its account alone
 	}
 	// Root of a node is no more than a user: the machine is for jobs. It could make a token of root
 	// there, so that one is no more either.

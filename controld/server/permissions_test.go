@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
@@ -58,6 +60,8 @@ type cluster struct {
 	reload chan os.Signal
 	ids    map[string]model.JobID // jobs of the owner: running, held, ended, array
 	over   string                 // how requests are sent: http or unix
+	// members are clients with the certificates of the daemons, by role; that of no role has none.
+	members map[access.Role]*http.Client
 }
 
 // config is the configuration of the tests with some words private.
@@ -80,7 +84,7 @@ func config(private ...string) *model.Config {
 func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, socket: filepath.Join(t.TempDir(), "s"), reload: make(chan os.Signal), over: "http",
-		ids: map[string]model.JobID{}}
+		ids: map[string]model.JobID{}, members: map[access.Role]*http.Client{}}
 	if err := os.Chmod(filepath.Dir(c.socket), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +95,7 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	cfg.Name, cfg.DataDir, cfg.Socket = "c1", t.TempDir(), c.socket
 	cfg.HTTP, cfg.Raft, cfg.Gossip = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Cluster, cfg.ReloadOn = config(), c.reload
+	c.makeMembers(cfg.DataDir)
 	cfg.Reload = func() (*model.Config, error) { return c.wanted.Load(), nil }
 	for _, f := range change {
 		f(&cfg)
@@ -125,6 +130,36 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	sweep.Array = &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{secret, "1", "2"}}}}
 	c.ids["array"] = c.submit(sweep)
 	return c
+}
+
+// makeMembers makes the cluster, with a certificate for each of the daemons.
+func (c *cluster) makeMembers(dataDir string) {
+	c.t.Helper()
+	must := func(err error) {
+		c.t.Helper()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	_, err := pki.Init(pki.Dir(dataDir), "c1")
+	must(err)
+	signer, err := pki.Load(pki.Dir(dataDir))
+	must(err)
+	connect := func(conf *tls.Config) *http.Client {
+		transport := &http.Transport{DialTLSContext: pki.Dialer(conf)}
+		c.t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	for role, d := range daemons {
+		dir := filepath.Join(c.t.TempDir(), "tls")
+		must(signer.Issue(dir, pki.Role(d.Role), d.From, nil))
+		credential, err := pki.Load(dir)
+		must(err)
+		c.members[role] = connect(credential.Client(pki.Controller))
+		bare := credential.Client(pki.Controller)
+		bare.GetClientCertificate = nil
+		c.members[0] = connect(bare)
+	}
 }
 
 // job is a job of one core with secrets wherever a user can write them.
@@ -261,30 +296,39 @@ func (c *cluster) ask(role access.Role, method, path, body string) (int, string)
 	return resp.StatusCode, string(text)
 }
 
-// do makes a request in a role. Over HTTP a controller vouches for the caller; on the socket the
-// kernel says which user connects.
+// do makes a request in a role. Over HTTP a daemon shows its certificate, and a login node vouches for
+// a user; on the socket the kernel says which user connects.
 func (c *cluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
 	*http.Response, error,
 ) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, method, c.base(over)+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := http.DefaultClient
+	client := c.members[0]
 	id, isUser := people[role]
 	switch {
 	case over == "unix":
 		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, c.socket) }}}
 	case isUser:
-		identity.PassOn(req.Header, identity.Caller{User: id})
+		client = c.members[access.Login]
+		identity.Vouch(req.Header, id)
 	case role&access.Members != 0:
-		identity.PassOn(req.Header, daemons[role])
-	default:
-		req.Header.Set("Rota-Signature", "forged")
+		client = c.members[role]
+	default: // what a stranger may write does not help
+		identity.PassOn(req.Header, identity.Caller{User: model.Identity{User: "root"}, Role: identity.RoleController})
 	}
 	return client.Do(req)
+}
+
+// base is the address of the API over HTTP or over the socket.
+func (c *cluster) base(over string) string {
+	if over == "unix" {
+		return "http://rota"
+	}
+	return "https://" + c.addr
 }
 
 // dialAs connects to a unix socket as a user. The thread that takes the user's identity ends.
@@ -397,12 +441,17 @@ func (c *cluster) request(cell *server.Cell) (path, body string) {
 		body = `{"priority":60,"name":"renamed"}`
 	case "drain":
 		body = `{"reason":"fan"}`
+	case "join-tokens":
+		body = `{"role":"node"}`
 	}
 	name := "n1"
-	if strings.Contains(cell.Path, "controllers") {
+	switch {
+	case strings.Contains(cell.Path, "controllers"):
 		name = "c9"
+	case strings.Contains(cell.Path, "members"):
+		name = "n9"
 	}
-	return strings.NewReplacer("{id}", fmt.Sprint(id), "{name}", name).Replace(cell.Path), body
+	return strings.NewReplacer("{id}", fmt.Sprint(id), "{name}", name, "{role}", "node").Replace(cell.Path), body
 }
 
 // queries are those of a cell's requests: none, and one for each parameter of the route.
@@ -634,13 +683,13 @@ func TestRootOfANodeIsNoAdmin(t *testing.T) {
 		identity.RoleLogin: http.StatusForbidden, identity.RoleController: http.StatusOK} {
 		id := c.submit(job("fresh"))
 		for _, path := range []string{"/v1/nodes/n1/resume", fmt.Sprintf("/v1/jobs/%d/cancel", id)} {
-			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+c.addr+path, strings.NewReader("{}"))
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+c.addr+path, strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
 			identity.PassOn(req.Header, identity.Caller{User: root, Role: from, From: "m1"})
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := c.members[access.Controller].Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}

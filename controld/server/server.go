@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/peers"
@@ -25,23 +26,24 @@ import (
 
 // Config is what a server works with.
 type Config struct {
-	Name string // of this controller
-	HTTP string // host:port at which others reach its API
-	Raft string // and its log
+	Name   string // of this controller
+	HTTP   string // host:port at which others reach its API
+	Raft   string // and its log
+	Gossip string // and its gossip
 
 	Knows int // the greatest cluster version that it can apply
 
 	AllowRootJobs bool
 	RootJobsAs    string // account that the jobs of root run as
+	Loopback      bool   // users come by loopback TCP too, see [identity.Guard]
 
-	Key   identity.Key // of the cluster; may be empty
-	Users *identity.Users
-	// Fingerprint is that of the cluster's authority, which API tokens end with; nil: there is none.
-	Fingerprint []byte
+	Credential *pki.Credential // of this controller
+	Users      *identity.Users
 
 	Replica  *replica.Replica
 	Peers    *peers.Peers
-	Client   *http.Client   // signs; for other controllers and nodes
+	Client   *http.Client   // to other controllers
+	Nodes    *http.Client   // to nodes
 	History  *history.Store // of this machine
 	Contacts *telemetry.Contacts
 	Samples  *telemetry.Samples
@@ -75,7 +77,7 @@ func New(ctx context.Context, cfg Config) *Server {
 	if err := checkRules(s.routes); err != nil {
 		panic(err)
 	}
-	s.guard = identity.Guard{Key: cfg.Key, Users: cfg.Users, MaxBody: maxBody}
+	s.guard = identity.Guard{Credential: cfg.Credential, Users: cfg.Users, Loopback: cfg.Loopback}
 	s.metrics = newMetrics(cfg.Metrics, cfg.Replica)
 	return s
 }

@@ -28,7 +28,7 @@ func createToken(x *exchange, req *api.TokenRequest) (*api.CreatedToken, error) 
 	case days < 1 || days > model.MaxAPITokenDays:
 		return nil, problem.Invalid("a token is valid for 1 to %d days, not %d", model.MaxAPITokenDays, days)
 	}
-	text := api.NewBearerToken(x.s.Fingerprint)
+	text := api.NewBearerToken(x.s.fingerprint())
 	x.about.object = text.ID
 	t, err := proposeFor[*model.APIToken](x, fsm.CreateAPIToken{ID: text.ID, Name: req.Name, Digest: text.Digest(),
 		User: user, By: x.caller.User.User, Scope: cmp.Or(req.Scope, model.ScopeSubmit), LifeMS: int64(days) * model.DayMS})

@@ -51,7 +51,13 @@ func (c *cluster) actsOnToken(cell *server.Cell) (bool, string) {
 // bearing makes a request with a token and nothing else, and returns status and body.
 func (c *cluster) bearing(token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.addr+path, strings.NewReader(body))
+	return c.bearingAs(0, token, method, path, body, headers...)
+}
+
+// bearingAs is bearing over a connection with the certificate of a member; 0: without one.
+func (c *cluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base("http")+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -60,7 +66,7 @@ func (c *cluster) bearing(token, method, path, body string, headers ...string) (
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.members[member].Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -72,10 +78,9 @@ func (c *cluster) bearing(token, method, path, body string, headers ...string) (
 	return resp.StatusCode, string(text)
 }
 
-// startTokens runs a controller whose log the test can read.
-func startTokens(t *testing.T) (*cluster, string) {
-	dir := t.TempDir()
-	c := startCluster(t, func(cfg *controld.Config) { cfg.DataDir = dir })
+// startTokens runs a controller, and returns its data directory too.
+func startTokens(t *testing.T) (c *cluster, dir string) {
+	c = startCluster(t, func(cfg *controld.Config) { dir = cfg.DataDir })
 	return c, dir
 }
 
@@ -97,11 +102,13 @@ func TestTokensThatAreRefused(t *testing.T) {
 		t.Fatalf("revoke: %d %s", status, text)
 	}
 	parts := strings.Split(good.Token, ".")
+	foreign := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	other := strings.Split(revoked.Token, ".")
 	for what, c2 := range map[string]struct{ token, says string }{
 		"revoked":                    {revoked.Token, "was revoked"},
 		"of an unknown id":           {strings.Join([]string{parts[0], "0123456789ab", parts[2], parts[3]}, "."), "not known"},
 		"with the secret of another": {strings.Join([]string{parts[0], parts[1], other[2], parts[3]}, "."), "not known"},
+		"of another cluster":         {strings.Join([]string{parts[0], parts[1], parts[2], foreign}, "."), "of another cluster"},
 		"without a secret":           {parts[0] + "." + parts[1] + "..", "not an API token"},
 		"without an end":             {good.Token[:40], "not an API token"},
 		"with a space in it":         {good.Token[:20] + " " + good.Token[20:], "white space"},
@@ -123,13 +130,13 @@ func TestTokensThatAreRefused(t *testing.T) {
 	if status, text := c.bearing(good.Token, "GET", "/v1/jobs", "", "Authorization", "Bearer "+good.Token); status != 401 {
 		t.Errorf("a token that is shown twice: %d %s", status, text)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+c.addr+"/v1/jobs", nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", c.base("http")+"/v1/jobs", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.SetBasicAuth("root", good.Token)
 	identity.PassOn(req.Header, identity.Caller{User: people[access.Admin]})
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.members[access.Controller].Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +204,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 	c, _ := startTokens(t)
 	token := c.token(access.User, `{"scope":"all"}`)
 	for _, as := range []identity.Caller{{User: people[access.Admin]}, {User: model.Identity{UID: 0, User: "root"}},
-		daemons[access.Node], daemons[access.Controller]} {
+		{Machine: true, Role: identity.RoleNode, From: "n1"}, {Machine: true, Role: identity.RoleController, From: "c2"}} {
 		h := http.Header{}
 		identity.PassOn(h, as)
 		var headers []string
@@ -206,8 +213,10 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 		}
 		headers = append(headers, "Rota-Forwarded", "c2")
 		for _, path := range []string{"/v1/controllers/c9/remove", "/v1/nodes/n1/report", "/v1/nodes/n1/drain"} {
-			if status, text := c.bearing(token.Token, "POST", path, "{}", headers...); status != http.StatusForbidden {
-				t.Errorf("a user's token with headers of %+v: %s: %d %s", as, path, status, text)
+			for _, over := range []access.Role{0, access.Login, access.Node, access.Controller} {
+				if status, text := c.bearingAs(over, token.Token, "POST", path, "{}", headers...); status != http.StatusForbidden {
+					t.Errorf("over %q with headers of %+v: %s: %d %s", over, as, path, status, text)
+				}
 			}
 		}
 	}
@@ -218,13 +227,13 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 // of root, whose jobs could run as root.
 func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	c, _ := startTokens(t)
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+c.addr+"/v1/tokens",
+	req, err := http.NewRequestWithContext(t.Context(), "POST", c.base("http")+"/v1/tokens",
 		strings.NewReader(`{"scope":"all"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	identity.PassOn(req.Header, identity.Caller{User: model.Identity{UID: 0, User: "root"}, Role: identity.RoleNode, From: "n1"})
-	resp, err := http.DefaultClient.Do(req)
+	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
+	resp, err := c.members[access.Node].Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

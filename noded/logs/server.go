@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -59,7 +60,7 @@ func parseQuery(r *http.Request) (query, error) {
 
 // ServeHTTP implements http.Handler.
 func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if c, ok := identity.CallerOf(r.Context()); !ok || !c.Trusted {
+	if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
 		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may read logs here: use rota logs")
 		return
 	}

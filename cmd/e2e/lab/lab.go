@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // Options say what cluster to run.
@@ -33,6 +34,7 @@ type Options struct {
 	Cores       int      // declared by each node
 	Shared      []string // paths that jobs share
 	Namespaces  bool     // a network namespace for each machine
+	Loopback    bool     // controllers serve plain HTTP on loopback too, to measure what TLS costs
 	Controld    []string // further flags of every control daemon
 	Noded       []string // further flags of every node daemon
 }
@@ -44,7 +46,6 @@ type Cluster struct {
 	Nodes       []*Daemon
 	nets        *network
 	cgroup      string
-	key         string
 }
 
 // Daemon is one process of the cluster, which may be killed and started again.
@@ -54,6 +55,7 @@ type Daemon struct {
 	Data   string
 	Log    string
 	HTTP   string // of a control daemon
+	Plain  string // the same, without TLS, if Options.Loopback
 	argv   []string
 	host   *host
 	cmd    *exec.Cmd
@@ -77,12 +79,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 
 // prepare lays out machines, addresses and command lines.
 func (c *Cluster) prepare(ctx context.Context) error {
-	if c.Namespaces { // only then do daemons listen off loopback, which takes a key
-		c.key = filepath.Join(c.Dir, "key")
-		err := os.WriteFile(c.key, []byte(strings.Repeat("lab-key-", 8)), 0o600)
-		if err != nil {
-			return err
-		}
+	if c.Namespaces {
+		var err error
 		if c.nets, err = newNetwork(ctx, c.Options.Controllers+c.Options.Nodes); err != nil {
 			return err
 		}
@@ -95,17 +93,43 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		}
 		c.Controllers, gossip = append(c.Controllers, d), append(gossip, addr)
 	}
-	for _, d := range c.Controllers {
-		d.argv = append(d.argv, "--join", strings.Join(gossip, ","))
-	}
 	for i := range c.Options.Nodes {
-		d, err := c.node(i, gossip)
+		d, err := c.node(i)
 		if err != nil {
 			return err
 		}
 		c.Nodes = append(c.Nodes, d)
 	}
+	return c.makeMembers(gossip)
+}
+
+// makeMembers makes the cluster with the first controller, and gives every other daemon what it
+// would get by joining.
+func (c *Cluster) makeMembers(seeds []string) error {
+	first := c.Controllers[0]
+	if _, err := pki.Init(pki.Dir(first.Data), first.Name); err != nil {
+		return err
+	}
+	signer, err := c.Credential()
+	if err != nil {
+		return err
+	}
+	for _, d := range c.Controllers[1:] {
+		if err := signer.Issue(pki.Dir(d.Data), pki.Controller, d.Name, seeds); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.Nodes {
+		if err := signer.Issue(pki.Dir(d.Data), pki.Node, d.Name, seeds); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// Credential is that of the first controller, with which a test connects as it.
+func (c *Cluster) Credential() (*pki.Credential, error) {
+	return pki.Load(pki.Dir(c.Controllers[0].Data))
 }
 
 // host returns machine i, or nil on loopback, where all daemons share one.
@@ -166,10 +190,17 @@ func (c *Cluster) daemon(program, name string, h *host) (*Daemon, error) {
 		Log: filepath.Join(c.Dir, name+".log"),
 	}
 	d.argv = []string{filepath.Join(c.Bin, program), "--name", name, "--data-dir", d.Data, "--socket", d.Socket}
-	if c.key != "" {
-		d.argv = append(d.argv, "--cluster-key-file", c.key)
+	return d, os.MkdirAll(d.Data, 0o700)
+}
+
+// Daemon lays out one more daemon of a program, on loopback, with further flags. It is for the caller
+// to make it a member, to start and to end it.
+func (c *Cluster) Daemon(program, name string, flags ...string) (*Daemon, error) {
+	d, err := c.daemon(program, name, nil)
+	if err == nil {
+		d.argv = append(d.argv, flags...)
 	}
-	return d, os.MkdirAll(d.Data, 0o755)
+	return d, err
 }
 
 func (c *Cluster) controller(i int) (*Daemon, string, error) {
@@ -184,14 +215,21 @@ func (c *Cluster) controller(i int) (*Daemon, string, error) {
 			return nil, "", err
 		}
 	}
-	d.HTTP = "http://" + addrs[0]
-	d.argv = append(d.argv, "--http", addrs[0], "--raft", addrs[1], "--gossip", addrs[2],
-		"--bootstrap-expect", strconv.Itoa(c.Options.Controllers))
+	d.HTTP = "https://" + addrs[0]
+	d.argv = append(d.argv, "--http", addrs[0], "--raft", addrs[1], "--gossip", addrs[2])
+	if c.Loopback {
+		at, err := freeAddr()
+		if err != nil {
+			return nil, "", err
+		}
+		d.Plain = "http://" + at
+		d.argv = append(d.argv, "--loopback-http", at)
+	}
 	d.argv = append(d.argv, c.Controld...)
 	return d, addrs[2], nil
 }
 
-func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
+func (c *Cluster) node(i int) (*Daemon, error) {
 	h := c.host(c.Options.Controllers + i)
 	name := fmt.Sprintf("n%d", i+1)
 	d, err := c.daemon("rota-noded", name, h)
@@ -202,7 +240,7 @@ func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.argv = append(d.argv, "--gossip", at, "--join", strings.Join(gossip, ","), "--cgroup-root", c.cgroup+"/"+name)
+	d.argv = append(d.argv, "--gossip", at, "--cgroup-root", c.cgroup+"/"+name)
 	if c.GPUs > 0 {
 		d.argv = append(d.argv, "--sim-gpus", strconv.Itoa(c.GPUs))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -59,11 +60,16 @@ func (q *fullQueue) measure(ctx context.Context) error {
 	if q.admin, err = q.c.Client(); err != nil {
 		return err
 	}
+	credential, err := q.c.Credential()
+	if err != nil {
+		return err
+	}
+	secure := credential.Client(pki.Controller)
 	for u := range queueUsers {
 		id := model.Identity{UID: uint32(20_000 + u), GID: uint32(20_000 + u), User: userName(u), Home: "/tmp"}
 		h := http.Header{}
 		identity.Vouch(h, id)
-		client, err := api.DialWith(q.leader.HTTP, api.Options{Header: h})
+		client, err := api.DialWith(q.leader.HTTP, api.Options{Header: h, TLS: secure})
 		if err != nil {
 			return err
 		}
@@ -144,12 +150,12 @@ func (q *fullQueue) live(ctx context.Context) (float64, error) {
 	const quiet = 2 * time.Second // longer than any collection takes
 	begin, last := 0.0, time.Now()
 	for {
-		n, err := metric(ctx, q.leader.HTTP, "go_gc_duration_seconds_count")
+		n, err := metric(ctx, q.leader.Plain, "go_gc_duration_seconds_count")
 		if err != nil {
 			return 0, err
 		}
 		if n > begin && begin > 0 && time.Since(last) > quiet {
-			return metric(ctx, q.leader.HTTP, "go_gc_heap_live_bytes")
+			return metric(ctx, q.leader.Plain, "go_gc_heap_live_bytes")
 		}
 		if n > begin {
 			begin, last = n, time.Now()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -87,12 +91,12 @@ func (s served) and(o served) served {
 }
 
 // loadServer loads a server that consists of processes.
-func loadServer(ctx context.Context, addr string, body []byte, d time.Duration, pids ...int) (served, error) {
+func loadServer(ctx context.Context, at target, body []byte, d time.Duration, pids ...int) (served, error) {
 	before, err := processorTime(pids)
 	if err != nil {
 		return served{}, err
 	}
-	span, lat, err := load(ctx, addr, body, clients, d)
+	span, lat, err := load(ctx, at, body, clients, d)
 	if err != nil {
 		return served{}, err
 	}
@@ -160,18 +164,39 @@ func emptyHandler(ctx context.Context) (addr string, pid int, err error) {
 // within seconds, and should affect both.
 const rounds = 5
 
-// takeTurns loads the leader of a cluster and an empty handler in alternation, with the same
-// requests.
-func (b *bench) takeTurns(ctx context.Context, c *lab.Cluster, leader string) (rota, empty served, err error) {
+// target is a server under load.
+type target struct {
+	addr string
+	tls  *tls.Config // of https
+}
+
+// targets are a controller over TLS, as another member reaches it, and without.
+func targets(c *lab.Cluster, d *lab.Daemon) (secure, plain target, err error) {
+	credential, err := c.Credential()
+	if err != nil {
+		return secure, plain, err
+	}
+	return target{d.HTTP, credential.Client(pki.Controller)}, target{addr: d.Plain}, nil
+}
+
+// takeTurns loads the leader of a cluster over TLS, the same without TLS, and an empty handler in
+// alternation, with the same requests.
+func (b *bench) takeTurns(ctx context.Context, c *lab.Cluster, leader *lab.Daemon) (rota, plain, empty served,
+	err error,
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	addr, pid, err := emptyHandler(ctx)
 	if err != nil {
-		return rota, empty, fmt.Errorf("empty handler: %w", err)
+		return rota, plain, empty, fmt.Errorf("empty handler: %w", err)
+	}
+	overTLS, without, err := targets(c, leader)
+	if err != nil {
+		return rota, plain, empty, err
 	}
 	body, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held(c.Shared[0])}})
 	if err != nil {
-		return rota, empty, err
+		return rota, plain, empty, err
 	}
 	var pids []int
 	for _, controller := range c.Controllers {
@@ -179,17 +204,21 @@ func (b *bench) takeTurns(ctx context.Context, c *lab.Cluster, leader string) (r
 	}
 	for range rounds {
 		d := b.span(10*time.Second) / rounds
-		e, err := loadServer(ctx, addr, body, d, pid)
+		e, err := loadServer(ctx, target{addr: addr}, body, d, pid)
 		if err != nil {
-			return rota, empty, fmt.Errorf("empty handler: %w", err)
+			return rota, plain, empty, fmt.Errorf("empty handler: %w", err)
 		}
-		r, err := loadServer(ctx, leader, body, d, pids...)
+		p, err := loadServer(ctx, without, body, d, pids...)
 		if err != nil {
-			return rota, empty, err
+			return rota, plain, empty, err
 		}
-		rota, empty = rota.and(r), empty.and(e)
+		r, err := loadServer(ctx, overTLS, body, d, pids...)
+		if err != nil {
+			return rota, plain, empty, err
+		}
+		rota, plain, empty = rota.and(r), plain.and(p), empty.and(e)
 	}
-	return rota, empty, nil
+	return rota, plain, empty, nil
 }
 
 func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) error {
@@ -197,7 +226,7 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	if err != nil {
 		return err
 	}
-	got, empty, err := b.takeTurns(ctx, c, leader.HTTP)
+	got, plain, empty, err := b.takeTurns(ctx, c, leader)
 	if err != nil {
 		return err
 	}
@@ -209,6 +238,10 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", ">= 3114",
 		fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate(), percentile(got.lat, 99)))
 	b.add("the same, of the empty handler's rate, "+name, 100*got.rate()/empty.rate(), "%", "", peer)
+	b.add("the same, of its rate without TLS, "+name, 100*got.rate()/plain.rate(), "%", ">= 80",
+		fmt.Sprintf("without TLS %.0f/s", plain.rate()))
+	b.add("submission p50, "+name, percentile(got.lat, 50), "ms", "",
+		fmt.Sprintf("without TLS %.2f ms", percentile(plain.lat, 50)))
 	b.add("processor time for each submission, "+name, micros(got.cost()), "us", "",
 		fmt.Sprintf("empty handler %.0f us", micros(empty.cost())))
 	jobs := make([]*jobspec.Job, 1000)
@@ -219,8 +252,12 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	if err != nil {
 		return err
 	}
+	secure, _, err := targets(c, leader)
+	if err != nil {
+		return err
+	}
 	// Short enough that the cluster does not reach its limit of jobs.
-	span, lat, err := load(ctx, leader.HTTP, many, 4, b.span(2*time.Second))
+	span, lat, err := load(ctx, secure, many, 4, b.span(2*time.Second))
 	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", goal,
 		"Slurm has no such request")
 	return err
@@ -228,11 +265,12 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 
 // load posts body from n keep-alive clients for d, with a new key each time. It returns the
 // duration of all, and of each request.
-func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (time.Duration, []time.Duration,
+func load(ctx context.Context, at target, body []byte, n int, d time.Duration) (time.Duration, []time.Duration,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n,
+		DialTLSContext: pki.Dialer(at.tls)}}
 	defer client.CloseIdleConnections()
 	var number atomic.Int64
 	prefix := api.NewKey()[:8] + "-"
@@ -243,7 +281,7 @@ func load(ctx context.Context, addr string, body []byte, n int, d time.Duration)
 	start := time.Now()
 	for range n {
 		wg.Go(func() {
-			lat, err := poster{client, addr, body, prefix, &number}.loop(ctx, start.Add(d))
+			lat, err := poster{client, at, body, prefix, &number}.loop(ctx, start.Add(d))
 			mu.Lock()
 			defer mu.Unlock()
 			all, errs = append(all, lat...), errors.Join(errs, err)
@@ -256,7 +294,7 @@ func load(ctx context.Context, addr string, body []byte, n int, d time.Duration)
 // poster is one client.
 type poster struct {
 	client *http.Client
-	addr   string
+	at     target
 	body   []byte
 	prefix string // of the keys
 	number *atomic.Int64
@@ -274,11 +312,14 @@ func (p poster) loop(ctx context.Context, until time.Time) (lat []time.Duration,
 }
 
 func (p poster) once(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.addr+"/v1/jobs", bytes.NewReader(p.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.at.addr+"/v1/jobs", bytes.NewReader(p.body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if p.at.tls != nil {
+		identity.Vouch(req.Header, model.Identity{User: "root", Home: "/root"})
+	}
 	req.Header.Set(api.HeaderIdempotencyKey, p.prefix+strconv.FormatInt(p.number.Add(1), 10))
 	resp, err := p.client.Do(req)
 	if err != nil {

@@ -20,12 +20,18 @@ func Commands() []*command.Command {
 				"gpu[01-04,07].",
 			Flags:     command.WithCommon(command.Text("reason", "record `TEXT` as the reason; required for drain")),
 			Arguments: complete.Subcommand(complete.Words("drain", "resume"), complete.Nodes)},
-		{Name: "cluster", Usage: "show the controllers and the scheduling policy",
-			ArgsUsage: "[OPTIONS] | remove NAME...", Action: controllers,
+		{Name: "cluster", Usage: "show the controllers and the scheduling policy, and let machines join",
+			ArgsUsage: "[OPTIONS] | join-token [--role ROLE] | revoke ROLE/NAME... | remove NAME...", Action: controllers,
 			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. " +
 				"remove takes the vote away\n" +
-				"once the controller has stopped. A new controller is added automatically. Admins only.",
-			Flags: command.CommonFlags(), Arguments: complete.Subcommand(complete.Words("remove"), completeControllers)},
+				"once the controller has stopped. A new controller is added automatically.\n" +
+				"join-token prints a token that lets one machine join within 24 hours, as a node, a login node or a controller. " +
+				"revoke has the\ncertificates refused that a node or a login node has; it may join again with a token. " +
+				"Admins only.",
+			Flags: command.WithCommon(&cli.StringFlag{Name: "role", Value: "node",
+				Usage: "`ROLE` of the machine that joins: node, login or controller"}),
+			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "remove"), completeControllers),
+			Values:    map[string]command.Source{"role": complete.Words("node", "login", "controller")}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
 	})

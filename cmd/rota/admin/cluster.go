@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // clusterShown is the JSON of rota cluster.
@@ -24,7 +25,12 @@ type clusterShown struct {
 // controllers shows the controllers and the scheduling policy, or removes controllers.
 func controllers(env *command.Env, c *cli.Context) error {
 	names := c.Args().Tail()
-	if c.Args().Present() && (c.Args().First() != "remove" || len(names) == 0) {
+	switch verb := c.Args().First(); {
+	case verb == "join-token" && len(names) == 0:
+		return joinToken(env, c)
+	case verb == "revoke" && len(names) > 0:
+		return revoke(env, c, names)
+	case verb != "" && (verb != "remove" || len(names) == 0):
 		return exit.Usagef("rota cluster %s", c.Command.ArgsUsage)
 	}
 	session, err := env.Connect(c)
@@ -53,6 +59,44 @@ func controllers(env *command.Env, c *cli.Context) error {
 	}
 	_, err = fmt.Fprint(env.Stdout, clusterText(cl, &cfg.Policy))
 	return err
+}
+
+// joinToken prints a token that lets one machine join.
+func joinToken(env *command.Env, c *cli.Context) error {
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	token, err := session.CreateJoinToken(c.Context, c.String("role"))
+	if err != nil {
+		return err
+	}
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, token)
+	}
+	fmt.Fprintln(env.Stdout, token.Token)
+	env.Notef("good for one machine of role %s, for %s", token.Role, jobspec.Seconds(token.ExpiresIn))
+	return nil
+}
+
+// revoke has the certificates of members refused.
+func revoke(env *command.Env, c *cli.Context, members []string) error {
+	for _, m := range members {
+		if role, name, ok := strings.Cut(m, "/"); !ok || role == "" || name == "" {
+			return exit.Usagef("%q: write ROLE/NAME, such as node/%s", m, m)
+		}
+	}
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	return session.ForEach(members, "member", "revoked", func(m string) (*api.ControlResponse, error) {
+		role, name, _ := strings.Cut(m, "/")
+		if _, err := session.Revoke(c.Context, role, name); err != nil {
+			return nil, err
+		}
+		return &api.ControlResponse{Items: []api.ControlItem{{Ref: m}}}, nil
+	})
 }
 
 // clusterText writes the controllers, and the policy in the form of a configuration file.

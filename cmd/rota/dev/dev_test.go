@@ -113,7 +113,7 @@ func TestDevKeepsItsPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := 3 * o.controllers; !slices.Equal(first.record.Ports[:n], second.record.Ports[:n]) ||
+	if n := portsEach * o.controllers; !slices.Equal(first.record.Ports[:n], second.record.Ports[:n]) ||
 		first.addr != second.addr {
 		t.Errorf("ports %v became %v", first.record.Ports, second.record.Ports)
 	}

@@ -18,7 +18,12 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
+
+// portsEach is how many ports a controller has: plain HTTP for users, Raft, gossip and HTTPS, in
+// this order.
+const portsEach = 4
 
 // maxSocketPath is the longest path of a unix socket, in bytes.
 const maxSocketPath = 104
@@ -43,7 +48,7 @@ type devRecord struct {
 	Keep        bool  `json:"keep"`
 	Controllers int   `json:"controllers"`
 	Nodes       int   `json:"nodes"`
-	Ports       []int `json:"ports"` // three for each controller, then one for each node
+	Ports       []int `json:"ports"` // four for each controller, then one for each node
 }
 
 func (l *devLayout) path(name string) string { return filepath.Join(l.dir, name) }
@@ -173,11 +178,14 @@ func (l *devLayout) prepare(o devOptions) error {
 			l.dir, old.Controllers, old.Controllers)
 	}
 	l.record = devRecord{Made: l.made, Keep: o.keep, Controllers: o.controllers, Nodes: o.nodes}
-	if l.record.Ports, err = l.choosePorts(old, 3*o.controllers+o.nodes); err != nil {
+	if l.record.Ports, err = l.choosePorts(old, portsEach*o.controllers+o.nodes); err != nil {
 		return err
 	}
 	l.addr = l.address(o.controllers)
 	if err := l.makeDirs(o); err != nil {
+		return err
+	}
+	if err := l.makeMembers(o); err != nil {
 		return err
 	}
 	return l.writeRecord()
@@ -221,7 +229,7 @@ const (
 
 // choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
 func (l *devLayout) choosePorts(old devRecord, n int) ([]int, error) {
-	ports := slices.Clone(old.Ports[:min(3*old.Controllers, len(old.Ports))])
+	ports := slices.Clone(old.Ports[:min(portsEach*old.Controllers, len(old.Ports))])
 	for _, p := range ports {
 		if !portFree(p) {
 			return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
@@ -280,7 +288,7 @@ func (l *devLayout) address(controllers int) string {
 	for i := range addrs {
 		socket := l.path(controllerName(i) + ".sock")
 		if len(socket) > maxSocketPath {
-			addrs[i] = "http://" + l.local(3*i)
+			addrs[i] = "http://" + l.local(portsEach*i)
 		} else {
 			addrs[i] = "unix:" + socket
 		}
@@ -310,6 +318,36 @@ func (l *devLayout) makeDirs(o devOptions) error {
 	return nil
 }
 
+// makeMembers gives every daemon its certificate. All of them run on this machine, so no token is
+// needed: the first controller's authority signs.
+func (l *devLayout) makeMembers(o devOptions) error {
+	var seeds []string
+	for i := range o.controllers {
+		seeds = append(seeds, l.local(portsEach*i+2))
+	}
+	first := pki.Dir(l.path(controllerName(0)))
+	if _, err := pki.Load(first); errors.Is(err, pki.ErrNoCredential) {
+		if _, err := pki.Init(first, controllerName(0)); err != nil {
+			return fmt.Errorf("make the cluster: %w", err)
+		}
+	}
+	signer, err := pki.Load(first)
+	if err != nil {
+		return fmt.Errorf("make the cluster: %w", err)
+	}
+	for i := 1; i < o.controllers; i++ {
+		if err := signer.Issue(pki.Dir(l.path(controllerName(i))), pki.Controller, controllerName(i), seeds); err != nil {
+			return fmt.Errorf("certificate of %s: %w", controllerName(i), err)
+		}
+	}
+	for i := range o.nodes {
+		if err := signer.Issue(pki.Dir(l.path(nodeName(i))), pki.Node, nodeName(i), seeds); err != nil {
+			return fmt.Errorf("certificate of %s: %w", nodeName(i), err)
+		}
+	}
+	return nil
+}
+
 // daemonSpec says how to start a daemon.
 type daemonSpec struct {
 	name    string
@@ -321,27 +359,23 @@ type daemonSpec struct {
 // their sockets are short.
 func (l *devLayout) specs(o devOptions) []daemonSpec {
 	var specs []daemonSpec
-	var gossip []string
-	for i := range o.controllers {
-		gossip = append(gossip, l.local(3*i+2))
-	}
-	join := strings.Join(gossip, ",")
 	for i := range o.controllers {
 		name := controllerName(i)
 		specs = append(specs, daemonSpec{name: name, program: "rota-controld",
 			args: []string{"--name", name, "--data-dir", l.path(name),
-				"--http", l.local(3 * i), "--raft", l.local(3*i + 1), "--gossip", l.local(3*i + 2), "--socket", name + ".sock",
-				"--join", join, "--bootstrap-expect", strconv.Itoa(o.controllers), "--root-jobs-as", o.jobsAs}})
+				"--loopback-http", l.local(portsEach * i), "--raft", l.local(portsEach*i + 1),
+				"--gossip", l.local(portsEach*i + 2), "--http", l.local(portsEach*i + 3), "--socket", name + ".sock",
+				"--root-jobs-as", o.jobsAs}})
 	}
 	for i := range o.nodes {
-		specs = append(specs, l.nodeSpec(o, i, join))
+		specs = append(specs, l.nodeSpec(o, i))
 	}
 	return specs
 }
 
-func (l *devLayout) nodeSpec(o devOptions, i int, join string) daemonSpec {
+func (l *devLayout) nodeSpec(o devOptions, i int) daemonSpec {
 	name := nodeName(i)
-	args := []string{"--name", name, "--data-dir", l.path(name), "--gossip", l.local(3*o.controllers + i), "--join", join,
+	args := []string{"--name", name, "--data-dir", l.path(name), "--gossip", l.local(portsEach*o.controllers + i),
 		"--socket", name + ".sock", "--cgroup-root", l.cgroupRoot(i), "--ports", l.jobPorts(i), "--shared-path", o.from}
 	if !strings.HasPrefix(l.dir+"/", o.from+"/") {
 		args = append(args, "--shared-path", l.path("shared"))

@@ -1,17 +1,15 @@
 package identity
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -29,14 +27,12 @@ type Caller struct {
 	// User is the user that the request is made for. It is not set when a machine speaks for
 	// itself.
 	User model.Identity
-	// Machine is set when the caller is trusted by signature and vouches for no user.
+	// Machine is set when a member of the cluster makes the request for itself.
 	Machine bool
-	// Trusted callers may vouch for others.
-	Trusted bool
 	// Role of the member that makes the request, or passes it on for a user: controller, node or
 	// login. "" for a user of this machine.
 	Role string
-	// From is the name of that member, "" for a local caller.
+	// From is the name of that member, as its certificate says.
 	From string
 	// Token is the id of the API token that names the user, "" if there is none, and Scope what it
 	// is good for.
@@ -44,12 +40,6 @@ type Caller struct {
 	// Origin is where the request came from, as the controller says that passed it on; "" if none
 	// did.
 	Origin string
-}
-
-// ForItself reports whether a request is a machine's own, root's, or that of the daemon's account.
-// A request that a machine passes on for one of its users is not, although the machine is trusted.
-func (c Caller) ForItself() bool {
-	return c.Trusted && (c.Machine || c.User.UID == 0 || c.User.UID == uint32(os.Getuid()))
 }
 
 type callerKey struct{}
@@ -72,16 +62,18 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 var ErrUnauthorised = errors.New("the caller of this request is not known")
 
 // ErrVouch says that a caller spoke for another user and may not.
-var ErrVouch = errors.New("only machines of the cluster, root and the daemon's own account may speak for another user")
+var ErrVouch = errors.New("only machines of the cluster may speak for their users")
 
-// Guard identifies the caller of each request. The zero value serves local users only.
+// Guard identifies the caller of each request. The zero value serves the users of this machine that
+// come by a unix socket.
 type Guard struct {
-	Key     Key
-	MaxBody int64  // of a signed request, in bytes; 0: 64 MiB
-	Users   *Users // nil: its own
+	Credential *pki.Credential // of this member, for requests over TLS
+	Users      *Users          // nil: its own
+	// Loopback has users identified over loopback TCP by the kernel's table of sockets, for rota
+	// dev.
+	Loopback bool
 
-	users  Users
-	nonces nonces
+	users Users
 }
 
 // Vouch puts a user into the headers of a request that a trusted caller makes for them.
@@ -101,9 +93,7 @@ func Vouch(h http.Header, id model.Identity) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember, headerOrigin, headerTime,
-		headerNonce, headerFrom,
-		headerSignature} {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember, headerOrigin} {
 		h.Del(name)
 	}
 }
@@ -112,7 +102,7 @@ func Unvouch(h http.Header) {
 // to refuse.
 func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := g.Caller(w, r)
+		c, err := g.Caller(r)
 		if err != nil {
 			refuse(w, r, err)
 			return
@@ -122,53 +112,42 @@ func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *htt
 }
 
 // Caller identifies the caller of a request. Errors: [ErrUnauthorised], [ErrVouch], and what is
-// wrong with its headers.
-func (g *Guard) Caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
-	if r.Header.Get(headerSignature) != "" {
-		return g.signed(w, r)
-	}
-	peer, err := PeerOf(r.Context())
-	if err != nil {
-		if errors.Is(err, ErrNotLocal) {
-			err = fmt.Errorf("%w: requests from other machines must be signed with the cluster key", err)
-		}
-		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
-	}
-	c := Caller{Trusted: peer.UID == 0 || peer.UID == uint32(os.Getuid())}
-	if c.Trusted && c.passedOn(r.Header) && c.Machine {
-		return c, nil
+// wrong with its headers. It does not read the body.
+func (g *Guard) Caller(r *http.Request) (Caller, error) {
+	if r.TLS != nil {
+		return g.member(r)
 	}
 	if r.Header.Get(headerUID) != "" {
-		if !c.Trusted {
-			return Caller{}, ErrVouch
-		}
-		return vouched(c, r.Header)
+		return Caller{}, ErrVouch
+	}
+	peer, err := PeerOf(r.Context())
+	if err == nil && peer.TCP && !g.Loopback {
+		err = errors.New("without TLS only the unix socket is served")
+	}
+	if err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
 	users := g.Users
 	if users == nil {
 		users = &g.users
 	}
+	var c Caller
 	if c.User, err = users.Of(peer); err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
 	return c, nil
 }
 
-func (g *Guard) signed(w http.ResponseWriter, r *http.Request) (Caller, error) {
-	limit := g.MaxBody
-	if limit == 0 {
-		limit = 64 << 20
+// member identifies a caller by the certificate of its connection.
+func (g *Guard) member(r *http.Request) (Caller, error) {
+	if g.Credential == nil || len(r.TLS.PeerCertificates) == 0 {
+		return Caller{}, fmt.Errorf("%w: show a certificate of this cluster, or a token", ErrUnauthorised)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, limit)
-	body, err := takeBody(r)
+	m, err := g.Credential.Verify(r.TLS)
 	if err != nil {
-		return Caller{}, fmt.Errorf("read the request: %w", err)
-	}
-	if err := g.verify(r, body); err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	c := Caller{Trusted: true, From: r.Header.Get(headerFrom)}
+	c := Caller{Role: string(m.Role), From: m.Name}
 	c.passedOn(r.Header)
 	if r.Header.Get(headerUID) == "" {
 		c.Machine = true

@@ -1,9 +1,10 @@
 package identity
 
 import (
-	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,14 +13,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/model"
 )
-
-var testKey = Key("0123456789abcdef0123456789abcdef")
 
 // whoAmI serves a guarded handler that notes its caller.
 func whoAmI(t *testing.T, g *Guard, network string) (addr string, last func() Caller) {
@@ -43,7 +45,10 @@ func whoAmI(t *testing.T, g *Guard, network string) (addr string, last func() Ca
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: h, ConnContext: ConnContext}
+	if g.Credential != nil {
+		l = tls.NewListener(l, g.Credential.Server())
+	}
+	srv := &http.Server{Handler: h, ConnContext: ConnContext, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()
 	t.Cleanup(func() { srv.Close(); <-done })
@@ -79,7 +84,7 @@ func TestUnixPeer(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	c := last()
-	if c.User.UID != uint32(os.Getuid()) || c.User.GID != uint32(os.Getgid()) || !c.Trusted || c.Machine {
+	if c.User.UID != uint32(os.Getuid()) || c.User.GID != uint32(os.Getgid()) || c.Role != "" || c.Machine {
 		t.Errorf("caller is %+v", c)
 	}
 	groups, err := os.Getgroups()
@@ -98,100 +103,189 @@ func TestUnixPeer(t *testing.T) {
 	}
 }
 
+// TestLoopbackPeer: plain HTTP on loopback is served in rota dev alone.
 func TestLoopbackPeer(t *testing.T) {
-	addr, last := whoAmI(t, &Guard{}, "tcp")
+	addr, last := whoAmI(t, &Guard{Loopback: true}, "tcp")
 	rt := &http.Transport{}
 	defer rt.CloseIdleConnections()
 	if code, body := do(t, rt, "http://"+addr, "x", nil); code != 200 {
 		t.Fatalf("%d %s", code, body)
 	}
-	if c := last(); c.User.UID != uint32(os.Getuid()) || c.User.User == "" {
+	if c := last(); c.User.UID != uint32(os.Getuid()) || c.User.User == "" || c.Role != "" {
 		t.Errorf("caller is %+v", c)
+	}
+	other, _ := whoAmI(t, &Guard{}, "tcp")
+	if code, body := do(t, rt, "http://"+other, "x", nil); code != http.StatusUnauthorized {
+		t.Errorf("without rota dev: %d %s", code, body)
 	}
 }
 
-func TestVouching(t *testing.T) {
-	addr, last := whoAmI(t, &Guard{Key: testKey}, "tcp")
-	rt := &http.Transport{}
-	defer rt.CloseIdleConnections()
+// transport connects as a member, or without a certificate.
+func transport(t *testing.T, c *pki.Credential, certificate bool) *http.Transport {
+	conf := c.Client(pki.Controller)
+	if !certificate {
+		conf.GetClientCertificate = nil
+	}
+	rt := &http.Transport{DialTLSContext: pki.Dialer(conf)}
+	t.Cleanup(rt.CloseIdleConnections)
+	return rt
+}
+
+func TestMembersVouchForTheirUsers(t *testing.T) {
+	cluster := pkitest.New(t)
+	addr, last := whoAmI(t, &Guard{Credential: cluster.First()}, "tcp")
 	id := model.Identity{UID: 1234, GID: 5, GIDs: []uint32{6, 7}, User: "ann", Home: "/home/ann"}
 	h := http.Header{}
 	Vouch(h, id)
-	signer := &Signer{Key: testKey, From: "n1", Next: rt}
-	for what, via := range map[string]http.RoundTripper{"the daemon's own account": rt, "a machine": signer} {
-		if code, body := do(t, via, "http://"+addr, "x", h); code != 200 {
-			t.Fatalf("%s: %d %s", what, code, body)
+	for _, role := range pki.Roles() {
+		rt := transport(t, cluster.Member(role, "m1"), true)
+		if code, body := do(t, rt, "https://"+addr, "x", h); code != 200 {
+			t.Fatalf("%s: %d %s", role, code, body)
 		}
-		if c := last(); c.User.UID != 1234 || c.User.User != "ann" || !slices.Equal(c.User.GIDs, id.GIDs) || c.Machine {
-			t.Errorf("%s: caller is %+v", what, c)
+		if c := last(); c.User.UID != 1234 || c.User.User != "ann" || !slices.Equal(c.User.GIDs, id.GIDs) || c.Machine ||
+			c.Role != string(role) || c.From != "m1" {
+			t.Errorf("%s: caller is %+v", role, c)
 		}
-	}
-	if code, _ := do(t, signer, "http://"+addr, "x", nil); code != 200 || !last().Machine || last().From != "n1" {
-		t.Errorf("a machine for itself: %d, %+v", code, last())
+		if code, _ := do(t, rt, "https://"+addr, "x", nil); code != 200 || !last().Machine || last().From != "m1" {
+			t.Errorf("%s for itself: %d, %+v", role, code, last())
+		}
 	}
 }
 
-func TestSignatures(t *testing.T) {
-	addr, _ := whoAmI(t, &Guard{Key: testKey}, "tcp")
-	rt := &http.Transport{}
-	defer rt.CloseIdleConnections()
-	change := func(f func(*http.Request)) http.RoundTripper {
-		return &Signer{Key: testKey, From: "n1", Next: roundTrip(func(r *http.Request) (*http.Response, error) {
-			f(r)
-			return rt.RoundTrip(r)
-		})}
-	}
-	for what, via := range map[string]http.RoundTripper{
-		"another key":    &Signer{Key: Key("another key, long enough"), Next: rt},
-		"another path":   change(func(r *http.Request) { r.URL.Path = "/other" }),
-		"another query":  change(func(r *http.Request) { r.URL.RawQuery = "a=b" }),
-		"another body":   change(func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("EVIL")) }),
-		"another user":   change(func(r *http.Request) { r.Header.Set(headerUID, "0") }),
-		"another key id": change(func(r *http.Request) { r.Header.Set("Idempotency-Key", "x") }),
-		"an old time":    change(func(r *http.Request) { r.Header.Set(headerTime, "1000") }),
-		"no time":        change(func(r *http.Request) { r.Header.Del(headerTime) }),
-	} {
-		if code, body := do(t, via, "http://"+addr+"/p", "good", nil); code != http.StatusUnauthorized {
-			t.Errorf("%s: %d %s", what, code, body)
+// TestStrangersAreRefused: a caller that shows no certificate, one of another cluster, or one that
+// was revoked while its connection stood is refused, also on loopback and as root.
+func TestStrangersAreRefused(t *testing.T) {
+	cluster := pkitest.New(t)
+	var revoked atomic.Bool
+	cluster.First().SetRevocations(func(pki.Role, string) int64 {
+		if revoked.Load() {
+			return 1
+		}
+		return 0
+	})
+	addr, _ := whoAmI(t, &Guard{Credential: cluster.First()}, "tcp")
+	node := cluster.Member(pki.Node, "n1")
+	h := http.Header{}
+	Vouch(h, model.Identity{UID: 0, User: "root"})
+	for what, header := range map[string]http.Header{"for itself": nil, "for root": h} {
+		if code, body := do(t, transport(t, node, false), "https://"+addr, "x", header); code != http.StatusUnauthorized {
+			t.Errorf("no certificate, %s: %d %s", what, code, body)
 		}
 	}
-	var copied http.Header
-	first := change(func(r *http.Request) { copied = r.Header.Clone() })
-	if code, body := do(t, first, "http://"+addr+"/p", "good", nil); code != 200 || body != "good" {
+	foreign := pkitest.New(t).Member(pki.Node, "n1").Client(pki.Controller)
+	foreign.InsecureSkipVerify, foreign.VerifyConnection = true, nil
+	rt := &http.Transport{DialTLSContext: pki.Dialer(foreign)}
+	defer rt.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := rt.RoundTrip(req); err == nil {
+		resp.Body.Close()
+		t.Errorf("a member of another cluster: %s", resp.Status)
+	} else if !pki.NotSent(err) {
+		t.Errorf("a member of another cluster cannot tell that it was refused: %v", err)
+	}
+	good := transport(t, node, true)
+	if code, body := do(t, good, "https://"+addr, "x", nil); code != 200 {
 		t.Fatalf("%d %s", code, body)
 	}
-	if code, body := do(t, rt, "http://"+addr+"/p", "good", copied); code != http.StatusUnauthorized ||
-		!strings.Contains(body, "seen before") {
-		t.Errorf("a replay: %d %s", code, body)
-	}
-	open, _ := whoAmI(t, &Guard{}, "tcp")
-	if code, body := do(t, first, "http://"+open+"/p", "good", nil); code != http.StatusUnauthorized {
-		t.Errorf("without a key here: %d %s", code, body)
+	revoked.Store(true)
+	if code, body := do(t, good, "https://"+addr, "x", nil); code != http.StatusUnauthorized ||
+		!strings.Contains(body, "revoked") {
+		t.Errorf("revoked meanwhile: %d %s", code, body)
 	}
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestAStrangerMayNotVouch(t *testing.T) {
-	g := &Guard{}
-	w := httptest.NewRecorder()
+func TestAUserMayNotVouch(t *testing.T) {
+	addr, _ := whoAmI(t, &Guard{}, "unix")
+	rt := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", addr) }}
+	defer rt.CloseIdleConnections()
+	h := http.Header{}
+	Vouch(h, model.Identity{UID: 0, User: "root"})
+	if code, body := do(t, rt, "http://x/", "", h); code != http.StatusForbidden {
+		t.Errorf("%d %s", code, body)
+	}
+	Unvouch(h)
+	if len(h) != 0 {
+		t.Errorf("left: %v", h)
+	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r = r.WithContext(ConnContext(r.Context(), strangerConn{}))
 	p := r.Context().Value(connKey{}).(*peerOnce)
 	p.once.Do(func() { p.peer = Peer{UID: uint32(os.Getuid()) + 12345, TCP: true} })
-	Vouch(r.Header, model.Identity{UID: 0, User: "root"})
-	if _, err := g.Caller(w, r); !errors.Is(err, ErrVouch) {
-		t.Errorf("got %v", err)
-	}
-	Unvouch(r.Header)
-	if len(r.Header) != 0 {
-		t.Errorf("left: %v", r.Header)
-	}
-	if _, err := g.Caller(w, r); !errors.Is(err, ErrUnauthorised) {
+	if _, err := (&Guard{Loopback: true}).Caller(r); !errors.Is(err, ErrUnauthorised) {
 		t.Errorf("an unknown account: %v", err)
 	}
+}
+
+// TestALinkIsForControllers: only controllers of this cluster get through to the log.
+func TestALinkIsForControllers(t *testing.T) {
+	cluster := pkitest.New(t)
+	addr := echo(t, NewLink(cluster.First()))
+	for what, c := range map[string]struct {
+		from  *pki.Credential
+		works bool
+	}{
+		"a controller":                    {cluster.Member(pki.Controller, "c2"), true},
+		"a node":                          {cluster.Member(pki.Node, "n1"), false},
+		"a login node":                    {cluster.Member(pki.Login, "l1"), false},
+		"a controller of another cluster": {pkitest.New(t).First(), false},
+	} {
+		conn, err := NewLink(c.from).Dial(t.Context(), "tcp", addr)
+		if works := err == nil && hears(t, conn); works != c.works {
+			t.Errorf("%s: works %t: %v", what, works, err)
+		}
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hears(t, conn) {
+		t.Error("a caller without TLS got through")
+	}
+}
+
+// echo answers on every connection that a link lets in with what it reads, and returns its address.
+func echo(t *testing.T, l *Link) string {
+	t.Helper()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { plain.Close() })
+	guarded := l.Listen(plain)
+	go func() {
+		for {
+			c, err := guarded.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				io.Copy(c, c) // until it is closed
+			}()
+		}
+	}()
+	return plain.Addr().String()
+}
+
+// hears says "hello" on a connection and reports whether it came back.
+func hears(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		return false
+	}
+	b := make([]byte, 5)
+	_, err := io.ReadFull(c, b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the connection stays open and nothing comes")
+	}
+	return err == nil && string(b) == "hello"
 }
 
 type strangerConn struct{ net.Conn }
@@ -216,59 +310,12 @@ func TestSocketOwner(t *testing.T) {
 		{"127.0.0.1:54322", "127.0.0.1:8080", 0, false},
 		{"127.0.0.2:54321", "127.0.0.1:8080", 0, false},
 		{"127.0.0.1:54323", "127.0.0.1:8080", 0, false}, // no process has it any more
-		{"127.0.0.1:8081", "0.0.0.0:0", 1003, true},
-		{"127.0.0.1:54321", "0.0.0.0:0", 0, false},
+		{"127.0.0.1:8081", "0.0.0.0:0", 0, false},       // it listens
 	} {
 		uid, ok := socketOwner(table, netip.MustParseAddrPort(c.local), netip.MustParseAddrPort(c.remote))
 		if uid != c.uid || ok != c.ok {
 			t.Errorf("%s to %s: %d, %v", c.local, c.remote, uid, ok)
 		}
-	}
-}
-
-func TestReadKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "key")
-	for _, c := range []struct {
-		text string
-		mode os.FileMode
-		says string
-	}{
-		{"short", 0o600, "at least"},
-		{"0123456789abcdef0123", 0o644, "chmod"},
-		{"  0123456789abcdef0123\n", 0o640, ""},
-	} {
-		os.Remove(path)
-		if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
-			t.Fatal(err)
-		}
-		key, err := ReadKey(path)
-		if c.says == "" {
-			if err != nil || !bytes.Equal(key, []byte("0123456789abcdef0123")) {
-				t.Errorf("%q: %q, %v", c.text, key, err)
-			}
-		} else if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%q: %v", c.text, err)
-		}
-	}
-	if a, b := testKey.Sum("gossip"), testKey.Sum("other"); len(a) != 32 || bytes.Equal(a, b) || Key(nil).Sum("x") != nil {
-		t.Error("keys for different purposes must differ and have 32 bytes")
-	}
-}
-
-func TestNoncesAreForgottenInTime(t *testing.T) {
-	var n nonces
-	now := time.Now()
-	if err := n.add("a", now); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.add("a", now.Add(2*window+time.Second)); !errors.Is(err, errReplayed) {
-		t.Errorf("within the window: %v", err)
-	}
-	if err := n.add("b", now.Add(5*window)); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.add("a", now.Add(10*window)); err != nil {
-		t.Errorf("long after: %v", err)
 	}
 }
 

@@ -1,10 +1,9 @@
 // Package identity identifies the other end of a connection, and lets machines vouch for their
 // users.
 //
-// A local user is known by the kernel: by SO_PEERCRED on a unix socket, and by the owner of the
-// other end of a loopback TCP connection. A machine is known by an HMAC over each request with the
-// cluster key. A machine, root, and the account that the daemon itself runs as may vouch for a user
-// in headers; any other caller that tries is refused.
+// A local user is known by the kernel: by SO_PEERCRED on a unix socket, and in rota dev by the owner
+// of the other end of a loopback TCP connection. A machine is known by its certificate (package
+// pki), and may vouch for its users in headers; any other caller that tries is refused.
 package identity
 
 import (
@@ -157,33 +156,13 @@ func owner(local, remote netip.AddrPort) (uint32, error) {
 	return 0, fmt.Errorf("no owner of %s in /proc/net/tcp: %w", local, ErrNotLocal)
 }
 
-// listenerOwner finds the owner of the listener on an address of this machine: its socket has no
-// other end.
-func listenerOwner(at netip.AddrPort) (uint32, error) {
-	nowhere := netip.IPv6Unspecified()
-	if at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()); at.Addr().Is4() {
-		nowhere = netip.IPv4Unspecified()
-	}
-	return owner(at, netip.AddrPortFrom(nowhere, 0))
-}
-
 // socketOwner finds, in a table of /proc/net/tcp, the uid of the socket whose own end is local and
-// whose other end is remote. One that listens has none, and may do so on every address.
+// whose other end is remote.
 func socketOwner(table string, local, remote netip.AddrPort) (uint32, bool) {
-	const established, listening = "01", "0A"
-	state, ownEnds := established, []netip.AddrPort{local}
-	if remote.Port() == 0 {
-		state = listening
-		for _, every := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-			ownEnds = append(ownEnds, netip.AddrPortFrom(every, local.Port()))
-		}
-	}
+	const established = "01"
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) < 10 || f[9] == "0" || f[3] != state || state == established && !sameAddr(f[2], remote) {
-			continue
-		}
-		if !slices.ContainsFunc(ownEnds, func(end netip.AddrPort) bool { return sameAddr(f[1], end) }) {
+		if len(f) < 10 || f[9] == "0" || f[3] != established || !sameAddr(f[1], local) || !sameAddr(f[2], remote) {
 			continue
 		}
 		uid, err := strconv.ParseUint(f[7], 10, 32)

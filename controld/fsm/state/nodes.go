@@ -84,6 +84,9 @@ func (s *State) TrimHistory(upTo int64) {
 	}
 }
 
+// SetTrust replaces what is known of the cluster's members.
+func (s *State) SetTrust(t *model.Trust) { s.v.trust = t }
+
 // SetConfig replaces the configuration.
 func (s *State) SetConfig(c *model.Config) {
 	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its

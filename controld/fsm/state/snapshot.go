@@ -41,6 +41,7 @@ type snapshotHead struct {
 // records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
+	Trust       *model.Trust          `json:"trust,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
 	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
@@ -53,9 +54,9 @@ type snapshotLine struct {
 	End         *int64                `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, accounts,
-// API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states
-// are written alike, byte for byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
+// accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
+// states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -79,7 +80,7 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 
 // snapshotLines yields the snapshot's records but the last.
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
-	if !yield(snapshotLine{Config: v.config}) {
+	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
 		return
 	}
 	for _, a := range v.accounts {
@@ -171,6 +172,9 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
 		return admission.CheckConfig(r.Config)
+	case r.Trust != nil:
+		s.v.trust = r.Trust
+		return nil
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)
 		return nil

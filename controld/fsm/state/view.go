@@ -21,6 +21,7 @@ type View struct {
 	at     model.Instant
 	wall   model.UnixMS
 	config *model.Config
+	trust  *model.Trust // replaced, never changed
 
 	lastJob model.JobID // the greatest id given
 	lastSeq int64       // the greatest history number given
@@ -91,6 +92,9 @@ func (v *View) Wall() model.UnixMS { return v.wall }
 
 // Config returns the replicated configuration. The caller must not change it.
 func (v *View) Config() *model.Config { return v.config }
+
+// Trust returns what is known of the cluster's members. The caller must not change it.
+func (v *View) Trust() *model.Trust { return v.trust }
 
 // Job returns the job with an id, or nil if there is none or it has been trimmed.
 func (v *View) Job(id model.JobID) *model.Job {

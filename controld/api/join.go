@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
+)
+
+// JoinTokenRequest asks for a join token.
+type JoinTokenRequest struct {
+	Role string `json:"role"` // of the machine that joins: controller, node or login
+}
+
+// JoinToken is a new join token.
+type JoinToken struct {
+	Token     string `json:"token"`
+	Role      string `json:"role"`
+	ExpiresIn int64  `json:"expires_in"` // seconds
+}
+
+// JoinRequest is what a machine shows to join.
+type JoinRequest struct {
+	Secret  string `json:"secret"` // of the token
+	Role    string `json:"role"`
+	Name    string `json:"name"`
+	Request string `json:"request"` // certificate signing request, in PEM
+}
+
+// CertificateRequest asks for a new certificate in place of the one that the connection shows.
+type CertificateRequest struct {
+	Request string `json:"request"` // certificate signing request, in PEM
+}
+
+// Certificate is a new certificate.
+type Certificate struct {
+	Cert string `json:"cert"` // in PEM
+}
+
+// Revocation says which certificates are good now.
+type Revocation struct {
+	Role       string `json:"role"`
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"` // certificates below it are refused
+}
+
+// CreateJoinToken asks for a token that lets one machine join.
+func (c *Client) CreateJoinToken(ctx context.Context, role string) (*JoinToken, error) {
+	return post[JoinToken](ctx, c, call{path: "/v1/join-tokens"}, JoinTokenRequest{Role: role})
+}
+
+// Revoke has every certificate refused that a member got so far.
+func (c *Client) Revoke(ctx context.Context, role, name string) (*Revocation, error) {
+	path := "/v1/members/" + url.PathEscape(role) + "/" + url.PathEscape(name) + "/revoke"
+	return post[Revocation](ctx, c, call{path: path}, struct{}{})
+}
+
+// RenewCertificate gets a new certificate for the member that this client speaks for.
+func (c *Client) RenewCertificate(ctx context.Context, request []byte) ([]byte, error) {
+	cert, err := post[Certificate](ctx, c, call{path: "/v1/certificate", repeat: true}, CertificateRequest{Request: string(request)})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(cert.Cert), nil
+}
+
+// joinTimeout is how long a controller may take to let a machine join.
+const joinTimeout = 30 * time.Second
+
+// Join makes a machine a member of the cluster of a token: it asks the controller at addr,
+// host:port, and writes what it gets to dir.
+func Join(ctx context.Context, addr string, token pki.Token, role pki.Role, name, dir string) (*pki.Grant, error) {
+	addr = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(addr), "https://"), "/")
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		addr = net.JoinHostPort(addr, DefaultPort)
+	}
+	req, err := pki.NewRequest()
+	if err != nil {
+		return nil, err
+	}
+	c, err := DialWith("https://"+addr, Options{TLS: token.Client(), Answer: joinTimeout})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	grant, err := post[pki.Grant](ctx, c, call{path: "/v1/join", repeat: true}, JoinRequest{Secret: token.Secret(),
+		Role: string(role), Name: name, Request: string(req.PEM)})
+	if errors.Is(err, pki.ErrOtherCluster) {
+		return nil, fmt.Errorf("%w (%s): compare the token with the cluster that the controller is of", pki.ErrOtherCluster,
+			addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("join at %s: %w", addr, err)
+	}
+	return grant, req.Install(dir, grant)
+}
+
+// DefaultPort is that of controllers' APIs.
+const DefaultPort = "7070"

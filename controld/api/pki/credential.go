@@ -1,0 +1,377 @@
+package pki
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Files of a member's directory.
+const (
+	fileCA      = "ca.pem"     // certificate of the cluster's authority
+	fileCAKey   = "ca.key"     // its key, of controllers
+	fileCert    = "cert.pem"   // certificate of this member
+	fileKey     = "key.pem"    // its key
+	fileGossip  = "gossip.key" // key of the gossip
+	fileSeeds   = "seeds"      // gossip addresses of controllers at the time of joining, a line each
+	fileFounder = "founder"    // this controller makes the cluster's log when it first starts
+)
+
+// Dir is where a daemon keeps what makes it a member, below its data directory.
+func Dir(dataDir string) string { return filepath.Join(dataDir, "tls") }
+
+// Grant is what a machine gets when it joins.
+type Grant struct {
+	CA        string   `json:"ca"`               // certificate of the authority, in PEM
+	Cert      string   `json:"cert"`             // certificate of the member, in PEM
+	CAKey     string   `json:"ca_key,omitempty"` // key of the authority, for controllers
+	GossipKey []byte   `json:"gossip_key"`
+	Seeds     []string `json:"seeds"` // gossip addresses of controllers
+}
+
+// Credential is what one member has on disk, loaded. Its methods may be called from any goroutine.
+type Credential struct {
+	Member    Member
+	Authority *Authority // of controllers; nil for others
+	GossipKey []byte
+	Seeds     []string
+	Founder   bool
+
+	dir     string
+	ca      *x509.Certificate
+	roots   *x509.CertPool
+	key     *ecdsa.PrivateKey
+	cert    atomic.Pointer[tls.Certificate]
+	revoked atomic.Pointer[func(Role, string) int64]
+}
+
+// ErrNoCredential says that a machine has not joined a cluster.
+var ErrNoCredential = errors.New("this machine is not a member of a cluster")
+
+// Load reads the credential of a member. Keys that others may read are refused. Errors:
+// [ErrNoCredential], and what is wrong with the files.
+func Load(dir string) (*Credential, error) {
+	if _, err := os.Stat(filepath.Join(dir, fileCert)); errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNoCredential
+	} else if err != nil {
+		return nil, err
+	}
+	if err := private(dir); err != nil {
+		return nil, err
+	}
+	c := &Credential{dir: dir, roots: x509.NewCertPool()}
+	for _, load := range []func() error{c.loadAuthority, c.loadOwn, c.loadGossip} {
+		if err := load(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Credential) loadAuthority() error {
+	text, err := os.ReadFile(filepath.Join(c.dir, fileCA))
+	if err == nil {
+		c.ca, err = decodeCert(text)
+	}
+	if err != nil {
+		return fmt.Errorf("certificate of the cluster %s: %w", filepath.Join(c.dir, fileCA), err)
+	}
+	c.roots.AddCert(c.ca)
+	key, err := c.readKey(fileCAKey)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !key.PublicKey.Equal(c.ca.PublicKey) {
+		err = fmt.Errorf("%s is not the key of %s", filepath.Join(c.dir, fileCAKey), fileCA)
+	}
+	c.Authority = &Authority{Cert: c.ca, key: key}
+	return err
+}
+
+func (c *Credential) loadOwn() (err error) {
+	if c.key, err = c.readKey(fileKey); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(c.dir, fileCert))
+	if err != nil {
+		return err
+	}
+	return c.use(text)
+}
+
+// use has new connections show another certificate.
+func (c *Credential) use(text []byte) error {
+	leaf, err := decodeCert(text)
+	if err == nil && !c.key.PublicKey.Equal(leaf.PublicKey) {
+		err = errors.New("it is for another key")
+	}
+	if err == nil {
+		err = leaf.CheckSignatureFrom(c.ca)
+	}
+	if err != nil {
+		return fmt.Errorf("certificate of this member in %s: %w", c.dir, err)
+	}
+	if c.Member, err = MemberOf(leaf); err != nil {
+		return err
+	}
+	// The authority's certificate goes with it, for machines that know only its fingerprint.
+	c.cert.Store(&tls.Certificate{Certificate: [][]byte{leaf.Raw, c.ca.Raw}, PrivateKey: c.key, Leaf: leaf})
+	return nil
+}
+
+func (c *Credential) loadGossip() (err error) {
+	path := filepath.Join(c.dir, fileGossip)
+	if err := private(path); err != nil {
+		return err
+	}
+	if c.GossipKey, err = os.ReadFile(path); err != nil {
+		return err
+	}
+	if len(c.GossipKey) != gossipKeySize {
+		return fmt.Errorf("key of the gossip %s has %d bytes instead of %d", path, len(c.GossipKey), gossipKeySize)
+	}
+	seeds, err := os.ReadFile(filepath.Join(c.dir, fileSeeds))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	c.Seeds = strings.Fields(string(seeds))
+	_, err = os.Stat(filepath.Join(c.dir, fileFounder))
+	c.Founder = err == nil
+	return nil
+}
+
+func (c *Credential) readKey(name string) (*ecdsa.PrivateKey, error) {
+	path := filepath.Join(c.dir, name)
+	if err := private(path); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := decodeKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// private refuses a file or directory that other accounts may read, or that belongs to one of them.
+func private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mode := 0o600
+	if info.IsDir() {
+		mode = 0o700
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s may be used by other accounts (mode %04o): if no other account can have read it, chmod "+
+			"%04o %s; otherwise join the cluster again, or make a new one", path, info.Mode().Perm(), mode, path)
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && sys.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("%s belongs to uid %d and not to the account of this daemon (uid %d)", path, sys.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+const gossipKeySize = 32
+
+// Founded forgets that this controller is to make the cluster's log: it has.
+func (c *Credential) Founded() error {
+	c.Founder = false
+	err := os.Remove(filepath.Join(c.dir, fileFounder))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Fingerprint identifies the cluster's authority.
+func (c *Credential) Fingerprint() [32]byte { return fingerprint(c.ca) }
+
+// NewToken makes a join token of this cluster.
+func (c *Credential) NewToken() Token { return NewToken(c.ca) }
+
+// Expires is when the certificate of this member ends.
+func (c *Credential) Expires() time.Time { return c.cert.Load().Leaf.NotAfter }
+
+// SetRevocations gives the generation below which certificates of a role and name are revoked.
+func (c *Credential) SetRevocations(generation func(Role, string) int64) {
+	c.revoked.Store(&generation)
+}
+
+// Generation is that of certificates issued now.
+func (c *Credential) Generation(r Role, name string) int64 {
+	if f := c.revoked.Load(); f != nil {
+		return (*f)(r, name)
+	}
+	return 0
+}
+
+// ErrRevoked says that a certificate is no longer good.
+var ErrRevoked = errors.New("its certificate was revoked")
+
+// Verify returns the member at the other end of a connection, whose certificate the handshake has
+// verified when the connection was made. It looks again at what may have changed since then: the
+// certificate may have ended or may have been revoked.
+func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
+	if s == nil || len(s.PeerCertificates) == 0 {
+		return Member{}, errors.New("it shows no certificate")
+	}
+	leaf := s.PeerCertificates[0]
+	m, err := MemberOf(leaf)
+	switch {
+	case err != nil:
+		return m, err
+	case m.Cluster != c.Member.Cluster:
+		return m, fmt.Errorf("%s is of cluster %s, and this is cluster %s", m, m.Cluster, c.Member.Cluster)
+	case time.Now().After(leaf.NotAfter):
+		return m, fmt.Errorf("the certificate of %s ended at %s: have it join again with a new token", m,
+			leaf.NotAfter.Format(time.RFC3339))
+	case m.Generation < c.Generation(m.Role, m.Name):
+		return m, fmt.Errorf("%s: %w: have it join again with a new token", m, ErrRevoked)
+	}
+	return m, nil
+}
+
+// verifyRole is a tls.Config's VerifyConnection: the other end must be a member with one of the
+// roles. Without a certificate it may go on only if the handshake did not ask for one.
+func (c *Credential) verifyRole(roles ...Role) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		m, err := c.Verify(&s)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(roles, m.Role) {
+			return fmt.Errorf("%s has another role than %v", m, roles)
+		}
+		return nil
+	}
+}
+
+// Client returns how to connect to members of a role.
+func (c *Credential) Client(r Role) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, RootCAs: c.roots, ServerName: host(r, c.Member.Cluster),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
+		VerifyConnection:     c.verifyRole(r),
+	}
+}
+
+// Server returns how to take connections of members with these roles. Without roles, any member may
+// connect, and so may callers without a certificate: they can show a token later.
+func (c *Credential) Server(roles ...Role) *tls.Config {
+	conf := &tls.Config{
+		MinVersion: tls.VersionTLS13, ClientCAs: c.roots, ClientAuth: tls.VerifyClientCertIfGiven,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
+	}
+	if len(roles) > 0 {
+		conf.ClientAuth, conf.VerifyConnection = tls.RequireAndVerifyClientCert, c.verifyRole(roles...)
+	}
+	return conf
+}
+
+// Renew replaces the certificate at two thirds of its life, until ctx ends. Sign answers a signing
+// request with a new certificate; when it fails it is asked again.
+func (c *Credential) Renew(ctx context.Context, log *slog.Logger,
+	sign func(ctx context.Context, request []byte) ([]byte, error),
+) error {
+	for wait := c.renewIn(); ; {
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+		err := c.RenewWith(func(request []byte) ([]byte, error) { return sign(ctx, request) })
+		if wait = c.renewIn(); err == nil {
+			log.Info("certificate renewed", "until", c.Expires().Format(time.RFC3339))
+			continue
+		}
+		wait = renewRetry
+		if left := time.Until(c.Expires()); left <= 0 {
+			log.Error("the certificate of this member has ended: join again with a new token", "error", err)
+		} else {
+			log.Warn("certificate not renewed; it will be tried again", "left", left.Round(time.Minute), "error", err)
+		}
+	}
+}
+
+// renewRetry is the time between attempts to renew: many fit into the last third of a certificate.
+const renewRetry = 10 * time.Minute
+
+// renewIn is how long from now two thirds of the certificate's life are over.
+func (c *Credential) renewIn() time.Duration {
+	return max(time.Until(c.Expires())-Life/3, 0)
+}
+
+// RenewWith replaces the certificate now by what sign makes of a signing request.
+func (c *Credential) RenewWith(sign func(request []byte) ([]byte, error)) error {
+	request, err := signingRequest(c.key)
+	if err != nil {
+		return err
+	}
+	text, err := sign(request)
+	if err != nil {
+		return err
+	}
+	leaf, err := decodeCert(text)
+	if err != nil {
+		return err
+	}
+	if m, err := MemberOf(leaf); err != nil || m.Role != c.Member.Role || m.Name != c.Member.Name {
+		return fmt.Errorf("the new certificate is for %s: %w", m, errors.Join(err, ErrNotMember))
+	}
+	if err := c.use(text); err != nil {
+		return err
+	}
+	return write(c.dir, fileCert, text, 0o600)
+}
+
+// Renewal signs the request of a member for another certificate, with this controller's authority.
+func (c *Credential) Renewal(request []byte, m Member) ([]byte, error) {
+	if c.Authority == nil {
+		return nil, errors.New("only controllers issue certificates")
+	}
+	m.Generation = c.Generation(m.Role, m.Name)
+	return c.Authority.Sign(request, m, time.Now())
+}
+
+// Grant signs the request of a machine that joins.
+func (c *Credential) Grant(request []byte, r Role, name string, seeds []string) (*Grant, error) {
+	cert, err := c.Renewal(request, Member{Role: r, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	g := &Grant{CA: string(encodeCert(c.ca)), Cert: string(cert), GossipKey: c.GossipKey, Seeds: seeds}
+	if r == Controller {
+		key, err := encodeKey(c.Authority.key)
+		if err != nil {
+			return nil, err
+		}
+		g.CAKey = string(key)
+	}
+	return g, nil
+}
+
+// NewGossipKey returns a random key for the gossip of a cluster.
+func NewGossipKey() []byte {
+	key := make([]byte, gossipKeySize)
+	rand.Read(key) // never fails
+	return key
+}

@@ -1,0 +1,88 @@
+package fsm
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+func TestTheIdOfTheClusterIsEnteredOnce(t *testing.T) {
+	w := newWorld(t)
+	w.must(FoundCluster{Cluster: "abc"})
+	if _, err := w.apply(FoundCluster{Cluster: "def"}); !errors.Is(err, model.ErrFounded) {
+		t.Errorf("a second id: %v", err)
+	}
+	if got := w.s.View().Trust().Cluster; got != "abc" {
+		t.Errorf("the cluster is %q", got)
+	}
+}
+
+// TestAJoinTokenLetsOneMachineJoin: a token that is used twice, has expired, is for another role or
+// was never made is refused.
+func TestAJoinTokenLetsOneMachineJoin(t *testing.T) {
+	w := newWorld(t)
+	w.must(CreateJoinToken{Digest: "d1", Role: "node", By: "ann"})
+	w.must(CreateJoinToken{Digest: "d2", Role: "node", By: "ann"})
+	use := UseJoinToken{Digest: "d1", Role: "node", Name: "n1", Key: "k1"}
+	for what, c := range map[string]struct {
+		use  UseJoinToken
+		want error
+	}{
+		"unknown":      {UseJoinToken{Digest: "d3", Role: "node", Name: "n1", Key: "k1"}, model.ErrNoToken},
+		"another role": {UseJoinToken{Digest: "d1", Role: "controller", Name: "n1", Key: "k1"}, model.ErrTokenRole},
+	} {
+		if _, err := w.apply(c.use); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w.must(use)
+	w.must(use) // the answer was lost
+	other := use
+	other.Key = "k2"
+	if _, err := w.apply(other); !errors.Is(err, model.ErrTokenUsed) {
+		t.Errorf("another machine with a used token: %v", err)
+	}
+	w.at += model.JoinTokenMS
+	if _, err := w.apply(UseJoinToken{Digest: "d2", Role: "node", Name: "n2", Key: "k2"}); !errors.Is(err,
+		model.ErrTokenExpired) {
+		t.Errorf("after 24 hours: %v", err)
+	}
+	w.must(CreateJoinToken{Digest: "d4", Role: "login", By: "ann"})
+	if n := len(w.s.View().Trust().Tokens); n != 1 {
+		t.Errorf("%d tokens are kept, those that expired too", n)
+	}
+	for i := range model.MaxJoinTokens - 1 {
+		w.must(CreateJoinToken{Digest: string(rune('a'+i%26)) + string(rune('0'+i/26)), Role: "node"})
+	}
+	var limit *model.LimitError
+	if _, err := w.apply(CreateJoinToken{Digest: "more", Role: "node"}); !errors.As(err, &limit) {
+		t.Errorf("more than %d tokens: %v", model.MaxJoinTokens, err)
+	}
+}
+
+func TestRevocationsRaiseTheGeneration(t *testing.T) {
+	w := newWorld(t)
+	before := w.s.View()
+	w.must(RevokeCertificates{Role: "node", Name: "n1"})
+	w.must(RevokeCertificates{Role: "node", Name: "n1"})
+	w.must(RevokeCertificates{Role: "login", Name: "n1"})
+	now := w.s.View().Trust()
+	if a, b, c := now.Generation("node", "n1"), now.Generation("login", "n1"), now.Generation("node", "n2"); a != 2 ||
+		b != 1 || c != 0 {
+		t.Errorf("generations %d, %d, %d", a, b, c)
+	}
+	if before.Trust().Generation("node", "n1") != 0 {
+		t.Error("an earlier view has changed")
+	}
+	var snapshot bytes.Buffer
+	if err := w.s.View().WriteSnapshot(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadSnapshot(&snapshot)
+	if err != nil || !reflect.DeepEqual(again.View().Trust(), now) {
+		t.Errorf("after a restart: %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,60 @@
+package model
+
+import "errors"
+
+// Trust is what the replicated state knows of the cluster's members: its id, join tokens that were
+// given out, and certificates that were revoked. Secrets are not part of it.
+type Trust struct {
+	// Cluster is the id of the cluster, the same as in its certificates. It comes with the first
+	// entry of the log and never changes.
+	Cluster string       `json:"cluster,omitempty"`
+	Tokens  []JoinToken  `json:"tokens,omitempty"`  // oldest first, [MaxJoinTokens] at most
+	Revoked []Revocation `json:"revoked,omitempty"` // by role and name, [MaxRevocations] at most
+}
+
+// Limits of Trust.
+const (
+	MaxJoinTokens  = 1000
+	MaxRevocations = 10_000
+)
+
+// JoinTokenMS is how long a join token is valid, in milliseconds.
+const JoinTokenMS = 24 * 60 * 60 * 1000
+
+// JoinToken is a token that lets one machine join.
+type JoinToken struct {
+	Digest  string  `json:"digest"` // of its secret
+	Role    string  `json:"role"`   // that the machine gets
+	By      string  `json:"by"`     // user that asked for the token
+	Expires Instant `json:"expires"`
+	// of the machine that has used it
+	Name string `json:"name,omitempty"`
+	Key  string `json:"key,omitempty"` // digest of its public key
+}
+
+// Revocation says that certificates of a role and name below a generation are no longer good.
+type Revocation struct {
+	Role       string `json:"role"`
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+}
+
+// Generation is that of the certificates of a role and name that are good.
+func (t *Trust) Generation(role, name string) int64 {
+	for _, r := range t.Revoked {
+		if r.Role == role && r.Name == name {
+			return r.Generation
+		}
+	}
+	return 0
+}
+
+// Refusals about members.
+var (
+	ErrFounded      = errors.New("the log has the id of a cluster already")
+	ErrNoToken      = errors.New("this join token is not known to the cluster: make one with rota cluster join-token")
+	ErrTokenExpired = errors.New("this join token has expired after 24 hours: make another one with rota cluster join-token")
+	ErrTokenUsed    = errors.New("this join token was used already: each is good for one machine; make another one with " +
+		"rota cluster join-token")
+	ErrTokenRole = errors.New("this join token is for another role")
+)

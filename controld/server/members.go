@@ -1,0 +1,121 @@
+package server
+
+import (
+	"net"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// createJoinToken answers POST /v1/join-tokens, for administrators. The secret is in this answer
+// and nowhere else.
+func createJoinToken(x *exchange, req *api.JoinTokenRequest) (*api.JoinToken, error) {
+	role := pki.Role(req.Role)
+	switch {
+	case !role.Valid():
+		return nil, problem.Invalid("%q is not a role: write one of %v", req.Role, pki.Roles())
+	case x.s.Credential == nil:
+		return nil, problem.WrongState("this controller has no certificate authority")
+	}
+	token := x.s.Credential.NewToken()
+	made, err := proposeFor[model.JoinToken](x, fsm.CreateJoinToken{Digest: pki.SecretDigest(token.Secret()),
+		Role: req.Role, By: x.caller.User.User})
+	if err != nil {
+		return nil, err
+	}
+	x.s.Log.Info("join token created", "role", req.Role, "by", x.caller.User.User)
+	left := (int64(made.Expires-x.s.Replica.Now(x.view)) + 999) / 1000
+	return &api.JoinToken{Token: token.String(), Role: req.Role, ExpiresIn: left}, nil
+}
+
+// join answers POST /v1/join: a machine that shows a token gets what makes it a member.
+func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
+	role := pki.Role(req.Role)
+	switch {
+	case !role.Valid():
+		return nil, problem.Invalid("%q is not a role: write one of %v", req.Role, pki.Roles())
+	case !member.ValidName(req.Name):
+		return nil, problem.Invalid("%q is not a machine's name: it has 1 to 63 letters, digits, '-', '_' or '.'", req.Name)
+	case x.s.Credential == nil:
+		return nil, problem.WrongState("this controller has no certificate authority")
+	}
+	x.about.object = req.Role + "/" + req.Name
+	key, err := pki.RequestDigest([]byte(req.Request))
+	if err != nil {
+		return nil, problem.Invalid("%v", err)
+	}
+	if err := x.nameTaken(role, req.Name); err != nil {
+		return nil, err
+	}
+	if _, err := x.propose(fsm.UseJoinToken{Digest: pki.SecretDigest(req.Secret), Role: req.Role, Name: req.Name,
+		Key: key}); err != nil {
+		return nil, err
+	}
+	grant, err := x.s.Credential.Grant([]byte(req.Request), role, req.Name, x.seeds())
+	if err != nil {
+		return nil, problem.Invalid("%v", err)
+	}
+	from, _, _ := net.SplitHostPort(x.r.RemoteAddr)
+	x.s.Log.Info("machine joined", "role", req.Role, "name", req.Name, "from", from)
+	return grant, nil
+}
+
+// nameTaken refuses a machine that would have the name of another one that is up.
+func (x *exchange) nameTaken(role pki.Role, name string) error {
+	switch role {
+	case pki.Controller:
+		if p, up := x.s.Peers.Find(name); up || name == x.s.Name {
+			return problem.WrongState("controller %s is up at %s: choose another --name, or stop that one first", name, p.Raft)
+		}
+	case pki.Node:
+		if n, _ := x.view.Node(name); n != nil && n.State != model.NodeDown {
+			return problem.WrongState("node %s is up at %s: choose another --name, or stop that one first and wait until "+
+				"rota nodes shows it as down", name, n.Addr)
+		}
+	}
+	return nil
+}
+
+// seeds are the gossip addresses of the controllers.
+func (x *exchange) seeds() []string {
+	addrs := []string{x.s.Gossip}
+	for _, p := range x.s.Peers.All() {
+		addrs = append(addrs, p.Addr)
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+// renewCertificate answers POST /v1/certificate: a member gets a new certificate of the role and
+// name that its present one has.
+func renewCertificate(x *exchange, req *api.CertificateRequest) (*api.Certificate, error) {
+	text, err := x.s.Credential.Renewal([]byte(req.Request), pki.Member{Role: pki.Role(x.caller.Role), Name: x.caller.From})
+	if err != nil {
+		return nil, problem.Invalid("%v", err)
+	}
+	return &api.Certificate{Cert: string(text)}, nil
+}
+
+// revoke answers POST /v1/members/{role}/{name}/revoke, for administrators.
+func revoke(x *exchange) (*api.Revocation, error) {
+	role, name := x.r.PathValue("role"), x.r.PathValue("name")
+	switch {
+	case !pki.Role(role).Valid():
+		return nil, problem.Invalid("%q is not a role: write one of %v", role, pki.Roles())
+	case role == string(pki.Controller):
+		return nil, problem.Invalid("a controller has the key of the cluster's authority: to expel one, remove it, make a " +
+			"new cluster with rota-controld init, and have the other machines join that")
+	case !member.ValidName(name):
+		return nil, problem.Invalid("%q is not a machine's name", name)
+	}
+	if _, err := x.propose(fsm.RevokeCertificates{Role: role, Name: name}); err != nil {
+		return nil, err
+	}
+	x.s.Log.Info("certificates revoked", "role", role, "name", name, "by", x.caller.User.User)
+	return &api.Revocation{Role: role, Name: name, Generation: x.view.Trust().Generation(role, name)}, nil
+}
