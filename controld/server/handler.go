@@ -24,7 +24,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.guard.Caller(r); err != nil {
+	if _, err := s.callerOf(r); err != nil {
 		problem.Write(w, problem.Of(err))
 		return
 	}
@@ -43,6 +43,7 @@ func (s *Server) serve(rt *route) http.Handler {
 		}
 		if err := x.identify(); err != nil {
 			problem.Write(w, problem.Of(err))
+			x.record(err)
 			return
 		}
 		body, err := x.run()
@@ -54,6 +55,7 @@ func (s *Server) serve(rt *route) http.Handler {
 			x.headers()
 			x.write(body)
 		}
+		x.record(err)
 		s.metrics.served(label, err, time.Since(begin))
 	})
 }
