@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -319,5 +320,29 @@ func TestSecretsOfTokensAreNowhere(t *testing.T) {
 	}
 	if !digested {
 		t.Error("the log has no trace of the token: this test looks in the wrong place")
+	}
+}
+
+// TestAClientWithATokenAlone: a pipeline on a machine that is no member of the cluster connects with
+// a token and nothing else. It knows the controller by the token's fingerprint.
+func TestAClientWithATokenAlone(t *testing.T) {
+	c, _ := startTokens(t)
+	token, err := api.ParseBearerToken(c.token(access.Owner, `{"scope":"read"}`).Token)
+	if err != nil || len(token.Fingerprint) == 0 {
+		t.Fatalf("%v, fingerprint %x", err, token.Fingerprint)
+	}
+	client, err := api.DialWith("https://"+c.addr, api.Options{}.WithToken(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	list, _, err := client.Tokens(t.Context(), "")
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != token.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	_, err = client.CreateToken(t.Context(), api.TokenRequest{})
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusForbidden {
+		t.Errorf("a token makes a token: %v", err)
 	}
 }
