@@ -55,6 +55,7 @@ type exchange struct {
 	after       uint64
 	view        *state.View // what the answer is made from
 	sent        bool        // the handler has written the answer
+	bodyBytes   int64       // what its body has taken of the memory for bodies
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -64,7 +65,6 @@ const headerForwarded = "Rota-Forwarded"
 
 // Limits of requests.
 const (
-	maxBody     = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
 	maxWait     = 60 * time.Second
 	maxList     = 10_000 // items of one page
 	defaultList = 1000   // of a page without a limit

@@ -60,6 +60,7 @@ type Server struct {
 	guard   identity.Guard
 	groups  identity.Groups
 	waiting waitReasons
+	bodies  bodyMemory
 	metrics metrics
 	fresh   atomic.Bool     // this replica has caught up once since it started
 	alive   context.Context // ends when the daemon stops; long polls and streams end with it
