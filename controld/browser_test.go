@@ -32,7 +32,7 @@ func submission(t testing.TB) string {
 	return string(b)
 }
 
-// jobsOf counts the jobs of a cluster, whoever owns them.
+// jobsOf counts the jobs of a cluster.
 func jobsOf(t testing.TB, s *running) int {
 	t.Helper()
 	list, _, err := s.client(user(0)).Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})
@@ -173,7 +173,8 @@ const post = (options) => fetch(target + '/v1/jobs', {method: 'POST', body, ...o
   await tried('keepalive', () => post({mode: 'no-cors', keepalive: true}));
   await tried('noreferrer', () => post({mode: 'no-cors', referrerPolicy: 'no-referrer'}));
   await tried('xhr', () => new Promise((ok, no) => { const x = new XMLHttpRequest();
-    x.open('POST', target + '/v1/jobs'); x.onload = () => ok(x); x.onerror = () => no(new Error('xhr')); x.send(body) }));
+    x.open('POST', target + '/v1/jobs'); x.onload = () => ok(x);
+    x.onerror = () => no(new Error('xhr')); x.send(body) }));
   await tried('read', async () => (await (await fetch(target + '/v1/jobs')).text()).length ? 'READ' : 'empty');
   form('text/plain', 'f1'); form('application/x-www-form-urlencoded', 'f2'); form('multipart/form-data', 'f3');
   await new Promise(r => setTimeout(r, 1000));
