@@ -102,7 +102,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	trans := newTransport(n.stream, newRaftLog(n.log))
+	trans := newTransport(n.stream, n.cfg.Find, newRaftLog(n.log))
 	if err := n.startRaft(trans); err != nil {
 		return errors.Join(err, trans.Close())
 	}
@@ -130,7 +130,7 @@ func (n *Node) markStarted() error {
 // startRaft opens the library's node on a goroutine of its own, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
 	log := newRaftLog(n.log)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, snapshotsKept, log)
+	snapshots, err := openSnapshots(n.cfg.Dir, log)
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)
 	}

@@ -151,20 +151,21 @@ func systemRoutes() []route {
 			rule: forAdmins, place: onLeader}, removeController),
 		taking(route{Operation: post("/v1/join-tokens", "A token that lets one machine join the cluster"),
 			rule: forAdmins, place: onLeader}, createJoinToken),
-		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"), rule: forAnyone,
-			place: onLeader}, join),
-		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"),
-			rule: access.Rule{Roles: access.Members}}, renewCertificate),
+		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"),
+			rule: forAnyone, place: onLeader}, join),
+		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"), rule: forMembers},
+			renewCertificate),
 		returning(route{Operation: post("/v1/members/{role}/{name}/revoke", "Refuse the certificates that a member has",
-			inPath("role", "node or login"), inPath("name", "name of the machine")), rule: forAdmins, place: onLeader}, revoke),
+			inPath("role", "node or login"), inPath("name", "name of the machine")),
+			rule: forAdmins, place: onLeader}, revoke),
 		returning(route{Operation: poll("/v1/check", "The invariants that do not hold"), rule: forUsers}, check),
 		returning(route{Operation: get("/v1/healthz", "Whether the process answers"), rule: forAnyone}, healthz),
 		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), rule: forAnyone}, readyz),
 		{Operation: figures, rule: access.Rule{Roles: access.Local | access.Members | operators}, handle: getMetrics},
 		{Operation: document, rule: forAnyone, handle: getOpenAPI},
-		{Operation: get(peers.StatePath, ""), rule: forMembers, handle: internalState},
+		{Operation: get(peers.StatePath, ""), rule: forControllers, handle: internalState},
 		{Operation: get(peers.RecordsPath, "", inQuery(openapi.Integer, "from", "to")),
-			rule: forMembers, handle: internalRecords},
+			rule: forControllers, handle: internalRecords},
 	}
 }
 
@@ -174,6 +175,7 @@ func Document() (*huma.OpenAPI, error) {
 	operations := make([]openapi.Operation, len(all))
 	for i := range all {
 		operations[i] = all[i].Operation
+		operations[i].For = all[i].rule.Roles.String()
 	}
 	return openapi.Document(operations)
 }

@@ -49,7 +49,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		ids, err = proposeFor[[]model.JobID](x, command)
 	}
 	if err != nil {
-		return nil, x.hidden(err)
+		return nil, err
 	}
 	return &api.SubmitResponse{IDs: ids}, nil
 }

@@ -26,7 +26,7 @@ type knownGroup struct {
 }
 
 // Listed reports whether a list of users and groups has a user, by name or by one of its groups. A
-// group that this machine does not know has no members.
+// group is written as its name or its number. One that this machine does not know has no members.
 func (g *Groups) Listed(id model.Identity, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		group, isGroup := strings.CutPrefix(name, model.GroupMark)
@@ -38,26 +38,37 @@ func (g *Groups) Listed(id model.Identity, names []string) bool {
 	})
 }
 
-// gid returns the number of a group.
+// gid returns the number of a group, which may be written as its name.
 func (g *Groups) gid(name string) (uint32, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n), true
+	}
 	now := time.Now()
-	if k, ok := g.known[name]; ok && now.Before(k.until) {
+	g.mu.Lock()
+	k, ok := g.known[name]
+	g.mu.Unlock()
+	if ok && now.Before(k.until) {
 		return k.gid, k.ok
 	}
-	k := knownGroup{until: now.Add(usersFor)}
-	found, err := user.LookupGroup(name)
-	if err == nil {
-		if n, err := strconv.ParseUint(found.Gid, 10, 32); err == nil {
-			k.gid, k.ok = uint32(n), true
-		}
-	} else if unknown := user.UnknownGroupError(""); !errors.As(err, &unknown) {
-		k.until = now.Add(usersFailed)
-	}
+	k = lookupGroup(name, now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.known == nil || len(g.known) >= usersKept {
 		g.known = map[string]knownGroup{}
 	}
 	g.known[name] = k
 	return k.gid, k.ok
+}
+
+func lookupGroup(name string, now time.Time) knownGroup {
+	found, err := user.LookupGroup(name)
+	if unknown := user.UnknownGroupError(""); err != nil && !errors.As(err, &unknown) {
+		return knownGroup{until: now.Add(usersFailed)}
+	}
+	k := knownGroup{until: now.Add(usersFor)}
+	if err == nil {
+		n, err := strconv.ParseUint(found.Gid, 10, 32)
+		k.gid, k.ok = uint32(n), err == nil
+	}
+	return k
 }

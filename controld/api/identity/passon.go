@@ -3,6 +3,8 @@ package identity
 import (
 	"net/http"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // headerMember names the member that made a request which a controller passes on, as role/name.
@@ -20,20 +22,11 @@ func PassOn(h http.Header, c Caller) {
 	}
 }
 
-// passedOn takes over the member that a controller names as the origin of a request, and reports
-// whether it does. The word of a node or of a login node is not taken.
-func (c *Caller) passedOn(h http.Header) bool {
+// passedOn takes over the member that a controller names as the origin of a request. The word of a
+// node or of a login node is not taken.
+func (c *Caller) passedOn(h http.Header) {
 	role, name, ok := strings.Cut(h.Get(headerMember), "/")
-	if !ok || c.Role != "" && c.Role != RoleController {
-		return false
+	if ok && c.Role == string(pki.Controller) {
+		c.Role, c.From = role, name
 	}
-	c.Role, c.From, c.Machine = role, name, h.Get(headerUID) == ""
-	return true
 }
-
-// Roles of members.
-const (
-	RoleController = "controller"
-	RoleNode       = "node"
-	RoleLogin      = "login"
-)
