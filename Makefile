@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check same lint demo bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup build test test-long check same lint demo test-browser bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ TEST_TIMEOUT ?=
 test: build ## run every test; those that need root run when you are root. TEST_TIMEOUT=20m gives each package more time
 	$(GO) vet ./...
 	@GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),15m) "make test" ./...
+
+BROWSER ?= chromium-headless-shell
+test-browser: ## a real browser opens pages that try to submit jobs; needs Debian's chromium-headless-shell or chromium
+	ROTA_TEST_BROWSER=$$(command -v $(BROWSER) || command -v chromium) $(GO) test -count=1 -v -run 'TestBrowser$$' ./controld
 
 test-long: build ## the same under the race detector, with longer random histories
 	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make test-long" -race ./...

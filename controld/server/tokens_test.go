@@ -235,6 +235,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.clients[access.Node].Do(req)
 	if err != nil {
 		t.Fatal(err)
