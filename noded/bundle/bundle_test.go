@@ -32,7 +32,7 @@ func testStore(t *testing.T) (*Store, string) {
 	shared := filepath.Join(base, "shared")
 	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
 	d := &Store{
-		logs: kept, cgroupRoot: "/rota/n1", dev: base,
+		logs: kept, cgroupRoot: "/rota/n1", dev: base, rootJobs: true,
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
 	for _, dir := range []string{kept.Dir, shared} {
@@ -388,6 +388,53 @@ func TestLogsOfTasks(t *testing.T) {
 			if got := read(task); got != want {
 				t.Errorf("task %q, retired %v: %q", task, retired, got)
 			}
+		}
+	}
+}
+
+// TestAJobOfRootIsRefused: controllers that let root submit, or were deceived, hand a node a job of
+// root.
+func TestAJobOfRootIsRefused(t *testing.T) {
+	d, shared := testStore(t)
+	d.rootJobs = false
+	a := testAlloc(shared)
+	a.Owner.UID = 0
+	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
+	if _, err := d.Build(t.Context(), id, a, nil, nil); err == nil || container.IsFinal(err) ||
+		!strings.Contains(err.Error(), "--allow-root-jobs") {
+		t.Errorf("got %v: another node may allow it", err)
+	}
+	a.Owner.UID = 1000
+	if _, err := d.Build(t.Context(), id, a, nil, nil); err != nil {
+		t.Errorf("a job of another user: %v", err)
+	}
+}
+
+// TestTheFilterOfSystemCalls: a job makes user namespaces only where the node's configuration lets
+// it.
+func TestTheFilterOfSystemCalls(t *testing.T) {
+	allows := func(userNamespaces bool, name string) bool {
+		t.Helper()
+		filter, err := Seccomp(userNamespaces)
+		if err != nil || filter.DefaultAction != specs.ActErrno {
+			t.Fatalf("%+v, %v", filter, err)
+		}
+		return slices.ContainsFunc(filter.Syscalls, func(s specs.LinuxSyscall) bool {
+			return s.Action == specs.ActAllow && len(s.Args) == 0 && slices.Contains(s.Names, name)
+		})
+	}
+	for _, c := range []struct {
+		name              string
+		plain, namespaces bool
+	}{
+		{"read", true, true}, {"set_mempolicy", true, true}, {"unshare", false, true}, {"mount", false, true},
+		{"clone", false, true}, {"bpf", false, false}, {"kexec_load", false, false}, {"init_module", false, false},
+	} {
+		if got := allows(false, c.name); got != c.plain {
+			t.Errorf("%s: allowed %t", c.name, got)
+		}
+		if got := allows(true, c.name); c.name != "bpf" && got != c.namespaces {
+			t.Errorf("%s with user namespaces: allowed %t", c.name, got)
 		}
 	}
 }

@@ -54,6 +54,9 @@ func (t *task) create(scanner *outputScanner, ipc string) error {
 	if err != nil {
 		return err
 	}
+	if err := container.MountProgress(t.dir, t.user); err != nil {
+		return err
+	}
 	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc); err != nil {
 		return err
 	}
