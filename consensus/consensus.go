@@ -43,8 +43,9 @@ type Member struct {
 	Addr string `json:"addr"` // host:port
 }
 
-// Dialer opens connections to peers. Tests cut links with it.
-type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+// Dialer opens a connection to a peer. It must not connect to another member than the one with this
+// name, whatever its address: a member whose vote was counted twice could split the cluster.
+type Dialer func(ctx context.Context, to Member) (net.Conn, error)
 
 // Config is a node's identity and its timing. [DefaultConfig] has the timing.
 type Config struct {
@@ -61,7 +62,10 @@ type Config struct {
 
 	SnapshotEvery int // entries between snapshots
 
-	Dial     Dialer       // nil: plain TCP
+	Dial Dialer // nil: plain TCP
+	// Find, if set, returns where a member is reached now, if that is known: it may have moved since
+	// the log was told its address.
+	Find     func(name string) (addr string, ok bool)
 	Listener net.Listener // nil: TCP on Addr; closed by the node
 }
 
@@ -80,7 +84,9 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
+		c.Dial = func(ctx context.Context, to Member) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", to.Addr)
+		}
 	}
 	return c
 }

@@ -102,7 +102,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	trans := newTransport(n.stream, newRaftLog(n.log))
+	trans := newTransport(n.stream, n.cfg.Find, newRaftLog(n.log))
 	if err := n.startRaft(trans); err != nil {
 		return errors.Join(err, trans.Close())
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,16 +24,71 @@ const (
 // serialTransport sends heartbeats down the path of every other request. The shortcut that the
 // library offers handles them on another goroutine than the one that owns the log, and two of them
 // at once can make logs diverge (hashicorp/raft#695).
-type serialTransport struct{ *raft.NetworkTransport }
+//
+// It dials members by name, at the address where they are now: the library dials an address.
+type serialTransport struct {
+	*raft.NetworkTransport
+	find func(name string) (string, bool)
+}
+
+// at is the target that dialling a member by name takes: NAME/ADDR.
+func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
+	if t.find != nil {
+		if now, ok := t.find(string(id)); ok {
+			addr = raft.ServerAddress(now)
+		}
+	}
+	return raft.ServerAddress(id) + "/" + addr
+}
+
+// AppendEntries implements raft.Transport.
+func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
+	return t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
+}
+
+// AppendEntriesPipeline implements raft.Transport.
+func (t serialTransport) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
+	return t.NetworkTransport.AppendEntriesPipeline(id, t.at(id, addr))
+}
+
+// RequestVote implements raft.Transport.
+func (t serialTransport) RequestVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestVoteRequest,
+	resp *raft.RequestVoteResponse,
+) error {
+	return t.NetworkTransport.RequestVote(id, t.at(id, addr), args, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t serialTransport) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, args *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse,
+) error {
+	return t.NetworkTransport.RequestPreVote(id, t.at(id, addr), args, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t serialTransport) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, args *raft.InstallSnapshotRequest,
+	resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	return t.NetworkTransport.InstallSnapshot(id, t.at(id, addr), args, resp, data)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t serialTransport) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, args *raft.TimeoutNowRequest,
+	resp *raft.TimeoutNowResponse,
+) error {
+	return t.NetworkTransport.TimeoutNow(id, t.at(id, addr), args, resp)
+}
 
 // SetHeartbeatHandler leaves the shortcut unused.
 func (serialTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // newTransport makes the transport over s.
-func newTransport(s *stream, log hclog.Logger) serialTransport {
+func newTransport(s *stream, find func(string) (string, bool), log hclog.Logger) serialTransport {
 	return serialTransport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: connsPerPeer, Timeout: rpcTimeout, Logger: log, MsgpackUseNewTimeFormat: true,
-	})}
+	}), find}
 }
 
 // stream is the listener and dialer of one node. It remembers every open connection, because
@@ -113,11 +170,15 @@ func (s *stream) Accept() (net.Conn, error) {
 	return s.track(c)
 }
 
-// Dial connects to a peer.
-func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+// Dial connects to a peer, whose target is NAME/ADDR.
+func (s *stream) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c, err := s.dial(ctx, "tcp", string(addr))
+	name, addr, ok := strings.Cut(string(target), "/")
+	if !ok {
+		return nil, fmt.Errorf("%s names no member", target)
+	}
+	c, err := s.dial(ctx, Member{Name: name, Addr: addr})
 	if err != nil {
 		return nil, err
 	}

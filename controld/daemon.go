@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,6 +50,7 @@ type daemon struct {
 	replica *replica.Replica
 	gossip  *member.List
 	peers   *peers.Peers
+	found   atomic.Pointer[peers.Peers] // the same, once they are open
 	leader  *leader.Leader
 
 	contacts telemetry.Contacts
@@ -204,7 +206,10 @@ func (d *daemon) openReplica() error {
 	}
 	cfg := consensus.DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.log
-	cfg.Listener, cfg.Dial = d.link.Listen(l), d.link.Dial
+	cfg.Listener, cfg.Find = d.link.Listen(l), d.find
+	cfg.Dial = func(ctx context.Context, to consensus.Member) (net.Conn, error) {
+		return d.link.Dial(ctx, to.Name, to.Addr)
+	}
 	if d.cfg.Heartbeat > 0 {
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
 	}
@@ -216,6 +221,17 @@ func (d *daemon) openReplica() error {
 		return d.replica.View().Trust().Generation(string(r), name)
 	})
 	return nil
+}
+
+// find returns where another controller says that its log is, by gossip. It is called before gossip
+// has begun too.
+func (d *daemon) find(name string) (string, bool) {
+	others := d.found.Load()
+	if others == nil {
+		return "", false
+	}
+	p, ok := others.Find(name)
+	return p.Raft, ok
 }
 
 func (d *daemon) openGossip() error {
@@ -239,6 +255,7 @@ func (d *daemon) openGossip() error {
 	}
 	d.addrs.Gossip = d.gossip.Addr()
 	d.peers = peers.New(d.gossip, d.link, d.client, file, d.log)
+	d.found.Store(d.peers)
 	return nil
 }
 

@@ -235,11 +235,10 @@ func (s *running) client(id model.Identity) *api.Client { return dial(s.t, s.add
 // dial returns a client for a user of a login node, or for root of a controller's machine.
 func dial(t testing.TB, addr string, id model.Identity) *api.Client {
 	t.Helper()
-	role := pki.Login
 	if id.UID == 0 {
-		role = pki.Controller
+		return dialAs(t, addr, id, signerOf(t, addr))
 	}
-	return dialAs(t, addr, id, machineOf(t, addr, role, "login"))
+	return dialAs(t, addr, id, machineOf(t, addr, pki.Login, "login"))
 }
 
 // dialAs is dial by way of a member, which speaks for itself if no user is named.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,23 +23,35 @@ import (
 // do itself, so that the leader takes it for the controller's own.
 func TestAFollowerKeepsWhichMemberAsks(t *testing.T) {
 	_, followers := leaderOf(t, startThree(t, nil))
-	node := identity.Caller{Machine: true, Role: identity.RoleNode, From: "n1"}
-	root := identity.Caller{Role: identity.RoleNode, From: "n1", User: model.Identity{User: "root"}}
+	n1 := machineOf(t, followers[0].addrs.HTTP, pki.Node, "n1")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: n1.Client(pki.Controller)}}
 	for _, c := range []struct {
-		by   identity.Caller
-		path string
-		body string
-		want int
+		root             bool
+		path, body, says string
+		want             int
 	}{
-		{node, "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`, 403},
-		{node, "/v1/nodes/n1/register", `{"node":{"name":"n1","boot_id":"b","cores":1,"memory":1073741824}}`, 200},
-		{root, "/v1/nodes/n1/drain", `{"reason":"mine"}`, 403},
-		{root, "/v1/controllers/c9/remove", ``, 403},
+		{false, "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`, "node", 403},
+		{false, "/v1/nodes/n1/register", `{"node":{"name":"n1","boot_id":"b","cores":1,"memory":1073741824}}`, "", 200},
+		{true, "/v1/nodes/n1/drain", `{"reason":"mine"}`, "operator", 403},
+		{true, "/v1/controllers/c9/remove", ``, "admin", 403},
 	} {
-		h := http.Header{"Content-Type": {"application/json"}}
-		identity.PassOn(h, c.by)
-		if p, resp := send(t, followers[0], "POST", c.path, c.body, h); resp.StatusCode != c.want {
-			t.Errorf("%s by %+v: %s %s", c.path, c.by, resp.Status, p.Detail)
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+followers[0].addrs.HTTP+c.path,
+			strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if c.root {
+			identity.Vouch(req.Header, model.Identity{User: "root"})
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.want || !strings.Contains(string(text), c.says) {
+			t.Errorf("%s as root %t: %s %s", c.path, c.root, resp.Status, text)
 		}
 	}
 }
@@ -287,4 +302,59 @@ func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
 	defer cancel()
 	_, err := c.Submit(ctx, "k", job("nobody"))
 	wantProblem(t, err, api.CodeNoLeader)
+}
+
+// TestAllControllersChangeTheirAddresses restarts every controller of a cluster at once with other
+// addresses, as docs/operating.md says: the log names the old ones, at which no controller is any
+// more.
+func TestAllControllersChangeTheirAddresses(t *testing.T) {
+	servers := startThree(t, nil)
+	id, err := servers[0].client(user(1000)).Submit(t.Context(), "before", job("before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		s.stop()
+	}
+	var moved []*running
+	for _, s := range servers {
+		cfg := s.cfg
+		cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Loopback = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+		cfg.Join = nil
+		if len(moved) > 0 {
+			cfg.Join = []string{moved[0].addrs.Gossip}
+		}
+		moved = append(moved, start(t, cfg))
+		if old := s.addrs; moved[len(moved)-1].addrs.Raft == old.Raft {
+			t.Fatalf("%s has its old address", s.cfg.Name)
+		}
+	}
+	c := moved[1].client(user(1000))
+	eventually(t, "a leader that takes jobs", func() error {
+		_, err := c.Submit(t.Context(), "after", job("after"))
+		return err
+	})
+	if j, _, err := c.Job(t.Context(), id, api.Read{Consistent: true}); err != nil || j.Name != "before" {
+		t.Errorf("the job of before: %+v, %v", j, err)
+	}
+	eventually(t, "the log to have the new addresses", func() error {
+		cl, _, err := c.Cluster(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, m := range cl.Controllers {
+			for _, s := range moved {
+				if s.cfg.Name == m.Name && (m.Raft != s.addrs.Raft || !m.Voter) {
+					return fmt.Errorf("%s is at %s, voter %t", m.Name, m.Raft, m.Voter)
+				}
+			}
+		}
+		return nil
+	})
+	leader, _ := leaderOf(t, moved)
+	leader.stop()
+	left := remove(moved, leader)
+	if _, err := left[0].client(user(1000)).Submit(t.Context(), "fail-over", job("fail-over")); err != nil {
+		t.Errorf("fail-over at the new addresses: %v", err)
+	}
 }

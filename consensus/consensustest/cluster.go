@@ -72,8 +72,8 @@ func (c *Cluster) open(m *member, ln net.Listener) {
 	cfg.Name, cfg.Dir, cfg.Addr = m.Name, m.dir, m.Addr
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	cfg.Listener = ln
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return c.network.dial(ctx, m.Name, network, addr)
+	cfg.Dial = func(ctx context.Context, to consensus.Member) (net.Conn, error) {
+		return c.network.dial(ctx, m.Name, to.Addr)
 	}
 	if c.tune != nil {
 		c.tune(&cfg)

@@ -32,7 +32,7 @@ func (n *network) addMember(m consensus.Member) {
 }
 
 // dial connects from a member to an address.
-func (n *network) dial(ctx context.Context, from, network, addr string) (net.Conn, error) {
+func (n *network) dial(ctx context.Context, from, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	l := link(from, n.names[addr])
 	down := n.cut[l]
@@ -40,7 +40,7 @@ func (n *network) dial(ctx context.Context, from, network, addr string) (net.Con
 	if down {
 		return nil, fmt.Errorf("link %v is cut", l)
 	}
-	raw, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestControl(t *testing.T) {
 	id := w.submit(1, 1)
 	w.refused(w.control(model.VerbCancel, 1001, true, 99), model.ErrNoJob)
 	w.ok(w.control(model.VerbHold, 1001, true, id))
-	w.refused(w.control(model.VerbRelease, 1000, false, id), model.ErrNotOwner)
+	w.refused(w.control(model.VerbRelease, 1000, false, id), model.ErrHeldByAdmin)
 	w.ok(w.control(model.VerbHold, 1000, false, id))
 	if w.job(id).Hold != model.HeldByAdmin {
 		t.Fatal("the owner's hold took the place of an operator's")

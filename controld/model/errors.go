@@ -85,7 +85,7 @@ func SecondsLimit(what string, asked, most jobspec.Seconds) error {
 var (
 	ErrNoJob         = errors.New("no such job")
 	ErrNotOwner      = errors.New("only the job's owner or an operator may do this")
-	ErrHeldByAdmin   = fmt.Errorf("the job is held by an operator: %w", ErrNotOwner)
+	ErrHeldByAdmin   = errors.New("an operator or a coordinator holds the job, and only they can release it")
 	ErrWrongState    = errors.New("the job's state does not allow this")
 	ErrNoQueue       = errors.New("no such queue")
 	ErrKeyReused     = errors.New("this idempotency key came with another request before")

@@ -136,7 +136,7 @@ func (p *Peers) ask(ctx context.Context, m member.Peer, path string, out any) er
 func (p *Peers) Meet(ctx context.Context, m member.Peer) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
 	defer cancel()
-	c, err := p.link.Dial(ctx, "tcp", m.Raft)
+	c, err := p.link.Dial(ctx, m.Name, m.Raft)
 	if err != nil {
 		return State{}, fmt.Errorf("its log at %s: %w", m.Raft, err)
 	}

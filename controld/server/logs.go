@@ -211,7 +211,7 @@ func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *l
 	if err != nil {
 		return nil, err
 	}
-	identity.PassOn(req.Header, *x.caller)
+	identity.Vouch(req.Header, x.caller.User)
 	resp, err := x.s.Nodes.Do(req)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// createJoinToken answers POST /v1/join-tokens, for administrators. The secret is in this answer
+// createJoinToken answers POST /v1/join-tokens. The secret is in this answer
 // and nowhere else.
 func createJoinToken(x *exchange, req *api.JoinTokenRequest) (*api.JoinToken, error) {
 	role := pki.Role(req.Role)
@@ -101,7 +101,7 @@ func renewCertificate(x *exchange, req *api.CertificateRequest) (*api.Certificat
 	return &api.Certificate{Cert: string(text)}, nil
 }
 
-// revoke answers POST /v1/members/{role}/{name}/revoke, for administrators.
+// revoke answers POST /v1/members/{role}/{name}/revoke.
 func revoke(x *exchange) (*api.Revocation, error) {
 	role, name := x.r.PathValue("role"), x.r.PathValue("name")
 	switch {

@@ -87,12 +87,17 @@ func (x *exchange) instant(name string) model.UnixMS {
 	return model.UnixMS(t.UnixMilli())
 }
 
-// finder finds jobs by name in the view that this request is answered from.
+// finder finds jobs by name in the view that this request is answered from. Private jobs of others
+// are not found.
 func (x *exchange) finder() *jobref.Finder {
 	if x.view == nil {
 		x.view = x.s.Replica.View()
 	}
-	return &jobref.Finder{Replica: x.s.Replica, View: x.view, History: x.s.History}
+	f := &jobref.Finder{Replica: x.s.Replica, View: x.view, History: x.s.History}
+	if private := x.config().Private; slices.Contains(private, model.PrivateJobs) {
+		f.Hides = func(j *model.Job) bool { return !partJobs.Allows(x.rolesTo(j), private) }
+	}
+	return f
 }
 
 // jobRef returns the job, or jobs, that {id} of the path names.

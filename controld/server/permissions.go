@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -54,14 +54,15 @@ func otherJobs(words ...string) *access.Part {
 }
 
 var (
-	forUsers     = access.Rule{Roles: access.User}
-	forOperators = access.Rule{Roles: operators}
-	forAdmins    = access.Rule{Roles: access.Admin}
-	forItself    = access.Rule{Roles: access.Node, About: access.OneNode}
-	forMembers   = access.Rule{Roles: access.Controller}
-	forAnyone    = access.Rule{Roles: access.Anyone}
-	actOnJob     = access.Rule{Roles: family | operators, About: access.OneJob}
-	seeJob       = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
+	forUsers       = access.Rule{Roles: access.User}
+	forOperators   = access.Rule{Roles: operators}
+	forAdmins      = access.Rule{Roles: access.Admin}
+	forItself      = access.Rule{Roles: access.Node, About: access.OneNode}
+	forMembers     = access.Rule{Roles: access.Members}
+	forControllers = access.Rule{Roles: access.Controller}
+	forAnyone      = access.Rule{Roles: access.Anyone}
+	actOnJob       = access.Rule{Roles: family | operators, About: access.OneJob}
+	seeJob         = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
 		Private: []string{model.PrivateJobs}}
 	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
 		Private: []string{model.PrivateNodes}}
@@ -157,14 +158,23 @@ func (x *exchange) authorise() error {
 	case err != nil:
 		return err
 	case r.Job == nil:
+		x.about.hidden = x.hides(r.ID)
 		return problem.NotFound("there is no job %s", r.Text)
 	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
 		return nil
-	case !partJobs.Allows(x.rolesTo(r.Job), cfg.Private):
-		x.about.hidden = true
-		return problem.NotFound("there is no job %s", r.Text)
 	}
 	return x.deniedJob(r.Job)
+}
+
+// hides reports whether there is a job that is hidden from the caller.
+func (x *exchange) hides(id model.JobID) bool {
+	f := x.finder()
+	if f.Hides == nil {
+		return false
+	}
+	f.Hides = nil
+	j, err := f.Find(x.ctx(), id)
+	return err == nil && j != nil
 }
 
 // deniedJob is the refusal of a request for another user's job.
@@ -181,7 +191,9 @@ func (x *exchange) refuseUnless(allowed bool) error {
 }
 
 // isNode reports whether the request is of the node that the path names.
-func (x *exchange) isNode() bool { return x.caller.From == x.r.PathValue("name") }
+func (x *exchange) isNode() bool {
+	return x.caller != nil && x.caller.From == x.r.PathValue("name")
+}
 
 func (x *exchange) config() *model.Config {
 	if x.view == nil {
@@ -190,28 +202,26 @@ func (x *exchange) config() *model.Config {
 	return x.view.Config()
 }
 
-// rolesOf returns the roles that a caller has whatever its request is about.
+// memberRoles are the roles of members by those of their certificates.
+var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(pki.Login): access.Login,
+	string(pki.Controller): access.Controller}
+
+// rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
+// more than a user: the machine is for jobs. It could make a token of root there, so that one is no
+// more either.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
-	member := map[string]access.Role{identity.RoleNode: access.Node, identity.RoleLogin: access.Login,
-		identity.RoleController: access.Controller}[c.Role]
+	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {
 	case c.Machine:
-		return member
-	}
-	has := access.User
-	if c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll {
-		return has
-	}
-	// Root of a node is no more than a user: the machine is for jobs. It could make a token of root
-	// there, so that one is no more either.
-	ofController := c.Token == "" && c.Role == "" || c.Role == identity.RoleController
-	switch {
+		return memberRoles[c.Role]
+	case c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll:
+		return access.User
 	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
-		has |= access.Admin | access.Operator
+		return access.User | access.Operator | access.Admin
 	case s.groups.Listed(c.User, cfg.Operators):
-		has |= access.Operator
+		return access.User | access.Operator
 	}
-	return has
+	return access.User
 }
 
 // rolesTo returns the roles of the caller with those that it has towards a job.
@@ -262,13 +272,4 @@ func (x *exchange) may(p *access.Part) bool {
 // mayOn reports whether the caller may use a part of the route for a job.
 func (x *exchange) mayOn(p *access.Part, j *model.Job) bool {
 	return x.rt.rule.AllowsPart(p, x.rolesTo(j), x.config().Private)
-}
-
-// hidden makes of a refusal that tells of another user's job one that does not, where jobs are
-// private.
-func (x *exchange) hidden(err error) error {
-	if !errors.Is(err, model.ErrNotOwner) || !slices.Contains(x.config().Private, model.PrivateJobs) {
-		return err
-	}
-	return problem.NotFound("a job that it depends on does not exist")
 }

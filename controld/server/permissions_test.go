@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,8 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -45,10 +46,10 @@ var people = map[access.Role]model.Identity{
 }
 
 // daemons are the members of the cluster in the tests, by role.
-var daemons = map[access.Role]identity.Caller{
-	access.Node:       {Machine: true, Role: identity.RoleNode, From: "n1"},
-	access.Login:      {Machine: true, Role: identity.RoleLogin, From: "login1"},
-	access.Controller: {Machine: true, Role: identity.RoleController, From: "c2"},
+var daemons = map[access.Role]pki.Member{
+	access.Node:       {Role: pki.Node, Name: "n1"},
+	access.Login:      {Role: pki.Login, Name: "login1"},
+	access.Controller: {Role: pki.Controller, Name: "c2"},
 }
 
 // cluster is a controller with a node that runs one job of the owner.
@@ -59,9 +60,9 @@ type cluster struct {
 	wanted atomic.Pointer[model.Config]
 	reload chan os.Signal
 	ids    map[string]model.JobID // jobs of the owner: running, held, ended, array
-	over   string                 // how requests are sent: http or unix
-	// members are clients with the certificates of the daemons, by role; that of no role has none.
-	members map[access.Role]*http.Client
+	// clients by the role of the member whose certificate they show; Anyone shows none
+	clients map[access.Role]*http.Client
+	over    string // how requests are sent: http or unix
 }
 
 // config is the configuration of the tests with some words private.
@@ -84,7 +85,7 @@ func config(private ...string) *model.Config {
 func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, socket: filepath.Join(t.TempDir(), "s"), reload: make(chan os.Signal), over: "http",
-		ids: map[string]model.JobID{}, members: map[access.Role]*http.Client{}}
+		ids: map[string]model.JobID{}}
 	if err := os.Chmod(filepath.Dir(c.socket), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +94,9 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	}
 	cfg := controld.DefaultConfig()
 	cfg.Name, cfg.DataDir, cfg.Socket = "c1", t.TempDir(), c.socket
+	c.makeMembers(pki.Dir(cfg.DataDir))
 	cfg.HTTP, cfg.Raft, cfg.Gossip = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Cluster, cfg.ReloadOn = config(), c.reload
-	c.makeMembers(cfg.DataDir)
 	cfg.Reload = func() (*model.Config, error) { return c.wanted.Load(), nil }
 	for _, f := range change {
 		f(&cfg)
@@ -119,6 +120,9 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	}
 	c.private("")
 	c.runNode(ctx)
+	many := job("many") // so that the ids of the others are in no other text
+	many.Hold, many.Array = true, &jobspec.Array{Indices: "0-70000"}
+	c.submit(many)
 	c.ids["running"] = c.submit(job("running"))
 	c.await("the job runs", func() bool { return c.job("running").Code == model.Running })
 	c.ids["held"] = c.submit(job("held"))
@@ -132,35 +136,38 @@ func startCluster(t *testing.T, change ...func(*controld.Config)) *cluster {
 	return c
 }
 
-// makeMembers makes the cluster, with a certificate for each of the daemons.
-func (c *cluster) makeMembers(dataDir string) {
+// makeMembers makes the cluster, with a certificate for each member of the tests.
+func (c *cluster) makeMembers(dir string) {
 	c.t.Helper()
-	must := func(err error) {
-		c.t.Helper()
+	if _, err := pki.Init(dir, "c1"); err != nil {
+		c.t.Fatal(err)
+	}
+	first, err := pki.Load(dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	stranger := first.Client(pki.Controller)
+	stranger.GetClientCertificate, stranger.Certificates = nil, nil
+	c.clients = map[access.Role]*http.Client{access.Anyone: client(stranger)}
+	for role, m := range daemons {
+		own := filepath.Join(c.t.TempDir(), "tls")
+		if err := first.Issue(own, m.Role, m.Name, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		credential, err := pki.Load(own)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-	}
-	_, err := pki.Init(pki.Dir(dataDir), "c1")
-	must(err)
-	signer, err := pki.Load(pki.Dir(dataDir))
-	must(err)
-	connect := func(conf *tls.Config) *http.Client {
-		transport := &http.Transport{DialTLSContext: pki.Dialer(conf)}
-		c.t.Cleanup(transport.CloseIdleConnections)
-		return &http.Client{Transport: transport}
-	}
-	for role, d := range daemons {
-		dir := filepath.Join(c.t.TempDir(), "tls")
-		must(signer.Issue(dir, pki.Role(d.Role), d.From, nil))
-		credential, err := pki.Load(dir)
-		must(err)
-		c.members[role] = connect(credential.Client(pki.Controller))
-		bare := credential.Client(pki.Controller)
-		bare.GetClientCertificate = nil
-		c.members[0] = connect(bare)
+		c.clients[role] = client(credential.Client(pki.Controller))
 	}
 }
+
+func client(conf *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+}
+
+// endedInHistoryOnly has ended jobs leave the state at once.
+func endedInHistoryOnly(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond }
 
 // job is a job of one core with secrets wherever a user can write them.
 func job(name string) *jobspec.Job {
@@ -296,39 +303,35 @@ func (c *cluster) ask(role access.Role, method, path, body string) (int, string)
 	return resp.StatusCode, string(text)
 }
 
-// do makes a request in a role. Over HTTP a daemon shows its certificate, and a login node vouches for
-// a user; on the socket the kernel says which user connects.
+// do makes a request in a role. Over HTTP a member speaks for itself, and a login node for its
+// users; on the socket the kernel says which user connects.
 func (c *cluster) do(ctx context.Context, over string, role access.Role, method, path, body string) (
 	*http.Response, error,
 ) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base(over)+path, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+c.addr+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := c.members[0]
 	id, isUser := people[role]
 	switch {
 	case over == "unix":
-		client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, c.socket) }}}
+		req.URL.Scheme = "http"
+		return bySocket(id, c.socket).Do(req)
 	case isUser:
-		client = c.members[access.Login]
 		identity.Vouch(req.Header, id)
-	case role&access.Members != 0:
-		client = c.members[role]
-	default: // what a stranger may write does not help
-		identity.PassOn(req.Header, identity.Caller{User: model.Identity{User: "root"}, Role: identity.RoleController})
+		return c.clients[access.Login].Do(req)
+	case role&access.Members == 0: // what a stranger may write does not help
+		identity.PassOn(req.Header, identity.Caller{Role: string(pki.Controller)})
+		return c.clients[access.Anyone].Do(req)
 	}
-	return client.Do(req)
+	return c.clients[role].Do(req)
 }
 
-// base is the address of the API over HTTP or over the socket.
-func (c *cluster) base(over string) string {
-	if over == "unix" {
-		return "http://rota"
-	}
-	return "https://" + c.addr
+// bySocket is a client that connects to a unix socket as a user.
+func bySocket(id model.Identity, socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dialAs(id, socket) }}}
 }
 
 // dialAs connects to a unix socket as a user. The thread that takes the user's identity ends.
@@ -441,17 +444,12 @@ func (c *cluster) request(cell *server.Cell) (path, body string) {
 		body = `{"priority":60,"name":"renamed"}`
 	case "drain":
 		body = `{"reason":"fan"}`
-	case "join-tokens":
-		body = `{"role":"node"}`
 	}
 	name := "n1"
-	switch {
-	case strings.Contains(cell.Path, "controllers"):
+	if strings.Contains(cell.Path, "controllers") {
 		name = "c9"
-	case strings.Contains(cell.Path, "members"):
-		name = "n9"
 	}
-	return strings.NewReplacer("{id}", fmt.Sprint(id), "{name}", name, "{role}", "node").Replace(cell.Path), body
+	return strings.NewReplacer("{id}", fmt.Sprint(id), "{name}", name).Replace(cell.Path), body
 }
 
 // queries are those of a cell's requests: none, and one for each parameter of the route.
@@ -612,7 +610,8 @@ func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
 	for _, one := range []string{"running", "held", "ended", "array"} {
 		path := strings.Replace(cell.Path, "{id}", fmt.Sprint(c.ids[one]), 1)
 		for _, query := range append(queries(cell), "?account=physics", "?spec=true&all=true&stream=true",
-			"?spec=true&delta=true&user=52001&after=1", "?spec=true&fields=workdir,spec,array,reason,attempts,metrics&all=true") {
+			"?spec=true&delta=true&user=52001&after=1",
+			"?spec=true&fields=workdir,spec,array,reason,attempts,metrics&all=true") {
 			_, text := c.ask(cell.Role, cell.Method, path+query, "")
 			answer += text
 			found = found || strings.Contains(text, secret)
@@ -647,12 +646,9 @@ func TestAUserDoesNotBecomeAMember(t *testing.T) {
 		t.Skip("only root connects as another user")
 	}
 	c := startCluster(t)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			return dialAs(people[access.User], c.socket)
-		}}}
+	client := bySocket(people[access.User], c.socket)
 	for what, caller := range map[string]identity.Caller{
-		"node": daemons[access.Node], "controller": daemons[access.Controller],
+		"node": {Machine: true, Role: "node", From: "n1"}, "controller": {Machine: true, Role: "controller", From: "c2"},
 		"root": {User: model.Identity{User: "root"}}, "owner": {User: people[access.Owner]},
 	} {
 		for _, path := range []string{"/v1/nodes/n1/allocs?boot_id=b", "/v1/internal/state",
@@ -679,8 +675,8 @@ func TestAUserDoesNotBecomeAMember(t *testing.T) {
 func TestRootOfANodeIsNoAdmin(t *testing.T) {
 	c := startCluster(t)
 	root := model.Identity{User: "root"}
-	for from, want := range map[string]int{identity.RoleNode: http.StatusForbidden,
-		identity.RoleLogin: http.StatusForbidden, identity.RoleController: http.StatusOK} {
+	for from, want := range map[access.Role]int{access.Node: http.StatusForbidden, access.Login: http.StatusForbidden,
+		access.Controller: http.StatusOK} {
 		id := c.submit(job("fresh"))
 		for _, path := range []string{"/v1/nodes/n1/resume", fmt.Sprintf("/v1/jobs/%d/cancel", id)} {
 			req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+c.addr+path, strings.NewReader("{}"))
@@ -688,8 +684,8 @@ func TestRootOfANodeIsNoAdmin(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
-			identity.PassOn(req.Header, identity.Caller{User: root, Role: from, From: "m1"})
-			resp, err := c.members[access.Controller].Do(req)
+			identity.Vouch(req.Header, root)
+			resp, err := c.clients[from].Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -704,7 +700,7 @@ func TestRootOfANodeIsNoAdmin(t *testing.T) {
 // TestAPrivateJobAnswersAsIfThereWereNone: where jobs are private, a user tries every route on a
 // job of another user, and on a job that never was, and compares the answers.
 func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, endedInHistoryOnly)
 	c.private(model.PrivateJobs)
 	seen := map[string]bool{}
 	for _, cell := range server.Cells() {
@@ -725,21 +721,47 @@ func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {
 	if len(seen) < 9 {
 		t.Errorf("only %d routes", len(seen))
 	}
-	j := job("curious")
-	j.Account, j.Dependencies = "", []jobspec.Dependency{{Type: "after", Jobs: []string{fmt.Sprint(c.ids["running"])}}}
-	body, err := json.Marshal(j)
-	if err != nil {
-		t.Fatal(err)
+	same := func(what string, answer func(id string) (int, string)) {
+		t.Helper()
+		plain := func(id string) string {
+			status, text := answer(id)
+			return strconv.Itoa(status) + regexp.MustCompile(id+`|"index":\d+`).ReplaceAllString(text, "N")
+		}
+		for _, name := range []string{"running", "ended", "array"} {
+			if got, want := plain(fmt.Sprint(c.ids[name])), plain("987654321"); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
 	}
-	if status, text := c.ask(access.User, "POST", "/v1/jobs", string(body)); status != http.StatusNotFound {
-		t.Errorf("a dependency: %d %s", status, text)
+	for _, suffix := range []string{"", "_0", "_[0-1]", ".main", "-"} {
+		same("a dependency on ID"+suffix, func(id string) (int, string) {
+			j := job("curious")
+			j.Account, j.Dependencies = "", []jobspec.Dependency{{Type: "after", Jobs: []string{id + suffix}}}
+			body, err := json.Marshal(j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.ask(access.User, "POST", "/v1/jobs", string(body))
+		})
+		same("a list of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/jobs?id="+url.QueryEscape(id+suffix), "")
+		})
+		same("history of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/history?id="+url.QueryEscape(id+suffix), "")
+		})
+		same("cancel of ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "POST", "/v1/jobs/cancel", `{"refs":["`+id+suffix+`"]}`)
+		})
+		same("why ID"+suffix, func(id string) (int, string) {
+			return c.ask(access.User, "GET", "/v1/jobs/"+url.PathEscape(id+suffix)+"/why", "")
+		})
 	}
 }
 
 // TestOtherNamesOfAJobHaveItsOwner: a user names a job of another user as a task of an array, as
 // several tasks, by the id of a task that has not been made, and when only the history has it.
 func TestOtherNamesOfAJobHaveItsOwner(t *testing.T) {
-	c := startCluster(t, func(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond })
+	c := startCluster(t, endedInHistoryOnly)
 	array := c.ids["array"]
 	seen := map[string]bool{}
 	for _, cell := range server.Cells() {

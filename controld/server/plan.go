@@ -31,7 +31,7 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	}
 	trial, id, err := x.trialSubmit(owner, jobs[0])
 	if err != nil {
-		return nil, x.hidden(err)
+		return nil, err
 	}
 	now := x.s.Replica.Now(x.view)
 	resp := &api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}

@@ -153,12 +153,13 @@ func systemRoutes() []route {
 			rule: forAdmins, place: onLeader}, removeController),
 		taking(route{Operation: post("/v1/join-tokens", "A token that lets one machine join the cluster"),
 			rule: forAdmins, place: onLeader}, createJoinToken),
-		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"), rule: forAnyone,
-			place: onLeader}, join),
-		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"),
-			rule: access.Rule{Roles: access.Members}}, renewCertificate),
+		taking(route{Operation: post("/v1/join", "A machine joins the cluster with a token"),
+			rule: forAnyone, place: onLeader}, join),
+		taking(route{Operation: post("/v1/certificate", "A member renews its certificate"), rule: forMembers},
+			renewCertificate),
 		returning(route{Operation: post("/v1/members/{role}/{name}/revoke", "Refuse the certificates that a member has",
-			inPath("role", "node or login"), inPath("name", "name of the machine")), rule: forAdmins, place: onLeader}, revoke),
+			inPath("role", "node or login"), inPath("name", "name of the machine")),
+			rule: forAdmins, place: onLeader}, revoke),
 		returning(route{Operation: get("/v1/audit", "Requests that changed something, or were refused, the last first",
 			inQuery(openapi.String, "user"), inQuery(openapi.Integer, "job", "limit"), inQuery(openapi.Boolean, "denied"),
 			inQuery(openapi.Instant, "since", "until")), rule: with(forUsers, partAudit)}, listAudit),
@@ -174,12 +175,12 @@ func systemRoutes() []route {
 		returning(route{Operation: get("/v1/readyz", "Whether it can take writes"), rule: forAnyone}, readyz),
 		{Operation: figures, rule: access.Rule{Roles: access.Local | access.Members | operators}, handle: getMetrics},
 		{Operation: document, rule: forAnyone, handle: getOpenAPI},
-		{Operation: get(peers.StatePath, ""), rule: forMembers, handle: internalState},
+		{Operation: get(peers.StatePath, ""), rule: forControllers, handle: internalState},
 		{Operation: get(peers.AuditPath, "", inQuery(openapi.String, "user"), inQuery(openapi.Integer, "uid", "job", "limit"),
 			inQuery(openapi.Boolean, "denied"), inQuery(openapi.Instant, "since", "until")),
-			rule: forMembers, handle: internalAudit},
+			rule: forControllers, handle: internalAudit},
 		{Operation: get(peers.RecordsPath, "", inQuery(openapi.Integer, "from", "to")),
-			rule: forMembers, handle: internalRecords},
+			rule: forControllers, handle: internalRecords},
 	}
 }
 
@@ -189,6 +190,7 @@ func Document() (*huma.OpenAPI, error) {
 	operations := make([]openapi.Operation, len(all))
 	for i := range all {
 		operations[i] = all[i].Operation
+		operations[i].For = all[i].rule.Roles.String()
 	}
 	return openapi.Document(operations)
 }

@@ -49,7 +49,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		ids, err = proposeFor[[]model.JobID](x, command)
 	}
 	if err != nil {
-		return nil, x.hidden(err)
+		return nil, err
 	}
 	x.about.ofJobs(ids)
 	return &api.SubmitResponse{IDs: ids}, nil

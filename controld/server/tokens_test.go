@@ -52,13 +52,13 @@ func (c *cluster) actsOnToken(cell *server.Cell) (bool, string) {
 // bearing makes a request with a token and nothing else, and returns status and body.
 func (c *cluster) bearing(token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
-	return c.bearingAs(0, token, method, path, body, headers...)
+	return c.bearingAs(access.Anyone, token, method, path, body, headers...)
 }
 
-// bearingAs is bearing over a connection with the certificate of a member; 0: without one.
+// bearingAs is bearing over a connection with the certificate of a member, or of role Anyone without one.
 func (c *cluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base("http")+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func (c *cluster) bearingAs(member access.Role, token, method, path, body string
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := c.members[member].Do(req)
+	resp, err := c.clients[member].Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -131,13 +131,13 @@ func TestTokensThatAreRefused(t *testing.T) {
 	if status, text := c.bearing(good.Token, "GET", "/v1/jobs", "", "Authorization", "Bearer "+good.Token); status != 401 {
 		t.Errorf("a token that is shown twice: %d %s", status, text)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "GET", c.base("http")+"/v1/jobs", nil)
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+c.addr+"/v1/jobs", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.SetBasicAuth("root", good.Token)
 	identity.PassOn(req.Header, identity.Caller{User: people[access.Admin]})
-	resp, err := c.members[access.Controller].Do(req)
+	resp, err := c.clients[access.Controller].Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 	c, _ := startTokens(t)
 	token := c.token(access.User, `{"scope":"all"}`)
 	for _, as := range []identity.Caller{{User: people[access.Admin]}, {User: model.Identity{UID: 0, User: "root"}},
-		{Machine: true, Role: identity.RoleNode, From: "n1"}, {Machine: true, Role: identity.RoleController, From: "c2"}} {
+		{Machine: true, Role: "node", From: "n1"}, {Machine: true, Role: "controller", From: "c2"}} {
 		h := http.Header{}
 		identity.PassOn(h, as)
 		var headers []string
@@ -214,7 +214,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 		}
 		headers = append(headers, "Rota-Forwarded", "c2")
 		for _, path := range []string{"/v1/controllers/c9/remove", "/v1/nodes/n1/report", "/v1/nodes/n1/drain"} {
-			for _, over := range []access.Role{0, access.Login, access.Node, access.Controller} {
+			for _, over := range []access.Role{access.Anyone, access.Login, access.Node, access.Controller} {
 				if status, text := c.bearingAs(over, token.Token, "POST", path, "{}", headers...); status != http.StatusForbidden {
 					t.Errorf("over %q with headers of %+v: %s: %d %s", over, as, path, status, text)
 				}
@@ -228,13 +228,13 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 // of root, whose jobs could run as root.
 func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	c, _ := startTokens(t)
-	req, err := http.NewRequestWithContext(t.Context(), "POST", c.base("http")+"/v1/tokens",
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "https://"+c.addr+"/v1/tokens",
 		strings.NewReader(`{"scope":"all"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
-	resp, err := c.members[access.Node].Do(req)
+	resp, err := c.clients[access.Node].Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

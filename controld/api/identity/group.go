@@ -33,7 +33,7 @@ type knownGroup struct {
 }
 
 // Listed reports whether a list of users and groups has a user, by name or by one of its groups. A
-// group that this machine does not know has no members.
+// group is written as its name or its number. One that this machine does not know has no members.
 func (g *Groups) Listed(id model.Identity, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		group, isGroup := strings.CutPrefix(name, model.GroupMark)
@@ -45,23 +45,21 @@ func (g *Groups) Listed(id model.Identity, names []string) bool {
 	})
 }
 
-// gid returns the number of a group.
+// gid returns the number of a group, which may be written as its name.
 func (g *Groups) gid(name string) (uint32, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n), true
+	}
 	now := time.Now()
-	if k, ok := g.known[name]; ok && now.Before(k.until) {
+	g.mu.Lock()
+	k, ok := g.known[name]
+	g.mu.Unlock()
+	if ok && now.Before(k.until) {
 		return k.gid, k.ok
 	}
-	k := knownGroup{until: now.Add(usersFor)}
-	found, err := user.LookupGroup(name)
-	if err == nil {
-		if n, err := strconv.ParseUint(found.Gid, 10, 32); err == nil {
-			k.gid, k.ok = uint32(n), true
-		}
-	} else if unknown := user.UnknownGroupError(""); !errors.As(err, &unknown) {
-		k.until = now.Add(usersFailed)
-	}
+	k = lookupGroup(name, now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.known == nil || len(g.known) >= usersKept {
 		g.known = map[string]knownGroup{}
 	}
@@ -69,24 +67,46 @@ func (g *Groups) gid(name string) (uint32, bool) {
 	return k.gid, k.ok
 }
 
+func lookupGroup(name string, now time.Time) knownGroup {
+	found, err := user.LookupGroup(name)
+	if unknown := user.UnknownGroupError(""); err != nil && !errors.As(err, &unknown) {
+		return knownGroup{until: now.Add(usersFailed)}
+	}
+	k := knownGroup{until: now.Add(usersFor)}
+	if err == nil {
+		n, err := strconv.ParseUint(found.Gid, 10, 32)
+		k.gid, k.ok = uint32(n), err == nil
+	}
+	return k
+}
+
 // Name returns the name of a group, "" if this machine knows none with this number.
 func (g *Groups) Name(gid uint32) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	now := time.Now()
-	if k, ok := g.names[gid]; ok && now.Before(k.until) {
+	g.mu.Lock()
+	k, ok := g.names[gid]
+	g.mu.Unlock()
+	if ok && now.Before(k.until) {
 		return k.name
 	}
-	k := groupName{until: now.Add(usersFor)}
-	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
-	if err == nil {
-		k.name = strings.ToValidUTF8(found.Name, "?")
-	} else if unknown := user.UnknownGroupIdError(""); !errors.As(err, &unknown) {
-		k.until = now.Add(usersFailed)
-	}
+	k = lookupGroupName(gid, now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.names == nil || len(g.names) >= usersKept {
 		g.names = map[uint32]groupName{}
 	}
 	g.names[gid] = k
 	return k.name
+}
+
+func lookupGroupName(gid uint32, now time.Time) groupName {
+	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
+	if unknown := user.UnknownGroupIdError(""); err != nil && !errors.As(err, &unknown) {
+		return groupName{until: now.Add(usersFailed)}
+	}
+	k := groupName{until: now.Add(usersFor)}
+	if err == nil {
+		k.name = strings.ToValidUTF8(found.Name, "?")
+	}
+	return k
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -29,6 +30,8 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 		{model.Identity{UID: 8, GID: 0, User: "eve"}, []string{"%no-such-group-here"}, false},
 		{model.Identity{UID: 8, GID: 0, User: "%daemon"}, []string{"%daemon"}, false},
 		{model.Identity{UID: 8, GID: 0}, []string{"%"}, false},
+		{ada, []string{"%5"}, true},
+		{ada, []string{"%8", "%-1", "%4294967303"}, false}, // the last is 7 in 32 bits
 	} {
 		for range 2 { // the second time from memory
 			if got := g.Listed(c.id, c.names); got != c.want {
@@ -41,27 +44,29 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 // TestOnlyAControllerNamesTheOrigin: a node, or a login node, passes a request on in the name of a
 // controller or of another node.
 func TestOnlyAControllerNamesTheOrigin(t *testing.T) {
-	origin := Caller{Machine: true, Role: RoleNode, From: "n7"}
-	for role, taken := range map[string]bool{RoleController: true, RoleNode: false, RoleLogin: false, "other": false} {
+	origin := Caller{Machine: true, Role: string(pki.Node), From: "n7"}
+	for role, taken := range map[string]bool{string(pki.Controller): true, string(pki.Node): false,
+		string(pki.Login): false, "other": false} {
 		h := http.Header{}
 		PassOn(h, origin)
 		c := Caller{Machine: true, Role: role, From: "m1"}
-		if got := c.passedOn(h); got != taken || (c.From == "n7") != taken || (c.Role == RoleNode) != (taken || role == RoleNode) {
-			t.Errorf("from a %s: %t, %+v", role, got, c)
+		before := c
+		if c.passedOn(h); taken && !reflect.DeepEqual(c, origin) || !taken && !reflect.DeepEqual(c, before) {
+			t.Errorf("from a %s: %+v", role, c)
 		}
 	}
 }
 
 func TestAnOriginWithItsUser(t *testing.T) {
 	h := http.Header{}
-	PassOn(h, Caller{Role: RoleLogin, From: "l/1", User: model.Identity{UID: 5, User: "ada"}})
-	c := Caller{Role: RoleController, From: "c1"}
-	if !c.passedOn(h) || c.Machine || c.Role != RoleLogin || c.From != "l/1" || h.Get(headerUID) != "5" {
+	PassOn(h, Caller{Role: string(pki.Login), From: "l/1", User: model.Identity{UID: 5, User: "ada"}})
+	c := Caller{Role: string(pki.Controller), From: "c1"}
+	if c.passedOn(h); c.Role != string(pki.Login) || c.From != "l/1" || h.Get(headerUID) != "5" {
 		t.Errorf("%+v, %v", c, h)
 	}
 	PassOn(h, Caller{User: model.Identity{UID: 6, User: "eve"}})
-	local := c
-	if c.passedOn(h) || h.Get(headerUID) != "6" || !reflect.DeepEqual(c, local) {
+	c = Caller{Role: string(pki.Controller), From: "c1"}
+	if c.passedOn(h); c.From != "c1" || h.Get(headerUID) != "6" {
 		t.Errorf("what was passed on before stays: %+v, %v", c, h)
 	}
 }

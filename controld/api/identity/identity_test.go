@@ -225,14 +225,16 @@ func TestALinkIsForControllers(t *testing.T) {
 	addr := echo(t, NewLink(cluster.First()))
 	for what, c := range map[string]struct {
 		from  *pki.Credential
+		to    string
 		works bool
 	}{
-		"a controller":                    {cluster.Member(pki.Controller, "c2"), true},
-		"a node":                          {cluster.Member(pki.Node, "n1"), false},
-		"a login node":                    {cluster.Member(pki.Login, "l1"), false},
-		"a controller of another cluster": {pkitest.New(t).First(), false},
+		"a controller": {cluster.Member(pki.Controller, "c2"), "first", true},
+		"a controller that takes it for another one": {cluster.Member(pki.Controller, "c2"), "c3", false},
+		"a node":                          {cluster.Member(pki.Node, "n1"), "first", false},
+		"a login node":                    {cluster.Member(pki.Login, "l1"), "first", false},
+		"a controller of another cluster": {pkitest.New(t).First(), "first", false},
 	} {
-		conn, err := NewLink(c.from).Dial(t.Context(), "tcp", addr)
+		conn, err := NewLink(c.from).Dial(t.Context(), c.to, addr)
 		if works := err == nil && hears(t, conn); works != c.works {
 			t.Errorf("%s: works %t: %v", what, works, err)
 		}

@@ -13,21 +13,20 @@ import (
 // Link makes and takes the connections between controllers that carry no HTTP, as those of the log
 // do. Both ends prove in a TLS handshake that they are controllers of this cluster.
 type Link struct {
-	client, server *tls.Config
+	credential *pki.Credential
+	server     *tls.Config
 }
 
 // handshakeTimeout is how long the other end may take to prove itself.
 const handshakeTimeout = 5 * time.Second
 
 // NewLink returns the links of a controller.
-func NewLink(c *pki.Credential) *Link {
-	return &Link{client: c.Client(pki.Controller), server: c.Server(pki.Controller)}
-}
+func NewLink(c *pki.Credential) *Link { return &Link{c, c.Server(pki.Controller)} }
 
-// Dial connects to addr and verifies the other end. An error is a *net.OpError of operation dial:
+// Dial connects to the controller with this name. An error is a *net.OpError of operation dial:
 // nothing has been sent.
-func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return pki.Dialer(l.client)(ctx, network, addr)
+func (l *Link) Dial(ctx context.Context, name, addr string) (net.Conn, error) {
+	return pki.Dialer(l.credential.ClientOf(pki.Controller, name))(ctx, "tcp", addr)
 }
 
 // Listen returns a listener whose connections are proven: one that proves nothing is closed.

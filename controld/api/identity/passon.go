@@ -3,6 +3,8 @@ package identity
 import (
 	"net/http"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // headerMember names the member that made a request which a controller passes on, as role/name.
@@ -26,24 +28,14 @@ func PassOn(h http.Header, c Caller) {
 	}
 }
 
-// passedOn takes over the member that a controller names as the origin of a request, and reports
-// whether it does. The word of a node or of a login node is not taken.
-func (c *Caller) passedOn(h http.Header) bool {
-	if c.Role != "" && c.Role != RoleController {
-		return false
+// passedOn takes over what a controller says of the origin of a request that it passes on: the
+// member, and the place. The word of a node or of a login node is not taken.
+func (c *Caller) passedOn(h http.Header) {
+	if c.Role != string(pki.Controller) {
+		return
 	}
 	c.Origin = h.Get(headerOrigin)
-	role, name, ok := strings.Cut(h.Get(headerMember), "/")
-	if !ok {
-		return false
+	if role, name, ok := strings.Cut(h.Get(headerMember), "/"); ok {
+		c.Role, c.From = role, name
 	}
-	c.Role, c.From, c.Machine = role, name, h.Get(headerUID) == ""
-	return true
 }
-
-// Roles of members.
-const (
-	RoleController = "controller"
-	RoleNode       = "node"
-	RoleLogin      = "login"
-)

@@ -272,6 +272,19 @@ func (c *Credential) Client(r Role) *tls.Config {
 	}
 }
 
+// ClientOf returns how to connect to the one member of a role that has this name.
+func (c *Credential) ClientOf(r Role, name string) *tls.Config {
+	conf := c.Client(r)
+	conf.VerifyConnection = func(s tls.ConnectionState) error {
+		m, err := c.Verify(&s)
+		if err == nil && (m.Role != r || m.Name != name) {
+			err = fmt.Errorf("%s answers there, and not %s", m, Member{Role: r, Name: name})
+		}
+		return err
+	}
+	return conf
+}
+
 // Server returns how to take connections of members with these roles. Without roles, any member may
 // connect, and so may callers without a certificate: they can show a token later.
 func (c *Credential) Server(roles ...Role) *tls.Config {

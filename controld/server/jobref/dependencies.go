@@ -95,7 +95,7 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*fsm.P
 	if t.Name != "" && !namesGroup(text) {
 		return f.factByName(ctx, known, target)
 	}
-	if !t.Element && t.ID > 0 && f.View.Job(model.JobID(t.ID)) != nil {
+	if !t.Element && t.ID > 0 && f.shown(f.View.Job(model.JobID(t.ID))) != nil {
 		return nil, nil
 	}
 	r, err := f.Resolve(ctx, text)
@@ -109,14 +109,14 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*fsm.P
 	if !single {
 		return nil, problem.Invalid("it names %d array tasks: name the array, or one task", r.Members.Len())
 	}
-	record := f.View.Job(r.ID)
+	record := f.shown(f.View.Job(r.ID))
 	if record == nil || strings.Contains(text, ".") { // the state reads 123_4, as long as it has 123
 		*target = strconv.FormatInt(int64(id), 10)
 	}
 	if record != nil && !leftBefore(f.View, record, id) {
 		return nil, nil // the state knows the array, and by it the task
 	}
-	j, err := f.History.Get(ctx, id)
+	j, err := f.ended(ctx, id)
 	if errors.Is(err, history.ErrNoJob) {
 		return nil, problem.NotFound("there is no such job")
 	}

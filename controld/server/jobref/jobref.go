@@ -72,6 +72,7 @@ type Finder struct {
 	Replica *replica.Replica // has the jobs of each user
 	View    *state.View
 	History *history.Store
+	Hides   func(*model.Job) bool // whether a job is to be taken for one that there is not; nil: none
 }
 
 // Resolve reads the name of a job. It is an error that there is no such job only if the name goes
@@ -108,15 +109,33 @@ func (f *Finder) Resolve(ctx context.Context, text string) (*Ref, error) {
 
 // Find returns a job of the state or the history, nil if it is in neither.
 func (f *Finder) Find(ctx context.Context, id model.JobID) (*model.Job, error) {
-	if j := f.View.Job(id); j != nil {
-		return j, nil
+	j := f.View.Job(id)
+	if j == nil {
+		j = Unmade(f.View, id)
 	}
-	if j := Unmade(f.View, id); j != nil {
-		return j, nil
+	if j != nil {
+		return f.shown(j), nil
 	}
-	j, err := f.History.Get(ctx, id)
+	j, err := f.ended(ctx, id)
 	if errors.Is(err, history.ErrNoJob) {
 		return nil, nil
+	}
+	return j, err
+}
+
+// shown returns a job, nil if it is hidden.
+func (f *Finder) shown(j *model.Job) *model.Job {
+	if j != nil && f.Hides != nil && f.Hides(j) {
+		return nil
+	}
+	return j
+}
+
+// ended returns a job of the history. A hidden one is an error, as one that is not there.
+func (f *Finder) ended(ctx context.Context, id model.JobID) (*model.Job, error) {
+	j, err := f.History.Get(ctx, id)
+	if err == nil && f.shown(j) == nil {
+		return nil, history.ErrNoJob
 	}
 	return j, err
 }

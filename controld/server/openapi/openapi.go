@@ -23,6 +23,7 @@ import (
 type Operation struct {
 	Method, Path string
 	Summary      string
+	For          string // roles of callers that may use it
 	Params       []Param
 	In, Out      reflect.Type // of the bodies; nil for none
 	AlsoIn       reflect.Type // another form that the request body may have
@@ -107,7 +108,7 @@ func schemaName(t reflect.Type, hint string) string {
 
 func operation(rt *Operation, registry huma.Registry, problem *huma.Schema) *huma.Operation {
 	op := &huma.Operation{Method: rt.Method, Path: rt.Path, Summary: rt.Summary, OperationID: operationID(rt),
-		Responses: map[string]*huma.Response{}}
+		Description: "For: " + rt.For + ".", Responses: map[string]*huma.Response{}}
 	for _, p := range rt.Params {
 		if p.In == "path" {
 			op.Parameters = append(op.Parameters, parameter(p))

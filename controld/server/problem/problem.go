@@ -49,6 +49,7 @@ var refusals = []struct {
 	{model.ErrBadToken, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
+	{model.ErrHeldByAdmin, http.StatusForbidden, api.CodeDenied},
 	{model.ErrWrongState, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrForgotten, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
