@@ -79,6 +79,8 @@ func (c *cluster) bearingAs(member access.Role, token, method, path, body string
 	return resp.StatusCode, string(text)
 }
 
+func joined(parts ...string) string { return strings.Join(parts, ".") }
+
 // startTokens runs a controller, and returns its data directory too.
 func startTokens(t *testing.T) (c *cluster, dir string) {
 	c = startCluster(t, func(cfg *controld.Config) { dir = cfg.DataDir })
@@ -107,9 +109,9 @@ func TestTokensThatAreRefused(t *testing.T) {
 	other := strings.Split(revoked.Token, ".")
 	for what, c2 := range map[string]struct{ token, says string }{
 		"revoked":                    {revoked.Token, "was revoked"},
-		"of an unknown id":           {strings.Join([]string{parts[0], "0123456789ab", parts[2], parts[3]}, "."), "not known"},
-		"with the secret of another": {strings.Join([]string{parts[0], parts[1], other[2], parts[3]}, "."), "not known"},
-		"of another cluster":         {strings.Join([]string{parts[0], parts[1], parts[2], foreign}, "."), "of another cluster"},
+		"of an unknown id":           {joined(parts[0], "0123456789ab", parts[2], parts[3]), "not known"},
+		"with the secret of another": {joined(parts[0], parts[1], other[2], parts[3]), "not known"},
+		"of another cluster":         {joined(parts[0], parts[1], parts[2], foreign), "of another cluster"},
 		"without a secret":           {parts[0] + "." + parts[1] + "..", "not an API token"},
 		"without an end":             {good.Token[:40], "not an API token"},
 		"with a space in it":         {good.Token[:20] + " " + good.Token[20:], "white space"},
