@@ -17,7 +17,13 @@ import (
 
 // narrow lets the trial-and-error jobs of an account hold two GPUs at once. It is the policy of new
 // clusters with one parameter of its own.
-const narrow = "policy \"rota\" {\n  te_account_gpus = 2\n}\naccount \"other\" {\n  users = [\"nobody\"]\n}\n"
+const narrow = `policy "rota" {
+  te_account_gpus = 2
+}
+account "other" {
+  users = ["nobody"]
+}
+`
 
 // parted is a cluster in which two accounts deserve half each.
 const parted = `policy "fairshare" {
