@@ -269,7 +269,7 @@ func (d *daemon) run(ctx context.Context) error {
 		RootJobsAs:    d.cfg.RootJobsAs, Users: &d.users, Replica: d.replica,
 		Credential: d.credential, Loopback: d.cfg.Loopback != "", Peers: d.peers, Client: d.client, Nodes: d.nodes,
 		History: d.records, Contacts: &d.contacts, Samples: &d.samples,
-		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,
+		Arrays: &d.arrays, AuditFor: d.cfg.AuditFor, AuditMost: d.cfg.AuditMost, Metrics: d.metrics, Log: d.log,
 	})
 	for _, l := range d.listeners {
 		web := serve.NewServer(srv.Handler(), d.log)
@@ -278,7 +278,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	for _, part := range []func(context.Context) error{
 		d.gossip.Run, d.peers.Watch, d.bootstrap, d.leader.Run, d.replica.Watch, srv.CatchUp, d.storeRecords, d.reload,
-		d.watchCluster, d.renew,
+		d.watchCluster, d.renew, srv.RunAudit,
 	} {
 		g.Go(func() error { return part(ctx) })
 	}
@@ -291,6 +291,9 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	err := g.Wait()
+	if err := srv.StoreAudit(context.Background()); err != nil { // requests that ended while it stopped
+		d.log.Error("the last requests are not in the audit log", "error", err)
+	}
 	if cause := context.Cause(stopped); cause != nil &&
 		(errors.Is(err, stopped.Err()) || errors.Is(err, cause) || errors.Is(err, context.Canceled)) {
 		return nil

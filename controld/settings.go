@@ -51,6 +51,8 @@ type Config struct {
 	KeepRecords int           // finished jobs that stay in the state even when the history has them
 	KeepFor     time.Duration // and for how long at most
 	Shutdown    time.Duration // for requests in progress
+	AuditFor    time.Duration // how long entries of the audit log are kept
+	AuditMost   int64         // and how many at most
 
 	Logger *slog.Logger
 	// Ready, if set, is called once everything listens.
@@ -73,6 +75,7 @@ func DefaultConfig() Config {
 		Gossip:      "127.0.0.1:7072",
 		Socket:      "/run/rota/rota.sock",
 		KeepRecords: 1000, KeepFor: 5 * time.Minute, Shutdown: 5 * time.Second,
+		AuditFor: 90 * 24 * time.Hour, AuditMost: 1_000_000,
 	}
 }
 

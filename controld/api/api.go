@@ -405,3 +405,27 @@ const (
 	CodeBusy         = "busy"         // 503 too many large requests at once: nothing was done
 	CodeLimit        = "limit"        // 429 the user has as many as the cluster allows
 )
+
+// AuditEntry is one request that changed something or was refused, or several refusals alike.
+type AuditEntry struct {
+	At         *Time  `json:"at"`
+	Controller string `json:"controller"` // that decided
+	User       string `json:"user"`       // "" if the caller was not known
+	UID        int64  `json:"uid"`        // -1 if it was not
+	Token      string `json:"token,omitempty"`
+	From       string `json:"from"`              // address, machine or socket
+	Action     string `json:"action"`            // method and route
+	Jobs       string `json:"jobs,omitempty"`    // ids, as ranges
+	Account    string `json:"account,omitempty"` // that submitted jobs are charged to
+	Object     string `json:"object,omitempty"`  // node, controller or token
+	Status     int    `json:"status"`            // of HTTP
+	Code       string `json:"code"`              // of the problem; "ok" for none
+	Times      int    `json:"times"`             // how many requests alike it stands for
+}
+
+// AuditList has entries of the audit logs of all controllers, the last first.
+type AuditList struct {
+	List[AuditEntry]
+	// Unreachable names the controllers whose entries are missing.
+	Unreachable []string `json:"unreachable,omitempty"`
+}

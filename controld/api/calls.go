@@ -318,3 +318,49 @@ func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	return post[ReportResponse](ctx, c, call{path: nodePath(node, "/report"), repeat: true}, req)
 }
+
+// CreateToken makes an API token.
+func (c *Client) CreateToken(ctx context.Context, req TokenRequest) (*CreatedToken, error) {
+	return post[CreatedToken](ctx, c, call{path: "/v1/tokens"}, req)
+}
+
+// Tokens lists API tokens, those of one user if one is named.
+func (c *Client) Tokens(ctx context.Context, user string) (*List[APIToken], Answer, error) {
+	v := url.Values{}
+	if user != "" {
+		v.Set("user", user)
+	}
+	return get[List[APIToken]](ctx, c, "/v1/tokens", v, Read{})
+}
+
+// RevokeToken has an API token refused from now on.
+func (c *Client) RevokeToken(ctx context.Context, id string) (*APIToken, error) {
+	return post[APIToken](ctx, c, call{path: "/v1/tokens/" + url.PathEscape(id) + "/revoke", repeat: true}, nil)
+}
+
+// AuditFilter selects entries of the audit log; all that is set must match.
+type AuditFilter struct {
+	User   string
+	Job    model.JobID
+	Denied bool      // refusals only
+	Since  time.Time // at or after
+	Until  time.Time // before
+	Limit  int       // the server's default is 1,000 and its maximum 10,000
+}
+
+// Audit lists entries of the audit logs of all controllers, the last first.
+func (c *Client) Audit(ctx context.Context, f AuditFilter) (*AuditList, Answer, error) {
+	v := url.Values{}
+	set := func(name, value string, is bool) {
+		if is {
+			v.Set(name, value)
+		}
+	}
+	set("user", f.User, f.User != "")
+	set("job", strconv.FormatInt(int64(f.Job), 10), f.Job != 0)
+	set("denied", "true", f.Denied)
+	set("since", f.Since.UTC().Format(timeLayout), !f.Since.IsZero())
+	set("until", f.Until.UTC().Format(timeLayout), !f.Until.IsZero())
+	set("limit", strconv.Itoa(f.Limit), f.Limit != 0)
+	return get[AuditList](ctx, c, "/v1/audit", v, Read{})
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
@@ -59,6 +60,8 @@ type Options struct {
 	// Any4xx has a request that a controller refuses sent to the next one too, for daemons: what one
 	// controller alone holds against them must not keep them from the others.
 	Any4xx bool
+	// Token, if set, is shown with every request. It goes to no other machine without TLS.
+	Token *BearerToken
 	// Header is added to every request.
 	Header http.Header
 	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer
@@ -69,6 +72,15 @@ type Options struct {
 	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default
 	// 10 s.
 	Answer time.Duration
+}
+
+// WithToken returns options with an API token. Its fingerprint says which controllers are believed.
+func (o Options) WithToken(t BearerToken) Options {
+	o.Token = &t
+	if len(t.Fingerprint) == sha256.Size {
+		o.TLS = pki.PinnedClient([sha256.Size]byte(t.Fingerprint))
+	}
+	return o
 }
 
 // Client talks to the controllers of one cluster. It may be used from several goroutines.
@@ -150,7 +162,7 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", path)
 		}
-	} else if err := e.parse(opts.TLS != nil); err != nil {
+	} else if err := e.parse(opts); err != nil {
 		return nil, err
 	}
 	e.http = &http.Client{Transport: t}
@@ -160,8 +172,14 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	return e, nil
 }
 
-func (e *endpoint) parse(secure bool) error {
-	s := e.addr
+// loopback reports whether a host is this machine, whatever the network does.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (e *endpoint) parse(opts Options) error {
+	s, secure := e.addr, opts.TLS != nil
 	if !strings.Contains(s, "://") {
 		s = map[bool]string{false: "http://", true: "https://"}[secure] + s
 	}
@@ -175,6 +193,10 @@ func (e *endpoint) parse(secure bool) error {
 	if u.Scheme == "https" && !secure {
 		return fmt.Errorf("address %s needs a token by which to know the cluster (--token or ROTA_TOKEN), or use the "+
 			"socket of a daemon of this machine: unix:%s", e.addr, DefaultSocket)
+	}
+	if u.Scheme == "http" && opts.Token != nil && !loopback(u.Hostname()) {
+		return fmt.Errorf("address %s has no TLS, and the API token would be readable on the way: write https://%s", e.addr,
+			u.Host)
 	}
 	e.base = u.Scheme + "://" + u.Host
 	return nil
@@ -345,6 +367,9 @@ func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Respo
 	}
 	for k, v := range opts.Header {
 		req.Header[k] = v
+	}
+	if opts.Token != nil {
+		ShowBearer(req.Header, *opts.Token)
 	}
 	if q.body != nil {
 		req.Header.Set("Content-Type", "application/json")

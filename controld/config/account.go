@@ -15,6 +15,24 @@ type Account struct {
 	Users    []User `hcl:"user,block"`
 
 	Coordinators []string `hcl:"coordinators,optional"` // users and "%group"s
+
+	Members []string `hcl:"users,optional"`  // users that may charge it
+	Groups  []string `hcl:"groups,optional"` // Unix groups whose users may
+}
+
+// AccountRules are what holds for all accounts.
+type AccountRules struct {
+	// Create says whether the account of a user's Unix group is created at the user's first job.
+	Create *bool `hcl:"create,optional"`
+}
+
+// members returns the users and "%group"s that may charge an account.
+func (a *Account) members() []string {
+	members := listed(a.Members)
+	for _, group := range a.Groups {
+		members = append(members, model.GroupMark+group)
+	}
+	return members
 }
 
 // User is the settings of a user in an account.
@@ -97,7 +115,7 @@ func (f *File) accounts() map[string]model.Account {
 	all := make(map[string]model.Account, len(f.Accounts))
 	for _, a := range f.Accounts {
 		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit),
-			Coordinators: listed(a.Coordinators)}
+			Coordinators: listed(a.Coordinators), Members: a.members()}
 		for _, u := range a.Users {
 			if out.Users == nil {
 				out.Users = map[string]model.Terms{}

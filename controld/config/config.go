@@ -38,6 +38,8 @@ type File struct {
 	Lease    *Lease    `hcl:"lease,block"`
 	Accounts []Account `hcl:"account,block"`
 	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
+
+	AccountRules *AccountRules `hcl:"accounts,block"`
 }
 
 // Cluster names the cluster.
@@ -100,7 +102,7 @@ func Parse(name string, src []byte) (*File, error) {
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
-		f.Capacity == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
+		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
 	cfg := model.DefaultConfig()
@@ -121,6 +123,9 @@ func (f *File) Replicated() *model.Config {
 	}
 	cfg.Operators, cfg.Admins, cfg.Private = listed(f.Operators), listed(f.Admins), listed(f.Private)
 	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
+	if r := f.AccountRules; r != nil && r.Create != nil {
+		cfg.NoNewAccounts = !*r.Create
+	}
 	return &cfg
 }
 

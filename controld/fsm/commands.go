@@ -43,6 +43,8 @@ var commandTable = []row{
 		model.ErrNotElastic, model.ErrBadSize, anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),
+	command[CreateAPIToken](model.ErrBadToken, anyLimit),
+	command[RevokeAPIToken](model.ErrNoAPIToken),
 	command[SetConfig](model.ErrBadConfig),
 	command[FoundCluster](model.ErrFounded),
 	command[CreateJoinToken](anyLimit),

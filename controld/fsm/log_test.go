@@ -204,6 +204,10 @@ func everything(w *world) {
 	w.must(RegisterNode{Node: rebooted})
 	again := w.running(2, []string{"n2"})
 	w.ok(w.control(model.VerbRequeue, 1000, false, again))
+	w.must(testToken("t1"))
+	w.must(testToken("t2"))
+	w.must(RevokeAPIToken{ID: "t1"})
+	w.must(SubmitJobs{Owner: alice, NewAccount: "staff", Jobs: []*jobspec.Job{testSpec(1, 0)}})
 	w.must(TrimHistory{UpTo: 2})
 	w.ok(w.plan(Action{Unreserve: &waiting}))
 	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: waiting, Until: w.at + 9000,

@@ -26,6 +26,8 @@ type SubmitJobs struct {
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
 	Facts  []PastJob      `json:"facts,omitempty"`
 	Admin  bool           `json:"admin,omitempty"` // may depend on jobs of other users
+	// NewAccount is created if the cluster does not have it: the jobs are the first of a Unix group.
+	NewAccount string `json:"new_account,omitempty"`
 }
 
 // Kind implements Command.
@@ -64,6 +66,9 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 		model.MaxJobs, ""); err != nil {
 		return nil, err
 	}
+	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
+		return nil, err
+	}
 	ids := make([]model.JobID, len(jobs))
 	for i, j := range jobs {
 		ids[i] = m.addJob(j, r)
@@ -73,6 +78,23 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 		m.s.RememberKey(c.Owner.UID, c.Key, c.Digest, ids)
 	}
 	return ids, nil
+}
+
+// createAccount creates an account that the cluster does not have. It is the last step of a
+// submission that can be refused.
+func (m *Machine) createAccount(name, by string) error {
+	if name == "" || m.v.KnowsAccount(name) {
+		return nil
+	}
+	if !jobspec.ValidName(name) {
+		return &model.SpecError{Text: fmt.Sprintf("account %q: it is not a name", name)}
+	}
+	if err := model.Limit("the number of accounts created for Unix groups", int64(len(m.v.CreatedAccounts()))+1,
+		model.MaxAccounts, ""); err != nil {
+		return err
+	}
+	m.s.AddAccount(&model.CreatedAccount{Name: name, By: by, Created: m.s.Now()})
+	return nil
 }
 
 func nameOf(spec *jobspec.Job) string {

@@ -1,6 +1,7 @@
 // Package history keeps finished jobs on this machine: append-only, numbered by the state machine,
 // in one SQLite file. It is the only importer of the embedded database. A controller fetches what
-// it missed from a peer with [Fill].
+// it missed from a peer with [Fill]. The same file has the audit log: which requests this
+// controller decided on.
 package history
 
 import (
@@ -30,7 +31,7 @@ var (
 )
 
 // schemaVersion is the layout that this version writes and reads.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // schema makes a new file. The columns beside body are what Query filters by; body is the whole job
 // as JSON.
@@ -50,7 +51,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS job_id ON job (id);
 CREATE INDEX IF NOT EXISTS job_user ON job (user, seq);
 CREATE INDEX IF NOT EXISTS job_account ON job (account, seq);
 CREATE INDEX IF NOT EXISTS job_ended ON job (ended);
-`
+` + auditSchema
 
 // Store is one file. Its methods may be called from any goroutine.
 type Store struct {

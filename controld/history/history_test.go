@@ -236,7 +236,7 @@ func TestAppendIsAllOrNothing(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	newer := file(t)
 	s := open(t, newer)
-	if _, err := s.db.Exec("PRAGMA user_version = 2"); err != nil {
+	if _, err := s.db.Exec("PRAGMA user_version = 3"); err != nil {
 		t.Fatal(err)
 	}
 	noise := file(t)

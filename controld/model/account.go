@@ -19,6 +19,7 @@ type Account struct {
 	Users map[string]Terms `json:"users,omitempty"` // in this account, as far as something is said of them
 	// users and "%group"s that act on the jobs of this account, and of those below it
 	Coordinators []string `json:"coordinators,omitempty"`
+	Members      []string `json:"members,omitempty"` // users and "%group"s that may charge it
 }
 
 // Terms are what is due to an account or to a user in an account, and what it may have at most.

@@ -20,6 +20,8 @@ type Config struct {
 	Private   []string `json:"private,omitempty"` // what users do not see of each other, such as PrivateJobs
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
+	// no account is created for the Unix group of a user at its first job
+	NoNewAccounts bool `json:"no_new_accounts,omitempty"`
 	// of the cluster as it should be; nil: that of all nodes that have registered
 	Capacity *Quota `json:"capacity,omitempty"`
 }

@@ -60,6 +60,7 @@ func (c *Config) checkRoles(bad func(string, ...any)) {
 	listed("admins", c.Admins)
 	for _, name := range slices.Sorted(maps.Keys(c.Accounts)) {
 		listed(fmt.Sprintf("account %q: coordinators", name), c.Accounts[name].Coordinators)
+		listed(fmt.Sprintf("account %q: users and groups", name), c.Accounts[name].Members)
 	}
 	for _, word := range c.Private {
 		if !slices.Contains(PrivateWords, word) {

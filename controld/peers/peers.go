@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ const MaxControllers = 5
 const (
 	StatePath   = "/v1/internal/state"   // answers with a State
 	RecordsPath = "/v1/internal/records" // answers with finished jobs, from=, to=
+	AuditPath   = "/v1/internal/audit"   // answers with entries of its audit log, as GET /v1/audit selects
 )
 
 // Limits of a question to another controller.
@@ -98,6 +100,11 @@ func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*
 	var jobs []*model.Job
 	err := p.ask(ctx, m, fmt.Sprintf("%s?from=%d&to=%d", RecordsPath, from, to), &jobs)
 	return jobs, err
+}
+
+// Audit asks a controller for entries of its audit log, which it decodes into out.
+func (p *Peers) Audit(ctx context.Context, m member.Peer, query url.Values, out any) error {
+	return p.ask(ctx, m, AuditPath+"?"+query.Encode(), out)
 }
 
 // ask sends a GET request to a controller and decodes the JSON that it answers with.

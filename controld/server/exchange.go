@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -32,6 +33,9 @@ type route struct {
 	rule  access.Rule // which callers may use it
 	place place
 	past  bool // asks the history too
+	// token is the scope that an API token needs for it; "": see tokenScope
+	token model.TokenScope
+	quiet bool // the audit log has its refusals only
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
 	// ready does all its work beforehand.
@@ -55,6 +59,7 @@ type exchange struct {
 	after       uint64
 	view        *state.View // what the answer is made from
 	sent        bool        // the handler has written the answer
+	about       subject     // of the request, for the audit log
 	bodyBytes   int64       // what its body has taken of the memory for bodies
 }
 

@@ -61,9 +61,14 @@ func (x *exchange) copyHeaders(h http.Header) {
 		}
 	}
 	h.Set(headerForwarded, x.s.Name)
-	if x.caller != nil {
+	switch {
+	case x.caller == nil:
+	case x.caller.Token != "":
+		h["Authorization"] = x.r.Header.Values("Authorization") // its scope counts there too
+	default:
 		identity.PassOn(h, *x.caller)
 	}
+	identity.NameOrigin(h, x.origin())
 }
 
 // forwardError says whether the leader can have seen the request.
@@ -95,7 +100,7 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 		x.r.Method != http.MethodGet {
 		_ = x.s.Replica.UntilApplied(x.ctx(), index, maxReadBack) // the client then reads an older state
 	}
-	x.sent = true
+	x.sent, x.about.relayed = true, true
 	h := x.w.Header()
 	for _, name := range []string{"Content-Type", "Retry-After", api.HeaderIndex, api.HeaderStale, api.HeaderCluster} {
 		if v := resp.Header.Get(name); v != "" {

@@ -24,7 +24,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.guard.Caller(r); err != nil {
+	if _, err := s.callerOf(r); err != nil {
 		refuseUnread(w, r, err)
 		return
 	}
@@ -52,6 +52,7 @@ func (s *Server) serve(rt *route) http.Handler {
 		}
 		if err := x.identify(); err != nil {
 			refuseUnread(w, r, err)
+			x.record(err)
 			return
 		}
 		defer x.endBody()
@@ -64,6 +65,7 @@ func (s *Server) serve(rt *route) http.Handler {
 			x.headers()
 			x.write(body)
 		}
+		x.record(err)
 		s.metrics.served(label, err, time.Since(begin))
 	})
 }

@@ -168,6 +168,9 @@ func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target, privileged
 			items[i].Members = chunk[i].Tasks.String()
 		}
 		resp.Items = append(resp.Items, items...)
+		for _, item := range items {
+			x.about.ofJobs([]model.JobID{item.ID})
+		}
 	}
 	return resp, nil
 }

@@ -44,6 +44,7 @@ func join(x *exchange, req *api.JoinRequest) (*pki.Grant, error) {
 	case x.s.Credential == nil:
 		return nil, problem.WrongState("this controller has no certificate authority")
 	}
+	x.about.object = req.Role + "/" + req.Name
 	key, err := pki.RequestDigest([]byte(req.Request))
 	if err != nil {
 		return nil, problem.Invalid("%v", err)

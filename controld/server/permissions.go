@@ -39,6 +39,9 @@ var (
 	partDepend  = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
 	partUsage   = &access.Part{Name: "shares of other users",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateUsage}}
+	partTokens = &access.Part{Name: "API tokens of other users, but not of root", Roles: access.Admin}
+	partAudit  = &access.Part{Name: "requests of other users", Roles: access.Admin}
+
 	partAccounts = &access.Part{Name: "accounts that the user is not in",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateAccounts}}
 )
@@ -93,11 +96,26 @@ func (x *exchange) identify() error {
 	if x.rt.rule.Allows(x.roles, nil) {
 		return nil
 	}
-	caller, err := x.s.guard.Caller(x.r)
+	caller, err := x.s.callerOf(x.r)
 	if err == nil {
 		x.caller = &caller
 	}
 	return err
+}
+
+// callerOf identifies the caller of a request: by its API token if it shows one, and otherwise by
+// its connection.
+func (s *Server) callerOf(r *http.Request) (identity.Caller, error) {
+	if !shown(r) {
+		return s.guard.Caller(r)
+	}
+	c, err := s.bearer(r)
+	if r.Header.Get(headerForwarded) != "" {
+		if by, err := s.guard.Caller(r); err == nil {
+			c.Origin = by.Origin
+		}
+	}
+	return c, err
 }
 
 // fromLoopback reports whether the other end of a request's connection is on this machine.
@@ -112,6 +130,9 @@ func fromLoopback(r *http.Request) bool {
 // authorise refuses the request unless the rule of its route allows it to its caller. This is the
 // one place where rules are enforced. A long poll asks again when its wait is over.
 func (x *exchange) authorise() error {
+	if err := x.authoriseToken(); err != nil {
+		return err
+	}
 	rule := &x.rt.rule
 	cfg := x.config()
 	x.roles &= access.Anyone | access.Local
@@ -130,6 +151,9 @@ func (x *exchange) authorise() error {
 		return x.refuseUnless(false)
 	}
 	r, err := x.jobRef()
+	if err == nil {
+		x.about.jobs = r.Spans()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -171,12 +195,15 @@ var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(p
 	string(pki.Controller): access.Controller}
 
 // rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
-// more than a user: the machine is for jobs.
+// more than a user: the machine is for jobs. It could make a token of root there, so that a token of
+// root is no more either.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
-	ofController := c.Role == "" || c.Role == string(pki.Controller)
+	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {
 	case c.Machine:
 		return memberRoles[c.Role]
+	case c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll:
+		return access.User
 	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
 		return access.User | access.Operator | access.Admin
 	case s.groups.Listed(c.User, cfg.Operators):
@@ -213,7 +240,8 @@ func (x *exchange) mayOnAccount(p *access.Part, account string) bool {
 func (x *exchange) coordinates(account string) bool {
 	does, known := x.coordinated[account]
 	if !known {
-		does = slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
+		elevated := x.caller.Token == "" || model.TokenScope(x.caller.Scope) == model.ScopeAll
+		does = elevated && slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
 			return x.s.groups.Listed(x.caller.User, names)
 		})
 		if x.coordinated == nil {

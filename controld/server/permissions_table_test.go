@@ -132,7 +132,9 @@ get their roles.
 
 A private job of another user answers as if there were no such job. "–" says that the role has no meaning there, an
 empty square that the request is refused. No parameter widens a rule: not "attempt", "worker" or "task" of a log,
-nor "user" or "account" of a list. No user may speak for another one: only members of the cluster pass requests of
+nor "user" or "account" of a list. The column "token" says which scope an API token needs for a route: "all" has
+"submit", which has "read", and "none" is for no token. With scope "read" or "submit" a token has role user, and owner
+of the user's jobs, and no other role. No user may speak for another one: only members of the cluster pass requests of
 their users on.
 
 `
@@ -140,21 +142,22 @@ their users on.
 // permissionsPage returns the page: a table with a line for each route and for each part of it.
 func permissionsPage() []byte {
 	var b bytes.Buffer
-	b.WriteString(permissionsHead + "| route | what | parameters |")
+	b.WriteString(permissionsHead + "| route | what | parameters | token |")
 	for _, c := range Columns {
 		fmt.Fprintf(&b, " %s |", c.Role)
 	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+3) + "\n")
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+4) + "\n")
 	for _, row := range rows(routes()) {
-		what, params := "use it", []string{}
+		what, params, token := "use it", []string{}, string(row.route.tokenScope())
 		if row.part != nil {
-			what = row.part.Name
+			what, token = row.part.Name, ""
 		} else {
 			for _, p := range row.route.Query() {
 				params = append(params, "`"+p.Name+"`")
 			}
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s |", row.route.Method, row.route.Path, what, strings.Join(params, " "))
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |", row.route.Method, row.route.Path, what,
+			strings.Join(params, " "), token)
 		for _, c := range Columns {
 			fmt.Fprintf(&b, " %s |", row.text(c))
 		}
@@ -186,7 +189,7 @@ func TestRulesThatMustNotChange(t *testing.T) {
 	for _, rt := range routes() {
 		name := rt.Method + " " + rt.Path
 		switch rule := &rt.rule; {
-		case strings.HasSuffix(rt.Path, "/logs"), rt.Method == "POST" && strings.Contains(rt.Path, "{id}"):
+		case strings.HasSuffix(rt.Path, "/logs"), rt.Method == "POST" && strings.HasPrefix(rt.Path, "/v1/jobs/{id}"):
 			if rule.Roles != access.Owner|access.Coordinator|access.Operator || rule.About != access.OneJob {
 				t.Errorf("%s is for %s", name, rule.Roles)
 			}

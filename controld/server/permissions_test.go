@@ -475,20 +475,22 @@ var samples = map[string]string{
 	"all": "true", "spec": "true", "delta": "true", "stream": "true", "fields": "id", "limit": "1", "page": "0",
 	"after": "0", "wait": "1ms", "consistent": "true", "worker": "0", "tail": "1", "attempt": "1", "task": "main",
 	"follow": "true", "boot_id": "b", "from": "1", "to": "1", "since": "2026-01-01T00:00:00Z",
-	"until": "2036-01-01T00:00:00Z",
+	"until": "2036-01-01T00:00:00Z", "job": "1", "denied": "true", "uid": "1",
 }
 
 // probes report whether a part of a route is allowed, and what was answered.
 var probes = map[string]func(*cluster, *server.Cell) (bool, string){
-	"a dependency on a job of another user":  (*cluster).depends,
-	"jobs of other users":                    (*cluster).seesJob,
-	"a job of the selection":                 (*cluster).cancelsSelection,
-	"a hold that its owner cannot end":       (*cluster).holdsForGood,
-	"a job that an operator holds":           (*cluster).releases,
-	"a time limit above the queue's maximum": (*cluster).goesBeyond,
-	"shares of other users":                  (*cluster).seesAccount,
-	"accounts that the user is not in":       (*cluster).seesAccount,
-	"events of nodes":                        contains("node-up"),
+	"a dependency on a job of another user":      (*cluster).depends,
+	"jobs of other users":                        (*cluster).seesJob,
+	"a job of the selection":                     (*cluster).cancelsSelection,
+	"a hold that its owner cannot end":           (*cluster).holdsForGood,
+	"a job that an operator holds":               (*cluster).releases,
+	"a time limit above the queue's maximum":     (*cluster).goesBeyond,
+	"shares of other users":                      (*cluster).seesAccount,
+	"accounts that the user is not in":           (*cluster).seesAccount,
+	"events of nodes":                            contains("node-up"),
+	"requests of other users":                    contains(`"user":"52001"`),
+	"API tokens of other users, but not of root": (*cluster).actsOnToken,
 	"command, script, environment, secrets, paths, parameters, output of a job": (*cluster).seesDetails,
 }
 

@@ -26,7 +26,7 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 		return nil, err
 	}
 	jobs := []*jobspec.Job{req.Job}
-	if err := submission.Accept(x.view, owner, jobs); err != nil {
+	if _, err := submission.Accept(x.view, owner, x.s.payer(owner), jobs); err != nil {
 		return nil, err
 	}
 	trial, id, err := x.trialSubmit(owner, jobs[0])

@@ -49,6 +49,10 @@ type Config struct {
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 
+	// AuditFor is how long entries of the audit log are kept, and AuditMost how many at most.
+	AuditFor  time.Duration
+	AuditMost int64
+
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
 }
@@ -62,6 +66,7 @@ type Server struct {
 	waiting waitReasons
 	bodies  bodyMemory
 	metrics metrics
+	audit   auditLog
 	fresh   atomic.Bool     // this replica has caught up once since it started
 	alive   context.Context // ends when the daemon stops; long polls and streams end with it
 }

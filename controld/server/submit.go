@@ -51,6 +51,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.about.ofJobs(ids)
 	return &api.SubmitResponse{IDs: ids}, nil
 }
 
@@ -71,13 +72,20 @@ func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error
 // checked returns a submission with what the history has of its dependencies, or why it is refused.
 func (x *exchange) checked(c fsm.SubmitJobs) (fsm.Command, error) {
 	x.view = x.s.Replica.View()
-	if err := submission.Accept(x.view, c.Owner, c.Jobs); err != nil {
+	defer func() { x.about.account = c.Jobs[0].Account }()
+	var err error
+	if c.NewAccount, err = submission.Accept(x.view, c.Owner, x.s.payer(c.Owner), c.Jobs); err != nil {
 		return nil, err
 	}
-	var err error
 	c.Facts, err = x.finder().Facts(x.ctx(), c.Owner.User, c.Jobs)
 	c.Admin = x.may(partDepend)
 	return c, err
+}
+
+// payer returns what decides which accounts a user may charge.
+func (s *Server) payer(owner model.Identity) *submission.Payer {
+	return &submission.Payer{User: owner.User, Group: s.groups.Name(owner.GID), GID: owner.GID,
+		Listed: func(names []string) bool { return s.groups.Listed(owner, names) }}
 }
 
 // checkKey accepts a key of 1 to 64 visible ASCII characters, or none.

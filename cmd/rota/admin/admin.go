@@ -1,4 +1,5 @@
-// Package admin has the commands of operators: node, cluster and check.
+// Package admin has the commands of operators: node, cluster and check; and token, which is for every
+// user.
 package admin
 
 import (
@@ -12,7 +13,8 @@ import (
 
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
-	return command.InCategory("Operators", []*command.Command{
+	access := command.InCategory("Access", []*command.Command{tokenCommand()})
+	return append(command.InCategory("Operators", []*command.Command{
 
 		{Name: "node", Usage: "drain a node, or resume it",
 			ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: changeNodes,
@@ -34,7 +36,7 @@ func Commands() []*command.Command {
 			Values:    map[string]command.Source{"role": complete.Words("node", "login", "controller")}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
-	})
+	}), access...)
 }
 
 func changeNodes(env *command.Env, c *cli.Context) error {

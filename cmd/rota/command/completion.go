@@ -29,7 +29,11 @@ const completionWait = time.Second
 
 // Ask calls do with a client for the cluster of the command line. Errors are dropped.
 func (l *Line) Ask(do func(context.Context, *api.Client) error) {
-	client, err := api.Dial(cmp.Or(l.Addr, api.DefaultAddr(l.Getenv)))
+	opts, err := l.clientOptions("")
+	if err != nil {
+		return
+	}
+	client, err := api.DialWith(cmp.Or(l.Addr, api.DefaultAddr(l.Getenv)), opts)
 	if err != nil {
 		return
 	}

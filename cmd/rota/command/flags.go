@@ -17,6 +17,7 @@ func CommonFlags() []cli.Flag {
 	return []cli.Flag{
 		Text("addr", "address `ADDR` of the controllers: http://host:port, unix:PATH, or a "+
 			"comma-separated list (default $ROTA_ADDR)"),
+		Text("token", "show API `TOKEN` to the controllers (default $ROTA_TOKEN, which other users cannot see)"),
 		Text("output,o", "output `FORMAT`, such as json"),
 		&cli.StringFlag{Name: "color", Aliases: []string{"colour"},
 			Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},

@@ -21,11 +21,29 @@ type Session struct {
 
 // Dial returns a session with the cluster of --addr, or of the default address.
 func (env *Env) Dial(c *cli.Context) (*Session, error) {
-	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), env.ClientOptions)
+	opts, err := env.clientOptions(c.String("token"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), opts)
 	if err != nil {
 		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
 	}
 	return &Session{Env: env, Client: client}, nil
+}
+
+// clientOptions returns how to connect: with the API token that is given, or that of ROTA_TOKEN.
+func (env *Env) clientOptions(token string) (api.Options, error) {
+	opts := env.ClientOptions
+	text := cmp.Or(token, env.Getenv("ROTA_TOKEN"))
+	if text == "" {
+		return opts, nil
+	}
+	t, err := api.ParseBearerToken(text)
+	if err != nil {
+		return opts, exit.Usagef("%v", err).WithHint("the token is that of --token, or of ROTA_TOKEN")
+	}
+	return opts.WithToken(t), nil
 }
 
 // Connect is [Env.Dial] for a command that prints text or JSON.

@@ -1,5 +1,5 @@
 // Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status,
-// why, logs, hist, share and events.
+// why, logs, hist, audit, share and events.
 package views
 
 import (
@@ -68,6 +68,11 @@ func Commands() []*command.Command {
 		{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
 			Action: showHistory,
 			Flags:  listing.ViewFlags(histFlags()...), Values: listing.Completions(histCells, nil)},
+		{Name: "audit", Usage: "show requests that changed something, or were refused", ArgsUsage: "[OPTIONS]",
+			Action: showAudit,
+			Description: "Users see their own requests, and admins those of all. Refusals alike of one second are one line, " +
+				"with their number.",
+			Flags: listing.ViewFlags(auditFlags()...), Values: listing.Completions(auditCells, nil)},
 		{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
 			Action: showShares, Flags: listing.ViewFlags(), Values: listing.Completions(shareCells, nil)},
 		{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: showEvents,

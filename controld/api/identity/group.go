@@ -17,6 +17,13 @@ import (
 type Groups struct {
 	mu    sync.Mutex
 	known map[string]knownGroup
+	names map[uint32]groupName
+}
+
+// groupName is what is remembered of a group by its number.
+type groupName struct {
+	name  string
+	until time.Time
 }
 
 type knownGroup struct {
@@ -71,4 +78,26 @@ func lookupGroup(name string, now time.Time) knownGroup {
 		k.gid, k.ok = uint32(n), err == nil
 	}
 	return k
+}
+
+// Name returns the name of a group, "" if this machine knows none with this number.
+func (g *Groups) Name(gid uint32) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if k, ok := g.names[gid]; ok && now.Before(k.until) {
+		return k.name
+	}
+	k := groupName{until: now.Add(usersFor)}
+	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
+	if err == nil {
+		k.name = strings.ToValidUTF8(found.Name, "?")
+	} else if unknown := user.UnknownGroupIdError(""); !errors.As(err, &unknown) {
+		k.until = now.Add(usersFailed)
+	}
+	if g.names == nil || len(g.names) >= usersKept {
+		g.names = map[uint32]groupName{}
+	}
+	g.names[gid] = k
+	return k.name
 }

@@ -34,6 +34,12 @@ type Caller struct {
 	Role string
 	// From is the name of that member, as its certificate says.
 	From string
+	// Token is the id of the API token that names the user, "" if there is none, and Scope what it
+	// is good for.
+	Token, Scope string
+	// Origin is where the request came from, as the controller says that passed it on; "" if none
+	// did.
+	Origin string
 }
 
 type callerKey struct{}
@@ -87,7 +93,7 @@ func Vouch(h http.Header, id model.Identity) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember} {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember, headerOrigin} {
 		h.Del(name)
 	}
 }

@@ -10,6 +10,12 @@ import (
 // headerMember names the member that made a request which a controller passes on, as role/name.
 const headerMember = "Rota-Member"
 
+// headerOrigin says where a request came from that a controller passes on.
+const headerOrigin = "Rota-Origin"
+
+// NameOrigin has a controller say where a request came from that it passes on.
+func NameOrigin(h http.Header, origin string) { h.Set(headerOrigin, origin) }
+
 // PassOn has a controller vouch for the caller of a request that it passes on to another
 // controller: for the user, and for the member that the request came from.
 func PassOn(h http.Header, c Caller) {
@@ -25,8 +31,11 @@ func PassOn(h http.Header, c Caller) {
 // passedOn takes over the member that a controller names as the origin of a request. The word of a
 // node or of a login node is not taken.
 func (c *Caller) passedOn(h http.Header) {
-	role, name, ok := strings.Cut(h.Get(headerMember), "/")
-	if ok && c.Role == string(pki.Controller) {
+	if c.Role != string(pki.Controller) {
+		return
+	}
+	c.Origin = h.Get(headerOrigin)
+	if role, name, ok := strings.Cut(h.Get(headerMember), "/"); ok {
 		c.Role, c.From = role, name
 	}
 }

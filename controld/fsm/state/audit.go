@@ -105,6 +105,8 @@ func (a *Auditor) checkStrays() {
 		a.s.texts.Check(v.jobs.Values(), a.note)
 	}
 	a.note(v.keys.Check())
+	a.note(v.checkAccounts())
+	a.note(v.checkTokens())
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -82,6 +83,9 @@ func (s *State) derive() error {
 		if i > 0 && s.v.reservations[i-1].Job >= r.Job {
 			return fmt.Errorf("reservation for job %d is out of order: %w", r.Job, model.ErrSnapshot)
 		}
+	}
+	if err := errors.Join(s.v.checkAccounts(), s.v.checkTokens()); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrSnapshot, err)
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
 	s.groups.Settle()

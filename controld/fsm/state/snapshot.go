@@ -40,21 +40,23 @@ type snapshotHead struct {
 // snapshotLine is any other line: one of its fields is set. The last line is End, the number of
 // records before it, so that a snapshot that was cut off is told from a whole one.
 type snapshotLine struct {
-	Config      *model.Config      `json:"config,omitempty"`
-	Trust       *model.Trust       `json:"trust,omitempty"`
-	Node        *model.Node        `json:"node,omitempty"`
-	Text        *storedText        `json:"text,omitempty"`
-	Job         *model.StoredJob   `json:"job,omitempty"`
-	Scripts     []string           `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
-	Reservation *model.Reservation `json:"reservation,omitempty"`
-	Usage       *estimate.Usage    `json:"usage,omitempty"`
-	Key         *index.Key         `json:"key,omitempty"`
-	End         *int64             `json:"end,omitempty"`
+	Config      *model.Config         `json:"config,omitempty"`
+	Trust       *model.Trust          `json:"trust,omitempty"`
+	Account     *model.CreatedAccount `json:"account,omitempty"`
+	Token       *model.APIToken       `json:"api_token,omitempty"`
+	Node        *model.Node           `json:"node,omitempty"`
+	Text        *storedText           `json:"text,omitempty"`
+	Job         *model.StoredJob      `json:"job,omitempty"`
+	Scripts     []string              `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
+	Reservation *model.Reservation    `json:"reservation,omitempty"`
+	Usage       *estimate.Usage       `json:"usage,omitempty"`
+	Key         *index.Key            `json:"key,omitempty"`
+	End         *int64                `json:"end,omitempty"`
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// nodes, jobs, reservations, usage and idempotency keys, each in order. Equal states are written alike,
-// byte for byte. What can be derived is left out.
+// accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
+// states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -80,6 +82,16 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
 		return
+	}
+	for _, a := range v.accounts {
+		if !yield(snapshotLine{Account: a}) {
+			return
+		}
+	}
+	for _, t := range v.tokens {
+		if !yield(snapshotLine{Token: t}) {
+			return
+		}
 	}
 	for _, n := range v.nodes {
 		if !yield(snapshotLine{Node: n}) {
@@ -162,6 +174,12 @@ func (s *State) load(r *snapshotLine) error {
 		return admission.CheckConfig(r.Config)
 	case r.Trust != nil:
 		s.v.trust = r.Trust
+		return nil
+	case r.Account != nil:
+		s.v.accounts = append(s.v.accounts, r.Account)
+		return nil
+	case r.Token != nil:
+		s.v.tokens = append(s.v.tokens, r.Token)
 		return nil
 	case r.Node != nil:
 		return s.loadNode(r.Node)

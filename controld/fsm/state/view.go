@@ -37,6 +37,8 @@ type View struct {
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
 	keys         index.Keys
+	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
+	tokens       []*model.APIToken       // by id; likewise
 	usage        estimate.UsageTable
 
 	// What follows is derived from the above and not in the snapshot.

@@ -45,6 +45,8 @@ var refusals = []struct {
 }{
 	{model.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
+	{model.ErrNoAPIToken, http.StatusNotFound, api.CodeNotFound},
+	{model.ErrBadToken, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
 	{model.ErrHeldByAdmin, http.StatusForbidden, api.CodeDenied},

@@ -49,20 +49,24 @@ const maxProblems = 100
 
 // Accept fills in defaults, makes arrays of workers that start one by one, and refuses jobs that
 // break a rule of the language, that no node could run, or that ask for what this cluster does not
-// do.
-func Accept(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
+// do, or whose account the payer may not charge. It returns the account that is to be created, ""
+// for none.
+func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.Job) (create string, err error) {
 	if err := check(jobs); err != nil {
-		return err
+		return "", err
+	}
+	if create, err = payer.charge(v, jobs); err != nil {
+		return "", err
 	}
 	known := map[model.Shape]bool{}
 	for i := range jobs {
 		jobs[i] = jobs[i].Loosen()
 		if p := possible(v, jobs[i], known); p != nil {
 			p.Detail = Prefix(jobs, i) + p.Detail
-			return p
+			return "", p
 		}
 	}
-	return honoured(v, owner, jobs)
+	return create, honoured(v, owner, jobs)
 }
 
 // check fills in defaults and refuses jobs that break a rule of the language, with all problems.

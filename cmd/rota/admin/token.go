@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// tokenCommand makes, lists and revokes API tokens.
+func tokenCommand() *command.Command {
+	return &command.Command{Name: "token", Usage: "make, list and revoke API tokens for pipelines",
+		ArgsUsage: "create [OPTIONS] | list [--user USER] | revoke ID...", Action: tokens,
+		Description: "A token lets a pipeline act for a user where no daemon knows it: with ROTA_TOKEN or --token, " +
+			"commands connect to\nhttps://host:7070. create prints the token, this one time. The cluster keeps its " +
+			"digest only.\nScope read is for reading; submit is for submitting jobs, and controlling the user's own; all " +
+			"is for whatever the user may do.\nNo token makes or revokes tokens. Only admins do so for other users.",
+		Flags: command.WithCommon(
+			command.Text("name", "call the token `NAME`, such as the pipeline's"),
+			&cli.StringFlag{Name: "scope", Usage: "`SCOPE` of the token: read, submit or all",
+				Value: string(model.ScopeSubmit)},
+			&cli.IntFlag{Name: "days", Usage: fmt.Sprintf("valid for `N` days, at most %d", model.MaxAPITokenDays),
+				Value: model.APITokenDays},
+			command.Text("user,u", "make a token of `USER`, or list the tokens of `USER`"),
+		),
+		Arguments: complete.Subcommand(complete.Words("create", "list", "revoke"), completeTokens),
+		Values:    map[string]command.Source{"scope": complete.Words(show.Words(model.TokenScopes)...)}}
+}
+
+func tokens(env *command.Env, c *cli.Context) error {
+	ids := c.Args().Tail()
+	if err := command.RefuseEmpty(c, "name", "scope", "user"); err != nil {
+		return err
+	}
+	switch verb := c.Args().First(); {
+	case verb == "create" && len(ids) == 0:
+		return createToken(env, c)
+	case verb == "list" && len(ids) == 0:
+		return listTokens(env, c)
+	case verb == "revoke" && len(ids) > 0:
+		session, err := env.Connect(c)
+		if err != nil {
+			return err
+		}
+		return session.ForEach(ids, "API token", "revoked", func(id string) (*api.ControlResponse, error) {
+			if _, err := session.RevokeToken(c.Context, id); err != nil {
+				return nil, err
+			}
+			return &api.ControlResponse{Items: []api.ControlItem{{Ref: id}}}, nil
+		})
+	}
+	return exit.Usagef("rota token %s", c.Command.ArgsUsage)
+}
+
+// createToken prints a new token alone on standard output, and what it is good for beside it.
+func createToken(env *command.Env, c *cli.Context) error {
+	if n := c.Int("days"); n < 1 || n > model.MaxAPITokenDays {
+		return exit.Usagef("--days %d: must be from 1 to %d", n, model.MaxAPITokenDays)
+	}
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	token, err := session.CreateToken(c.Context, api.TokenRequest{Name: c.String("name"), User: c.String("user"),
+		Scope: model.TokenScope(c.String("scope")), Days: c.Int("days")})
+	if err != nil {
+		return err
+	}
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, token)
+	}
+	fmt.Fprintln(env.Stdout, token.Token)
+	env.Notef("token %s of %s, scope %s, until %s: it is not shown again", token.ID, token.User, token.Scope,
+		show.Time(token.Expires, c.Bool("utc")))
+	return nil
+}
+
+func listTokens(env *command.Env, c *cli.Context) error {
+	session, err := env.Connect(c)
+	if err != nil {
+		return err
+	}
+	list, answer, err := session.Tokens(c.Context, c.String("user"))
+	if err != nil {
+		return err
+	}
+	env.WarnStale(answer)
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, list)
+	}
+	utc := c.Bool("utc")
+	t := table.New("ID", "NAME", "USER", "SCOPE", "STATE", "CREATED", "EXPIRES", "BY")
+	for i := range list.Items {
+		k := &list.Items[i]
+		t.Add(k.ID, show.DashIfEmpty(k.Name), k.User, string(k.Scope), k.State, show.Time(k.Created, utc),
+			show.Time(k.Expires, utc), k.By)
+	}
+	return t.Print(env.Stdout, table.AsTable, true)
+}
+
+func completeTokens(l *command.Line) []command.Candidate {
+	var found []command.Candidate
+	l.Ask(func(ctx context.Context, client *api.Client) error {
+		list, _, err := client.Tokens(ctx, "")
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if k := &list.Items[i]; k.State == "valid" {
+				found = append(found, command.Candidate{Word: k.ID, About: k.Name})
+			}
+		}
+		return nil
+	})
+	return found
+}

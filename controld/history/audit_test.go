@@ -1,0 +1,108 @@
+package history
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// TestAuditLog: entries are found by user, job, time and refusal, the last first, also after the
+// file was closed, and old ones and those beyond the limit are dropped.
+func TestAuditLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "h.db")
+	s, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []AuditEntry{
+		{At: 100, UID: 1, User: "ann", Token: "t", Origin: "10.0.0.1", Method: "POST", Route: "/v1/jobs",
+			Jobs: model.Span(5, 9), Account: "vision", Status: 200, Times: 1},
+		{At: 200, UID: 2, User: "bob", Method: "POST", Route: "/v1/jobs/{id}/cancel", Jobs: model.Ranges{{First: 3, Last: 3}, {First: 7, Last: 7}},
+			Status: 403, Code: "denied", Times: 4},
+		{At: 300, UID: -1, Method: "GET", Route: "/v1/jobs", Status: 401, Code: "unauthorised", Times: 1},
+	}
+	if err := s.AppendAudit(t.Context(), entries, 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(file); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	uid := uint32(2)
+	find := func(f AuditFilter) []int64 {
+		t.Helper()
+		got, err := s.Audit(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at []int64
+		for i := range got {
+			at = append(at, int64(got[i].At))
+		}
+		return at
+	}
+	for what, c := range map[string]struct {
+		f    AuditFilter
+		want []int64
+	}{
+		"all": {AuditFilter{}, []int64{300, 200, 100}}, "user": {AuditFilter{User: "ann"}, []int64{100}},
+		"uid": {AuditFilter{UID: &uid}, []int64{200}}, "job": {AuditFilter{Job: 7}, []int64{200, 100}},
+		"other job": {AuditFilter{Job: 4}, nil}, "denied": {AuditFilter{Denied: true}, []int64{300, 200}},
+		"since": {AuditFilter{Since: 200}, []int64{300, 200}}, "until": {AuditFilter{Until: 200}, []int64{100}},
+		"limit": {AuditFilter{Limit: 1}, []int64{300}},
+	} {
+		if got := find(c.f); !slices.Equal(got, c.want) {
+			t.Errorf("by %s: %v, want %v", what, got, c.want)
+		}
+	}
+	got, err := s.Audit(t.Context(), AuditFilter{User: "ann"})
+	want := entries[0]
+	want.Seq = 1
+	if err != nil || len(got) != 1 || got[0].Jobs.String() != "5-9" || got[0].Token != "t" || got[0].Origin != "10.0.0.1" ||
+		got[0].Account != "vision" || got[0].Times != 1 || got[0].Seq != 1 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 400, Times: 1}}, 150, 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(AuditFilter{}); !slices.Equal(got, []int64{400, 300, 200}) {
+		t.Errorf("entries from before 150 are kept: %v", got)
+	}
+	if got := find(AuditFilter{Job: 5}); got != nil {
+		t.Errorf("jobs of an entry that was dropped: %v", got)
+	}
+	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 500, Times: 1}, {At: 600, Times: 1}}, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(AuditFilter{}); !slices.Equal(got, []int64{600, 500}) {
+		t.Errorf("more than the last 2 are kept: %v", got)
+	}
+}
+
+// TestAnAuditEntryIsBounded: one request for very many jobs does not fill the log. Ranges beyond the
+// limit widen the last one, so that each job still finds the entry.
+func TestAnAuditEntryIsBounded(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "h.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var jobs model.Ranges
+	for i := range 10 * MaxAuditRanges {
+		jobs = append(jobs, model.Range{First: 10 * i, Last: 10 * i})
+	}
+	if err := s.AppendAudit(t.Context(), []AuditEntry{{At: 1, Jobs: jobs, Times: 1}}, 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []model.Range{jobs[0], jobs[MaxAuditRanges], jobs[len(jobs)-1]} {
+		got, err := s.Audit(t.Context(), AuditFilter{Job: model.JobID(r.First)})
+		if r.First > 0 && (err != nil || len(got) != 1 || len(got[0].Jobs) != MaxAuditRanges) {
+			t.Errorf("job %d: %+v, %v", r.First, got, err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// scopeNever is the scope of routes that no token may use.
+const scopeNever model.TokenScope = "none"
+
+// tokenScope returns the scope that a token needs for a route: read for what reads, and all for
+// what acts, unless the route says otherwise.
+func (rt *route) tokenScope() model.TokenScope {
+	switch {
+	case rt.token != "":
+		return rt.token
+	case rt.Method == http.MethodGet:
+		return model.ScopeRead
+	}
+	return model.ScopeAll
+}
+
+// covers reports whether a token of a scope may use what needs another one.
+func covers(has, needs model.TokenScope) bool {
+	need := slices.Index(model.TokenScopes, needs)
+	return need >= 0 && need <= slices.Index(model.TokenScopes, has)
+}
+
+// badToken refuses a token that nothing can be done with.
+func badToken(detail string) error {
+	return &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: detail,
+		Hint: "make another one with `rota token create`, where you are known without a token"}
+}
+
+// shown reports whether a request shows a token, or anything in its place. Such a request counts by
+// its token alone, also if a member vouches for its caller.
+func shown(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
+
+// bearer identifies the caller of a request by its API token. Its error says what to do, and never
+// has the secret.
+func (s *Server) bearer(r *http.Request) (identity.Caller, error) {
+	none := identity.Caller{}
+	all := r.Header.Values("Authorization")
+	scheme, text, _ := strings.Cut(strings.TrimSpace(all[0]), " ")
+	if len(all) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return none, badToken("the header Authorization of this request has no API token, or more than one: write " +
+			"\"Authorization: Bearer TOKEN\" once")
+	}
+	t, err := api.ParseBearerToken(text)
+	if err != nil {
+		return none, &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: err.Error()}
+	}
+	if own := s.fingerprint(); len(t.Fingerprint) > 0 && subtle.ConstantTimeCompare(t.Fingerprint, own) != 1 {
+		return none, badToken(fmt.Sprintf("%s is of another cluster", t))
+	}
+	v := s.Replica.View()
+	known := v.APIToken(t.ID)
+	var want string
+	if known != nil {
+		want = known.Digest
+	}
+	switch right := subtle.ConstantTimeCompare([]byte(t.Digest()), []byte(want)) == 1; {
+	case !right:
+		return none, badToken(fmt.Sprintf("%s is not known to this cluster, or its secret is another one", t))
+	case known.Revoked != nil:
+		return none, badToken(fmt.Sprintf("%s was revoked", t))
+	case known.Expires.At <= s.Replica.Now(v):
+		end := api.At(known.Expires.Wall).UTC().Format("2006-01-02 15:04 MST")
+		return none, badToken(fmt.Sprintf("%s expired on %s", t, end))
+	}
+	user, err := s.present(known.User)
+	if err != nil {
+		return none, badToken(fmt.Sprintf("%s: %v", t, err))
+	}
+	return identity.Caller{User: user, Token: known.ID, Scope: string(known.Scope)}, nil
+}
+
+// fingerprint is that of the cluster's authority, which API tokens end with; nil if there is none.
+func (s *Server) fingerprint() []byte {
+	if s.Credential == nil {
+		return nil
+	}
+	sum := s.Credential.Fingerprint()
+	return sum[:]
+}
+
+// present returns a token's user with the groups that it has today. A user that this machine does
+// not know is as it was when the token was made.
+func (s *Server) present(id model.Identity) (model.Identity, error) {
+	now, err := s.Users.ByUID(id.UID)
+	switch {
+	case err != nil:
+		return id, nil
+	case now.User != id.User:
+		return id, errors.New("its user is gone: another user has its number")
+	}
+	return now, nil
+}
+
+// authoriseToken refuses a token whose scope does not cover the route.
+func (x *exchange) authoriseToken() error {
+	needs := x.rt.tokenScope()
+	if x.caller == nil || x.caller.Token == "" || covers(model.TokenScope(x.caller.Scope), needs) {
+		return nil
+	}
+	if needs == scopeNever {
+		return problem.Denied("no API token may use %s %s: use a daemon's socket, where you are known without a token",
+			x.rt.Method, x.rt.Path)
+	}
+	return &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,
+		Detail: fmt.Sprintf("API token %s has scope %s, and %s %s needs scope %s", x.caller.Token, x.caller.Scope,
+			x.rt.Method, x.rt.Path, needs),
+		Hint: fmt.Sprintf("make one with `rota token create --scope %s`", needs)}
+}

@@ -1,0 +1,80 @@
+package submission
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Payer is the user whose jobs are charged to accounts.
+type Payer struct {
+	User string
+	// Group is the name of the user's primary group, "" if the group has none. Its account is the
+	// user's own.
+	Group string
+	GID   uint32 // of that group
+	// Listed says whether a list of users and "%group"s has the user.
+	Listed func(names []string) bool
+}
+
+// own returns the account of the payer's primary group.
+func (p *Payer) own() string { return model.AccountOfGroup(p.Group, p.GID) }
+
+// exists reports whether the payer's own account is there, or would be created.
+func (p *Payer) exists(v *state.View) bool {
+	return !v.Config().NoNewAccounts || v.KnowsAccount(p.own())
+}
+
+// usable returns the accounts that the payer may charge, its own first.
+func (p *Payer) usable(v *state.View) []string {
+	names := slices.DeleteFunc(v.Config().AccountsOf(p.User, p.Listed), func(name string) bool { return name == p.own() })
+	if p.exists(v) {
+		names = slices.Insert(names, 0, p.own())
+	}
+	return names
+}
+
+// charge fills in the payer's own account, and refuses jobs for an account that the payer may not
+// charge. It returns the account that is to be created, "" for none.
+func (p *Payer) charge(v *state.View, jobs []*jobspec.Job) (create string, err error) {
+	own := p.own()
+	for i, j := range jobs {
+		switch {
+		case j.Account == "" || j.Account == own:
+			if !p.exists(v) {
+				return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q of the Unix group of %s does not exist, and this "+
+					"cluster creates no accounts", own, p.User))
+			}
+			j.Account = own
+			if !v.KnowsAccount(own) {
+				create = own
+			}
+		case !v.Config().IsMember(j.Account, p.User, p.Listed):
+			return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q is none that %s may use", j.Account, p.User))
+		}
+	}
+	return create, nil
+}
+
+// maxNamed is how many accounts a refusal names.
+const maxNamed = 20
+
+// refusal says what is wrong, and which accounts the payer may use. It is the same for an account
+// that does not exist and for one of others.
+func (p *Payer) refusal(v *state.View, what string) error {
+	names := p.usable(v)
+	hint := "ask an operator to add you to an account"
+	if len(names) > 0 {
+		hint = "name one of: " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		hint += fmt.Sprintf(" and %d more", more)
+	}
+	return &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied, Detail: what, Hint: hint}
+}
