@@ -41,10 +41,12 @@ func WarnOfExports(env *command.Env, req *Submission) {
 	var warnings script.Problems
 	leftOut := func(names []string, before, after, hint string) {
 		if len(names) > 0 {
-			slices.Sort(names)
 			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
 				Text: "leaves out " + before + listed(names) + after, Hint: hint})
 		}
+	}
+	for _, names := range [][]string{secrets, unusual, functions, other} {
+		slices.Sort(names)
 	}
 	leftOut(other, "", ": values must be UTF-8", "set it in the script")
 	leftOut(secrets, "", ": what may be a secret is only copied if named", named(req, secrets))
@@ -66,12 +68,13 @@ func listed(names []string) string {
 
 // named says how to name variables that are to be copied all the same.
 func named(req *Submission, names []string) string {
-	slices.Sort(names)
-	names = names[:min(len(names), maxListed)]
-	if req.IsScript {
-		return "write --export=ALL," + show.Clean(strings.Join(names, ","))
+	if len(names) == 0 {
+		return ""
 	}
-	return "name it exactly in export: " + show.Clean(strings.Join(names, ","))
+	if req.IsScript {
+		return "name those that the job needs, as in --export=ALL," + show.Clean(names[0])
+	}
+	return "name those that the job needs in export, as in " + show.Clean(names[0])
 }
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job.
