@@ -207,14 +207,16 @@ func (p *play) do(command string) {
 		p.until(words[1], words[2:])
 		return
 	}
-	cmd := exec.Command("sh", "-c", command)
+	// Not exported: a script's job would be said to lack them.
+	var ids strings.Builder
+	for id, name := range p.known {
+		fmt.Fprintf(&ids, "%s=%s\n", name, id)
+	}
+	cmd := exec.Command("sh", "-c", ids.String()+command)
 	cmd.Dir = p.ts.MkAbs(".")
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir)
+	cmd.Env = []string{"HOME=" + cmd.Dir}
 	for _, name := range []string{"PATH", "ROTA_ADDR", "TZ", "LANG"} {
 		cmd.Env = append(cmd.Env, name+"="+p.ts.Getenv(name))
-	}
-	for id, name := range p.known {
-		cmd.Env = append(cmd.Env, name+"="+id)
 	}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

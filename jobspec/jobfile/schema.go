@@ -59,7 +59,8 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("features").With("none", "keys of labels that a node must have"),
 		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
 		hclfile.Named("export").
-			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name"),
+			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name, and "+
+				"copy no secrets; a `*` alone copies the usual variables"),
 		hclfile.Named("description").With("", "free text, at most 4 KiB"),
 		hclfile.Named("tags").With("none", "at most 32 names"),
 		hclfile.Later("time_min", "leave it out: a job runs up to its time_limit"),

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,37 +14,67 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// warnOfExports warns about environment variables that the job does not get. For job files these
-// are variables that are not UTF-8; for scripts that export everything, also tokens and shell
-// functions.
-func warnOfExports(env *command.Env, req *Submission) {
-	all := req.IsScript && slices.Contains(req.Job.Export, "*")
-	var secrets, functions, other []string
+// WarnOfExports warns about environment variables that were asked for and that the job does not get:
+// those that are not UTF-8, those that may be secrets, and of a star those that are not usual, and
+// shell functions.
+func WarnOfExports(env *command.Env, req *Submission) {
+	star := slices.Contains(req.Job.Export, "*")
+	var secrets, unusual, functions, other []string
 	for _, entry := range env.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
-		switch {
-		case jobspec.ValidVariable(name) && exports(req.Job.Export, name) && !utf8.ValidString(value):
+		if function, is := strings.CutPrefix(name, "BASH_FUNC_"); is && star {
+			functions = append(functions, strings.TrimRight(function, "%()"))
+			continue
+		}
+		if !jobspec.ValidVariable(name) {
+			continue
+		}
+		switch rule := exportOf(req.Job.Export, name, value); {
+		case rule == copied && !utf8.ValidString(value):
 			other = append(other, name)
-		case !all:
-		case strings.HasSuffix(name, "_TOKEN") && !slices.Contains(req.Job.Export, name):
+		case rule == asSecret:
 			secrets = append(secrets, name)
-		case strings.HasPrefix(name, "BASH_FUNC_"):
-			functions = append(functions, strings.TrimRight(strings.TrimPrefix(name, "BASH_FUNC_"), "%()"))
+		case rule == notUsual:
+			unusual = append(unusual, name)
 		}
 	}
 	var warnings script.Problems
 	leftOut := func(names []string, before, after, hint string) {
 		if len(names) > 0 {
-			slices.Sort(names)
 			warnings = append(warnings, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-				Text: "leaves out " + before + show.Clean(strings.Join(names, ", ")) + after, Hint: hint})
+				Text: "leaves out " + before + listed(names) + after, Hint: hint})
 		}
 	}
+	for _, names := range [][]string{secrets, unusual, functions, other} {
+		slices.Sort(names)
+	}
 	leftOut(other, "", ": values must be UTF-8", "set it in the script")
-	slices.Sort(secrets)
-	leftOut(secrets, "", ": tokens are only copied if named", "write --export=ALL,"+show.Clean(strings.Join(secrets, ",")))
+	leftOut(secrets, "", ": what may be a secret is only copied if named", named(req, secrets))
+	leftOut(unusual, "", ": it copies the usual variables, and others if named", named(req, unusual))
 	leftOut(functions, "shell functions: ", "", "load the file that defines them in the script")
 	req.warn(env, warnings)
+}
+
+// maxListed is how many names a warning lists.
+const maxListed = 12
+
+func listed(names []string) string {
+	text := show.Clean(strings.Join(names[:min(len(names), maxListed)], ", "))
+	if more := len(names) - maxListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// named says how to name variables that are to be copied all the same.
+func named(req *Submission, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	if req.IsScript {
+		return "name those that the job needs, as in --export=ALL," + show.Clean(names[0])
+	}
+	return "name those that the job needs in export, as in " + show.Clean(names[0])
 }
 
 // SetOrigin sets the submit directory, the submit host, and the exported variables of a job.
@@ -64,15 +93,13 @@ func SetOrigin(env *command.Env, job *jobspec.Job) error {
 	return nil
 }
 
-// exported returns the variables that match globs. Variables of a batch system and tokens need
-// their exact name: a job submitted from within another job must not inherit its identity, and a
-// star must not export a secret. Values that are not UTF-8 are left out, because they would change
-// on the way.
+// exported returns the variables that a job gets: see [exportOf]. Values that are not UTF-8 are left
+// out, because they would change on the way.
 func exported(globs, environ []string) map[string]string {
 	var out map[string]string
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || !jobspec.ValidVariable(name) || !exports(globs, name) || !utf8.ValidString(value) {
+		if !ok || !jobspec.ValidVariable(name) || exportOf(globs, name, value) != copied || !utf8.ValidString(value) {
 			continue
 		}
 		if out == nil {
@@ -81,17 +108,4 @@ func exported(globs, environ []string) map[string]string {
 		out[name] = value
 	}
 	return out
-}
-
-func exports(globs []string, name string) bool {
-	guarded := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "ROTA_") || strings.HasSuffix(name, "_TOKEN")
-	for _, glob := range globs {
-		if glob == name {
-			return true
-		}
-		if ok, err := path.Match(glob, name); err == nil && ok && !guarded {
-			return true
-		}
-	}
-	return false
 }

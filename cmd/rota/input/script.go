@@ -42,7 +42,7 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 	if err := req.check(env); err != nil {
 		return nil, err
 	}
-	warnOfExports(env, req)
+	WarnOfExports(env, req)
 	return req, SetOrigin(env, req.Job)
 }
 

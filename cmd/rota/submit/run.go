@@ -68,6 +68,7 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if err := override(job, c); err != nil {
 		return nil, err
 	}
+	input.WarnOfExports(env, &input.Submission{Job: job, Shown: c.Command.HelpName})
 	return job, input.SetOrigin(env, job)
 }
 
