@@ -31,7 +31,7 @@ func newLine(seed uint64) *line {
 // fresh is a new job of one of a few kinds.
 func (l *line) fresh() *model.Job {
 	l.next++
-	j := &model.Job{ID: l.next, State: model.Pending, Account: fmt.Sprint("a", l.IntN(2)), Workers: 1 + l.IntN(2),
+	j := &model.Job{ID: l.next, State: model.Pending, Account: fmt.Sprint("a", l.IntN(2)), Workers: 1 + l.IntN(5),
 		Owner: model.Identity{User: fmt.Sprint("u", l.IntN(2))}, Class: jobspec.BE, Eligible: model.Instant(l.IntN(9)),
 		Spec: &jobspec.Job{Groups: []jobspec.Group{{}}}}
 	if l.IntN(4) == 0 {
@@ -69,6 +69,7 @@ func (l *line) changed(old *model.Job) *model.Job {
 
 // command changes some jobs and settles.
 func (l *line) command(t *testing.T) {
+	var last model.JobID // some change several times
 	for range 1 + l.IntN(6) {
 		ids := slices.Sorted(maps.Keys(l.jobs))
 		var old *model.Job
@@ -76,12 +77,16 @@ func (l *line) command(t *testing.T) {
 			if old = l.jobs[ids[l.IntN(len(ids))]]; l.IntN(3) == 0 {
 				old = l.jobs[ids[0]] // the head of some group
 			}
+			if same := l.jobs[last]; same != nil && l.IntN(2) == 0 {
+				old = same
+			}
 		}
 		next := l.fresh
 		if old != nil {
 			next = func() *model.Job { return l.changed(old) }
 		}
 		j := next()
+		last = j.ID
 		known := l.groups()
 		begun := l.q.Update(old, j)
 		if l.jobs[j.ID] = j; j.State.Final() {
@@ -143,7 +148,7 @@ func (l *line) compare(t *testing.T, q *Queue, v *View) {
 		first := jobs[0]
 		head := Head{Job: first.ID, Eligible: first.Eligible, Priority: k.Priority, Shape: int32(g.Number),
 			Leaf: int32(g.Leaf), TE: k.Class == jobspec.TE, Held: k.Held, Level: int16(k.Level),
-			Elastic: first.Spec.Groups[0].Elastic != nil, Gang: first.Workers == 2,
+			Elastic: first.Spec.Groups[0].Elastic != nil, Gang: first.Workers > 1,
 			Plain: first.Hold == model.NotHeld && len(first.Exclude) == 0 && !first.OwnRoomFirst}
 		if g.Head != head {
 			t.Errorf("the head is %+v, want %+v", g.Head, head)
