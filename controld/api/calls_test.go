@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -273,6 +274,49 @@ func TestEachJobOfAStream(t *testing.T) {
 		}
 		if strings.HasSuffix(c.name, "enough") && !errors.Is(err, enough) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestRepeatsBecomeRare counts how often a cluster without a leader is asked in a while: each address
+// once, and then after ever longer breaks.
+func TestRepeatsBecomeRare(t *testing.T) {
+	for _, addresses := range []int{1, 2} {
+		var addrs []string
+		var counts []func() int32
+		for range addresses {
+			addr, n := answers(t, problem(503, CodeNoLeader))
+			addrs, counts = append(addrs, addr), append(counts, n.Load)
+		}
+		c := dialTest(t, strings.Join(addrs, ","), Options{RetryFor: 300 * time.Millisecond})
+		id, err := c.Submit(t.Context(), "", &jobspec.Job{})
+		var p *Problem
+		if !errors.As(err, &p) || p.Code != CodeNoLeader || id != 0 {
+			t.Errorf("job %d, %v", id, err)
+		}
+		for i, count := range counts {
+			if n := count(); n < 3 || n > 9 { // after 5, 10, 20, 40, 80, 160 and 250 ms
+				t.Errorf("address %d of %d was asked %d times", i, addresses, n)
+			}
+		}
+	}
+}
+
+// TestAControllerThatComesUpIsWaitedFor has no process listen at first.
+func TestAControllerThatComesUpIsWaitedFor(t *testing.T) {
+	for _, wait := range []time.Duration{time.Millisecond, 20 * time.Second} {
+		first := true
+		addr, _ := answers(t, submitted)
+		c := dialTest(t, addr, Options{Unreachable: wait, Dial: func(ctx context.Context, network, at string) (net.Conn, error) {
+			if first {
+				first = false
+				time.Sleep(5 * time.Millisecond)
+				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, at)
+		}})
+		if _, err := c.Submit(t.Context(), "", &jobspec.Job{}); (err == nil) != (wait > time.Second) {
+			t.Errorf("waited for up to %v: %v", wait, err)
 		}
 	}
 }
