@@ -615,6 +615,22 @@ func TestWhatIsLearntOfEnds(t *testing.T) {
 			t.Errorf("%s: several say something about the next: %t", c.name, known)
 		}
 	}
+	var now *Statistics
+	r := NewRecorder(&now)
+	r.Moment = Moment{At: 1, Epoch: 1}
+	r.Runtime(job())
+	view := now.Runtimes
+	list, used := slices.Clone(view.List), view.List[0].Used
+	r.Epoch++
+	r.Runtime(job(func(j *model.Job) { j.Account = "b" }))
+	r.Runtime(job())
+	if !slices.Equal(view.List, list) || view.List[0].Used != used || len(now.Runtimes.List) <= len(list) {
+		t.Error("what a view has is changed")
+	}
+	now.Runtimes.List[0].Used = 0
+	if now.Check() == nil {
+		t.Error("damage is not found")
+	}
 	kinds, first := KindsOfJob(job(func(j *model.Job) { j.Request.Active.GPUs = 0 }))
 	want := [6]JobKind{{"a", "u", "x", -2}, {"a", "u", "x", 0}, {"a", "u", "", -2}, {"a", "u", "", 0}, {Account: "a"}, {}}
 	if kinds != want || first != 0 {
@@ -706,6 +722,70 @@ func TestRequestsOfMix(t *testing.T) {
 		Cores: 3}, 0}}}
 	if full.Add(model.Vector{Cores: 3}, 1); full.Kinds[0].Count != 2000 || full.Kinds[1].Count != 48 || len(full.Kinds) != 2 {
 		t.Errorf("4097 workers are kept: %+v", full.Kinds)
+	}
+}
+
+// TestTheRarestKindMakesRoom fills the mix.
+func TestTheRarestKindMakesRoom(t *testing.T) {
+	var m WorkloadMix
+	for i := range maxRequestKinds {
+		m.Add(model.Vector{Cores: int64(i)}, int64(2+i%3))
+	}
+	m.Add(model.Vector{Cores: 1000}, 5)
+	if len(m.Kinds) != maxRequestKinds || m.Kinds[0].Worker.Cores != 1 || m.Kinds[len(m.Kinds)-1].Count != 5 {
+		t.Errorf("%d kinds from %+v on", len(m.Kinds), m.Kinds[0])
+	}
+}
+
+// TestWaitsOfTrialAndError learns them as those of other jobs.
+func TestWaitsOfTrialAndError(t *testing.T) {
+	var now *Statistics
+	r := NewRecorder(&now)
+	r.Moment = Moment{At: 1_000_000, Epoch: 1}
+	r.QueueWait(&model.Job{Class: jobspec.TE})
+	if now.Waits != (QueueWaits{TE: WaitsUnit / WaitsMemory}) {
+		t.Errorf("after one of them: %+v", now.Waits)
+	}
+	r.QueueWait(&model.Job{Class: jobspec.TE})
+	if want := int64(WaitsUnit/WaitsMemory + (WaitsUnit-WaitsUnit/WaitsMemory)/WaitsMemory); now.Waits.TE != want {
+		t.Errorf("after two: %d, want %d", now.Waits.TE, want)
+	}
+}
+
+// TestActiveJobsAreChecked damages what is noted of one leaf.
+func TestActiveJobsAreChecked(t *testing.T) {
+	ann := model.Association{Account: "a", User: "ann"}
+	job := &model.Job{Account: "a", Owner: model.Identity{User: "ann"}, State: model.Pending,
+		Spec: &jobspec.Job{Groups: []jobspec.Group{{}}}}
+	for name, damage := range map[string]func(*Usage){
+		"too many active jobs": func(u *Usage) { u.Active++ },
+		"active without a job": func(u *Usage) { u.Active = 0 },
+		"hours out of order":   func(u *Usage) { u.Hours = []HourUse{{Hour: 2}, {Hour: 1}} },
+	} {
+		var table UsageTable
+		table.UpdateActive(nil, job, Moment{At: 5, Epoch: 1})
+		damage(table.Of(ann))
+		whole, one := 0, 0
+		table.Check(slices.Values([]*model.Job{job}), func(err error) {
+			if err != nil {
+				whole++
+			}
+		})
+		table.CheckLeaf(ann, 1, func(err error) {
+			if err != nil {
+				one++
+			}
+		})
+		if whole == 0 || one == 0 {
+			t.Errorf("%s: %d and %d complaints", name, whole, one)
+		}
+	}
+	var table UsageTable
+	missing := 0
+	table.CheckLeaf(ann, 1, func(error) { missing++ })
+	table.CheckLeaf(ann, 0, func(error) { missing++ })
+	if missing != 1 {
+		t.Errorf("%d complaints about a leaf of which nothing is noted", missing)
 	}
 }
 
