@@ -323,8 +323,21 @@ func TestGridAgainstReference(t *testing.T) {
 			p.next++
 		}
 		p.g = NewGrid(p.list())
+		if p.g.Bucket(-1) != nil || p.g.Bucket(p.g.Buckets()) != nil {
+			t.Fatal("there is a bucket of no node")
+		}
+		reader, before := new(Grid), []freeCapacity(nil)
 		for step := range 400 {
 			p.step()
+			if step%30 == 29 { // a reader shares what the grid goes on to change
+				if before != nil && !slices.Equal(rooms(reader), before) {
+					t.Fatalf("seed %d, step %d: a reader sees later changes", seed, step)
+				}
+				p.g.Seal()
+				reader = new(Grid)
+				reader.CopyFrom(p.g)
+				before = rooms(reader)
+			}
 			if step%50 == 49 { // a copy goes on, and what it was made from must not matter any more
 				next := new(Grid)
 				next.CopyFrom(p.g)

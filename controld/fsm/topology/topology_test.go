@@ -292,6 +292,16 @@ func TestNearestFit(t *testing.T) {
 			t.Errorf("%s: the nodes could hold it: %t", c.name, got)
 		}
 	}
+	for n, want := range map[int]string{4: "r0 (1 node), r1 (1 node), r2 (1 node), r3 (1 node)",
+		6: "r0 (1 node), r1 (1 node), r2 (1 node), r3 (1 node), 2 more"} {
+		var many []*model.Node
+		for i := range n {
+			many = append(many, node(fmt.Sprint("n", i), 8, 0, fmt.Sprint("r", i)))
+		}
+		if got := UnmetConstraints(many, `node.label.rack = "r9"`); got != "no node has label.rack r9; there are "+want {
+			t.Errorf("of %d racks: %s", n, got)
+		}
+	}
 	var sets NodeSets
 	if ok, _ := sets.NearestFit(nil, shape(1, 99, 0)); !ok {
 		t.Error("without nodes nothing is impossible")
@@ -314,6 +324,7 @@ func TestWorkersOfOneNode(t *testing.T) {
 		{model.Vector{Memory: 16 * jobspec.GiB}, model.Vector{Memory: 32 * jobspec.GiB}, 99, 2},
 		{model.Vector{GPUs: 1000}, model.Vector{}, 99, 4}, {model.Vector{GPUs: 2000}, model.Vector{}, 99, 2},
 		{model.Vector{GPUs: 300}, model.Vector{}, 99, 12}, {model.Vector{Cores: 1, GPUs: 1}, model.Vector{}, 99, 16},
+		{model.Vector{GPUs: 1}, model.Vector{}, 9999, 4000}, {model.Vector{Cores: 1}, model.Vector{}, 99, 16},
 		{model.Vector{Cores: 17}, model.Vector{}, 99, 0},
 	} {
 		s := model.Shape{Request: model.Request{Active: c.active, Resident: c.resident}, PerNode: c.perNode}
@@ -353,7 +364,7 @@ func TestConditionsInWords(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", text, w.Say(), err, want)
 		}
 	}
-	for _, text := range []string{"node.cores >= ", "nonsense", model.OnlyNodes + "n1", model.OnlyNodes + `"n[1-"`} {
+	for _, text := range []string{"node.cores >= ", `node.cores >= "many"`, "nonsense", model.OnlyNodes + "n1", model.OnlyNodes + `"n[1-"`} {
 		if w, err := ParseWhere(text); err == nil {
 			t.Errorf("%q is read as %q", text, w.Say())
 		}
