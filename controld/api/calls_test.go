@@ -206,11 +206,13 @@ func TestAnswersThatAreCutOff(t *testing.T) {
 	}
 	var u *UnreachableError
 	addr, n := answers(t, half)
-	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "k", &jobspec.Job{}); !errors.As(err, &u) || n.Load() != 4 {
+	_, err := dialTest(t, addr, Options{}).Submit(t.Context(), "k", &jobspec.Job{})
+	if !errors.As(err, &u) || n.Load() != 4 {
 		t.Errorf("with a key: %v after %d requests", err, n.Load())
 	}
 	addr, n = answers(t, half)
-	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); !errors.As(err, &u) || n.Load() != 1 {
+	_, err = dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{})
+	if !errors.As(err, &u) || n.Load() != 1 {
 		t.Errorf("without a key: %v after %d requests", err, n.Load())
 	}
 	addr, n = answers(t, half, submitted)
@@ -307,14 +309,15 @@ func TestAControllerThatComesUpIsWaitedFor(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 20 * time.Second} {
 		first := true
 		addr, _ := answers(t, submitted)
-		c := dialTest(t, addr, Options{Unreachable: wait, Dial: func(ctx context.Context, network, at string) (net.Conn, error) {
+		dial := func(ctx context.Context, network, at string) (net.Conn, error) {
 			if first {
 				first = false
 				time.Sleep(5 * time.Millisecond)
 				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, at)
-		}})
+		}
+		c := dialTest(t, addr, Options{Unreachable: wait, Dial: dial})
 		if _, err := c.Submit(t.Context(), "", &jobspec.Job{}); (err == nil) != (wait > time.Second) {
 			t.Errorf("waited for up to %v: %v", wait, err)
 		}

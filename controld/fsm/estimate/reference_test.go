@@ -237,7 +237,8 @@ func TestCountersAgainstReference(t *testing.T) {
 		var jobs []*job
 		random := func() (*LiveAttempt, Demand) {
 			amounts := func() model.Amounts {
-				return model.Amounts{Cores: r.Int64N(9), Memory: r.Int64N(9), GPUs: 1000 * r.Int64N(3), Models: []int64{r.Int64N(2)}}
+				return model.Amounts{Cores: r.Int64N(9), Memory: r.Int64N(9), GPUs: 1000 * r.Int64N(3),
+					Models: []int64{r.Int64N(2)}}
 			}
 			switch r.IntN(3) {
 			case 0:
@@ -700,7 +701,8 @@ func TestRequestsOfMix(t *testing.T) {
 	r := NewRecorder(&now)
 	r.Moment = Moment{At: 1, Epoch: 1}
 	job := func(workers, children int, gpus int64) *model.Job {
-		j := &model.Job{Class: jobspec.BE, Workers: workers, Request: model.Request{Active: model.Vector{Cores: 1, GPUs: gpus}}}
+		j := &model.Job{Class: jobspec.BE, Workers: workers,
+			Request: model.Request{Active: model.Vector{Cores: 1, GPUs: gpus}}}
 		if children > 0 {
 			j.Children = &model.Children{Size: children}
 		}
@@ -720,7 +722,8 @@ func TestRequestsOfMix(t *testing.T) {
 	}
 	full := WorkloadMix{Kinds: []RequestCount{{model.Vector{Cores: 1}, 4000}, {model.Vector{Cores: 2}, 96}, {model.Vector{
 		Cores: 3}, 0}}}
-	if full.Add(model.Vector{Cores: 3}, 1); full.Kinds[0].Count != 2000 || full.Kinds[1].Count != 48 || len(full.Kinds) != 2 {
+	full.Add(model.Vector{Cores: 3}, 1)
+	if full.Kinds[0].Count != 2000 || full.Kinds[1].Count != 48 || len(full.Kinds) != 2 {
 		t.Errorf("4097 workers are kept: %+v", full.Kinds)
 	}
 }

@@ -156,12 +156,12 @@ func (l *line) compare(t *testing.T, q *Queue, v *View) {
 		if head.Elastic {
 			elastic++
 		}
-		if n, known := shapes[k.Shape]; known && n != g.Number || !known && slices.Contains(slices.Collect(maps.Values(shapes)),
-			g.Number) {
+		others := slices.Collect(maps.Values(shapes))
+		if n, known := shapes[k.Shape]; known && n != g.Number || !known && slices.Contains(others, g.Number) {
 			t.Errorf("the number %d of a shape: %v", g.Number, shapes)
 		}
-		if n, known := leaves[k.Association()]; known && n != g.Leaf ||
-			!known && slices.Contains(slices.Collect(maps.Values(leaves)), g.Leaf) {
+		others = slices.Collect(maps.Values(leaves))
+		if n, known := leaves[k.Association()]; known && n != g.Leaf || !known && slices.Contains(others, g.Leaf) {
 			t.Errorf("the number %d of a leaf: %v", g.Leaf, leaves)
 		}
 		shapes[k.Shape], leaves[k.Association()] = g.Number, g.Leaf
@@ -175,7 +175,8 @@ func (l *line) compare(t *testing.T, q *Queue, v *View) {
 			}
 		}
 	}
-	if q.Size() != len(want) || v.Groups().Size() != len(want) || v.Heads().Size() != len(want) || v.ElasticHeads() != elastic {
+	if q.Size() != len(want) || v.Groups().Size() != len(want) || v.Heads().Size() != len(want) ||
+		v.ElasticHeads() != elastic {
 		t.Errorf("%d groups, %d in the view, %d heads, %d elastic ones, want %d and %d", q.Size(), v.Groups().Size(),
 			v.Heads().Size(), v.ElasticHeads(), len(want), elastic)
 	}

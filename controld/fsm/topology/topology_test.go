@@ -265,7 +265,8 @@ func TestNearestFit(t *testing.T) {
 		{"too many cores", shape(1, 17, 0), false, model.Reason{Want: 1, Node: "n3"}, 8},
 		{"too many GPUs", shape(2, 1, 3), false, model.Reason{Want: 2, Fit: 1, Node: "n3"}, 8},
 		{"too much memory while suspended", wide, false, model.Reason{Want: 1, Node: "n3"}, 8},
-		{"on some nodes alone", shape(2, 9, 0, `node.label.rack = "r1"`), false, model.Reason{Want: 2, Fit: 1, Node: "n2"}, 16},
+		{"on some nodes alone", shape(2, 9, 0, `node.label.rack = "r1"`), false,
+			model.Reason{Want: 2, Fit: 1, Node: "n2"}, 16},
 		{"a rack that there is not", shape(1, 1, 0, `node.label.rack = "r9"`), false, model.Reason{Want: 1,
 			Text: "no node has label.rack r9; there are r1 (2 nodes), r2 (1 node)"}, 0},
 		{"all but one condition", shape(1, 1, 0, `node.cores > "8"`, `node.label.rack = "r2"`), false, model.Reason{Want: 1,
@@ -306,7 +307,8 @@ func TestNearestFit(t *testing.T) {
 	if ok, _ := sets.NearestFit(nil, shape(1, 99, 0)); !ok {
 		t.Error("without nodes nothing is impossible")
 	}
-	if sets.CouldHoldAll(nodes, shape(3, 8, 0), []string{"n2"}) || !sets.CouldHoldAll(nodes, shape(2, 8, 0), []string{"n2"}) {
+	if sets.CouldHoldAll(nodes, shape(3, 8, 0), []string{"n2"}) ||
+		!sets.CouldHoldAll(nodes, shape(2, 8, 0), []string{"n2"}) {
 		t.Error("an excluded node counts")
 	}
 }
@@ -364,12 +366,14 @@ func TestConditionsInWords(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", text, w.Say(), err, want)
 		}
 	}
-	for _, text := range []string{"node.cores >= ", `node.cores >= "many"`, "nonsense", model.OnlyNodes + "n1", model.OnlyNodes + `"n[1-"`} {
+	for _, text := range []string{"node.cores >= ", `node.cores >= "many"`, "nonsense",
+		model.OnlyNodes + "n1", model.OnlyNodes + `"n[1-"`} {
 		if w, err := ParseWhere(text); err == nil {
 			t.Errorf("%q is read as %q", text, w.Say())
 		}
 	}
-	for _, text := range []string{"x node.cores > \"1\"", "101 node.cores > \"1\"", "-101 node.cores > \"1\"", "5 nonsense"} {
+	for _, text := range []string{"x node.cores > \"1\"", "101 node.cores > \"1\"", "-101 node.cores > \"1\"",
+		"5 nonsense"} {
 		if p, err := parsePrefer(text); err == nil {
 			t.Errorf("%q is read as %v", text, p)
 		}
