@@ -1,6 +1,8 @@
 package noded
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +80,38 @@ func TestTheKillComesAtTheDeadline(t *testing.T) {
 		settle(2 * time.Second)
 		if r := w.result(a); r == nil || r.Signal != 9 || r.State != model.WorkerExited {
 			t.Errorf("after its grace: %+v", r)
+		}
+	})
+}
+
+// TestAContainerThatDisappears notices one that is gone while the daemon runs and is never reported.
+func TestAContainerThatDisappears(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		settle(time.Second)
+		w.change(func() { delete(w.containers, wid(1)) })
+		settle(time.Minute)
+		if r := w.result(a); r == nil || r.State != model.WorkerFailed || !r.Began ||
+			!strings.Contains(r.Message, "disappeared") {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// TestAFailedLaunchLeavesNothing notices a bundle that stays on the disk, cores that stay taken, and
+// a message that fills the log.
+func TestAFailedLaunchLeavesNothing(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.change(func() { w.unbuildable = errors.New(strings.Repeat("x", 3*messageMax)) })
+		for job := int64(1); job <= 9; job++ { // more than there are cores
+			w.assign(wid(job), true)
+		}
+		settle(time.Minute)
+		for job := int64(1); job <= 9; job++ {
+			if r := w.result(w.allocs[wid(job)]); r == nil || r.State != model.WorkerFailed ||
+				len(r.Message) != messageMax+len("…") || !w.isRetired(wid(job)) {
+				t.Errorf("job %d: %.80v, retired %t", job, r, w.isRetired(wid(job)))
+			}
 		}
 	})
 }

@@ -162,7 +162,9 @@ func TestRanksThatDoNotStopAreKilled(t *testing.T) {
 	begun := time.Now()
 	p := launch.Plan{Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir, KillTimeout: 400, Ranks: shell(
 		"until [ -e ready ]; do sleep 0.01; done; exit 3",
-		"trap '' TERM; sleep 0.9 && echo late > late & echo > ready; while :; do sleep 0.1; done")}
+		// the helper's parent is no shell, so that only a kill of the whole group reaches it
+		"trap '' TERM; find . -maxdepth 0 -exec sh -c 'sleep 0.9; echo late > late' \\; & echo > ready; "+
+			"while :; do sleep 0.1; done")}
 	if code := runPlan(t, planFile(t, p)); code != 3 {
 		t.Errorf("code %d", code)
 	}
