@@ -311,6 +311,9 @@ func TestTheExitRecordHasItsSpace(t *testing.T) {
 		t.Errorf("a record of %d bytes has space for %d", len(raw), info.Size())
 	}
 	check(t, WriteExit(dir, Exit{Code: 3}))
+	if now, err := os.Stat(filepath.Join(dir, "exit.json")); err != nil || now.Size() != info.Size() {
+		t.Errorf("it is not in the space that was reserved: %v, %v", now, err)
+	}
 	got, err := ReadExit(dir)
 	if err != nil || got.Code != 3 {
 		t.Errorf("read %+v, %v", got, err)
@@ -370,5 +373,171 @@ func TestIDs(t *testing.T) {
 				t.Errorf("%v and %v: %d", a, b, got)
 			}
 		}
+	}
+}
+
+// TestSharedMemoryRunsNoPrograms notices a mount in which set-uid programs or devices work, and an
+// unmount that follows a link.
+func TestSharedMemoryRunsNoPrograms(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := t.TempDir()
+	check(t, os.Mkdir(ShmDir(dir), 0o755))
+	check(t, UnmountShm(dir)) // nothing is mounted
+	for _, size := range []int64{64 << 20, 0} {
+		check(t, MountShm(dir, size))
+		var fs unix.Statfs_t
+		check(t, unix.Statfs(ShmDir(dir), &fs))
+		if flags := fs.Flags & (unix.ST_NOSUID | unix.ST_NODEV | unix.ST_NOEXEC); fs.Type != unix.TMPFS_MAGIC ||
+			flags != unix.ST_NOSUID|unix.ST_NODEV|unix.ST_NOEXEC {
+			t.Errorf("type %x, flags %x", fs.Type, fs.Flags)
+		}
+		if got := int64(fs.Blocks) * fs.Bsize; got != max(size, 1<<20) {
+			t.Errorf("%d bytes, not %d", got, size)
+		}
+		info, err := os.Stat(ShmDir(dir))
+		if err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	}
+	other := t.TempDir()
+	check(t, os.Symlink(ShmDir(dir), ShmDir(other)))
+	check(t, UnmountShm(other))
+	mounts := func() int {
+		b, err := os.ReadFile("/proc/self/mounts")
+		check(t, err)
+		return strings.Count(string(b), " "+ShmDir(dir)+" ")
+	}
+	if n := mounts(); n != 1 {
+		t.Errorf("%d mounts, although a link leads there", n)
+	}
+	check(t, UnmountShm(dir))
+	if n := mounts(); n != 0 {
+		t.Errorf("%d mounts are left", n)
+	}
+}
+
+// TestTheCopyOfTheShimIsSealed notices a copy in memory that a job could change through a descriptor,
+// as in CVE-2019-5736.
+func TestTheCopyOfTheShimIsSealed(t *testing.T) {
+	f, err := sealedCopy("/bin/true")
+	check(t, err)
+	defer f.Close()
+	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	if err != nil || seals != unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE {
+		t.Errorf("seals %x, %v", seals, err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("it can be written")
+	}
+	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Error("shims inherit it")
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o511 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if f, err := sealedCopy("/none"); err == nil {
+		f.Close()
+		t.Error("nothing was copied")
+	}
+}
+
+// TestAShimHasASessionOfItsOwn notices a shim that gets the signals of the daemon's terminal, or its
+// directory.
+func TestAShimHasASessionOfItsOwn(t *testing.T) {
+	p := &pool{cfg: Config{ShimPath: "/bin/cat"}}
+	cmd := p.command(os.Stdin)
+	if cmd.SysProcAttr == nil || !cmd.SysProcAttr.Setsid || cmd.Dir != "/" || len(cmd.ExtraFiles) != 1 {
+		t.Errorf("got %+v", cmd)
+	}
+}
+
+// TestWhatAnImageShows notices directories of the image that take the place of those of the system,
+// and links in it that root follows.
+func TestWhatAnImageShows(t *testing.T) {
+	base := t.TempDir()
+	image, victim := filepath.Join(base, "image"), filepath.Join(base, "victim")
+	for _, d := range append([]string{"usr", "home/x"}, rootDirs...) {
+		check(t, os.MkdirAll(filepath.Join(image, d), 0o755))
+	}
+	check(t, os.Mkdir(victim, 0o755))
+	check(t, os.Symlink("usr/bin", image+"/bin"))
+	check(t, os.Symlink(victim, image+"/out"))
+	check(t, os.WriteFile(image+"/file", nil, 0o644))
+	root, err := PrepareImageRoot(base+"/root", image, []string{"/home/x", "/new/deep"})
+	check(t, err)
+	want := []Bind{{image + "/home", "/home"}, {image + "/usr", "/usr"}}
+	if fmt.Sprint(root.Binds) != fmt.Sprint(want) {
+		t.Errorf("binds %v", root.Binds)
+	}
+	if to, err := os.Readlink(base + "/root/bin"); err != nil || to != "usr/bin" {
+		t.Errorf("bin leads to %q, %v", to, err)
+	}
+	if info, err := os.Stat(base + "/root/tmp"); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("tmp has mode %v, %v", info.Mode(), err)
+	}
+	if !isDir(base + "/root/new/deep") {
+		t.Error("a target has no mount point")
+	}
+	if _, err := os.Lstat(base + "/root/file"); err == nil {
+		t.Error("a plain file is shown")
+	}
+	for target, says := range map[string]string{"/out/made": "/out is a symbolic link in the image",
+		"/bin": "/bin is a symbolic link", "/home/none": "it does not exist in " + image + "/home"} {
+		_, err := PrepareImageRoot(base+"/root", image, []string{target})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+	if left, _ := os.ReadDir(victim); len(left) > 0 {
+		t.Errorf("root made %v where a link led", left)
+	}
+	check(t, os.MkdirAll(base+"/empty/proc", 0o755))
+	if _, err := PrepareImageRoot(base+"/r2", base+"/empty", nil); !IsFinal(err) {
+		t.Errorf("an image with nothing in it: %v", err)
+	}
+	if _, err := PrepareImageRoot(base+"/r2", base+"/missing", nil); !IsFinal(err) {
+		t.Errorf("no image: %v", err)
+	}
+}
+
+func TestSignalNumbers(t *testing.T) {
+	for name, want := range map[string]int{"SIGUSR1": 10, "SIGTERM": 15, "": 15, "SIGNONE": 15, "usr1": 15} {
+		if got := SignalNumber(name); got != want {
+			t.Errorf("%s is %d", name, got)
+		}
+	}
+}
+
+// TestALiveContainerIsNotRemoved notices a container whose files are removed while it runs.
+func TestALiveContainerIsNotRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s := &Shims{cfg: Config{Dir: dir}, changes: make(chan ID, 1), links: map[ID]*shimLink{}}
+	id := ID{Job: 1, Attempt: 1}
+	check(t, os.MkdirAll(s.Path(id)+"/run", 0o755))
+	check(t, os.MkdirAll(LogDir(s.Path(id)), 0o755))
+	l := newShimLink(id, s.Path(id), Process{}, s.changed)
+	s.links[id] = l
+	if err := s.Remove(t.Context(), id); !errors.Is(err, ErrLive) {
+		t.Errorf("it runs: %v", err)
+	}
+	if !isDir(s.Path(id) + "/run") {
+		t.Error("its files are gone")
+	}
+	check(t, WriteExit(s.Path(id), Exit{Code: 4}))
+	l.markEnded()
+	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].State != Exited || list[0].Exit.Code != 4 {
+		t.Errorf("list %+v, %v", list, err)
+	}
+	check(t, s.Remove(t.Context(), id))
+	if left, _ := os.ReadDir(s.Path(id)); len(left) != 1 || left[0].Name() != logDir {
+		t.Errorf("left: %v", left)
+	}
+	if list, _ := s.List(t.Context()); len(list) != 0 {
+		t.Errorf("list %+v", list)
+	}
+	if err := s.Kill(t.Context(), id); !errors.Is(err, ErrUnknown) {
+		t.Errorf("it is gone: %v", err)
 	}
 }
