@@ -47,3 +47,19 @@ func TestCPULists(t *testing.T) {
 		}
 	}
 }
+
+// TestCoresThatAreMarkedStayTaken notices cores of running jobs that are handed out again.
+func TestCoresThatAreMarkedStayTaken(t *testing.T) {
+	c := NewCores([][]int{{0, 1, 2}})
+	c.MarkUsed([]int{0, 2})
+	if got := c.Take(2, -1); got != nil {
+		t.Errorf("got %v", got)
+	}
+	if got := c.Take(1, -1); !reflect.DeepEqual(got, []int{1}) {
+		t.Errorf("got %v", got)
+	}
+	c.Release([]int{2})
+	if got := c.Take(1, 0); !reflect.DeepEqual(got, []int{2}) {
+		t.Errorf("got %v", got)
+	}
+}
