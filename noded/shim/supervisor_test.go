@@ -240,6 +240,24 @@ func TestNoTaskStartsAfterAKill(t *testing.T) {
 	}
 }
 
+// TestATaskThatNeverRanHasNotBegun notices a record of a task that was killed before its start, as
+// if it had run. Its end may be noticed before that of the tasks that ran.
+func TestATaskThatNeverRanHasNotBegun(t *testing.T) {
+	w := newPlayedWorker(t, container.Settings{}, 0, oneTask("exit 0"), hookTask("last", "poststop", "echo ran"))
+	main, last := w.tasks[0], w.tasks[1]
+	w.state, main.state = container.Running, container.Running
+	must(t, main.container.start())
+	<-main.container.ended
+	w.killAll()
+	<-last.container.ended
+	w.supervisor.ended <- last
+	w.supervisor.ended <- main
+	must(t, w.run())
+	if e := w.exitRecord(); e.Code != 0 || e.Signal != 0 || !e.Tasks[0].Begun || e.Tasks[1].Begun {
+		t.Errorf("the record says %+v", e)
+	}
+}
+
 // TestALateTaskIsKilled notices a sidecar that is asked to stop and never killed.
 func TestALateTaskIsKilled(t *testing.T) {
 	side := hookTask("side", "poststart", stubborn)
@@ -304,7 +322,8 @@ func TestSignalsOfSeveralTasks(t *testing.T) {
 func TestTheRecordOfSeveralTasks(t *testing.T) {
 	w := newPlayedWorker(t, container.Settings{}, 0, oneTask("exit 0"), hookTask("late", "poststart", "exit 4"))
 	for i, one := range w.tasks {
-		one.state, one.exit = container.Exited, container.Exit{UserMS: 1, SystemMS: 20, LogLost: 300, Code: 4 * i, OOM: i == 1}
+		one.state, one.exit = container.Exited,
+			container.Exit{UserMS: 1, SystemMS: 20, LogLost: 300, Code: 4 * i, OOM: i == 1}
 	}
 	w.expired = true
 	e := w.exitRecord()
