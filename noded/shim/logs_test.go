@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -68,9 +69,11 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	never.Close()
 }
 
-// descriptors counts what this process has open.
+// descriptors counts what this process has open. What earlier tests have left is closed meanwhile, so
+// that the number may fall at any moment.
 func descriptors(t *testing.T) int {
 	t.Helper()
+	runtime.GC()
 	list, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(list)
@@ -93,7 +96,7 @@ func TestRotationKeepsEveryLine(t *testing.T) {
 				t.Errorf("%d bytes of %q are lost", lost, line)
 			}
 		}
-		if now := descriptors(t); now != before {
+		if now := descriptors(t); now > before {
 			t.Errorf("keep %d: %d descriptors, before %d", keep, now, before)
 		}
 		got := ""
