@@ -220,23 +220,44 @@ func hookTask(name, hook, script string) playedTask {
 // TestNoTaskStartsAfterAKill notices a poststop task that runs after an order to kill or after the
 // end of the lease. It would run beside the next attempt.
 func TestNoTaskStartsAfterAKill(t *testing.T) {
-	for name, end := range map[string]func(*playedWorker){
-		"kill":  func(w *playedWorker) { w.order(container.Order{Op: container.OpKill}) },
-		"lease": func(w *playedWorker) { must(t, w.lease.renew(container.BootTime()+1)) },
+	kill := func(w *playedWorker) { w.order(container.Order{Op: container.OpKill}) }
+	expire := func(w *playedWorker) { must(t, w.lease.renew(container.BootTime()+1)) }
+	for name, c := range map[string]struct {
+		script       string
+		end          func(*playedWorker)
+		lease        bool
+		code, signal int
+	}{
+		"kill": {stubborn, kill, false, 0, 9}, "lease": {stubborn, expire, true, 0, 9},
+		"lease, and it obeys": {obedient, expire, true, 85, 0},
 	} {
-		w := newPlayedWorker(t, container.Settings{LeaseGrace: 100}, 0, oneTask(stubborn),
+		w := newPlayedWorker(t, container.Settings{LeaseGrace: 100}, 0, oneTask(c.script),
 			hookTask("last", "poststop", "echo ran"))
+		if c.code != 0 {
+			w.settings.LeaseGrace = 60_000
+		}
 		w.start()
 		w.awaitLog("main", "ready\n")
-		end(w)
+		c.end(w)
 		e := w.exit()
-		if e.Signal != int(unix.SIGKILL) || e.Lease != (name == "lease") || len(e.Tasks) != 2 ||
+		if e.Code != c.code || e.Signal != c.signal || e.Lease != c.lease || len(e.Tasks) != 2 ||
 			!e.Tasks[0].Begun || e.Tasks[1].Begun || e.Tasks[1].Name != "last" {
 			t.Errorf("%s: the record says %+v", name, e)
 		}
 		if got := w.log("last"); got != "" {
 			t.Errorf("%s: the last task wrote %q", name, got)
 		}
+	}
+}
+
+// TestAPoststopTaskRunsAfterAStop shows the other side: a worker that was asked to stop cleans up.
+func TestAPoststopTaskRunsAfterAStop(t *testing.T) {
+	w := newPlayedWorker(t, container.Settings{}, 0, oneTask(obedient), hookTask("last", "poststop", "echo ran"))
+	w.start()
+	w.awaitLog("main", "ready\n")
+	w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGTERM)})
+	if e := w.exit(); e.Code != 85 || !e.Tasks[1].Begun || w.log("last") != "ran\n" {
+		t.Errorf("the record says %+v, and the last task %q", e, w.log("last"))
 	}
 }
 
