@@ -150,12 +150,13 @@ func TestTheEndOfAWorkerIsReported(t *testing.T) {
 	if info.Mode().Perm() != 0o600 { // a socket that others may use takes orders from them
 		t.Errorf("the socket has mode %v", info.Mode())
 	}
+	w.tasks[0].logs.lost.Add(42)
 	w.start()
 	if a := w.answer(); !a.Exited {
 		t.Errorf("the last answer is %+v", a)
 	}
 	e := w.exit()
-	if e.Code != 3 || e.Signal != 0 || e.Lease || time.Since(time.UnixMilli(e.Ended)).Abs() > time.Minute {
+	if e.Code != 3 || e.Signal != 0 || e.Lease || e.LogLost != 42 || time.Since(time.UnixMilli(e.Ended)).Abs() > time.Minute {
 		t.Errorf("the record says %+v", e)
 	}
 	for _, name := range []string{"shim.sock", "state"} {
