@@ -162,6 +162,75 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	}
 }
 
+// TestABundleIsOfItsOwner notices a job that gets group root, or another user's rights: in its
+// container, where its log and its secrets are opened, and in its files.
+func TestABundleIsOfItsOwner(t *testing.T) {
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	if os.Getuid() == 0 {
+		a.Owner.UID, a.Owner.GID = 23456, 23457
+	}
+	a.Owner.GIDs, a.LeaseGrace = []uint32{24000, 24001}, 4321
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, []int{1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := container.ReadSettings(dir)
+	if err != nil || s.User.UID != a.Owner.UID || s.User.GID != a.Owner.GID ||
+		!slices.Equal(s.User.GIDs, a.Owner.GIDs) || s.LeaseGrace != 4321 ||
+		s.ID != (container.ID{Job: 5, Attempt: 2, Worker: 3}) || s.Cgroup != "/rota/n1/5.2.3" {
+		t.Errorf("settings %+v, %v", s, err)
+	}
+	for i := range s.Tasks {
+		var spec specs.Spec
+		readJSON(t, container.ConfigPath(container.TaskDir(dir, i)), &spec)
+		p := spec.Process
+		if p.User.UID != a.Owner.UID || p.User.GID != a.Owner.GID || !slices.Equal(p.User.AdditionalGids, a.Owner.GIDs) {
+			t.Errorf("task %d runs as %+v", i, p.User)
+		}
+		c := p.Capabilities
+		if !p.NoNewPrivileges || len(c.Bounding)+len(c.Effective)+len(c.Permitted)+len(c.Inheritable)+len(c.Ambient) != 0 {
+			t.Errorf("task %d has %+v, new privileges %v", i, c, !p.NoNewPrivileges)
+		}
+	}
+}
+
+// TestMountsOfAJobAreGuarded notices a mount that the shim does not compare with what the job's user
+// reaches, and one that is not bound to the shared paths.
+func TestMountsOfAJobAreGuarded(t *testing.T) {
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	image := filepath.Join(shared, "image")
+	if err := os.MkdirAll(filepath.Join(image, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	task := &a.Spec.Groups[1].Tasks[1]
+	task.Image = image
+	task.Mounts = []jobspec.Mount{{Source: shared + "/data", Target: "/data"}, {Target: "/scratch", Type: "tmpfs"},
+		{Source: shared + "/more", Target: "/more", ReadOnly: true}}
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := container.ReadSettings(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range s.Tasks[1].Guards {
+		got = append(got, fmt.Sprintf("%s at %q below %v", strings.TrimPrefix(g.Source, shared), g.Target,
+			len(g.Below) == 1 && g.Below[0] == shared))
+	}
+	want := []string{`/image at "" below false`, `/image/usr at "/usr" below false`, `/data at "/data" below true`,
+		`/more at "/more" below true`}
+	if !slices.Equal(got, want) {
+		t.Errorf("guards %q", got)
+	}
+	if len(s.Tasks[0].Guards) != 0 {
+		t.Errorf("a task without mounts has guards %+v", s.Tasks[0].Guards)
+	}
+}
+
 // TestBundleOfOneTask shows that a bundle of one task has no directories for tasks.
 func TestBundleOfOneTask(t *testing.T) {
 	d, shared := testStore(t)

@@ -265,28 +265,6 @@ func TestABundleIsItsUsersAndRoots(t *testing.T) {
 	}
 }
 
-// TestALinkInABundleIsNotFollowed notices a file that root writes through a link.
-func TestALinkInABundleIsNotFollowed(t *testing.T) {
-	dir := t.TempDir()
-	victim := filepath.Join(dir, "victim")
-	for name, write := range map[string]func(path string) error{
-		"a": func(path string) error { return writeFile(path, 0o600, nil, []byte("new")) },
-		"b": func(path string) error { return replaceFile(path, 0o600, []byte("new")) },
-	} {
-		path := filepath.Join(dir, name)
-		check(t, os.WriteFile(victim, []byte("old"), 0o600))
-		check(t, os.Symlink(victim, path))
-		check(t, os.Symlink(victim, path+".tmp"))
-		check(t, write(path))
-		if b, _ := os.ReadFile(victim); string(b) != "old" {
-			t.Errorf("%s was followed: %q", name, b)
-		}
-		if b, _ := os.ReadFile(path); string(b) != "new" {
-			t.Errorf("%s holds %q", name, b)
-		}
-	}
-}
-
 // TestTheExitRecordHasItsSpace notices a record that a full disk could lose, and one that is read half.
 func TestTheExitRecordHasItsSpace(t *testing.T) {
 	dir := t.TempDir()

@@ -221,6 +221,9 @@ func (sup *supervisor) run() error {
 		case t := <-sup.overdue:
 			_ = t.container.kill() // it may have ended by itself
 		case t := <-sup.ended:
+			if t.state == container.Created && sup.noMoreStarts {
+				continue // it was killed before its start: finish records that it never ran
+			}
 			t.recordEnd()
 			// a worker that lost a task before its start cannot run
 			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
