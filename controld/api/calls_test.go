@@ -309,17 +309,25 @@ func TestAControllerThatComesUpIsWaitedFor(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 20 * time.Second} {
 		first := true
 		addr, _ := answers(t, submitted)
-		dial := func(ctx context.Context, network, at string) (net.Conn, error) {
-			if first {
-				first = false
-				time.Sleep(5 * time.Millisecond)
-				return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, at)
+		wrap := func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if first {
+					first = false
+					time.Sleep(5 * time.Millisecond)
+					return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+				}
+				return next.RoundTrip(r)
+			})
 		}
-		c := dialTest(t, addr, Options{Unreachable: wait, Dial: dial})
+		c := dialTest(t, addr, Options{Unreachable: wait, Wrap: wrap})
 		if _, err := c.Submit(t.Context(), "", &jobspec.Job{}); (err == nil) != (wait > time.Second) {
 			t.Errorf("waited for up to %v: %v", wait, err)
 		}
 	}
 }
+
+// roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -333,27 +333,6 @@ func TestDeadlinesOnTheBootClock(t *testing.T) {
 	}
 }
 
-func TestIDs(t *testing.T) {
-	for text, want := range map[string]ID{"1.2.3": {1, 2, 3}, "10.1.0": {10, 1, 0}} {
-		if got, ok := ParseID(text); !ok || got != want || got.String() != text {
-			t.Errorf("%s: %v, %t", text, got, ok)
-		}
-	}
-	for _, text := range []string{"", "1", "1.2", "1.2.3.4", "1.2.x", "01.2.3", "1.2.3 ", "../1.2.3", "+1.2.3"} {
-		if got, ok := ParseID(text); ok {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	ids := []ID{{1, 1, 1}, {1, 1, 2}, {1, 2, 0}, {2, 1, 0}}
-	for i, a := range ids {
-		for j, b := range ids {
-			if got := a.Compare(b); (got < 0) != (i < j) || (got == 0) != (i == j) {
-				t.Errorf("%v and %v: %d", a, b, got)
-			}
-		}
-	}
-}
-
 // TestSharedMemoryRunsNoPrograms notices a mount in which set-uid programs or devices work, and an
 // unmount that follows a link.
 func TestSharedMemoryRunsNoPrograms(t *testing.T) {
