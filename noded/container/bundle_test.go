@@ -46,7 +46,8 @@ func TestFilesOfABundleHaveTheirOwners(t *testing.T) {
 			want[at+"/config.json"] = file{roots, 0o600, `"config"`}
 			want[at+"/run/launch.json"] = file{users, 0o400, `"plan"`}
 			want[at+"/run/script"] = file{users, 0o500, "script"}
-			want[at+"/run/progress.jsonl"] = file{users, 0o644, ""}
+			want[at+"/progress/progress.jsonl"] = file{users, 0o644, ""}
+			want[at+"/run/progress.jsonl"] = file{roots, 0o644, ""}
 			want[at+"/run/init"] = file{roots, 0o644, ""}
 			want[at+"/run"] = file{roots, 0o755, ""}
 			want[at+"/run/secrets"] = file{roots, 0o755, ""}

@@ -224,7 +224,7 @@ func TestABundleIsItsUsersAndRoots(t *testing.T) {
 	for name, want := range map[string]file{
 		"shim.json": {root, 0o600, ""}, "limits.json": {root, 0o600, "7"}, "tasks/0/config.json": {root, 0o600, `"c"`},
 		"tasks/0/run/launch.json": {owner, 0o400, `"p"`}, "tasks/0/run/script": {owner, 0o500, "echo a"},
-		"tasks/1/run/script": {owner, 0o500, "echo b"}, "tasks/0/run/progress.jsonl": {owner, 0o644, ""},
+		"tasks/1/run/script": {owner, 0o500, "echo b"}, "tasks/0/progress/progress.jsonl": {owner, 0o644, ""},
 		"tasks/0/run/init": {root, 0o644, ""},
 	} {
 		path := filepath.Join(dir, name)

@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -24,6 +25,45 @@ func MountProgress(dir string, u User) error {
 		return fmt.Errorf("mount the directory of the progress file: %w", err)
 	}
 	return writeFile(ProgressPath(dir), 0o644, &u, nil)
+}
+
+// keptProgress is how much of the end of a progress file stays, in bytes: as much as is ever read of it.
+const keptProgress = 1 << 20
+
+// EndProgress undoes MountProgress. The end of the file stays on disk at the same place, for the node
+// daemon to read, and the file keeps its size.
+func EndProgress(dir string) error {
+	path := ProgressPath(dir)
+	f, err := os.Open(path)
+	if err != nil {
+		return unmountTmpfs(filepath.Dir(path))
+	}
+	defer f.Close()
+	var tail []byte
+	info, err := f.Stat()
+	if err == nil {
+		from := max(0, info.Size()-keptProgress)
+		tail = make([]byte, info.Size()-from)
+		var n int
+		if n, err = f.ReadAt(tail, from); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		tail = tail[:n]
+		if err = errors.Join(err, unmountTmpfs(filepath.Dir(path))); err == nil {
+			err = writeAt(path, tail, from)
+		}
+	}
+	return err
+}
+
+// writeAt writes to a place of a file that exists.
+func writeAt(path string, b []byte, from int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, from)
+	return errors.Join(err, f.Close())
 }
 
 // unmountProgress undoes MountProgress for the bundles of a worker.

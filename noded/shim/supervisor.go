@@ -132,6 +132,7 @@ func (sup *supervisor) discard() {
 		if t.container != nil {
 			t.container.discard()
 		}
+		_ = container.EndProgress(t.dir) // the daemon removes what is left
 	}
 	if sup.shared != nil {
 		_ = sup.shared.remove() // the daemon sweeps what is left

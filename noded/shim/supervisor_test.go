@@ -291,7 +291,7 @@ func TestProgressFilesAreTrimmed(t *testing.T) {
 	sizes := []int64{progressMax, progressMax + 1, 0}
 	for i, size := range sizes {
 		dir := filepath.Join(base, fmt.Sprint(i))
-		check(t, os.MkdirAll(container.RunDir(dir), 0o755))
+		check(t, os.MkdirAll(filepath.Dir(container.ProgressPath(dir)), 0o755))
 		sup.tasks = append(sup.tasks, &task{dir: dir})
 		if i < 2 {
 			check(t, os.WriteFile(container.ProgressPath(dir), nil, 0o600))
@@ -322,5 +322,35 @@ func TestASupervisorNeedsSettings(t *testing.T) {
 		if got := exitText(c.exit); got != c.says {
 			t.Errorf("got %q", got)
 		}
+	}
+}
+
+// TestTheEndOfTheProgressStays: the progress of a worker is in memory while it runs, and its last
+// megabyte is left where the node daemon reads it, at the place in the file where it was.
+func TestTheEndOfTheProgressStays(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	dir := t.TempDir()
+	path := container.ProgressPath(dir)
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(t, os.WriteFile(path, nil, 0o600))
+	user := container.User{UID: 65534, GID: 65534}
+	check(t, container.MountProgress(dir, user))
+	t.Cleanup(func() { check(t, container.EndProgress(dir)) })
+	if err := os.WriteFile(path, make([]byte, 200<<20), 0); err == nil {
+		t.Error("200 MiB of progress were written")
+	}
+	text := strings.Repeat("x", 3<<20) + "the end"
+	check(t, os.WriteFile(path, []byte(text), 0))
+	check(t, container.EndProgress(dir))
+	got, err := os.ReadFile(path)
+	if err != nil || len(got) != len(text) || !strings.HasSuffix(string(got), "xxxthe end") || got[0] != 0 {
+		t.Errorf("%d bytes are left, %v", len(got), err)
+	}
+	var disk unix.Statfs_t
+	check(t, unix.Statfs(filepath.Dir(path), &disk))
+	if disk.Type == unix.TMPFS_MAGIC && disk.Blocks*uint64(disk.Bsize) <= 200<<20 {
+		t.Error("the directory in memory is still there")
 	}
 }

@@ -105,7 +105,8 @@ func (t *task) recordEnd() {
 	}
 	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
-	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
+	_ = t.container.destroy()        // the daemon sweeps what is left when the worker is removed
+	_ = container.EndProgress(t.dir) // the same
 }
 
 // endUnstarted ends a container whose command has not started, or that is being killed.
