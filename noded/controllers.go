@@ -165,7 +165,14 @@ func (c *controllers) proxyHandler() http.Handler {
 			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, proxyBodyMax)
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, proxyBodyMax))
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, "read the request: "+err.Error())
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on it is the client that waits
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedUser{}, id)))
 	})
 }

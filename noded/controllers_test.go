@@ -136,3 +136,46 @@ func refuse(status int) http.HandlerFunc {
 		api.WriteProblem(w, status, code, "the clocks differ")
 	}
 }
+
+// TestAHalfSentBodyIsCut: a local user announces a body at the socket and never sends the rest. The
+// connection is cut, and nothing of the request reaches a controller.
+func TestAHalfSentBodyIsCut(t *testing.T) {
+	cluster := pkitest.New(t)
+	asked := make(chan struct{}, 1)
+	controller := serving(t, cluster.First(), func(http.ResponseWriter, *http.Request) { asked <- struct{}{} })
+	c := &controllers{credential: cluster.Member(pki.Node, "n1"), static: []string{controller},
+		log: slog.New(slog.DiscardHandler)}
+	if err := c.setPeers(nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: endDeadline(c.proxyHandler()), ConnContext: identity.ConnContext,
+		ReadTimeout: 100 * time.Millisecond}
+	done := make(chan struct{})
+	go func() { defer close(done); srv.Serve(l) }()
+	defer func() { srv.Close(); <-done }()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost: rota\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn) // until the daemon closes it
+	if err != nil || len(answer) > 0 && !strings.Contains(string(answer), "400") {
+		t.Errorf("%s, %v", answer, err)
+	}
+	select {
+	case <-asked:
+		t.Error("half a request was passed on")
+	default:
+	}
+}

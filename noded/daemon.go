@@ -48,6 +48,9 @@ import (
 	"github.com/rota-hpc/rota/noded/machine"
 )
 
+// bodyTimeout is how long a client may take to send the whole of a request.
+const bodyTimeout = 2 * time.Minute
+
 // shutdownTime is how long requests in progress may take when the daemon stops.
 const shutdownTime = 3 * time.Second
 
@@ -283,12 +286,24 @@ func (d *daemon) run(ctx context.Context) error {
 
 // serve answers requests on l until ctx ends, and then waits for those in progress.
 func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	srv := serve.NewServer(h, d.cfg.Logger)
+	srv := serve.NewServer(endDeadline(h), d.cfg.Logger)
+	srv.ReadTimeout = bodyTimeout
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	if err := serve.Until(ctx, l, srv, shutdownTime); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// endDeadline ends the time within which a request must have arrived, for requests without a body:
+// from now on it is the client that waits.
+func endDeadline(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // an error: the connection is gone
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // close closes what was opened, in reverse order.

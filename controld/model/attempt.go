@@ -136,6 +136,8 @@ func (w *Worker) Trouble() Cause {
 		return CauseLease
 	case w.State == WorkerFailed && w.Started == 0:
 		return CauseLaunch
+	case w.State == WorkerFailed: // its shim died, which the job cannot have caused: the fault is the node's
+		return CauseNodeLost
 	}
 	return CauseFailed
 }

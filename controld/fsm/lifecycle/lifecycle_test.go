@@ -88,8 +88,8 @@ func TestOutcomes(t *testing.T) {
 			w.LaunchFinal = true
 		}), worker(5, unlaunched)}, nil,
 			Outcome{Cause: model.CauseLaunch, Nodes: []string{"n1", "n1"}, Message: "no image", Final: true}},
-		{"a shim that is gone dies by signal 9", spec(1), []model.Worker{worker(5, lost)}, nil,
-			Outcome{Cause: model.CauseFailed, Signal: 9, Nodes: []string{"n1"}, Message: "shim lost"}},
+		{"a shim that is gone is not the job's fault", spec(1), []model.Worker{worker(5, lost)}, nil,
+			Outcome{Cause: model.CauseNodeLost, Nodes: []string{"n1"}, Message: "shim lost"}},
 		{"a task that is no main one ended it", spec(1), []model.Worker{worker(5, code(2), func(w *model.Worker) {
 			w.Why = "sidecar proxy"
 		})}, nil, Outcome{Cause: model.CauseFailed, Code: 2, Nodes: []string{"n1"}, Message: "sidecar proxy"}},

@@ -79,8 +79,8 @@ func outcomeOfWorkers(a *model.Attempt) Outcome {
 	return o
 }
 
-// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, lack
-// of memory, a request to be requeued or a failure. It completes the outcome.
+// culprit returns the cause of the end of an attempt that was not stopped: a launch failure, a lost
+// shim, lack of memory, a request to be requeued or a failure. It completes the outcome.
 func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	list := culprits(a)
 	o.Nodes = nil
@@ -94,7 +94,9 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 		case w.Trouble() == model.CauseLaunch:
 			cause = model.CauseLaunch
 			o.Final = o.Final || w.LaunchFinal
-		case w.OOM && cause != model.CauseLaunch:
+		case w.Trouble() == model.CauseNodeLost && cause != model.CauseLaunch:
+			cause = model.CauseNodeLost
+		case w.OOM && cause == model.CauseFailed:
 			cause = model.CauseOOM
 		}
 	}
