@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check same lint demo bench papers figures third-party fuzz golden clean
+.PHONY: help setup build test test-long check same lint demo test-browser bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +25,19 @@ build: setup ## build every program into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-plot ./cmd/lab/plot
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
-test: build ## run every test; those that need root run when you are root
+# How long the tests of one package may take; 15m and 60m if it is not set.
+TEST_TIMEOUT ?=
+
+test: build ## run every test; those that need root run when you are root. TEST_TIMEOUT=20m gives each package more time
 	$(GO) vet ./...
-	$(GO) test -timeout 15m ./...
+	@GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),15m) "make test" ./...
+
+BROWSER ?= chromium-headless-shell
+test-browser: ## a real browser opens pages that try to submit jobs; needs Debian's chromium-headless-shell or chromium
+	ROTA_TEST_BROWSER=$$(command -v $(BROWSER) || command -v chromium) $(GO) test -count=1 -v -run 'TestBrowser$$' ./controld
 
 test-long: build ## the same under the race detector, with longer random histories
-	ROTA_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
+	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make test-long" -race ./...
 
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
@@ -65,6 +72,16 @@ figures: ## print how large the product's code is: lines, tokens, files in refer
 
 third-party: ## write packaging/THIRD_PARTY_LICENSES.md: the licences of the modules that are linked into the programs
 	$(GO) run ./cmd/lab/licences packaging/THIRD_PARTY_LICENSES.md
+
+N       ?= 200
+SEED    ?= 1
+MINUTES ?= 60
+mutants: ## change one thing at a time in package PKG, N times, and list what its tests do not notice: PKG=./consensus N=200 SEED=1 MINUTES=60; TESTS="./a ./b" asks the tests of other packages, RUN=PATTERN some of them only
+	@[ -n "$(PKG)" ] || { echo "say which package: make mutants PKG=./controld/api [N=200] [SEED=1] [MINUTES=60] [TESTS=...]"; exit 2; }
+	@$(GO) run ./cmd/lab/mutants -n $(N) -seed $(SEED) -limit $(MINUTES)m -tests "$(TESTS)" -run '$(RUN)' $(PKG)
+
+cover: ## measure which statements the tests run, and write the table of docs/testing.md; PKG=./consensus/... measures some packages only
+	@$(GO) run ./cmd/lab/cover -timeout $(or $(TEST_TIMEOUT),15m) docs/testing.md $(or $(PKG),./...)
 
 FUZZTIME ?= 20s
 fuzz: ## run every fuzz target for FUZZTIME

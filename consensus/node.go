@@ -130,7 +130,7 @@ func (n *Node) markStarted() error {
 // startRaft opens the library's node on a goroutine of its own, which the guard may end.
 func (n *Node) startRaft(trans raft.Transport) error {
 	log := newRaftLog(n.log)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, snapshotsKept, log)
+	snapshots, err := openSnapshots(n.cfg.Dir, log)
 	if err != nil {
 		return notWritable(n.cfg.Dir, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
@@ -76,7 +77,7 @@ func (d *directory) close() error {
 
 // makeWritable makes dir and tries whether files can be made in it.
 func makeWritable(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return notWritable(dir, err)
 	}
 	f, err := os.CreateTemp(dir, ".try-*")
@@ -84,6 +85,22 @@ func makeWritable(dir string) error {
 		return notWritable(dir, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// makeDir makes dir and what is missing above it, and makes the new names durable: what is synced in
+// a directory without a name is lost with it.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if err := makeDir(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(above)
 }
 
 // notWritable explains err.
@@ -183,6 +200,46 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// snapshots are the library's, with the names that it leaves to chance made durable: once a snapshot
+// is there the log is shortened.
+type snapshots struct {
+	raft.SnapshotStore
+	dir string
+}
+
+// openSnapshots opens the snapshots in a node's directory.
+func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
+	store, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, log)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshots{store, filepath.Join(dir, snapshotsDir)}, syncDir(dir)
+}
+
+// Create implements raft.SnapshotStore.
+func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
+	configurationIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshotSink{sink, filepath.Join(s.dir, sink.ID())}, nil
+}
+
+// snapshotSink is a snapshot being written, which will be the directory dir.
+type snapshotSink struct {
+	raft.SnapshotSink
+	dir string
+}
+
+// Close implements io.Closer: the snapshot is whole, and on disk when this returns.
+func (s *snapshotSink) Close() error {
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return syncDir(s.dir)
 }
 
 // guard checks every access to the log. The library panics after some failures of the disk, and

@@ -114,7 +114,10 @@ func send(t *testing.T, s *running, method, path, body string, header http.Heade
 		t.Fatal(err)
 	}
 	if header != nil {
-		req.Header = header
+		req.Header = header.Clone()
+	}
+	if body != "" && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := (&http.Client{Transport: &contract{t, transport}}).Do(req)
 	if err != nil {

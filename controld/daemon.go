@@ -121,8 +121,8 @@ func (d *daemon) prepare() error {
 			return fmt.Errorf("--root-jobs-as: %w", err)
 		}
 	}
-	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
+	if err := checkDataDir(d.cfg.DataDir, d.log); err != nil {
+		return err
 	}
 	if err := checkDataFormat(d.cfg.DataDir); err != nil {
 		return err

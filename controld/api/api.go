@@ -402,6 +402,8 @@ const (
 	CodeInternal     = "internal"     // 500
 	CodeUncertain    = "uncertain"    // 503 leadership changed while waiting: it may have been done or not
 	CodeTimeout      = "timeout"      // 504
+	CodeBusy         = "busy"         // 503 too many large requests at once: nothing was done
+	CodeLimit        = "limit"        // 429 the user has as many as the cluster allows
 )
 
 // AuditEntry is one request that changed something or was refused, or several refusals alike.

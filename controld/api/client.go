@@ -292,7 +292,7 @@ func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
 	var p *Problem
 	if errors.As(err, &p) {
 		switch p.Code {
-		case CodeNoLeader: // nothing was done
+		case CodeNoLeader, CodeBusy: // nothing was done
 			return c.opts.RetryFor, true
 		case CodeUncertain:
 			return c.opts.RetryFor, q.repeat

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
@@ -358,5 +360,50 @@ func TestCascade(t *testing.T) {
 				t.Fatal("the restored state went another way")
 			}
 		})
+	}
+}
+
+// TestManyJobsThatWaitForTheSame is the attack of 10,000 jobs that all wait for the same 1,000: each
+// end of one of these would look at ten million jobs. It is refused, in one submission and in many,
+// and long chains and wide fans are not.
+func TestManyJobsThatWaitForTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	owner := alice
+	var ids []string
+	for range 1000 {
+		ids = append(ids, strconv.FormatInt(int64(w.submit(1, 1, func(j *jobspec.Job) { j.Name = "t" })), 10))
+	}
+	submit := func(jobs, each int) error {
+		specs := make([]*jobspec.Job, jobs)
+		for i := range specs {
+			specs[i] = testSpec(1, 1)
+			specs[i].Dependencies = []jobspec.Dependency{{Type: model.NeedAfterAny, Jobs: ids[:each]}}
+		}
+		_, err := w.apply(SubmitJobs{Owner: owner, Jobs: specs})
+		return err
+	}
+	var limit *model.LimitError
+	if err := submit(101, 1000); !errors.As(err, &limit) || limit.Max != model.MaxEdgesPerCall {
+		t.Errorf("101 jobs that wait for 1,000: %v", err)
+	}
+	for range 2 {
+		if err := submit(50, 1000); err != nil {
+			t.Errorf("50 jobs that wait for 1,000: %v", err)
+		}
+	}
+	if err := submit(1, 1000); !errors.As(err, &limit) || limit.Max != model.MaxWaiting/1000 {
+		t.Errorf("the 101st job that waits for 1,000: %v", err)
+	}
+	if err := submit(10_000, 1); err != nil {
+		t.Errorf("10,000 jobs that wait for one: %v", err)
+	}
+	begin := time.Now()
+	w.ok(w.control(model.VerbCancel, 1000, false, 1))
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the end of a job that 10,100 wait for takes %v", took)
+	}
+	if got := w.job(1001).Dependencies[0].Jobs; len(got) != 999 {
+		t.Errorf("a job waits for %d jobs after the end of one of 1,000", len(got))
 	}
 }

@@ -48,7 +48,7 @@ func TestReasonSentence(t *testing.T) {
 // reasonCodes are all reason codes.
 var reasonCodes = []model.ReasonCode{
 	model.ReasonNotScheduled, model.ReasonPriority, model.ReasonResources, model.ReasonFragmentation, model.ReasonGang,
-	model.ReasonReservation,
+	model.ReasonReservation, model.ReasonCycleLimit,
 	model.ReasonBackoff, model.ReasonHeldUser, model.ReasonHeldAdmin, model.ReasonMaxRequeue, model.ReasonLaunchFailure,
 	model.ReasonNodeDown, model.ReasonNotAvail,
 	model.ReasonBadConstraint, model.ReasonNonZeroExit, model.ReasonOOM, model.ReasonTimeLimit,

@@ -26,6 +26,9 @@ type resolver struct {
 	kin   []*model.Job           // those of them with children, by id
 	named map[string]model.JobID // the youngest of each name among the first seen of made
 	seen  int
+
+	edges   int                 // jobs waited for, of all jobs of this submission
+	waiting map[model.JobID]int // jobs of this submission that wait for a job
 }
 
 func (m *Machine) newResolver(owner model.Identity, admin bool, facts []PastJob) *resolver {
@@ -49,6 +52,32 @@ func (r *resolver) resolve(j *model.Job) error {
 		}
 		if len(n.Jobs) > 0 {
 			j.Dependencies = append(j.Dependencies, n)
+		}
+	}
+	return r.limitWaiting(j)
+}
+
+// limitWaiting bounds what the end of one job costs. Each job that waits for it is looked at then,
+// with all the others that it waits for.
+func (r *resolver) limitWaiting(j *model.Job) error {
+	targets := j.Targets()
+	r.edges += len(targets)
+	if err := model.Limit("the number of jobs waited for in one submission", int64(r.edges), model.MaxEdgesPerCall,
+		""); err != nil || len(targets) == 0 {
+		return err
+	}
+	if r.waiting == nil {
+		r.waiting = map[model.JobID]int{}
+	}
+	for _, id := range targets {
+		r.waiting[id]++
+		n := len(r.m.s.DependentsOf(id)) + r.waiting[id]
+		what := fmt.Sprintf("the number of jobs that wait for job %d, by one that waits for %d", id, len(targets))
+		if len(targets) == 1 {
+			what = fmt.Sprintf("the number of jobs that wait for job %d", id)
+		}
+		if err := model.Limit(what, int64(n), int64(model.MaxWaiting/len(targets)), ""); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,12 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"modernc.org/sqlite"
-	"modernc.org/sqlite/lib"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -64,6 +65,10 @@ type Store struct {
 // Open opens or makes the file at path. Errors wrap ErrNotWritable, ErrNewer or ErrCorrupt where
 // one of them is the reason.
 func Open(path string) (*Store, error) {
+	// SQLite makes a file with the mode of the umask, and those beside it with the mode of that file.
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err == nil { // SQLite says better what is wrong
+		f.Close()
+	}
 	// Every connection of the pool needs its pragmas, so they go into the name.
 	name := "file:" + escapePath(path) + "?_txlock=immediate&_pragma=busy_timeout(10000)" +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"

@@ -10,4 +10,11 @@ const (
 	MaxReservations = 1_024     // more would keep the cluster from being used
 	MaxQueues       = 1_024
 	MaxExclude      = 16 // nodes that one job avoids; the oldest is forgiven
+
+	// MaxEdgesPerCall is how many jobs the jobs of one submission wait for together.
+	MaxEdgesPerCall = 100_000
+	// MaxWaiting is how many jobs wait for one job, divided by how many the next of them waits for: a
+	// job that waits for 1,000 is at most the hundredth to wait for one of them. So the end of a job
+	// costs a few ms of Apply, during which nothing else is applied.
+	MaxWaiting = 100_000
 )

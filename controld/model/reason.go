@@ -44,6 +44,7 @@ const (
 	ReasonTimeLimit     ReasonCode = "TimeLimit"
 	ReasonBadConstraint ReasonCode = "BadConstraints"
 	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+	ReasonCycleLimit    ReasonCode = "CycleLimit" // a cycle that started as many jobs as it may came not to it
 	ReasonDependency    ReasonCode = "Dependency"
 	ReasonNeverMet      ReasonCode = "DependencyNeverSatisfied"
 	ReasonBegin         ReasonCode = "BeginTime"
@@ -85,6 +86,8 @@ var sentences = map[ReasonCode]struct {
 }{
 	ReasonNone:         {},
 	ReasonNotScheduled: {"it fits and starts with the next scheduling cycle", nil},
+	ReasonCycleLimit: {"not looked at yet: this scheduling cycle starts as many jobs as one may, and the next goes on",
+		nil},
 	ReasonPriority: {"its room goes to ", func(r Reason) string {
 		return jobOr(r.For, "a job that comes first")
 	}},

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"cmp"
+
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
@@ -21,6 +23,7 @@ type Cache struct {
 	due        scratch.Pages[model.Instant] // when the first time limit or deadline of the attempts of a page is over
 	candidates preempt.Cache
 	headroom   rota.Cache
+	maxStarts  int // of one cycle; 0: as the tunables say. Only tests set it
 }
 
 // Cycle is the function [Cycle] with this cache.
@@ -35,6 +38,7 @@ func (d *Cache) Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.Com
 // need.
 func (d *Cache) decide(v *state.View, now model.Instant, p model.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
+	t.MaxStarts = cmp.Or(d.maxStarts, t.MaxStarts)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)
 	rules.Run(t)

@@ -1,7 +1,20 @@
 package sched
 
+import (
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
 // Names for tests, which are in a package of their own.
 
 // Reused returns how many pages of attempts the last cycle took over from the one before: of
 // candidates, and of ends.
 func (d *Cache) Reused() (candidates, ends int) { return d.candidates.Reused(), d.due.Size() }
+
+// AtMost returns a cache whose cycles end after n starts.
+func AtMost(n int) *Cache { return &Cache{maxStarts: n} }
+
+// Reason returns why a job waits, as a cycle with this cache sees it.
+func (d *Cache) Reason(v *state.View, now model.Instant, p model.Policy, id model.JobID) model.Reason {
+	return d.reasons(v, now, p).Reason(id)
+}

@@ -29,6 +29,10 @@ func Shares(v *state.View, now model.Instant, p model.Policy) []fairshare.Share 
 }
 
 func reasonsAt(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
-	after, rules := new(Cache).decide(v, now, p)
+	return new(Cache).reasons(v, now, p)
+}
+
+func (d *Cache) reasons(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
+	after, rules := d.decide(v, now, p)
 	return explain.New(scratch.New(v, now, p, new(fit.Room)), after, rules)
 }

@@ -42,7 +42,7 @@ func badToken(detail string) error {
 }
 
 // shown reports whether a request shows a token, or anything in its place. Such a request counts by
-// its token alone, whichever user a machine vouches for.
+// its token alone, also if a member vouches for its caller.
 func shown(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
 
 // bearer identifies the caller of a request by its API token. Its error says what to do, and never

@@ -14,12 +14,16 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// body reads the request's body, of maxBody bytes at most. Memory is taken as the bytes come,
-// whatever length the client announced.
+// body reads the request's body. Memory is taken as the bytes come, whatever length the client
+// announced, and counts until the request is answered.
 func (x *exchange) body() ([]byte, error) {
 	var b bytes.Buffer
+	most := x.bodyLimit()
+	if x.r.ContentLength > most {
+		return nil, tooLarge(most)
+	}
 	b.Grow(int(max(0, min(x.r.ContentLength, announcedMost))) + bytes.MinRead)
-	if _, err := b.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody)); err != nil {
+	if _, err := b.ReadFrom(countedBody{http.MaxBytesReader(x.w, x.r.Body, most), x}); err != nil {
 		return nil, bodyError(err)
 	}
 	x.endReadDeadline()
@@ -27,18 +31,25 @@ func (x *exchange) body() ([]byte, error) {
 }
 
 // announcedMost is how many bytes a body gets at once because its client announced them.
-const announcedMost = 64 << 10
+const announcedMost = 16 << 10
 
 func bodyError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
-			Detail: fmt.Sprintf("the request is larger than %d MiB", maxBody>>20), Hint: "send it in several requests"}
+		return tooLarge(large.Limit)
+	}
+	if errors.Is(err, errBusy) {
+		return err
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return problem.Invalid("read the request: %v", err)
+}
+
+func tooLarge(most int64) error {
+	return &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
+		Detail: fmt.Sprintf("the request is larger than %d KiB", most>>10), Hint: "send it in several requests"}
 }
 
 // endReadDeadline ends the time within which a request must have arrived: from now on it is the
@@ -61,6 +72,9 @@ func (x *exchange) decode(into any) error {
 }
 
 func decodeStrict(b []byte, into any) error {
+	if err := checkValues(b); err != nil {
+		return err
+	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
@@ -68,6 +82,39 @@ func decodeStrict(b []byte, into any) error {
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return problem.Invalid("the request has something after its end, at byte %d", dec.InputOffset())
+	}
+	return nil
+}
+
+// Limits of what a body says. In memory `{}` may be a job of some hundred bytes, so that a body's
+// length alone does not bound it.
+const (
+	maxObjects = 200_000   // 10,000 jobs with 20 blocks each
+	maxValues  = 2_000_000 // elements of lists and objects
+)
+
+// checkValues refuses JSON that would become far larger when it is decoded.
+func checkValues(b []byte) error {
+	objects, values, text, escaped := 0, 0, false, false
+	for _, c := range b {
+		switch {
+		case escaped:
+			escaped = false
+		case text:
+			text, escaped = c != '"', c == '\\'
+		case c == '"':
+			text = true
+		case c == '{':
+			objects++
+		case c == ',' || c == '[':
+			values++
+		}
+	}
+	if objects > maxObjects || values > maxValues {
+		return &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
+			Detail: fmt.Sprintf("the request has %d objects and %d values, at most %d and %d are allowed", objects, values,
+				maxObjects, maxValues),
+			Hint: "send it in several requests"}
 	}
 	return nil
 }

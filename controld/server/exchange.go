@@ -60,6 +60,7 @@ type exchange struct {
 	view        *state.View // what the answer is made from
 	sent        bool        // the handler has written the answer
 	about       subject     // of the request, for the audit log
+	bodyBytes   int64       // what its body has taken of the memory for bodies
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -69,7 +70,6 @@ const headerForwarded = "Rota-Forwarded"
 
 // Limits of requests.
 const (
-	maxBody     = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
 	maxWait     = 60 * time.Second
 	maxList     = 10_000 // items of one page
 	defaultList = 1000   // of a page without a limit

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
 )
 
 // request is a request as net/http reads it from a connection, with a body of an announced length;
@@ -28,7 +29,7 @@ func request(t *testing.T, length int64, body io.Reader) *exchange {
 			t.Fatal(err)
 		}
 	}
-	return &exchange{w: httptest.NewRecorder(), r: r}
+	return &exchange{s: new(Server), caller: new(identity.Caller), w: httptest.NewRecorder(), r: r}
 }
 
 func wantCode(t *testing.T, err error, code string) {

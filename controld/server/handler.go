@@ -20,16 +20,25 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle(all[i].Method+" "+all[i].Path, s.serve(&all[i]))
 	}
 	mux.HandleFunc("/", s.unknownRoute)
-	return mux
+	return s.refuseBrowsers(mux)
 }
 
 func (s *Server) unknownRoute(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.callerOf(r); err != nil {
-		problem.Write(w, problem.Of(err))
+		refuseUnread(w, r, err)
 		return
 	}
 	problem.Write(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
 		Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists what there is"})
+}
+
+// refuseUnread answers a request whose body is not read. The connection is closed behind it: without
+// that the rest of the body would be waited for.
+func refuseUnread(w http.ResponseWriter, r *http.Request, err error) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+	}
+	problem.Write(w, problem.Of(err))
 }
 
 // serve answers the requests of one route.
@@ -42,10 +51,11 @@ func (s *Server) serve(rt *route) http.Handler {
 			x.endReadDeadline()
 		}
 		if err := x.identify(); err != nil {
-			problem.Write(w, problem.Of(err))
+			refuseUnread(w, r, err)
 			x.record(err)
 			return
 		}
+		defer x.endBody()
 		body, err := x.run()
 		switch {
 		case err != nil && !x.sent:

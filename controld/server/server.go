@@ -64,6 +64,7 @@ type Server struct {
 	guard   identity.Guard
 	groups  identity.Groups
 	waiting waitReasons
+	bodies  bodyMemory
 	metrics metrics
 	audit   auditLog
 	fresh   atomic.Bool     // this replica has caught up once since it started

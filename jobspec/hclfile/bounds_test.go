@@ -15,7 +15,7 @@ import (
 // detector.
 const (
 	maxTime   = 20 * time.Second
-	maxMemory = 640 << 20 // bytes allocated in all, freed ones included
+	maxMemory = 256 << 20 // bytes allocated in all, freed ones included
 )
 
 // repeat writes a line for each of n.
@@ -49,6 +49,13 @@ func job(text string) string { return "job \"a\" {\n" + text + "\n}\n" }
 var hostile = []struct{ name, src, says string }{
 	{"a huge heredoc", "locals { a = <<EOT\n" + strings.Repeat("0123456789abcde\n", 200_000) + "EOT\n}\n" + job(""),
 		"2097152"},
+	{"two million blank lines", strings.Repeat("\n", 2<<20-100) + job(""), "100000 words"},
+	{"two million commas", job("axes = { a = [" + strings.Repeat(",", 2<<20-100) + "] }"), "100000 words"},
+	{"a long text and a million commas", job("path = \"" + strings.Repeat("a", 1<<20) + "\"" +
+		strings.Repeat(",", 1<<20-100)), "100000 words"},
+	{"a million blank lines in a script", job("path = <<EOT\n" + strings.Repeat("\n", 1<<20) + "EOT\n"), "100000 words"},
+	{"a million commas in a template in JSON", `{ "job": { "a": { "path": "${` + strings.Repeat(",", 2<<20-100) + `}" } } }`,
+		"100000 words"},
 	{"a million elements", job("axes = { a = [" + strings.Repeat("1, ", 500_000) + "] }"), "100000 words"},
 	{"a million elements in JSON", `{ "job": { "a": { "axes": { "a": [` + strings.Repeat("1,", 500_000) + `1] } } } }`,
 		"100000 words"},

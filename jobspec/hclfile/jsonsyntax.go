@@ -165,10 +165,10 @@ func (j *jsonReader) keyword(at hcl.Range, text string) hclsyntax.Expression {
 // parsed parses the text of a string.
 func (j *jsonReader) parsed(
 	at hcl.Range, text string,
-	lex func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics),
+	lex lexer,
 	parse func(src []byte, name string, start hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics),
 ) hclsyntax.Expression {
-	if tokens, _ := lex([]byte(text), j.name, inside(at)); !j.r.shallowTokens(tokens) {
+	if !j.r.shallowTokens(tokensOf([]byte(text), j.name, inside(at), lex)) {
 		return literal(at, cty.DynamicVal)
 	}
 	expr, found := parse([]byte(text), j.name, inside(at))

@@ -204,9 +204,29 @@ func (r *reader) readable(name string, src []byte) bool {
 
 // shallow refuses nesting that is too deep for the recursive parser.
 func (r *reader) shallow(name string, src []byte) bool {
-	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
-	return r.shallowTokens(tokens)
+	return r.shallowTokens(tokensOf(src, name, hcl.InitialPos, hclsyntax.LexConfig))
 }
+
+// lexer is a function of package hclsyntax that divides a text into words.
+type lexer func(src []byte, name string, start hcl.Pos) (hclsyntax.Tokens, hcl.Diagnostics)
+
+// tokensOf returns the words of a text, or more than maxTokens of them. A word takes 112 bytes, and
+// may be a single byte of the text: so the text is tried in larger and larger parts, and one with too
+// many words costs no more than the first part that has too many.
+func tokensOf(src []byte, name string, start hcl.Pos, lex lexer) hclsyntax.Tokens {
+	const step = 192 << 10
+	for n := step; n < len(src); n += step {
+		if tokens, _ := lex(src[:n], name, start); len(tokens) > maxTokens+cutTokens {
+			return tokens
+		}
+	}
+	tokens, _ := lex(src, name, start)
+	return tokens
+}
+
+// cutTokens is more words than a text can have only because it was cut: the rest of a word, and the
+// end.
+const cutTokens = 8
 
 func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {

@@ -60,10 +60,26 @@ func Open(path string) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j := &Journal{path: path, file: f, state: newEntrySet(), waiting: newBatch()}
-	if err := j.load(); err != nil {
+	err = j.load()
+	if err == nil {
+		err = syncName(path)
+	}
+	if err != nil {
 		return nil, errors.Join(err, j.file.Close())
 	}
 	return j, nil
+}
+
+// syncName makes the name of a new file durable. Without it a power cut may take the whole file.
+func syncName(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("open the directory of the journal: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("sync the directory of the journal: %w", err)
+	}
+	return nil
 }
 
 // ErrLocked means that another process has the journal open.

@@ -25,18 +25,22 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// TCP listens on addr, host:port. If the port is in use, the error says what to do.
+// TCP listens on addr, host:port. If the port is in use, the error says what to do. Connections are
+// limited, see [MaxConnections].
 func TCP(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("port in use: another process listens on %s: stop it or choose another port: %w", addr, err)
 	}
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	return limit(l, MaxConnections, tcpLimit), nil
 }
 
 // Unix listens on a socket that every local user may connect to: the kernel tells which user does.
 // It replaces the socket of a daemon that was killed. The socket of a running daemon and a file of
-// another kind are errors.
+// another kind are errors. Connections are limited, see [MaxUserConnections].
 func Unix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func Unix(path string) (net.Listener, error) {
 		l.Close()
 		return nil, err
 	}
-	return l, nil
+	return limit(l, MaxConnections, userLimit), nil
 }
 
 // Loopback reports whether only this machine can reach addr, host:port. A name counts as loopback

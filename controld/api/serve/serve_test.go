@@ -158,7 +158,7 @@ func TestASocketThatIsThere(t *testing.T) {
 	if _, err := Unix(path); err == nil || !strings.Contains(err.Error(), "another process listens") {
 		t.Errorf("of a running daemon: %v", err)
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	first.(*limited).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	first.Close()
 	second, err := Unix(path)
 	if err != nil {

@@ -107,11 +107,9 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	return cause
 }
 
-// checkpointCode returns the exit code with which a job says that it saved its progress.
+// checkpointCode returns the exit code with which a job that has a checkpoint block says that it saved
+// its progress.
 func checkpointCode(spec *jobspec.Job) int {
-	if spec.Checkpoint == nil {
-		return model.DefaultCkptCode
-	}
 	return cmp.Or(spec.Checkpoint.ExitCode, model.DefaultCkptCode)
 }
 

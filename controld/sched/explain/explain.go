@@ -95,6 +95,9 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	case scratch.Full(j):
 		return filled(j)
 	}
+	if r.after.Cut {
+		return model.Reason{Code: model.ReasonCycleLimit}
+	}
 	if why, known := r.ofPreemption(j); known {
 		return why
 	}

@@ -43,7 +43,7 @@ func (f *fairsharePolicy) place() {
 		Within: func(j *model.Job) bool { return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) },
 		Start:  func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(f.State, spots, past) },
 	})
-	for !f.Freed {
+	for !f.EndsEarly() {
 		c, leaf := f.open.best()
 		if h, of := f.heads.best(); h != nil && (c == nil || f.before(h, of, c, leaf)) {
 			f.heads.pop(of)

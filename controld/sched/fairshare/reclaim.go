@@ -32,7 +32,7 @@ import (
 // Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
 // when the jobs have left that are leaving and those have started that hold a reservation.
 func (f *Accounts) Reclaim() {
-	if f.Freed {
+	if f.EndsEarly() {
 		return
 	}
 	f.Foresee()

@@ -21,10 +21,11 @@ type Rules struct {
 }
 
 // InOrder starts what fits, in order, and protects blocked heads from being passed without bound.
-// It ends early when a start has freed room, because jobs that failed before may fit then.
+// It ends early when a start has freed room, because jobs that failed before may fit then, and after
+// as many starts as one cycle may have.
 func InOrder(r *Rules) {
 	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
-	for !l.Freed {
+	for !l.EndsEarly() {
 		if h := l.NextHead(); h != nil {
 			b.Consider(h)
 			continue

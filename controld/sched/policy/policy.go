@@ -26,15 +26,16 @@ type Rules struct {
 	Advice func(*model.Job) string               // what else a user should know, "" if nothing
 }
 
-// Run runs the phases. When a start has freed room that was reserved, nothing is taken from running
-// jobs: jobs that were not tried may fit in the next cycle.
+// Run runs the phases. When a start has freed room that was reserved, or the cycle has started as
+// many jobs as it may, nothing is taken from running jobs: jobs that were not tried may fit in the
+// next cycle.
 func (r *Rules) Run(t *scratch.State) {
 	for _, phase := range []func(){r.Shrink, r.Serve, r.Resize} {
 		if phase != nil {
 			phase()
 		}
 	}
-	if t.Freed {
+	if t.EndsEarly() {
 		return
 	}
 	for _, phase := range []func(){r.Preempt, r.Grow} {

@@ -177,7 +177,7 @@ func (s *elasticPhases) enlargeStarts() {
 		}
 		j := s.View.Job(a.Job)
 		terms, elastic := j.Elastic()
-		if r := s.View.Reservation(a.Job); !elastic || s.Freed && (r == nil || !r.ForPreemptor) {
+		if r := s.View.Reservation(a.Job); !elastic || s.EndsEarly() && (r == nil || !r.ForPreemptor) {
 			continue
 		}
 		s.enlarge(a, j, terms)

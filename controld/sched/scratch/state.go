@@ -30,9 +30,12 @@ type State struct {
 	// jobs asked in this cycle to give up room, and the jobs that get it
 	Stopping        map[model.JobID]model.JobID
 	Revision        int  // counts the changes of room
+	MaxStarts       int  // the cycle ends after so many
+	Cut             bool // it has ended so: not all jobs were looked at
 	RotationChecked bool // the plan notes that the service order was checked
 
 	wake    model.Instant
+	starts  int
 	awaited map[model.JobID]bool // jobs for which others leave; nil until it is needed
 }
 
@@ -42,7 +45,7 @@ func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *Stat
 	return &State{
 		View: v, Now: now, Policy: p, Room: room,
 		Holders: map[model.JobID]*model.Reservation{}, Started: map[model.JobID]int{}, Late: map[model.JobID]bool{},
-		Stopping: map[model.JobID]model.JobID{},
+		Stopping: map[model.JobID]model.JobID{}, MaxStarts: tunables.MaxStarts,
 	}
 }
 
@@ -166,6 +169,10 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 		Job: j.ID, TaskNumber: task, Places: t.Places(spots), Port: port, Bypasses: past,
 	}})
 	t.Started[j.ID]++
+	if t.starts++; t.starts >= t.MaxStarts {
+		t.Cut = true
+		t.WakeAt(t.Now + 1)
+	}
 	if t.Holders[j.ID] != nil {
 		// Its claims end with the start, so jobs may fit that were found not to: a new cycle tries
 		// all of them again.
@@ -174,6 +181,10 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 		delete(t.Holders, j.ID)
 	}
 }
+
+// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is tried in
+// the next.
+func (t *State) EndsEarly() bool { return t.Freed || t.Cut }
 
 // Stop asks an attempt to leave so that another job can start.
 func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {

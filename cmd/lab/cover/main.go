@@ -1,0 +1,194 @@
+// Command cover measures which statements the tests run, and writes the table of docs/testing.md.
+// `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
+//
+// A package's own tests are counted, and so are those of the packages named beside it: what is
+// tested through another package has its row there too.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Marks between which the table stands in the page.
+const (
+	tableBegins = "<!-- coverage -->\n"
+	tableEnds   = "<!-- end of coverage -->\n"
+)
+
+func main() {
+	timeout := flag.String("timeout", "15m", "for the tests of each package")
+	flag.Parse()
+	if flag.NArg() < 2 {
+		fmt.Fprintln(os.Stderr, "usage: cover [-timeout 15m] PAGE PACKAGE...")
+		os.Exit(2)
+	}
+	if err := run(flag.Arg(0), *timeout, flag.Args()[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "cover:", err)
+		os.Exit(1)
+	}
+}
+
+func run(page, timeout string, patterns []string) error {
+	dir, err := os.MkdirTemp("", "rota-cover-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	module, err := output("go", "list", "-m")
+	if err != nil {
+		return err
+	}
+	module = strings.TrimSpace(module)
+	list, err := output("go", append([]string{"list", "-f", "{{.ImportPath}} {{len .GoFiles}} " +
+		"{{len .TestGoFiles}} {{len .XTestGoFiles}}"}, patterns...)...)
+	if err != nil {
+		return err
+	}
+	measured := coverage{}
+	var all []string
+	for line := range strings.Lines(list) {
+		var name string
+		var files, inside, outside int
+		if _, err := fmt.Sscan(line, &name, &files, &inside, &outside); err != nil {
+			return fmt.Errorf("go list: %q: %w", line, err)
+		}
+		if files == 0 {
+			continue
+		}
+		all = append(all, name)
+		profile := filepath.Join(dir, "profile")
+		if inside+outside == 0 {
+			continue
+		}
+		text, testErr := output("go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
+		if testErr != nil {
+			return fmt.Errorf("%w:\n%s", testErr, text)
+		}
+		if err := measured.read(name, profile); err != nil {
+			return err
+		}
+	}
+	return rewrite(page, module, all, measured)
+}
+
+// output runs a program and returns what it prints.
+func output(name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return string(text), err
+}
+
+// block is a sequence of statements.
+type block struct {
+	place      string // FILE:BEGIN,END
+	statements int
+}
+
+// coverage says of each package which of its blocks are run, by its own tests and by any that were
+// measured.
+type coverage map[string]map[block]*ran
+
+type ran struct{ own, any bool }
+
+// read adds the profile of one package's tests.
+func (c coverage) read(tests, profile string) error {
+	f, err := os.Open(profile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no test ran
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Scan() // mode
+	for lines.Scan() {
+		var b block
+		var count int
+		if _, err := fmt.Sscan(lines.Text(), &b.place, &b.statements, &count); err != nil {
+			return fmt.Errorf("profile: %q: %w", lines.Text(), err)
+		}
+		file, _, _ := strings.Cut(b.place, ":")
+		name := path.Dir(file)
+		if c[name] == nil {
+			c[name] = map[block]*ran{}
+		}
+		if c[name][b] == nil {
+			c[name][b] = &ran{}
+		}
+		r := c[name][b]
+		r.any = r.any || count > 0
+		r.own = r.own || count > 0 && name == tests
+	}
+	return lines.Err()
+}
+
+// row writes what is known of a package.
+func (c coverage) row(module, name string) string {
+	var all, own, any int
+	for b, r := range c[name] {
+		all += b.statements
+		if r.own {
+			own += b.statements
+		}
+		if r.any {
+			any += b.statements
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("| `%s` | %d | %d %% | %d %% |", shortName(module, name), all, 100*own/all, 100*any/all)
+}
+
+func shortName(module, name string) string {
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, module), "/"), ".")
+}
+
+// rewrite replaces the rows of packages in the table of a page.
+func rewrite(page, module string, packages []string, measured coverage) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), tableBegins)
+	table, after, ends := strings.Cut(rest, tableEnds)
+	if !found || !ends {
+		return fmt.Errorf("%s has no table between %q and %q", page, tableBegins, tableEnds)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(table) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "`"); ok && strings.HasPrefix(line, "| `") {
+			rows[name] = strings.TrimSpace(line)
+		}
+	}
+	for _, name := range packages {
+		delete(rows, shortName(module, name))
+		if row := measured.row(module, name); row != "" {
+			rows[shortName(module, name)] = row
+		}
+	}
+	var b strings.Builder
+	b.WriteString(before + tableBegins)
+	b.WriteString("| package | statements | run by its own tests | by any test measured with it |\n|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		b.WriteString(rows[name] + "\n")
+	}
+	b.WriteString(tableEnds + after)
+	return os.WriteFile(page, []byte(b.String()), 0o644)
+}

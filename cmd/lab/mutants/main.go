@@ -1,0 +1,164 @@
+// Command mutants changes one thing at a time in a package and asks the package's own tests whether
+// they notice. `make mutants PKG=./controld/api N=200 SEED=1` runs it.
+//
+// It takes the same sample for the same seed and source. Gremlins, the known tool, has neither a
+// sample nor a seed, runs only what is covered, and neither removes statements nor changes results.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	o := options{slack: 5 * time.Second}
+	flag.IntVar(&o.most, "n", 200, "mutants to run at most")
+	flag.Uint64Var(&o.seed, "seed", 1, "of the sample")
+	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them")
+	flag.StringVar(&o.only, "only", "", "files of the package whose name contains this")
+	tests := flag.String("tests", "", "packages whose tests are run, by spaces (default: the package's own)")
+	flag.StringVar(&o.pattern, "run", "", "only tests that match this, as go test -run")
+	flag.BoolVar(&o.verbose, "v", false, "print each mutant and what became of it")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-seed S] [-limit 1h] [-only FILE] [-tests 'PKG ...'] [-run TEST] PKG")
+		os.Exit(2)
+	}
+	o.pkg, o.tests = flag.Arg(0), strings.Fields(*tests)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	pkg     string
+	tests   []string
+	pattern string // of names of tests
+	most    int
+	seed    uint64
+	limit   time.Duration
+	only    string
+	verbose bool
+	slack   time.Duration // what a test run may take beyond three times that of the clean source
+}
+
+// outcome is what became of a mutant.
+type outcome string
+
+const (
+	killed    outcome = "killed"
+	survived  outcome = "survived"
+	uncovered outcome = "not covered" // no test comes there, so it survives
+	timedOut  outcome = "timeout"     // no verdict: it may be an endless loop, or a slow machine
+	broken    outcome = "does not compile"
+)
+
+func run(ctx context.Context, o options, out io.Writer) error {
+	end := time.Now().Add(o.limit)
+	dir, err := os.MkdirTemp("", "rota-mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p, err := findPackage(o.pkg)
+	if err != nil {
+		return err
+	}
+	all, err := p.mutants(o.only)
+	if err != nil {
+		return err
+	}
+	suites, err := newSuites(ctx, dir, p, o)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(o.seed, 1))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	counts := map[outcome]int{}
+	var survivors []string
+	var stopped error
+	for _, m := range all {
+		if ran(counts) == o.most {
+			break
+		}
+		if !time.Now().Before(end) {
+			stopped = fmt.Errorf("the time of %v is over", o.limit)
+		} else {
+			stopped = ctx.Err()
+		}
+		if stopped != nil {
+			break
+		}
+		got, err := suites.try(ctx, m)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			continue
+		}
+		counts[got]++
+		if got == survived || got == uncovered {
+			survivors = append(survivors, fmt.Sprintf("%s: %s", m, got))
+		}
+		if o.verbose {
+			fmt.Fprintf(out, "%s: %s\n", m, got)
+		}
+	}
+	report(out, o, p, len(all), counts, survivors, stopped)
+	return nil
+}
+
+// ran is how many mutants compiled.
+func ran(counts map[outcome]int) int {
+	return counts[killed] + counts[survived] + counts[uncovered] + counts[timedOut]
+}
+
+func report(out io.Writer, o options, p *source, all int, counts map[outcome]int, survivors []string, stopped error) {
+	w := bufio.NewWriter(out)
+	defer w.Flush()
+	fmt.Fprintf(w, "%s: seed %d, %d of %d mutants (%d more do not compile)\n", p.path, o.seed, ran(counts), all,
+		counts[broken])
+	if stopped != nil {
+		fmt.Fprintf(w, "stopped before %d: %v\n", o.most, stopped)
+	}
+	judged := counts[killed] + counts[survived] + counts[uncovered]
+	fmt.Fprintf(w, "killed %d, survived %d (%d of them in lines that no test reaches), timeout %d", counts[killed],
+		counts[survived]+counts[uncovered], counts[uncovered], counts[timedOut])
+	if judged > 0 {
+		fmt.Fprintf(w, ": %d %% killed of those with a verdict", 100*counts[killed]/judged)
+	}
+	fmt.Fprintln(w)
+	slices.Sort(survivors)
+	for _, s := range survivors {
+		fmt.Fprintln(w, s)
+	}
+}
+
+// relative shortens a path below the working directory.
+func relative(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(short, "..") {
+		return short
+	}
+	return path
+}
+
+var errNoTests = errors.New("there are no tests: name the packages whose tests are to run with -tests")

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// source is a package as `go list` has it.
+type source struct {
+	path   string // import path
+	dir    string
+	files  []string // names in dir that are built here, without tests
+	tested bool     // it has test files
+}
+
+// findPackage asks go for one package.
+func findPackage(pattern string) (*source, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles", pattern)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", pattern, err)
+	}
+	var p struct {
+		ImportPath, Dir                              string
+		GoFiles, CgoFiles, TestGoFiles, XTestGoFiles []string
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&p); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, fmt.Errorf("%s names several packages; name one", pattern)
+	}
+	return &source{path: p.ImportPath, dir: p.Dir, files: append(p.GoFiles, p.CgoFiles...),
+		tested: len(p.TestGoFiles)+len(p.XTestGoFiles) > 0}, nil
+}
+
+// position is a place in a file, both counted from 1.
+type position struct{ line, column int }
+
+func (p position) before(o position) bool {
+	return p.line < o.line || p.line == o.line && p.column < o.column
+}
+
+// mutant is one change of one file.
+type mutant struct {
+	file       string // path
+	at         position
+	kind       string
+	begin, end int // bytes that are replaced
+	was, is    string
+}
+
+// String says where the mutant is and what it changes.
+func (m *mutant) String() string {
+	short := func(text string) string {
+		text = strings.Join(strings.Fields(text), " ")
+		if len(text) > 60 {
+			text = text[:57] + "..."
+		}
+		return text
+	}
+	to := short(m.is)
+	if strings.TrimSpace(m.is) == "" {
+		to = "nothing"
+	}
+	return fmt.Sprintf("%s:%d: %s: %s -> %s", relative(m.file), m.at.line, m.kind, short(m.was), to)
+}
+
+// text is the whole file with the change.
+func (m *mutant) text() ([]byte, error) {
+	old, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{old[:m.begin], []byte(m.is), old[m.end:]}, nil), nil
+}
+
+// mutants lists all changes of the files whose name contains only. What does not compile is found
+// out later.
+func (p *source) mutants(only string) ([]*mutant, error) {
+	var all []*mutant
+	for _, name := range p.files {
+		if !strings.Contains(name, only) {
+			continue
+		}
+		path := filepath.Join(p.dir, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		found, err := mutantsOf(path, text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// mutantsOf lists all changes of one file, none of a generated one.
+func mutantsOf(path string, text []byte) ([]*mutant, error) {
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, path, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil || ast.IsGenerated(f) {
+		return nil, err
+	}
+	c := &collector{file: files.File(f.Pos()), path: path, text: text}
+	ast.PreorderStack(f, nil, func(n ast.Node, stack []ast.Node) bool { return c.visit(n, stack) })
+	return c.all, nil
+}
+
+type collector struct {
+	file *token.File
+	path string
+	text []byte
+	all  []*mutant
+}
+
+// replace adds a mutant that has other text from begin to end.
+func (c *collector) replace(kind string, begin, end token.Pos, is string) {
+	from, to := c.file.Offset(begin), c.file.Offset(end)
+	if was := string(c.text[from:to]); was != is {
+		at := c.file.Position(begin)
+		c.all = append(c.all, &mutant{c.path, position{at.Line, at.Column}, kind, from, to, was, is})
+	}
+}
+
+// source returns the text of a node.
+func (c *collector) source(n ast.Node) string {
+	return string(c.text[c.file.Offset(n.Pos()):c.file.Offset(n.End())])
+}
+
+// operators are what a binary operator, an assignment or a branch becomes.
+var operators = map[token.Token][]struct {
+	is   token.Token
+	kind string
+}{
+	token.LSS: {{token.LEQ, "boundary"}, {token.GEQ, "negation"}}, token.LEQ: {{token.LSS, "boundary"}, {token.GTR, "negation"}},
+	token.GTR: {{token.GEQ, "boundary"}, {token.LEQ, "negation"}}, token.GEQ: {{token.GTR, "boundary"}, {token.LSS, "negation"}},
+	token.EQL: {{token.NEQ, "negation"}}, token.NEQ: {{token.EQL, "negation"}},
+	token.LAND: {{token.LOR, "logic"}}, token.LOR: {{token.LAND, "logic"}},
+	token.ADD: {{token.SUB, "arithmetic"}}, token.SUB: {{token.ADD, "arithmetic"}},
+	token.MUL: {{token.QUO, "arithmetic"}}, token.QUO: {{token.MUL, "arithmetic"}}, token.REM: {{token.MUL, "arithmetic"}},
+	token.AND: {{token.OR, "bits"}}, token.OR: {{token.AND, "bits"}}, token.XOR: {{token.AND, "bits"}},
+	token.AND_NOT: {{token.AND, "bits"}}, token.SHL: {{token.SHR, "bits"}}, token.SHR: {{token.SHL, "bits"}},
+	token.ADD_ASSIGN: {{token.SUB_ASSIGN, "arithmetic"}}, token.SUB_ASSIGN: {{token.ADD_ASSIGN, "arithmetic"}},
+	token.MUL_ASSIGN: {{token.QUO_ASSIGN, "arithmetic"}}, token.QUO_ASSIGN: {{token.MUL_ASSIGN, "arithmetic"}},
+	token.OR_ASSIGN: {{token.AND_ASSIGN, "bits"}}, token.AND_ASSIGN: {{token.OR_ASSIGN, "bits"}},
+	token.INC: {{token.DEC, "increment"}}, token.DEC: {{token.INC, "increment"}},
+	token.BREAK: {{token.CONTINUE, "branch"}}, token.CONTINUE: {{token.BREAK, "branch"}},
+}
+
+// operator adds what an operator at a place becomes.
+func (c *collector) operator(at token.Pos, op token.Token) {
+	for _, to := range operators[op] {
+		c.replace(to.kind, at, at+token.Pos(len(op.String())), to.is.String())
+	}
+}
+
+// visit adds the mutants of one node, and reports whether to go on below it.
+func (c *collector) visit(n ast.Node, stack []ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.ImportSpec, *ast.Field, *ast.ArrayType:
+		return false
+	case *ast.BinaryExpr:
+		if !isText(n.X) && !isText(n.Y) {
+			c.operator(n.OpPos, n.Op)
+		}
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT || n.Op == token.SUB {
+			c.replace("negation", n.OpPos, n.X.Pos(), "")
+		}
+	case *ast.IncDecStmt:
+		c.operator(n.TokPos, n.Tok)
+		c.remove(n, stack)
+	case *ast.BranchStmt:
+		if n.Label == nil {
+			c.operator(n.TokPos, n.Tok)
+		}
+	case *ast.Ident:
+		if other := map[string]string{"true": "false", "false": "true"}[n.Name]; other != "" {
+			c.replace("constant", n.Pos(), n.End(), other)
+		}
+	case *ast.BasicLit:
+		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil && n.Kind == token.INT {
+			c.replace("constant", n.Pos(), n.End(), strconv.FormatInt(v+1, 10))
+		}
+	case *ast.IfStmt:
+		switch n.Cond.(type) {
+		case *ast.BinaryExpr, *ast.UnaryExpr: // have mutants of their own
+		default:
+			c.replace("negation", n.Cond.Pos(), n.Cond.End(), "!("+c.source(n.Cond)+")")
+		}
+	case *ast.AssignStmt:
+		c.operator(n.TokPos, n.Tok)
+		if n.Tok != token.DEFINE {
+			c.remove(n, stack)
+		}
+	case *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt:
+		c.remove(n, stack)
+	case *ast.ReturnStmt:
+		c.results(n, stack)
+	}
+	return true
+}
+
+// isText reports whether an expression is a literal text, which cannot be subtracted.
+func isText(e ast.Expr) bool {
+	l, ok := e.(*ast.BasicLit)
+	return ok && l.Kind == token.STRING
+}
+
+// remove adds the mutant without a statement that stands in a list.
+func (c *collector) remove(n ast.Node, stack []ast.Node) {
+	switch stack[len(stack)-1].(type) {
+	case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+		c.replace("statement", n.Pos(), n.End(), "")
+	}
+}
+
+// results adds a mutant for each result that is replaced by its type's zero value.
+func (c *collector) results(n *ast.ReturnStmt, stack []ast.Node) {
+	var types []ast.Expr
+	for i := len(stack) - 1; i >= 0 && types == nil; i-- {
+		var list *ast.FieldList
+		switch f := stack[i].(type) {
+		case *ast.FuncDecl:
+			list = f.Type.Results
+		case *ast.FuncLit:
+			list = f.Type.Results
+		default:
+			continue
+		}
+		if list == nil {
+			return
+		}
+		for _, field := range list.List {
+			for range max(1, len(field.Names)) {
+				types = append(types, field.Type)
+			}
+		}
+	}
+	if len(types) != len(n.Results) { // none, or those of one call
+		return
+	}
+	for i, r := range n.Results {
+		switch c.source(r) {
+		case "nil", "0", "false", `""`: // has it already
+		case "true": // becomes false as a constant
+		default:
+			c.replace("result", r.Pos(), r.End(), zero(types[i], c.source(types[i])))
+		}
+	}
+}
+
+// zero writes the zero value of a type.
+func zero(t ast.Expr, text string) string {
+	switch t.(type) {
+	case *ast.StarExpr, *ast.MapType, *ast.FuncType, *ast.ChanType, *ast.InterfaceType:
+		return "nil"
+	case *ast.ArrayType:
+		if t.(*ast.ArrayType).Len == nil {
+			return "nil"
+		}
+	}
+	switch text {
+	case "error", "any":
+		return "nil"
+	case "string":
+		return `""`
+	case "bool":
+		return "false"
+	}
+	return "*new(" + text + ")"
+}
