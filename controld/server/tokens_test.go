@@ -349,3 +349,28 @@ func TestAClientWithATokenAlone(t *testing.T) {
 		t.Errorf("a token makes a token: %v", err)
 	}
 }
+
+// TestALongPollEndsWithItsToken: a pipeline waits for news, and its token is revoked meanwhile. It
+// gets no news. The bug "a token is looked at when a poll begins only" shows here.
+func TestALongPollEndsWithItsToken(t *testing.T) {
+	c, _ := startTokens(t)
+	token := c.token(access.Owner, `{"scope":"read"}`)
+	var check api.Check
+	if err := json.Unmarshal([]byte(c.owner("GET", "/v1/check", "")), &check); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		status int
+		text   string
+	}
+	got := make(chan answer, 1)
+	go func() {
+		status, text := c.bearing(token.Token, "GET", fmt.Sprintf("/v1/tokens?wait=30s&after=%d", check.Index), "")
+		got <- answer{status, text}
+	}()
+	time.Sleep(200 * time.Millisecond) // the poll waits
+	c.owner("POST", "/v1/tokens/"+token.ID+"/revoke", "")
+	if a := <-got; a.status != http.StatusUnauthorized || !strings.Contains(a.text, "was revoked") {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}
