@@ -66,7 +66,8 @@ func TestATokenKeepsItsScopeThroughAFollower(t *testing.T) {
 		}
 		return &list.Items[i]
 	}
-	if e := find(list, "POST /v1/jobs", "u51000", http.StatusOK); e.Controller != leader.cfg.Name || e.From != "127.0.0.1" ||
+	if e := find(list, "POST /v1/jobs", "u51000", http.StatusOK); e.Controller != leader.cfg.Name ||
+		e.From != "127.0.0.1" ||
 		e.Token != token.ID {
 		t.Errorf("%+v", e)
 	}

@@ -60,6 +60,7 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 		{},
 		{"Connection": {"Rota-Uid, Rota-Gid, Rota-Gids, Rota-User, Rota-Home"}},
 		{"Rota-Uid": {"4711"}, "Rota-User": {"other"}},
+		{"Authorization": {"Bearer token"}}, // which counts for the controller, and not this node's word
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://rota/v1/jobs", nil)
 		if err != nil {
@@ -72,6 +73,9 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 		}
 		resp.Body.Close()
 		got := <-seen
+		if token := got.Get("Authorization"); token != h.Get("Authorization") {
+			t.Errorf("with %v the controller got %q in place of the token", h, token)
+		}
 		if got.Get("Rota-Uid") != strconv.Itoa(os.Getuid()) || got.Get("Rota-User") == "" ||
 			got.Get("Rota-User") == "other" {
 			t.Errorf("with %v the controller got user %q, uid %q", h, got.Get("Rota-User"), got.Get("Rota-Uid"))

@@ -42,7 +42,7 @@ func badToken(detail string) error {
 }
 
 // shown reports whether a request shows a token, or anything in its place. Such a request counts by
-// its token alone, whichever user a machine vouches for.
+// its token alone, also if a member vouches for its caller.
 func shown(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
 
 // bearer identifies the caller of a request by its API token. Its error says what to do, and never
@@ -114,10 +114,17 @@ func (s *Server) present(id model.Identity) (model.Identity, error) {
 	return now, nil
 }
 
-// authoriseToken refuses a token whose scope does not cover the route.
+// authoriseToken refuses a token whose scope does not cover the route, and one that was revoked
+// while a long poll waited.
 func (x *exchange) authoriseToken() error {
+	if x.caller == nil || x.caller.Token == "" {
+		return nil
+	}
+	if t := x.s.Replica.View().APIToken(x.caller.Token); t == nil || t.Revoked != nil {
+		return badToken(fmt.Sprintf("API token %s was revoked", x.caller.Token))
+	}
 	needs := x.rt.tokenScope()
-	if x.caller == nil || x.caller.Token == "" || covers(model.TokenScope(x.caller.Scope), needs) {
+	if covers(model.TokenScope(x.caller.Scope), needs) {
 		return nil
 	}
 	if needs == scopeNever {

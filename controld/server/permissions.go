@@ -207,8 +207,8 @@ var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(p
 	string(pki.Controller): access.Controller}
 
 // rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
-// more than a user: the machine is for jobs. It could make a token of root there, so that one is no
-// more either.
+// more than a user: the machine is for jobs. It could make a token of root there, so that a token of
+// root is no more either.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
 	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {

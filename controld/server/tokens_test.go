@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
@@ -55,7 +56,7 @@ func (c *cluster) bearing(token, method, path, body string, headers ...string) (
 	return c.bearingAs(access.Anyone, token, method, path, body, headers...)
 }
 
-// bearingAs is bearing over a connection with the certificate of a member, or of role Anyone without one.
+// bearingAs is bearing over a connection with the certificate of a member, or without one as Anyone.
 func (c *cluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
@@ -207,7 +208,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 	c, _ := startTokens(t)
 	token := c.token(access.User, `{"scope":"all"}`)
 	for _, as := range []identity.Caller{{User: people[access.Admin]}, {User: model.Identity{UID: 0, User: "root"}},
-		{Machine: true, Role: "node", From: "n1"}, {Machine: true, Role: "controller", From: "c2"}} {
+		{Machine: true, Role: string(pki.Node), From: "n1"}, {Machine: true, Role: string(pki.Controller), From: "c2"}} {
 		h := http.Header{}
 		identity.PassOn(h, as)
 		var headers []string
@@ -236,6 +237,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.clients[access.Node].Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -345,5 +347,30 @@ func TestAClientWithATokenAlone(t *testing.T) {
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Status != http.StatusForbidden {
 		t.Errorf("a token makes a token: %v", err)
+	}
+}
+
+// TestALongPollEndsWithItsToken: a pipeline waits for news, and its token is revoked meanwhile. It
+// gets no news. The bug "a token is looked at when a poll begins only" shows here.
+func TestALongPollEndsWithItsToken(t *testing.T) {
+	c, _ := startTokens(t)
+	token := c.token(access.Owner, `{"scope":"read"}`)
+	var check api.Check
+	if err := json.Unmarshal([]byte(c.owner("GET", "/v1/check", "")), &check); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		status int
+		text   string
+	}
+	got := make(chan answer, 1)
+	go func() {
+		status, text := c.bearing(token.Token, "GET", fmt.Sprintf("/v1/tokens?wait=30s&after=%d", check.Index), "")
+		got <- answer{status, text}
+	}()
+	time.Sleep(200 * time.Millisecond) // the poll waits
+	c.owner("POST", "/v1/tokens/"+token.ID+"/revoke", "")
+	if a := <-got; a.status != http.StatusUnauthorized || !strings.Contains(a.text, "was revoked") {
+		t.Errorf("%d %s", a.status, a.text)
 	}
 }

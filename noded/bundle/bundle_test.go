@@ -502,7 +502,7 @@ func TestTheFilterOfSystemCalls(t *testing.T) {
 		if got := allows(false, c.name); got != c.plain {
 			t.Errorf("%s: allowed %t", c.name, got)
 		}
-		if got := allows(true, c.name); c.name != "bpf" && got != c.namespaces {
+		if got := allows(true, c.name); got != c.namespaces {
 			t.Errorf("%s with user namespaces: allowed %t", c.name, got)
 		}
 	}

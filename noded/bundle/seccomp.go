@@ -12,14 +12,15 @@ import (
 // it does not reach code of the kernel that expects root. NUMA policies are allowed: numactl and
 // collective libraries set them, and the kernel checks what they may do.
 func Seccomp(userNamespaces bool) (*specs.LinuxSeccomp, error) {
-	capabilities := []string{"CAP_SYS_NICE"} // what the profile ties the calls for NUMA policies to
-	if userNamespaces {
-		capabilities = append(capabilities, "CAP_SYS_ADMIN") // and those for namespaces
-	}
+	const numa = "CAP_SYS_NICE" // what the profile ties the calls for NUMA policies to
 	filter, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{
-		Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}})
+		Capabilities: &specs.LinuxCapabilities{Bounding: []string{numa}}}})
 	if err != nil {
 		return nil, fmt.Errorf("filter of system calls: %w", err)
+	}
+	if userNamespaces {
+		filter.Syscalls = append(filter.Syscalls, specs.LinuxSyscall{Action: specs.ActAllow, Names: []string{"clone",
+			"unshare", "setns", "mount", "umount2", "pivot_root", "sethostname"}})
 	}
 	return filter, nil
 }

@@ -21,7 +21,8 @@ func (v *View) APIToken(id string) *model.APIToken {
 }
 
 func (v *View) findToken(id string) (int, bool) {
-	return slices.BinarySearchFunc(v.tokens, id, func(t *model.APIToken, id string) int { return strings.Compare(t.ID, id) })
+	return slices.BinarySearchFunc(v.tokens, id,
+		func(t *model.APIToken, id string) int { return strings.Compare(t.ID, id) })
 }
 
 // AddAPIToken adds a token whose id the state does not have.
