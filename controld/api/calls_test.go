@@ -179,7 +179,7 @@ func TestEachCallAsksForItsRoute(t *testing.T) {
 
 // TestAnswersSayHowOldTheyAre reads the headers of an answer.
 func TestAnswersSayHowOldTheyAre(t *testing.T) {
-	for stale, want := range map[string]time.Duration{"": 0, "0": time.Second, "1": time.Second, "9": 9 * time.Second,
+	for stale, want := range map[string]time.Duration{"": 0, "0": time.Second, "1": time.Second, "12": 12 * time.Second,
 		"x": 0} {
 		addr, _ := answers(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(HeaderIndex, "41")
