@@ -7,9 +7,9 @@ COMMIT    ?= $(shell git describe --always --dirty --exclude "*" 2>/dev/null)
 LDFLAGS   := -s -w -X github.com/rota-hpc/rota/controld/api.commit=$(COMMIT)
 LINT      := bin/golangci-lint
 LINT_VERSION := v2.6.2
-# What tests and the demo need beside Go: a C compiler for cgo, ip and iptables for test networks, runc and busybox for conformance.
-PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
-TOOLS     := gcc ip iptables runc busybox
+# What tests and the demo need beside Go: a C compiler and libseccomp for cgo, ip and iptables for test networks, runc and busybox for conformance.
+PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busybox-static
+TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test test-long check same lint demo test-browser bench papers figures third-party fuzz golden mutants cover clean
@@ -23,7 +23,7 @@ setup: ## install what building and testing need (as root), or say what is missi
 build: setup ## build every program into bin/
 	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-plot ./cmd/lab/plot
-	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
+	CGO_ENABLED=1 $(GO) build -tags seccomp -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
 # How long the tests of one package may take; 15m and 60m if it is not set.
 TEST_TIMEOUT ?=

@@ -340,35 +340,59 @@ func TestNextAttemptWaitsForTheLast(t *testing.T) {
 	})
 }
 
+// coresInUse returns the containers that run, and fails if two of them share a core.
+func (w *world) coresInUse(jobs int64) (running []container.ID) {
+	w.t.Helper()
+	used := map[int]container.ID{}
+	for n := range jobs {
+		id := wid(n + 1)
+		b := w.container(id)
+		if b.state != container.Running {
+			continue
+		}
+		running = append(running, id)
+		for _, c := range b.cores {
+			if first, taken := used[c]; taken {
+				w.t.Errorf("%v and %v run on core %d", first, id, c)
+			}
+			used[c] = id
+		}
+	}
+	if len(used) != len(running) {
+		w.t.Errorf("%d containers of one core each run on %d cores", len(running), len(used))
+	}
+	return running
+}
+
+// TestCoresAreExclusive notices cores of running jobs that are handed out again after the node
+// daemon was started anew, and cores of ended ones that never are.
 func TestCoresAreExclusive(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
-		for n := range int64(10) { // on eight cores
+		const jobs = 10 // on eight cores
+		for n := range int64(jobs) {
 			w.assign(wid(n+1), true)
 		}
 		settle(time.Minute)
-		used, running := map[int]bool{}, []container.ID{}
-		for n := range int64(10) {
-			if b := w.container(wid(n + 1)); b.state == container.Running {
-				running = append(running, wid(n+1))
-				for _, c := range b.cores {
-					if used[c] {
-						t.Fatalf("core %d is used twice", c)
-					}
-					used[c] = true
-				}
+		running := w.coresInUse(jobs)
+		if len(running) != 8 {
+			t.Fatalf("%d run", len(running))
+		}
+		for range 2 {
+			w.kill()
+			w.start()
+			settle(time.Minute)
+			if now := w.coresInUse(jobs); !reflect.DeepEqual(now, running) {
+				t.Fatalf("after a restart %v run, before it %v", now, running)
 			}
 		}
-		if len(running) != 8 || len(used) != 8 {
-			t.Fatalf("%d run on %d cores", len(running), len(used))
-		}
-		w.kill()
-		w.start() // cores are still held after a restart
-		settle(time.Second)
 		for _, id := range running[:2] {
 			w.leave(id, container.Exit{})
 		}
 		settle(time.Minute)
-		for n := range int64(10) {
+		if now := w.coresInUse(jobs); len(now) != 8 {
+			t.Errorf("when two have ended, %v run", now)
+		}
+		for n := range int64(jobs) {
 			if s := w.state(wid(n + 1)); s != model.WorkerRunning && s != model.WorkerExited {
 				t.Fatalf("job %d: got %s", n+1, s)
 			}

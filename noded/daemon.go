@@ -218,10 +218,14 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
+	filter, err := bundle.Seccomp(d.cfg.AllowUserNamespaces)
+	if err != nil {
+		return err
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
-		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile,
+		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, Seccomp: filter, RootJobs: d.cfg.AllowRootJobs,
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ type Config struct {
 	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
 	MaxNofile   int64             // files that ulimit.nofile may be at most; 0: no bound
 
+	AllowRootJobs       bool // jobs may run as root
+	AllowUserNamespaces bool // jobs may make user namespaces
+
 	Logger *slog.Logger
 }
 

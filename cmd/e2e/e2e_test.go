@@ -47,7 +47,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		"0": {"./cmd/rota", "./cmd/rota-controld", "./cmd/rota-init", "./examples/trainer"},
 		"1": {"./cmd/rota-noded", "./cmd/rota-shim"},
 	} {
-		cmd := exec.Command("go", append([]string{"build", "-o", dir + "/"}, programs...)...)
+		cmd := exec.Command("go", append([]string{"build", "-tags", "seccomp", "-o", dir + "/"}, programs...)...)
 		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("build: %w\n%s", err, out)

@@ -17,16 +17,24 @@ import (
 
 // narrow lets the trial-and-error jobs of an account hold two GPUs at once. It is the policy of new
 // clusters with one parameter of its own.
-const narrow = "policy \"rota\" {\n  te_account_gpus = 2\n}\n"
+const narrow = `policy "rota" {
+  te_account_gpus = 2
+}
+account "other" {
+  users = ["nobody"]
+}
+`
 
 // parted is a cluster in which two accounts deserve half each.
 const parted = `policy "fairshare" {
   min_runtime = "100ms"
 }
 account "vision" {
+  users = ["nobody"]
   deserved { gpus = 2 }
 }
 account "speech" {
+  users = ["nobody"]
   deserved { gpus = 2 }
 }
 `

@@ -3,13 +3,16 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -224,6 +227,227 @@ func TestThePlanIsChecked(t *testing.T) {
 		if _, err := read(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestItsJobCannotTraceIt notices a rota-init that its job may trace: the ranks run as the same user.
+// A job could make it report a success, or ignore every signal.
+func TestItsJobCannotTraceIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "launch.json")
+	if err := os.WriteFile(path, []byte(`{"ranks":[{"args":["true"]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dumpable := func() int {
+		n, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := dumpable()
+	defer func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, uintptr(before), 0, 0, 0) }()
+	if p, err := read(path); err != nil || len(p.Ranks) != 1 {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	if got := dumpable(); got != 0 {
+		t.Errorf("PR_GET_DUMPABLE is %d", got)
+	}
+	if os.Geteuid() != 0 { // root sees everything all the same
+		if _, err := os.ReadFile("/proc/self/environ"); !os.IsPermission(err) {
+			t.Errorf("the environment is readable: %v", err)
+		}
+	}
+}
+
+// envRun makes the test program a rota-init with this plan, as the first process of its own tree.
+const envRun = "ROTA_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(envRun); path != "" {
+		os.Exit(run(path))
+	}
+	os.Exit(m.Run())
+}
+
+// initRun is a rota-init that runs as a program of its own.
+type initRun struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	shim *os.File
+	from *bufio.Reader // what it sends to the shim
+	out  *bufio.Reader
+}
+
+// runInit starts rota-init with ranks that each run a script; with a channel if that is asked for.
+func runInit(t *testing.T, plan *launch.Plan, channel bool, scripts ...string) *initRun {
+	t.Helper()
+	for i, script := range scripts {
+		plan.Ranks = append(plan.Ranks, launch.Rank{Name: fmt.Sprint("rank ", i), Args: []string{"/bin/sh", "-c", script},
+			Env: []string{fmt.Sprint("RANK=", i)}})
+	}
+	plan.Env, plan.Dir = append(plan.Env, "PATH=/usr/bin:/bin", "RANK=none"), "/"
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "launch.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &initRun{t: t, cmd: exec.Command(os.Args[0])}
+	r.cmd.Env = append(os.Environ(), envRun+"="+path)
+	if channel {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SetNonblock(fds[0], true); err != nil {
+			t.Fatal(err)
+		}
+		theirs := os.NewFile(uintptr(fds[1]), "init")
+		defer theirs.Close()
+		r.shim = os.NewFile(uintptr(fds[0]), "shim")
+		r.from = bufio.NewReader(r.shim)
+		r.cmd.ExtraFiles = []*os.File{theirs}
+		r.cmd.Env = append(r.cmd.Env, launch.ChannelEnv+"=3")
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.out = bufio.NewReader(out)
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(20*time.Second, func() { _ = r.cmd.Process.Kill() })
+	t.Cleanup(func() {
+		late.Stop()
+		_ = r.cmd.Process.Kill() // it has ended unless the test failed
+		if r.shim != nil {
+			r.shim.Close()
+		}
+	})
+	return r
+}
+
+// order sends a signal as the shim does.
+func (r *initRun) order(s unix.Signal) {
+	r.t.Helper()
+	if _, err := fmt.Fprintf(r.shim, "{\"signal\":%d}\n", int(s)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// line returns the next line of output.
+func (r *initRun) line() string {
+	line, _ := r.out.ReadString('\n') // the end of the output is an empty line
+	return strings.TrimSuffix(line, "\n")
+}
+
+// result returns what the shim is told, and the exit code.
+func (r *initRun) result() (launch.Result, int) {
+	r.t.Helper()
+	var result launch.Result
+	if r.shim != nil {
+		if err := r.shim.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			r.t.Fatal(err)
+		}
+		line, err := r.from.ReadBytes('\n')
+		if err != nil || json.Unmarshal(line, &result) != nil {
+			r.t.Errorf("the shim is told %q, %v", line, err)
+		}
+	}
+	_ = r.cmd.Wait() // the state says how it ended
+	return result, r.cmd.ProcessState.ExitCode()
+}
+
+// TestTheResultOfTheRanks notices a rank's exit that is lost on the way to the shim, or that the
+// exit code does not have when there is no shim.
+func TestTheResultOfTheRanks(t *testing.T) {
+	for _, c := range []struct {
+		scripts []string
+		want    launch.Result
+		code    int
+	}{
+		{[]string{"exit 0"}, launch.Result{}, 0}, {[]string{"exit 3"}, launch.Result{Code: 3}, 3},
+		{[]string{"kill -SEGV $$"}, launch.Result{Signal: 11}, 139},
+		{[]string{"exit 0", "exit 5", "exec sleep 1000"}, launch.Result{Code: 5}, 5},
+		{[]string{"test $RANK = 0 && test -z \"$ROTA_INIT_CHANNEL\""}, launch.Result{}, 0},
+		{[]string{"ls -l /proc/self/fd | grep -c socket"}, launch.Result{Code: 1}, 1}, // the ranks have no channel
+	} {
+		for _, channel := range []bool{true, false} {
+			got, code := runInit(t, &launch.Plan{KillTimeout: 60_000}, channel, c.scripts...).result()
+			if channel && got != c.want {
+				t.Errorf("%v: the shim is told %+v", c.scripts, got)
+			}
+			if want := c.code; code != want && !(channel && c.want.Signal != 0 && code == c.want.Code) {
+				t.Errorf("%v, channel %v: exit code %d", c.scripts, channel, code)
+			}
+		}
+	}
+}
+
+// TestAStubbornRankIsKilled notices a rank that outlives a failed one, or that is killed in another
+// unit of time.
+func TestAStubbornRankIsKilled(t *testing.T) {
+	begin := time.Now()
+	r := runInit(t, &launch.Plan{KillTimeout: 300}, true, "trap '' TERM; while :; do sleep 0.02; done",
+		"sleep 0.1; exit 4")
+	got, _ := r.result()
+	if took := time.Since(begin); got != (launch.Result{Code: 4}) || took < 300*time.Millisecond || took > 10*time.Second {
+		t.Errorf("%+v after %v", got, took)
+	}
+}
+
+// TestOrdersOfTheShimReachTheRanks notices a signal that is another one when it arrives.
+func TestOrdersOfTheShimReachTheRanks(t *testing.T) {
+	r := runInit(t, &launch.Plan{}, true, "trap 'echo usr1' USR1; trap 'exit 85' TERM; echo ready; "+
+		"while :; do sleep 0.02; done")
+	if got := r.line(); got != "ready" {
+		t.Fatalf("it says %q", got)
+	}
+	r.order(unix.SIGUSR1)
+	if got := r.line(); got != "usr1" {
+		t.Errorf("after SIGUSR1 it says %q", got)
+	}
+	if err := r.cmd.Process.Signal(unix.SIGUSR1); err != nil { // of another process, such as runc
+		t.Fatal(err)
+	}
+	if got := r.line(); got != "usr1" {
+		t.Errorf("after a signal to rota-init it says %q", got)
+	}
+	r.order(unix.SIGTERM)
+	if got, _ := r.result(); got != (launch.Result{Code: 85}) {
+		t.Errorf("the shim is told %+v", got)
+	}
+}
+
+// TestWithoutItsShimItEnds notices a container that runs on when its shim was killed.
+func TestWithoutItsShimItEnds(t *testing.T) {
+	r := runInit(t, &launch.Plan{}, true, "echo ready; exec sleep 5")
+	if got := r.line(); got != "ready" {
+		t.Fatalf("it says %q", got)
+	}
+	if err := r.shim.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.cmd.Process.Wait()
+	if err != nil {
+		t.Error(err)
+	}
+	r.shim = nil
+}
+
+// TestAnErrorNamesNoSecret notices a secret's value in what rota-init says.
+func TestAnErrorNamesNoSecret(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/key", []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &launch.Plan{Secrets: []launch.Secret{{Env: "A", File: dir + "/key"}, {Env: "B", File: dir + "/none"}}}
+	if err := readSecrets(p); err == nil || strings.Contains(err.Error(), "hunter2") ||
+		!strings.HasPrefix(err.Error(), "read the secret for B: ") {
+		t.Errorf("got %v", err)
 	}
 }
 

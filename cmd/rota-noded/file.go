@@ -34,6 +34,9 @@ type file struct {
 	MaxMemlock *string           `hcl:"max_memlock,optional"`
 	MaxNofile  *int              `hcl:"max_nofile,optional"`
 	LogFormat  *string           `hcl:"log_format,optional"`
+
+	AllowRootJobs       *bool `hcl:"allow_root_jobs,optional"`
+	AllowUserNamespaces *bool `hcl:"allow_user_namespaces,optional"`
 }
 
 // readFile sets every flag that is in the file and not on the command line.

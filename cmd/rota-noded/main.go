@@ -114,6 +114,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
 		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",
 			DefaultText: "no bound"},
+		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "run jobs whose user is root"},
+		&cli.BoolFlag{Name: "allow-user-namespaces", Usage: "let jobs make user namespaces"},
 	}
 }
 
@@ -132,6 +134,7 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
 		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),
 		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"),
+		AllowRootJobs: c.Bool("allow-root-jobs"), AllowUserNamespaces: c.Bool("allow-user-namespaces"),
 	}
 	var err error
 	for flag, size := range map[string]*jobspec.Bytes{"memory": &cfg.Memory, "max-memlock": &cfg.MaxMemlock} {

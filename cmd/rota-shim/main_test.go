@@ -180,6 +180,7 @@ func (n *node) input(id container.ID, script string) oci.Input {
 			}}}}},
 		Node: oci.Node{
 			Name: "n1", SharedPaths: []string{n.shared}, RunDir: container.RunDir(n.shims.Path(id)),
+			Progress: container.ProgressPath(n.shims.Path(id)),
 			InitPath: filepath.Join(binaries, "rota-init"), CgroupPath: cgroupRoot + "/" + id.String(),
 			Root: root(n.root),
 		},

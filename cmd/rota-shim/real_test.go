@@ -439,6 +439,27 @@ func benchmark(b *testing.B, warm, workers int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "containers/s")
 }
 
+// TestAJobCannotTraceItsFirstProcess does what a job would do to read the secrets of rota-init, or to
+// speak to the shim in its name. It notices the planted bug "rota-init is traceable by its job".
+func TestAJobCannotTraceItsFirstProcess(t *testing.T) {
+	n := newNode(t, 0)
+	_, out := n.run(one, `
+ls /proc/1/fd > /dev/null 2>&1 || echo "its descriptors are closed"
+cat /proc/1/environ > /dev/null 2>&1 || echo "its environment is closed"
+(echo '{"code":0}' > /proc/1/fd/3) 2>/dev/null || echo "its channel is closed"
+python3 -c '
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+if libc.ptrace(PTRACE_SEIZE, 1, None, None) < 0: print("it cannot be traced")
+try: open("/proc/1/mem", "rb").read(1)
+except OSError: print("its memory is closed")
+' || true
+exit 3`)
+	want(t, out, "its descriptors are closed", "its environment is closed", "its channel is closed", "it cannot be traced",
+		"its memory is closed")
+}
+
 func (n *node) over(id container.ID) bool {
 	list, _ := n.shims.List(n.t.Context())
 	return slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id && s.Exit != nil })

@@ -57,6 +57,7 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	for i, p := range parts {
 		at := in
 		at.Task, at.Node.RunDir, at.Node.ShmDir = i, container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
+		at.Node.Progress = container.ProgressPath(container.TaskDir(dir, i))
 		at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, p.Name)
 		spec, err := oci.Spec(at)
 		check(n.t, err)

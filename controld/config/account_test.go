@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,45 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 	} {
 		if _, err := Parse("c.hcl", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot %v\nwant %q", src, err, want)
+		}
+	}
+}
+
+// TestMembersOfAccounts: users and Unix groups that may charge an account become one list, and what
+// cannot be a user or a group is refused with the account's name.
+func TestMembersOfAccounts(t *testing.T) {
+	f, err := Parse("cluster.hcl", []byte(`
+account "vision" {
+  users  = ["ann", "bob"]
+  groups = ["staff"]
+}
+account "speech" {}
+accounts { create = false }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := f.Replicated()
+	if got := cfg.Accounts["vision"].Members; !slices.Equal(got, []string{"ann", "bob", "%staff"}) || !cfg.NoNewAccounts {
+		t.Errorf("members %q, no new accounts: %t", got, cfg.NoNewAccounts)
+	}
+	if cfg.Accounts["speech"].Members != nil {
+		t.Error("an account without members has some")
+	}
+	for _, text := range []string{"accounts { create = true }", "accounts {}"} {
+		if f, err := Parse("cluster.hcl", []byte(text)); err != nil || f.Replicated() == nil || f.Replicated().NoNewAccounts {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, says := range map[string]string{
+		`account "a" { users = [""] }`:     `account "a": users and groups`,
+		`account "a" { groups = [""] }`:    `account "a": users and groups`,
+		`account "a" { groups = ["%g"] }`:  `account "a": users and groups`,
+		`account "a" { groups = ["a b"] }`: `"%a b"`,
+		`accounts { make = false }`:        "make",
+	} {
+		if _, err := Parse("cluster.hcl", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

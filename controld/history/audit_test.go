@@ -19,7 +19,8 @@ func TestAuditLog(t *testing.T) {
 	entries := []AuditEntry{
 		{At: 100, UID: 1, User: "ann", Token: "t", Origin: "10.0.0.1", Method: "POST", Route: "/v1/jobs",
 			Jobs: model.Span(5, 9), Account: "vision", Status: 200, Times: 1},
-		{At: 200, UID: 2, User: "bob", Method: "POST", Route: "/v1/jobs/{id}/cancel", Jobs: model.Ranges{{First: 3, Last: 3}, {First: 7, Last: 7}},
+		{At: 200, UID: 2, User: "bob", Method: "POST", Route: "/v1/jobs/{id}/cancel",
+			Jobs:   model.Ranges{{First: 3, Last: 3}, {First: 7, Last: 7}},
 			Status: 403, Code: "denied", Times: 4},
 		{At: 300, UID: -1, Method: "GET", Route: "/v1/jobs", Status: 401, Code: "unauthorised", Times: 1},
 	}
@@ -63,7 +64,8 @@ func TestAuditLog(t *testing.T) {
 	got, err := s.Audit(t.Context(), AuditFilter{User: "ann"})
 	want := entries[0]
 	want.Seq = 1
-	if err != nil || len(got) != 1 || got[0].Jobs.String() != "5-9" || got[0].Token != "t" || got[0].Origin != "10.0.0.1" ||
+	if err != nil || len(got) != 1 || got[0].Jobs.String() != "5-9" || got[0].Token != "t" ||
+		got[0].Origin != "10.0.0.1" ||
 		got[0].Account != "vision" || got[0].Times != 1 || got[0].Seq != 1 {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -43,7 +43,7 @@ const (
 	ReasonOOM           ReasonCode = "OutOfMemory"
 	ReasonTimeLimit     ReasonCode = "TimeLimit"
 	ReasonBadConstraint ReasonCode = "BadConstraints"
-	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+	ReasonNotScheduled  ReasonCode = "None"       // not considered yet
 	ReasonCycleLimit    ReasonCode = "CycleLimit" // a cycle that started as many jobs as it may came not to it
 	ReasonDependency    ReasonCode = "Dependency"
 	ReasonNeverMet      ReasonCode = "DependencyNeverSatisfied"

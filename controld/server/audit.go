@@ -151,7 +151,7 @@ func (x *exchange) record(err error) {
 		p := problem.Of(err)
 		e.Status, e.Code = p.Status, p.Code
 	}
-	denied := e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || x.about.hidden && e.Status == http.StatusNotFound
+	denied := e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || x.about.hidden
 	acts := x.rt.Method != http.MethodGet && !x.rt.quiet
 	if x.about.relayed || !acts && !denied {
 		return

@@ -42,7 +42,7 @@ func badToken(detail string) error {
 }
 
 // shown reports whether a request shows a token, or anything in its place. Such a request counts by
-// its token alone, also if a member vouches for its caller.
+// its token alone, whichever user a machine vouches for.
 func shown(r *http.Request) bool { return len(r.Header.Values("Authorization")) > 0 }
 
 // bearer identifies the caller of a request by its API token. Its error says what to do, and never
@@ -64,24 +64,32 @@ func (s *Server) bearer(r *http.Request) (identity.Caller, error) {
 	}
 	v := s.Replica.View()
 	known := v.APIToken(t.ID)
-	var want string
-	if known != nil {
-		want = known.Digest
-	}
-	switch right := subtle.ConstantTimeCompare([]byte(t.Digest()), []byte(want)) == 1; {
-	case !right:
-		return none, badToken(fmt.Sprintf("%s is not known to this cluster, or its secret is another one", t))
-	case known.Revoked != nil:
-		return none, badToken(fmt.Sprintf("%s was revoked", t))
-	case known.Expires.At <= s.Replica.Now(v):
-		end := api.At(known.Expires.Wall).UTC().Format("2006-01-02 15:04 MST")
-		return none, badToken(fmt.Sprintf("%s expired on %s", t, end))
+	if err := checkToken(t, known, s.Replica.Now(v)); err != nil {
+		return none, err
 	}
 	user, err := s.present(known.User)
 	if err != nil {
 		return none, badToken(fmt.Sprintf("%s: %v", t, err))
 	}
 	return identity.Caller{User: user, Token: known.ID, Scope: string(known.Scope)}, nil
+}
+
+// checkToken refuses a token that the cluster does not know, known being nil then, or not any more.
+func checkToken(t api.BearerToken, known *model.APIToken, now model.Instant) error {
+	var want string
+	if known != nil {
+		want = known.Digest
+	}
+	switch right := subtle.ConstantTimeCompare([]byte(t.Digest()), []byte(want)) == 1; {
+	case !right:
+		return badToken(fmt.Sprintf("%s is not known to this cluster, or its secret is another one", t))
+	case known.Revoked != nil:
+		return badToken(fmt.Sprintf("%s was revoked", t))
+	case known.Expires.At <= now:
+		end := api.At(known.Expires.Wall).UTC().Format("2006-01-02 15:04 MST")
+		return badToken(fmt.Sprintf("%s expired on %s", t, end))
+	}
+	return nil
 }
 
 // fingerprint is that of the cluster's authority, which API tokens end with; nil if there is none.

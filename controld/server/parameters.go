@@ -95,13 +95,7 @@ func (x *exchange) finder() *jobref.Finder {
 	}
 	f := &jobref.Finder{Replica: x.s.Replica, View: x.view, History: x.s.History}
 	if private := x.config().Private; slices.Contains(private, model.PrivateJobs) {
-		f.Hides = func(j *model.Job) bool {
-			hides := !partJobs.Allows(x.rolesTo(j), private)
-			if hides && x.about.jobs == nil {
-				x.about.hidden, x.about.jobs = true, model.Span(int(j.ID), int(j.ID))
-			}
-			return hides
-		}
+		f.Hides = func(j *model.Job) bool { return !partJobs.Allows(x.rolesTo(j), private) }
 	}
 	return f
 }

@@ -158,11 +158,23 @@ func (x *exchange) authorise() error {
 	case err != nil:
 		return err
 	case r.Job == nil:
+		x.about.hidden = x.hides(r.ID)
 		return problem.NotFound("there is no job %s", r.Text)
 	case rule.Allows(x.rolesTo(r.Job), cfg.Private):
 		return nil
 	}
 	return x.deniedJob(r.Job)
+}
+
+// hides reports whether there is a job that is hidden from the caller.
+func (x *exchange) hides(id model.JobID) bool {
+	f := x.finder()
+	if f.Hides == nil {
+		return false
+	}
+	f.Hides = nil
+	j, err := f.Find(x.ctx(), id)
+	return err == nil && j != nil
 }
 
 // deniedJob is the refusal of a request for another user's job.
@@ -195,8 +207,8 @@ var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(p
 	string(pki.Controller): access.Controller}
 
 // rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
-// more than a user: the machine is for jobs. It could make a token of root there, so that a token of
-// root is no more either.
+// more than a user: the machine is for jobs. It could make a token of root there, so that one is no
+// more either.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
 	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {

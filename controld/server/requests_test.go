@@ -114,7 +114,8 @@ func TestReadsOfPrivateJobsAreInTheAuditLog(t *testing.T) {
 func TestForeignAccountsOverHTTP(t *testing.T) {
 	c := startCluster(t)
 	j := job("charged")
-	for account, want := range map[string]int{"physics": 200, "both": 200, "": 200, "other": 403, "absent": 403, "default": 403} {
+	for account, want := range map[string]int{"physics": 200, "both": 200, "": 200, "other": 403, "absent": 403,
+		"default": 403} {
 		j.Account = account
 		body, err := json.Marshal(j)
 		if err != nil {

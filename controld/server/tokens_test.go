@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
@@ -56,7 +55,7 @@ func (c *cluster) bearing(token, method, path, body string, headers ...string) (
 	return c.bearingAs(access.Anyone, token, method, path, body, headers...)
 }
 
-// bearingAs is bearing over a connection with the certificate of a member, or without one as Anyone.
+// bearingAs is bearing over a connection with the certificate of a member, or of role Anyone without one.
 func (c *cluster) bearingAs(member access.Role, token, method, path, body string, headers ...string) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
@@ -79,6 +78,8 @@ func (c *cluster) bearingAs(member access.Role, token, method, path, body string
 	}
 	return resp.StatusCode, string(text)
 }
+
+func joined(parts ...string) string { return strings.Join(parts, ".") }
 
 // startTokens runs a controller, and returns its data directory too.
 func startTokens(t *testing.T) (c *cluster, dir string) {
@@ -108,9 +109,9 @@ func TestTokensThatAreRefused(t *testing.T) {
 	other := strings.Split(revoked.Token, ".")
 	for what, c2 := range map[string]struct{ token, says string }{
 		"revoked":                    {revoked.Token, "was revoked"},
-		"of an unknown id":           {strings.Join([]string{parts[0], "0123456789ab", parts[2], parts[3]}, "."), "not known"},
-		"with the secret of another": {strings.Join([]string{parts[0], parts[1], other[2], parts[3]}, "."), "not known"},
-		"of another cluster":         {strings.Join([]string{parts[0], parts[1], parts[2], foreign}, "."), "of another cluster"},
+		"of an unknown id":           {joined(parts[0], "0123456789ab", parts[2], parts[3]), "not known"},
+		"with the secret of another": {joined(parts[0], parts[1], other[2], parts[3]), "not known"},
+		"of another cluster":         {joined(parts[0], parts[1], parts[2], foreign), "of another cluster"},
 		"without a secret":           {parts[0] + "." + parts[1] + "..", "not an API token"},
 		"without an end":             {good.Token[:40], "not an API token"},
 		"with a space in it":         {good.Token[:20] + " " + good.Token[20:], "white space"},
@@ -206,7 +207,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 	c, _ := startTokens(t)
 	token := c.token(access.User, `{"scope":"all"}`)
 	for _, as := range []identity.Caller{{User: people[access.Admin]}, {User: model.Identity{UID: 0, User: "root"}},
-		{Machine: true, Role: string(pki.Node), From: "n1"}, {Machine: true, Role: string(pki.Controller), From: "c2"}} {
+		{Machine: true, Role: "node", From: "n1"}, {Machine: true, Role: "controller", From: "c2"}} {
 		h := http.Header{}
 		identity.PassOn(h, as)
 		var headers []string
@@ -235,7 +236,6 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
-	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.clients[access.Node].Do(req)
 	if err != nil {
 		t.Fatal(err)

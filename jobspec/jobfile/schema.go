@@ -40,7 +40,7 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("class").
 			With("the queue's", "`te` (trial and error: short, goes first) or `be` (best effort)"),
 		hclfile.Named("queue").With("the cluster's", "queue to submit to"),
-		hclfile.Named("account").With("the user's", "account that is charged"),
+		hclfile.Named("account").With("the user's group", "account that is charged"),
 		hclfile.Named("priority").With("50", "0 to 100, within one class"),
 		hclfile.Named("time_limit").AtLeastOne().
 			With("the queue's", "how long one attempt may run"),

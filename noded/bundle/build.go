@@ -26,6 +26,10 @@ const rootsDir = "root"
 func (s *Store) Build(
 	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU,
 ) (string, error) {
+	if a.Owner.UID == 0 && !s.rootJobs {
+		return "", fmt.Errorf("node %s runs no job as root: submit it as another user, or start rota-noded with "+
+			"--allow-root-jobs", s.node.Name)
+	}
 	dir := s.dir(id)
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
 	if err != nil {
@@ -84,9 +88,10 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	for i := range tasks {
 		at := in
-		at.Task, at.Node.RunDir = i, container.RunDir(dir)
+		at.Task, at.Node.RunDir, at.Node.Progress = i, container.RunDir(dir), container.ProgressPath(dir)
 		if several {
 			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
+			at.Node.Progress = container.ProgressPath(container.TaskDir(dir, i))
 			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
 		}
 		made, settings, err := s.taskBundle(dir, at, &tasks[i])

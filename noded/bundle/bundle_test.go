@@ -32,7 +32,7 @@ func testStore(t *testing.T) (*Store, string) {
 	shared := filepath.Join(base, "shared")
 	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
 	d := &Store{
-		logs: kept, cgroupRoot: "/rota/n1", dev: base,
+		logs: kept, cgroupRoot: "/rota/n1", dev: base, rootJobs: true,
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
 	for _, dir := range []string{kept.Dir, shared} {
@@ -159,6 +159,75 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 		if notice.Reason != "cancel" {
 			t.Errorf("task %d got no notice", n)
 		}
+	}
+}
+
+// TestABundleIsOfItsOwner notices a job that gets group root, or another user's rights: in its
+// container, where its log and its secrets are opened, and in its files.
+func TestABundleIsOfItsOwner(t *testing.T) {
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	if os.Getuid() == 0 {
+		a.Owner.UID, a.Owner.GID = 23456, 23457
+	}
+	a.Owner.GIDs, a.LeaseGrace = []uint32{24000, 24001}, 4321
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, []int{1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := container.ReadSettings(dir)
+	if err != nil || s.User.UID != a.Owner.UID || s.User.GID != a.Owner.GID ||
+		!slices.Equal(s.User.GIDs, a.Owner.GIDs) || s.LeaseGrace != 4321 ||
+		s.ID != (container.ID{Job: 5, Attempt: 2, Worker: 3}) || s.Cgroup != "/rota/n1/5.2.3" {
+		t.Errorf("settings %+v, %v", s, err)
+	}
+	for i := range s.Tasks {
+		var spec specs.Spec
+		readJSON(t, container.ConfigPath(container.TaskDir(dir, i)), &spec)
+		p := spec.Process
+		if p.User.UID != a.Owner.UID || p.User.GID != a.Owner.GID || !slices.Equal(p.User.AdditionalGids, a.Owner.GIDs) {
+			t.Errorf("task %d runs as %+v", i, p.User)
+		}
+		c := p.Capabilities
+		if !p.NoNewPrivileges || len(c.Bounding)+len(c.Effective)+len(c.Permitted)+len(c.Inheritable)+len(c.Ambient) != 0 {
+			t.Errorf("task %d has %+v, new privileges %v", i, c, !p.NoNewPrivileges)
+		}
+	}
+}
+
+// TestMountsOfAJobAreGuarded notices a mount that the shim does not compare with what the job's user
+// reaches, and one that is not bound to the shared paths.
+func TestMountsOfAJobAreGuarded(t *testing.T) {
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	image := filepath.Join(shared, "image")
+	if err := os.MkdirAll(filepath.Join(image, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	task := &a.Spec.Groups[1].Tasks[1]
+	task.Image = image
+	task.Mounts = []jobspec.Mount{{Source: shared + "/data", Target: "/data"}, {Target: "/scratch", Type: "tmpfs"},
+		{Source: shared + "/more", Target: "/more", ReadOnly: true}}
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := container.ReadSettings(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range s.Tasks[1].Guards {
+		got = append(got, fmt.Sprintf("%s at %q below %v", strings.TrimPrefix(g.Source, shared), g.Target,
+			len(g.Below) == 1 && g.Below[0] == shared))
+	}
+	want := []string{`/image at "" below false`, `/image/usr at "/usr" below false`, `/data at "/data" below true`,
+		`/more at "/more" below true`}
+	if !slices.Equal(got, want) {
+		t.Errorf("guards %q", got)
+	}
+	if len(s.Tasks[0].Guards) != 0 {
+		t.Errorf("a task without mounts has guards %+v", s.Tasks[0].Guards)
 	}
 }
 
@@ -388,6 +457,53 @@ func TestLogsOfTasks(t *testing.T) {
 			if got := read(task); got != want {
 				t.Errorf("task %q, retired %v: %q", task, retired, got)
 			}
+		}
+	}
+}
+
+// TestAJobOfRootIsRefused: controllers that let root submit, or were deceived, hand a node a job of
+// root.
+func TestAJobOfRootIsRefused(t *testing.T) {
+	d, shared := testStore(t)
+	d.rootJobs = false
+	a := testAlloc(shared)
+	a.Owner.UID = 0
+	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
+	if _, err := d.Build(t.Context(), id, a, nil, nil); err == nil || container.IsFinal(err) ||
+		!strings.Contains(err.Error(), "--allow-root-jobs") {
+		t.Errorf("got %v: another node may allow it", err)
+	}
+	a.Owner.UID = 1000
+	if _, err := d.Build(t.Context(), id, a, nil, nil); err != nil {
+		t.Errorf("a job of another user: %v", err)
+	}
+}
+
+// TestTheFilterOfSystemCalls: a job makes user namespaces only where the node's configuration lets
+// it.
+func TestTheFilterOfSystemCalls(t *testing.T) {
+	allows := func(userNamespaces bool, name string) bool {
+		t.Helper()
+		filter, err := Seccomp(userNamespaces)
+		if err != nil || filter.DefaultAction != specs.ActErrno {
+			t.Fatalf("%+v, %v", filter, err)
+		}
+		return slices.ContainsFunc(filter.Syscalls, func(s specs.LinuxSyscall) bool {
+			return s.Action == specs.ActAllow && len(s.Args) == 0 && slices.Contains(s.Names, name)
+		})
+	}
+	for _, c := range []struct {
+		name              string
+		plain, namespaces bool
+	}{
+		{"read", true, true}, {"set_mempolicy", true, true}, {"unshare", false, true}, {"mount", false, true},
+		{"clone", false, true}, {"bpf", false, false}, {"kexec_load", false, false}, {"init_module", false, false},
+	} {
+		if got := allows(false, c.name); got != c.plain {
+			t.Errorf("%s: allowed %t", c.name, got)
+		}
+		if got := allows(true, c.name); c.name != "bpf" && got != c.namespaces {
+			t.Errorf("%s with user namespaces: allowed %t", c.name, got)
 		}
 	}
 }

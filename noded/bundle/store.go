@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
+
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/logs"
@@ -21,15 +23,17 @@ import (
 
 // Config says where bundles lie, and what they have in common on this node.
 type Config struct {
-	Node        string        // the node's name
-	Hostname    string        // of the machine
-	Logs        *logs.Store   // with the directory of the containers
-	RootDir     string        // for the root of containers without an image
-	CgroupRoot  string        // path of the containers' parent below every hierarchy
-	SharedPaths []string      // bound into every container at the same path
-	InitPath    string        // of rota-init
-	MaxMemlock  jobspec.Bytes // bytes that a task may lock at most; 0: no bound
-	MaxNofile   int64         // files that a task may have open at most; 0: no bound
+	Node        string              // the node's name
+	Hostname    string              // of the machine
+	Logs        *logs.Store         // with the directory of the containers
+	RootDir     string              // for the root of containers without an image
+	CgroupRoot  string              // path of the containers' parent below every hierarchy
+	SharedPaths []string            // bound into every container at the same path
+	InitPath    string              // of rota-init
+	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64               // files that a task may have open at most; 0: no bound
+	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
+	RootJobs    bool                // jobs may run as root
 }
 
 // Store makes and disposes of bundles, each in a directory of its container.
@@ -38,6 +42,7 @@ type Store struct {
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
 	dev        string   // has the device nodes
+	rootJobs   bool
 }
 
 // dir returns the directory of a container.
@@ -50,10 +55,11 @@ func Open(c Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev",
+		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
+			Seccomp: c.Seccomp,
 		},
 	}, nil
 }

@@ -23,6 +23,7 @@ const (
 	taskDir      = "tasks" // a bundle for each of several tasks
 	shmDir       = "shm"   // their /dev/shm
 	secretsDir   = "secrets"
+	progressDir  = "progress"       // mounted by the shim, in memory
 	stepsFile    = "steps.jsonl"    // progress found in the output
 	findingsFile = "findings.jsonl" // what log policies have found
 )
@@ -61,7 +62,7 @@ func StateDir(dir string) string { return filepath.Join(dir, stateDir) }
 func ConfigPath(dir string) string { return filepath.Join(dir, configFile) }
 
 // ProgressPath returns the host's path of $ROTA_PROGRESS_FILE of the bundle in dir.
-func ProgressPath(dir string) string { return filepath.Join(dir, runDir, "progress.jsonl") }
+func ProgressPath(dir string) string { return filepath.Join(dir, progressDir, "progress.jsonl") }
 
 // User is the account that a container runs as.
 type User struct {
@@ -198,15 +199,18 @@ func WriteBundle(dir string, b Bundle) error {
 
 func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
-	if err := os.MkdirAll(filepath.Join(run, secretsDir), 0o755); err != nil {
-		return err
+	for _, made := range []string{filepath.Join(run, secretsDir), filepath.Dir(ProgressPath(dir))} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
 	}
 	return errors.Join(
 		writeJSON(ConfigPath(dir), 0o600, nil, t.Config),
 		writeJSON(filepath.Join(run, "launch.json"), 0o400, &owner, t.Plan),
 		writeFile(filepath.Join(run, "script"), 0o500, &owner, []byte(t.Script)),
-		writeFile(filepath.Join(run, "progress.jsonl"), 0o644, &owner, nil),
-		writeFile(filepath.Join(run, "init"), 0o644, nil, nil), // a mount point
+		writeFile(ProgressPath(dir), 0o644, &owner, nil),
+		writeFile(filepath.Join(run, "progress.jsonl"), 0o644, nil, nil), // a mount point
+		writeFile(filepath.Join(run, "init"), 0o644, nil, nil),           // a mount point
 	)
 }
 

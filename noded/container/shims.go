@@ -206,7 +206,7 @@ func clearDir(dir string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err = errors.Join(err, UnmountShm(dir))
+	err = errors.Join(err, UnmountShm(dir), unmountProgress(dir))
 	for _, e := range entries {
 		if e.Name() != logDir {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))

@@ -11,9 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/noded/container"
@@ -165,7 +168,8 @@ func TestLogsAreForTheTrusted(t *testing.T) {
 	}
 	for _, test := range tests {
 		r := httptest.NewRequest("GET", test.path, nil)
-		r = r.WithContext(identity.WithCaller(r.Context(), identity.Caller{Role: map[bool]string{true: "controller", false: "node"}[test.trusted]}))
+		caller := identity.Caller{Role: map[bool]string{true: "controller", false: "node"}[test.trusted]}
+		r = r.WithContext(identity.WithCaller(r.Context(), caller))
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		if w.Code != test.status || test.body != "" && w.Body.String() != test.body {
@@ -240,6 +244,175 @@ func TestOldLogsGo(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != step.left {
 			t.Fatalf("got %q, want %q", got, step.left)
+		}
+	}
+}
+
+// usersJob writes the bundle of a container whose output goes to paths of the user's.
+func usersJob(t *testing.T, s *Store, id container.ID, user container.User, log container.LogFiles) {
+	t.Helper()
+	err := container.WriteBundle(filepath.Join(s.Containers, id.String()), container.Bundle{
+		Settings: container.Settings{ID: id, User: user, Tasks: []container.Task{{Name: "main", Log: log}}},
+		Tasks:    []container.TaskBundle{{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestALogPathShowsNoFileOfOthers notices a log path that is opened as root when it is read: a job
+// would name a file of another account as its log, and read it with rota logs. This holds while the
+// container exists, and after it is gone.
+func TestALogPathShowsNoFileOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	dir := t.TempDir()
+	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret, own := filepath.Join(dir, "secret"), filepath.Join(dir, "own")
+	write(t, secret, "root's\n")
+	write(t, own, "mine\n")
+	if err := os.Chown(own, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	store := &Store{Containers: filepath.Join(dir, "containers"), Dir: filepath.Join(dir, "logs")}
+	if err := errors.Join(os.Mkdir(store.Containers, 0o755), os.Mkdir(store.Dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	server := &Server{Store: store}
+	id := container.ID{Job: 1, Attempt: 2, Worker: 3}
+	usersJob(t, store, id, container.User{UID: 65534, GID: 65534}, container.LogFiles{Stdout: own, Stderr: secret})
+	for _, gone := range []bool{false, true} {
+		if gone {
+			if err := errors.Join(store.Keep(id), os.RemoveAll(filepath.Join(store.Containers, id.String()))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := server.find(id, query{stream: "stdout", tail: -1})
+		if err != nil {
+			t.Errorf("gone %v: the user's own: %v", gone, err)
+		} else {
+			r.close()
+		}
+		if r, err := server.find(id, query{stream: "stderr", tail: -1}); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("gone %v: root's file: %+v, %v", gone, r, err)
+		}
+	}
+}
+
+// TestStreamsOfAUsersPaths notices a stream that is looked for in the other's file, and kept
+// settings, with what a job runs, that other accounts may read.
+func TestStreamsOfAUsersPaths(t *testing.T) {
+	dir := t.TempDir()
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	store := &Store{Containers: filepath.Join(dir, "containers"), Dir: filepath.Join(dir, "logs")}
+	if err := errors.Join(os.Mkdir(store.Containers, 0o755), os.Mkdir(store.Dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	server := &Server{Store: store}
+	me := container.User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	out, errs := filepath.Join(dir, "out"), filepath.Join(dir, "err")
+	write(t, out, "of out\n")
+	write(t, errs, "of err\n")
+	for n, c := range []struct {
+		log            container.LogFiles
+		stdout, stderr string // what is read; "-": nothing is there
+	}{
+		{container.LogFiles{Stdout: out, Stderr: errs}, "of out\n", "of err\n"},
+		{container.LogFiles{Stdout: out, Join: true}, "of out\n", "of out\n"},
+		{container.LogFiles{Stderr: errs}, "kept\n", "of err\n"},
+		{container.LogFiles{Stdout: out}, "of out\n", "-"},
+	} {
+		id := container.ID{Job: int64(n), Attempt: 1}
+		usersJob(t, store, id, me, c.log)
+		kept := filepath.Join(store.Containers, id.String(), "log", "stdout")
+		if c.log.Stdout == "" {
+			write(t, kept, "kept\n")
+		}
+		for range 2 { // before and after it is gone
+			for stream, want := range map[string]string{"stdout": c.stdout, "stderr": c.stderr} {
+				r, err := server.find(id, query{stream: stream, tail: -1})
+				if want == "-" {
+					if !errors.Is(err, os.ErrNotExist) {
+						t.Errorf("%+v: %s: %v", c.log, stream, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Errorf("%+v: %s: %v", c.log, stream, err)
+					continue
+				}
+				var got bytes.Buffer
+				err = r.copyTo(t.Context(), &got, false, func() bool { return false })
+				if r.close(); err != nil || got.String() != want {
+					t.Errorf("%+v: %s: %q, %v", c.log, stream, &got, err)
+				}
+			}
+			for range 2 { // it may be called again
+				if err := store.Keep(id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.RemoveAll(filepath.Join(store.Containers, id.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, mode := range map[string]os.FileMode{"": 0o700, settingsFile: 0o600} {
+			info, err := os.Stat(filepath.Join(store.Dir, id.String(), path))
+			if err != nil || info.Mode().Perm() != mode {
+				t.Errorf("%q: %v, %v", path, info, err)
+			}
+		}
+	}
+}
+
+// TestFollowingALogThatIsNotThereYet notices a request that fails because its container is being
+// created, and one that waits for a container that will write nothing more.
+func TestFollowingALogThatIsNotThereYet(t *testing.T) {
+	dir := t.TempDir()
+	store := &Store{Containers: filepath.Join(dir, "containers"), Dir: filepath.Join(dir, "logs")}
+	id := container.ID{Job: 1, Attempt: 1}
+	synctest.Test(t, func(t *testing.T) {
+		var live atomic.Bool
+		server := &Server{Store: store, Live: func(container.ID) bool { return live.Load() }}
+		if _, err := server.open(t.Context(), id, query{stream: "stdout", follow: true, tail: -1}); err == nil {
+			t.Error("what has ended is waited for")
+		}
+		live.Store(true)
+		if _, err := server.open(t.Context(), id, query{stream: "stdout", tail: -1}); err == nil {
+			t.Error("without follow it waits")
+		}
+		go func() {
+			time.Sleep(time.Minute) // of the bubble
+			write(t, filepath.Join(store.Containers, id.String(), "log", "stdout"), "late\n")
+		}()
+		begin := time.Now()
+		r, err := server.open(t.Context(), id, query{stream: "stdout", follow: true, tail: -1})
+		if err != nil || time.Since(begin) < time.Minute {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		r.close()
+	})
+}
+
+// TestQueriesAreParsed notices a tail of nothing that becomes the whole log.
+func TestQueriesAreParsed(t *testing.T) {
+	for text, want := range map[string]query{
+		"": {stream: "stdout", tail: -1}, "tail=0&stream=stderr": {stream: "stderr"},
+		"follow=true&tail=5&offset=7&task=a": {task: "a", stream: "stdout", follow: true, tail: 5, offset: 7},
+	} {
+		if got, err := parseQuery(httptest.NewRequest("GET", "/?"+text, nil)); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"follow=x", "tail=x", "offset=x", "stream=stdin"} {
+		if got, err := parseQuery(httptest.NewRequest("GET", "/?"+text, nil)); err == nil {
+			t.Errorf("%q: %+v", text, got)
 		}
 	}
 }

@@ -35,6 +35,23 @@ func TestCores(t *testing.T) {
 	}
 }
 
+// TestCoresOfAnEarlierDaemon notices cores of running jobs that are handed out again after a node
+// daemon was started anew.
+func TestCoresOfAnEarlierDaemon(t *testing.T) {
+	c := NewCores([][]int{{0, 1, 2, 3}})
+	c.MarkUsed([]int{0, 2})
+	if got := c.Take(3, -1); got != nil {
+		t.Errorf("of two free cores %v were taken", got)
+	}
+	if got := c.Take(2, -1); !reflect.DeepEqual(got, []int{1, 3}) {
+		t.Errorf("got %v", got)
+	}
+	c.Release([]int{2})
+	if got := c.Take(1, 0); !reflect.DeepEqual(got, []int{2}) {
+		t.Errorf("after a release got %v", got)
+	}
+}
+
 func TestCPULists(t *testing.T) {
 	for text, want := range map[string][]int{"0-3,8": {0, 1, 2, 3, 8}, "5": {5}, "": nil} {
 		if got, err := parseCPUList(text); err != nil || !reflect.DeepEqual(got, want) {
@@ -45,5 +62,21 @@ func TestCPULists(t *testing.T) {
 		if got, err := parseCPUList(text); err == nil {
 			t.Errorf("%q: got %v", text, got)
 		}
+	}
+}
+
+// TestCoresThatAreMarkedStayTaken notices cores of running jobs that are handed out again.
+func TestCoresThatAreMarkedStayTaken(t *testing.T) {
+	c := NewCores([][]int{{0, 1, 2}})
+	c.MarkUsed([]int{0, 2})
+	if got := c.Take(2, -1); got != nil {
+		t.Errorf("got %v", got)
+	}
+	if got := c.Take(1, -1); !reflect.DeepEqual(got, []int{1}) {
+		t.Errorf("got %v", got)
+	}
+	c.Release([]int{2})
+	if got := c.Take(1, 0); !reflect.DeepEqual(got, []int{2}) {
+		t.Errorf("got %v", got)
 	}
 }

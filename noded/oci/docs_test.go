@@ -17,7 +17,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, _ := strings.Cut(string(page), "## Several tasks")
+	text, _, _ := strings.Cut(string(page), "## Variables of the submitting shell")
 	documented := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([A-Z][A-Z_0-9]+)`").FindAllStringSubmatch(text, -1) {
 		documented[m[1]] = true

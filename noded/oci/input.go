@@ -4,6 +4,8 @@
 package oci
 
 import (
+	"github.com/opencontainers/runtime-spec/specs-go"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -59,16 +61,18 @@ type Node struct {
 	Cores       []int    // granted core numbers; empty: a quota of Request's cores
 	SharedPaths []string // bound read-write at the same path
 	Root        Root
-	RunDir      string        // becomes /run/rota (container.RunDir)
-	InitPath    string        // of rota-init on the host
-	CgroupPath  string        // of this container, absolute below every hierarchy
-	ShmDir      string        // what several tasks of a worker share as /dev/shm
-	NoSwapLimit bool          // the kernel cannot limit swap
-	Nvidia      []Device      // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
-	NvidiaMajor int64         // of /dev/nvidiaN, 195 unless the driver says otherwise
-	RDMA        []Device      // device nodes below /dev/infiniband
-	MaxMemlock  jobspec.Bytes // bytes that a task may lock at most; 0: no bound
-	MaxNofile   int64         // files that a task may have open at most; 0: no bound
+	RunDir      string              // becomes /run/rota (container.RunDir)
+	InitPath    string              // of rota-init on the host
+	CgroupPath  string              // of this container, absolute below every hierarchy
+	Progress    string              // file that the task reports its progress to
+	ShmDir      string              // what several tasks of a worker share as /dev/shm
+	NoSwapLimit bool                // the kernel cannot limit swap
+	Nvidia      []Device            // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
+	NvidiaMajor int64               // of /dev/nvidiaN, 195 unless the driver says otherwise
+	RDMA        []Device            // device nodes below /dev/infiniband
+	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
+	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64               // files that a task may have open at most; 0: no bound
 }
 
 // Root is the root directory of a container: a skeleton of empty directories and links, and what is

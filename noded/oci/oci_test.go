@@ -40,6 +40,7 @@ func example(l *jobspec.Launch) Input {
 		},
 		Node: Node{
 			Name: "gpu02", SharedPaths: []string{"/shared", "/home"}, RunDir: "/var/lib/rota/c/42.2.1/run",
+			Progress:   "/var/lib/rota/c/42.2.1/progress/progress.jsonl",
 			InitPath:   "/usr/libexec/rota-init",
 			CgroupPath: "/rota/gpu02/42.2.1", Cores: []int{4, 5, 6, 7, 12, 13, 14, 15},
 			Nvidia: []Device{{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}},

@@ -66,6 +66,7 @@ func Spec(in Input) (*specs.Spec, error) {
 				{Type: specs.IPCNamespace}},
 			Devices:   devices,
 			Resources: t.taskResources(rules),
+			Seccomp:   in.Node.Seccomp,
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 				"/proc/timer_list",
@@ -95,8 +96,7 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		tmpfsAt("/tmp", in.task.Resources.Tmp),
 		mountAt("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=755", "size=1024k"),
 		mountAt(launch.Dir, "bind", in.Node.RunDir, "bind", "ro", "nosuid", "nodev"),
-		mountAt(launch.ProgressFile, "bind", path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
-			"bind", "rw", "nosuid", "nodev", "noexec"),
+		mountAt(launch.ProgressFile, "bind", in.Node.Progress, "bind", "rw", "nosuid", "nodev", "noexec"),
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
 	if len(in.task.Secrets) > 0 {

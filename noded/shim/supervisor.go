@@ -132,6 +132,7 @@ func (sup *supervisor) discard() {
 		if t.container != nil {
 			t.container.discard()
 		}
+		_ = container.EndProgress(t.dir) // the daemon removes what is left
 	}
 	if sup.shared != nil {
 		_ = sup.shared.remove() // the daemon sweeps what is left
@@ -221,6 +222,9 @@ func (sup *supervisor) run() error {
 		case t := <-sup.overdue:
 			_ = t.container.kill() // it may have ended by itself
 		case t := <-sup.ended:
+			if t.state == container.Created && sup.noMoreStarts {
+				continue // it was killed before its start: finish records that it never ran
+			}
 			t.recordEnd()
 			// a worker that lost a task before its start cannot run
 			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created

@@ -54,6 +54,9 @@ func (t *task) create(scanner *outputScanner, ipc string) error {
 	if err != nil {
 		return err
 	}
+	if err := container.MountProgress(t.dir, t.user); err != nil {
+		return err
+	}
 	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc); err != nil {
 		return err
 	}
@@ -102,7 +105,8 @@ func (t *task) recordEnd() {
 	}
 	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
-	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
+	_ = t.container.destroy()        // the daemon sweeps what is left when the worker is removed
+	_ = container.EndProgress(t.dir) // the same
 }
 
 // endUnstarted ends a container whose command has not started, or that is being killed.

@@ -27,7 +27,7 @@ func (b *bench) with(ctx context.Context, name string, controllers, nodes int, u
 	defer cancel()
 	c, err := lab.Start(start, lab.Options{
 		Bin: b.bin, Dir: dir, Controllers: controllers, Nodes: nodes, Cores: 64, Shared: []string{shared}, Loopback: true,
-		Controld: []string{"--allow-root-jobs"}, Noded: []string{"--memory", "1TiB"},
+		Controld: []string{"--allow-root-jobs"}, Noded: []string{"--memory", "1TiB", "--allow-root-jobs"},
 	})
 	if err == nil {
 		err = use(c)

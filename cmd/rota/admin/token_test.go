@@ -63,7 +63,8 @@ func TestATokenThatIsBrokenIsNotShown(t *testing.T) {
 				args = append(args, "--token", broken)
 			}
 			got := s.Run(args...)
-			if got.Code != exit.Usage || strings.Contains(got.Stderr, broken[:14]) || !strings.Contains(got.Stderr, "ROTA_TOKEN") {
+			if got.Code != exit.Usage || strings.Contains(got.Stderr, broken[:14]) ||
+				!strings.Contains(got.Stderr, "ROTA_TOKEN") {
 				t.Errorf("%+v", got)
 			}
 		}

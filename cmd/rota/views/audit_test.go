@@ -31,7 +31,8 @@ func TestAudit(t *testing.T) {
 		!strings.Contains(got.Stderr, "unreachable controllers, whose requests are missing: c3") {
 		t.Errorf("%+v, want\n%s", got, want)
 	}
-	if got := s.Run("audit", "--user", "ann", "--job", "7", "--denied", "--since", "now-1day", "--limit", "5"); got.Code != 0 {
+	narrow := strings.Fields("audit --user ann --job 7 --denied --since now-1day --limit 5")
+	if got := s.Run(narrow...); got.Code != 0 {
 		t.Errorf("%+v", got)
 	}
 	for i, want := range []string{"limit=1000&since=2026-11-14T12%3A00%3A00.000Z",
@@ -40,7 +41,8 @@ func TestAudit(t *testing.T) {
 			t.Errorf("asked %s, want %s", asked[i].What, want)
 		}
 	}
-	for _, args := range []string{"audit x", "audit --limit 0", "audit --limit 10001", "audit --since never", "audit --user="} {
+	for _, args := range []string{"audit x", "audit --limit 0", "audit --limit 10001", "audit --since never",
+		"audit --user="} {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
 			t.Errorf("rota %s: %+v", args, got)
 		}

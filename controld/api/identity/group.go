@@ -82,22 +82,31 @@ func lookupGroup(name string, now time.Time) knownGroup {
 
 // Name returns the name of a group, "" if this machine knows none with this number.
 func (g *Groups) Name(gid uint32) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	now := time.Now()
-	if k, ok := g.names[gid]; ok && now.Before(k.until) {
+	g.mu.Lock()
+	k, ok := g.names[gid]
+	g.mu.Unlock()
+	if ok && now.Before(k.until) {
 		return k.name
 	}
-	k := groupName{until: now.Add(usersFor)}
-	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
-	if err == nil {
-		k.name = strings.ToValidUTF8(found.Name, "?")
-	} else if unknown := user.UnknownGroupIdError(""); !errors.As(err, &unknown) {
-		k.until = now.Add(usersFailed)
-	}
+	k = lookupGroupName(gid, now)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.names == nil || len(g.names) >= usersKept {
 		g.names = map[uint32]groupName{}
 	}
 	g.names[gid] = k
 	return k.name
+}
+
+func lookupGroupName(gid uint32, now time.Time) groupName {
+	found, err := user.LookupGroupId(strconv.FormatUint(uint64(gid), 10))
+	if unknown := user.UnknownGroupIdError(""); err != nil && !errors.As(err, &unknown) {
+		return groupName{until: now.Add(usersFailed)}
+	}
+	k := groupName{until: now.Add(usersFor)}
+	if err == nil {
+		k.name = strings.ToValidUTF8(found.Name, "?")
+	}
+	return k
 }

@@ -28,8 +28,8 @@ func PassOn(h http.Header, c Caller) {
 	}
 }
 
-// passedOn takes over the member that a controller names as the origin of a request. The word of a
-// node or of a login node is not taken.
+// passedOn takes over what a controller says of the origin of a request that it passes on: the
+// member, and the place. The word of a node or of a login node is not taken.
 func (c *Caller) passedOn(h http.Header) {
 	if c.Role != string(pki.Controller) {
 		return

@@ -27,6 +27,8 @@ func TestChecksFindDamage(t *testing.T) {
 			true},
 		{"a leaf with another number", func(q *Queue, j *model.Job) { q.leaves.known[j.Association()].number += 7 },
 			"number of a leaf", true},
+		{"a group of no job", func(q *Queue, j *model.Job) { q.Find(KeyOf(j)).Jobs = nil }, "group", true},
+		{"a group of another slot", func(q *Queue, j *model.Job) { q.slots[KeyOf(j)] += 7 }, "group", true},
 		{"an elastic job that does not wait", func(q *Queue, _ *model.Job) { q.now.elastic++ }, "elastic job first", false},
 	} {
 		spec := &jobspec.Job{Groups: []jobspec.Group{{}}}
@@ -49,6 +51,13 @@ func TestChecksFindDamage(t *testing.T) {
 		if whole, one := verify(); whole != nil || one != nil || !q.Holds(jobs[1]) || q.Size() != tally.Size() {
 			t.Fatalf("sound groups: %v, %v", whole, one)
 		}
+		var gone error
+		other := KeyOf(&model.Job{Spec: spec, Account: "none"})
+		q.slots[other] = 0
+		if tally.Check(q, other, func(err error) { gone = errors.Join(gone, err) }); gone == nil {
+			t.Error("a group that no job is in has a slot")
+		}
+		delete(q.slots, other)
 		c.damage(q, jobs[0])
 		whole, one := verify()
 		if whole == nil || !strings.Contains(whole.Error(), c.want) {

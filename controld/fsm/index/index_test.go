@@ -32,6 +32,9 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a name of no job", func(n *Names, _ *Dependents, _ *Keys) { n.by[Name{7, "x"}] = &named{} }, "names"},
 		{"a job with dependencies that is not listed", func(_ *Names, d *Dependents, _ *Keys) { d.waiting.Drop(3) },
 			"dependencies"},
+		{"an old version of a job with dependencies", func(_ *Names, d *Dependents, _ *Keys) {
+			d.waiting.Set(3, job(3, "b", 1, 2))
+		}, "job 3 has dependencies and is not in the index"},
 		{"a dependent that is not told", func(_ *Names, d *Dependents, _ *Keys) { d.by[1] = d.by[1][:1] }, "dependents"},
 		{"a forgotten key", func(_ *Names, _ *Dependents, k *Keys) { clear(k.at) }, "keys"},
 		{"a key that is found elsewhere", func(_ *Names, _ *Dependents, k *Keys) { k.at[keyName{1, "k2"}]-- }, "keys"},

@@ -48,15 +48,15 @@ func (p *Payer) charge(v *state.View, jobs []*jobspec.Job) (create string, err e
 		switch {
 		case j.Account == "" || j.Account == own:
 			if !p.exists(v) {
-				return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q of the Unix group of %s does not exist, and this "+
-					"cluster creates no accounts", own, p.User))
+				return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q, of the Unix group of user %s, does not exist, "+
+					"and this cluster creates none", own, p.User))
 			}
 			j.Account = own
 			if !v.KnowsAccount(own) {
 				create = own
 			}
 		case !v.Config().IsMember(j.Account, p.User, p.Listed):
-			return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("account %q is none that %s may use", j.Account, p.User))
+			return "", p.refusal(v, Prefix(jobs, i)+fmt.Sprintf("user %s may not charge account %q", p.User, j.Account))
 		}
 	}
 	return create, nil

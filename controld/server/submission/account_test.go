@@ -58,14 +58,14 @@ func TestJobsAreChargedToAccountsOfTheirUser(t *testing.T) {
 		"one that does not exist":       {cfg: cfg, payer: payer("ann"), account: "no", hint: "name one of: ann, vision"},
 		"one without members":           {cfg: cfg, payer: payer("eve"), account: "empty", hint: "name one of: eve"},
 		"one that it coordinates":       {cfg: cfg, payer: payer("ann"), account: "lead", hint: "name one of: ann, vision"},
-		"the common one":                {cfg: cfg, payer: payer("ann"), account: "default", hint: "name one of: ann, vision"},
+		"the common one":                {cfg: cfg, payer: payer("ann"), account: "default", hint: "name one of: ann"},
 		"its group's, and none is made": {cfg: closed, payer: payer("ann"), hint: "name one of: vision"},
 		"by name, and none is made":     {cfg: closed, payer: payer("ann"), account: "ann", hint: "name one of: vision"},
 		"none at all":                   {cfg: closed, payer: payer("eve"), hint: "ask an operator"},
 		"its group's, which is there":   {cfg: closed, payer: payer("vision"), charged: "vision"},
 		"a group that cannot be a name": {cfg: cfg, payer: &Payer{User: "x", Group: "domain users", GID: 70},
 			charged: "gid-70", create: "gid-70"},
-		"a group that the machine has no": {cfg: cfg, payer: &Payer{User: "x", GID: 71}, charged: "gid-71", create: "gid-71"},
+		"a group without a name": {cfg: cfg, payer: &Payer{User: "x", GID: 71}, charged: "gid-71", create: "gid-71"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			jobs := chargedTo(c.account)
