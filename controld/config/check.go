@@ -39,6 +39,13 @@ func (f *File) check(bad func(path, text, hint string)) {
 		once(path, fmt.Sprintf("queue %q", q.Name))
 		q.check(func(field, text, hint string) { bad(path+"."+field, fmt.Sprintf("queue %q: %s", q.Name, text), hint) })
 	}
+	if l := f.Limits; l != nil {
+		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests} {
+			if n < 0 {
+				bad("limits."+name, fmt.Sprintf("%s = %d: write at least 1", name, n), "")
+			}
+		}
+	}
 	if f.Lease != nil {
 		f.Lease.check(bad)
 	}

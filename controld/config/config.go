@@ -33,6 +33,7 @@ type File struct {
 	Private   []string `hcl:"private,optional"` // what users do not see of each other
 
 	Cluster  *Cluster  `hcl:"cluster,block"`
+	Limits   *Limits   `hcl:"limits,block"`
 	Queues   []Queue   `hcl:"queue,block"`
 	Policy   *Policy   `hcl:"policy,block"`
 	Lease    *Lease    `hcl:"lease,block"`
@@ -45,6 +46,12 @@ type File struct {
 // Cluster names the cluster.
 type Cluster struct {
 	Name string `hcl:"name"`
+}
+
+// Limits are those of each user. Operators and admins are not bound.
+type Limits struct {
+	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, array tasks counted
+	MaxRequests   int `hcl:"max_requests,optional"`    // requests that wait or follow, at one controller
 }
 
 // Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
@@ -101,13 +108,16 @@ func Parse(name string, src []byte) (*File, error) {
 // of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
-	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
+	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
 	cfg := model.DefaultConfig()
 	if f.Cluster != nil {
 		cfg.ClusterName = f.Cluster.Name
+	}
+	if f.Limits != nil {
+		cfg.MaxSubmitJobs, cfg.MaxRequests = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests
 	}
 	base := cfg.Queues["default"]
 	for _, q := range f.Queues {

@@ -26,6 +26,8 @@ type SubmitJobs struct {
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
 	Facts  []PastJob      `json:"facts,omitempty"`
 	Admin  bool           `json:"admin,omitempty"` // may depend on jobs of other users
+	// Unlimited is set if the owner may have more jobs than [model.Config.MaxSubmitJobs].
+	Unlimited bool `json:"unlimited,omitempty"`
 	// NewAccount is created if the cluster does not have it: the jobs are the first of a Unix group.
 	NewAccount string `json:"new_account,omitempty"`
 }
@@ -66,6 +68,9 @@ func (c SubmitJobs) apply(m *Machine) (any, error) {
 		model.MaxJobs, ""); err != nil {
 		return nil, err
 	}
+	if err := c.checkUserLimit(m, len(jobs)+members); err != nil {
+		return nil, err
+	}
 	if err := m.createAccount(c.NewAccount, c.Owner.User); err != nil {
 		return nil, err
 	}
@@ -95,6 +100,16 @@ func (m *Machine) createAccount(name, by string) error {
 	}
 	m.s.AddAccount(&model.CreatedAccount{Name: name, By: by, Created: m.s.Now()})
 	return nil
+}
+
+// checkUserLimit refuses more jobs than one user may have.
+func (c SubmitJobs) checkUserLimit(m *Machine, jobs int) error {
+	if c.Unlimited {
+		return nil
+	}
+	most := cmp.Or(m.v.Config().MaxSubmitJobs, model.DefaultMaxSubmitJobs)
+	return model.Limit(fmt.Sprintf("the number of unfinished jobs and elements of user %s", c.Owner.User),
+		int64(m.s.Unfinished(c.Owner.UID)+jobs), int64(most), "")
 }
 
 func nameOf(spec *jobspec.Job) string {

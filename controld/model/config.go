@@ -19,12 +19,24 @@ type Config struct {
 	Admins    []string `json:"admins,omitempty"`
 	Private   []string `json:"private,omitempty"` // what users do not see of each other, such as PrivateJobs
 
+	// MaxSubmitJobs is how many unfinished jobs a user may have, array tasks counted; 0:
+	// [DefaultMaxSubmitJobs]. MaxRequests is how many requests of a user that wait or follow a
+	// controller works on at once; 0: [DefaultMaxRequests]. Operators and admins are not bound.
+	MaxSubmitJobs int `json:"max_submit_jobs,omitempty"`
+	MaxRequests   int `json:"max_requests,omitempty"`
+
 	Accounts map[string]Account `json:"accounts,omitempty"`
 	// no account is created for the Unix group of a user at its first job
 	NoNewAccounts bool `json:"no_new_accounts,omitempty"`
 	// of the cluster as it should be; nil: that of all nodes that have registered
 	Capacity *Quota `json:"capacity,omitempty"`
 }
+
+// Limits of a user where the configuration does not say.
+const (
+	DefaultMaxSubmitJobs = 200_000 // a fifth of what the cluster holds
+	DefaultMaxRequests   = 256     // commands that wait or follow, of all the user's shells
+)
 
 // Queue is a set of defaults and limits that jobs are submitted to.
 type Queue struct {

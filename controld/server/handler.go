@@ -56,7 +56,7 @@ func (s *Server) serve(rt *route) http.Handler {
 			return
 		}
 		defer x.endBody()
-		body, err := x.run()
+		body, err := x.limited()
 		switch {
 		case err != nil && !x.sent:
 			x.headers()

@@ -65,7 +65,8 @@ func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*state.V
 		return nil, 0, err
 	}
 	state := fsm.Fork(x.view)
-	entry := fsm.Entry{Command: fsm.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.may(partDepend)}}
+	entry := fsm.Entry{Command: fsm.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.may(partDepend),
+		Unlimited: true}}
 	entry.At, entry.Wall = x.s.Replica.Now(x.view), replica.WallNow()
 	result, err := state.Apply(state.Index()+1, entry)
 	if err != nil {

@@ -60,15 +60,16 @@ type Config struct {
 // Server answers requests of clients, nodes and other controllers.
 type Server struct {
 	Config
-	routes  []route
-	guard   identity.Guard
-	groups  identity.Groups
-	waiting waitReasons
-	bodies  bodyMemory
-	metrics metrics
-	audit   auditLog
-	fresh   atomic.Bool     // this replica has caught up once since it started
-	alive   context.Context // ends when the daemon stops; long polls and streams end with it
+	routes   []route
+	guard    identity.Guard
+	groups   identity.Groups
+	waiting  waitReasons
+	bodies   bodyMemory
+	requests userRequests
+	metrics  metrics
+	audit    auditLog
+	fresh    atomic.Bool     // this replica has caught up once since it started
+	alive    context.Context // ends when the daemon stops; long polls and streams end with it
 }
 
 // New returns a server, and registers its metrics. Its long polls and streams end with ctx. It

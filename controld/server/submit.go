@@ -78,7 +78,7 @@ func (x *exchange) checked(c fsm.SubmitJobs) (fsm.Command, error) {
 		return nil, err
 	}
 	c.Facts, err = x.finder().Facts(x.ctx(), c.Owner.User, c.Jobs)
-	c.Admin = x.may(partDepend)
+	c.Admin, c.Unlimited = x.may(partDepend), x.roles&operators != 0
 	return c, err
 }
 

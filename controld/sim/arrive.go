@@ -123,7 +123,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	}
 	uid := uint32(1000 + e.runs[first].user)
 	owner := model.Identity{UID: uid, GID: uid, User: jobs[0].User}
-	result, err := e.apply(fsm.SubmitJobs{Owner: owner, Jobs: specs})
+	result, err := e.apply(fsm.SubmitJobs{Owner: owner, Jobs: specs, Unlimited: true})
 	if err != nil {
 		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
 	}

@@ -100,6 +100,7 @@ func (a *Auditor) checkStrays() {
 	a.s.groups.Check(a.totals.waiting, a.note)
 	v.nodeSets.Check(v.nodes, a.note)
 	v.dependents.Check(v.jobs.Values(), a.note)
+	a.s.checkUnfinished(a.note)
 	v.usage.Check(v.jobs.Values(), a.note)
 	if !a.s.sharesArrays { // else it knows of its own only
 		a.s.texts.Check(v.jobs.Values(), a.note)

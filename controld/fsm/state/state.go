@@ -29,9 +29,10 @@ type State struct {
 	changedJobs  changedJobs
 	texts        texts.Store
 	names        index.Names
-	loading      bool     // a snapshot is being read, which says since when leaves are active
-	sharesArrays bool     // arrays of jobs are another state's too
-	touched      *touched // since an auditor last asked; nil: there is none
+	unfinished   map[uint32]int // jobs by uid of their owners; nil until it is first asked
+	loading      bool           // a snapshot is being read, which says since when leaves are active
+	sharesArrays bool           // arrays of jobs are another state's too
+	touched      *touched       // since an auditor last asked; nil: there is none
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
@@ -167,6 +168,7 @@ func (s *State) store(old, next *model.Job) {
 	s.updateDeadlines(old, next)
 	s.v.dependents.Update(old, next)
 	s.v.usage.UpdateActive(old, next, s.moment())
+	s.updateUnfinished(old, next)
 }
 
 // checkStep records a step that the table of states does not allow, for Check to report.

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// userRequests counts the requests of each user that wait or follow: each keeps a connection, a
+// goroutine, and a condition that every change of the state is held against. Other requests are not
+// counted, so that a user with too many can cancel jobs all the same.
+type userRequests struct {
+	mu sync.Mutex
+	by map[uint32]int
+}
+
+// begin counts a request of a user, and returns how many the user has now.
+func (u *userRequests) begin(uid uint32) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.by == nil {
+		u.by = map[uint32]int{}
+	}
+	u.by[uid]++
+	return u.by[uid]
+}
+
+func (u *userRequests) end(uid uint32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.by[uid]--; u.by[uid] == 0 {
+		delete(u.by, uid)
+	}
+}
+
+// begin counts a request that waits or follows for its user. Its error says that the user has too many. Members of the
+// cluster, operators and admins are not bound. end ends what was begun.
+func (x *exchange) begin() (end func(), err error) {
+	q := x.r.URL.Query()
+	if x.caller == nil || x.caller.Machine || q.Get("wait") == "" && q.Get("follow") == "" {
+		return func() {}, nil
+	}
+	uid := x.caller.User.UID
+	n := x.s.requests.begin(uid)
+	end = func() { x.s.requests.end(uid) }
+	cfg := x.config()
+	most := cmp.Or(cfg.MaxRequests, model.DefaultMaxRequests)
+	if n <= most || x.s.rolesOf(x.caller, cfg)&operators != 0 {
+		return end, nil
+	}
+	end()
+	return func() {}, &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
+		Detail: fmt.Sprintf("user %s has %d requests in progress that wait or follow, at most %d are allowed", x.caller.User.User, n-1, most),
+		Hint: "end some of them, or wait for several jobs with one command; the limit is max_requests of the cluster's " +
+			"configuration"}
+}
+
+// limited runs the request within the limits of its user.
+func (x *exchange) limited() (any, error) {
+	end, err := x.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return x.run()
+}
