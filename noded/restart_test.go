@@ -57,7 +57,7 @@ func TestARenewalThatFailsIsRepeated(t *testing.T) {
 		w.assign(wid(1), true)
 		settle(time.Second)
 		w.change(func() { w.containers[wid(1)].refuses = true })
-		settle(65 * time.Second)
+		settle(85 * time.Second)
 		w.change(func() { w.containers[wid(1)].refuses = false })
 		settle(15 * time.Second)
 		if lag := w.lag(wid(1)); lag > 30*time.Second {

@@ -243,3 +243,62 @@ func TestOldLogsGo(t *testing.T) {
 		}
 	}
 }
+
+// TestAPathOfTheUsersIsReadAsTheUser does what an attacker does: its job's log path is a link to a
+// file of root's, or of another user's. It notices a server that opens such a path as root, whether the
+// container is still there or only where its log was is known.
+func TestAPathOfTheUsersIsReadAsTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	dir := t.TempDir()
+	for d := dir; d != "/" && strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := &Store{Containers: filepath.Join(dir, "containers"), Dir: filepath.Join(dir, "logs")}
+	out, secret := filepath.Join(dir, "out"), filepath.Join(dir, "secret")
+	write(t, secret, "root's\n")
+	if err := os.Symlink(secret, out); err != nil {
+		t.Fatal(err)
+	}
+	id := container.ID{Job: 1, Attempt: 1}
+	user := container.User{UID: 65534, GID: 65534}
+	bundle := container.Bundle{Settings: container.Settings{ID: id, User: user,
+		Tasks: []container.Task{{Log: container.LogFiles{Stdout: out, Stderr: out}}}}, Tasks: []container.TaskBundle{{}}}
+	if err := container.WriteBundle(filepath.Join(store.Containers, id.String()), bundle); err != nil {
+		t.Fatal(err)
+	}
+	get := func(stream string) (int, string) {
+		mux := http.NewServeMux()
+		mux.Handle("GET /v1/logs/{id}", &Server{Store: store, Live: func(container.ID) bool { return false }})
+		r := httptest.NewRequest("GET", "/v1/logs/1.1.0?stream="+stream, nil)
+		r = r.WithContext(identity.WithCaller(r.Context(), identity.Caller{Role: "controller"}))
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, kept := range []bool{false, true} {
+		if kept {
+			if err := store.Keep(id); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(store.Containers, id.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, stream := range []string{"stdout", "stderr"} {
+			if code, text := get(stream); code != 404 || strings.Contains(text, "root's") ||
+				!strings.Contains(text, "permission denied") {
+				t.Errorf("kept %t, %s: %d, %s", kept, stream, code, text)
+			}
+		}
+	}
+	if err := os.Chown(secret, int(user.UID), int(user.GID)); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := get("stdout"); code != 200 || text != "root's\n" {
+		t.Errorf("its own file: %d, %s", code, text)
+	}
+}
