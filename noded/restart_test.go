@@ -179,7 +179,8 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 // the controllers take the end for the job's own.
 func TestWhatAnExitRecordSaysIsReported(t *testing.T) {
 	e := &container.Exit{Code: 3, Signal: 9, OOM: true, Lease: true, Why: "its task ended"}
-	want := model.WorkerReport{State: model.WorkerExited, ExitCode: 3, Signal: 9, OOM: true, Lease: true, Why: "its task ended"}
+	want := model.WorkerReport{State: model.WorkerExited, ExitCode: 3, Signal: 9, OOM: true, Lease: true,
+		Why: "its task ended"}
 	for _, began := range []bool{true, false} {
 		if got := exitReport(e, began); got != want {
 			t.Errorf("got %+v", got)

@@ -288,7 +288,8 @@ func (l *life) Register(ctx context.Context, _ string, req api.RegisterRequest) 
 	})
 }
 
-func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
+	error) {
 	l.checkSender(node, boot)
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()

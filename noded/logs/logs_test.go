@@ -165,7 +165,8 @@ func TestLogsAreForTheTrusted(t *testing.T) {
 	}
 	for _, test := range tests {
 		r := httptest.NewRequest("GET", test.path, nil)
-		r = r.WithContext(identity.WithCaller(r.Context(), identity.Caller{Role: map[bool]string{true: "controller", false: "node"}[test.trusted]}))
+		r = r.WithContext(identity.WithCaller(r.Context(), identity.Caller{Role: map[bool]string{true: "controller",
+			false: "node"}[test.trusted]}))
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		if w.Code != test.status || test.body != "" && w.Body.String() != test.body {

@@ -165,12 +165,14 @@ func TestTheLastLineWithoutAnEnd(t *testing.T) {
 // policies that look at the wrong stream.
 func TestWhichTaskAndStreamIsScanned(t *testing.T) {
 	s, _ := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`, Task: "main"},
-		Policies: []container.Policy{{Name: "out", Pattern: "x", Stream: "stdout"}, {Name: "both", Pattern: "x", Stream: "both"}}})
+		Policies: []container.Policy{{Name: "out", Pattern: "x", Stream: "stdout"}, {Name: "both", Pattern: "x",
+			Stream: "both"}}})
 	for _, c := range []struct {
 		task, stream string
 		policies     int
 		steps        bool
-	}{{"main", "stdout", 2, true}, {"main", "stderr", 1, true}, {"side", "stdout", 2, false}, {"side", "stderr", 1, false}} {
+	}{{"main", "stdout", 2, true}, {"main", "stderr", 1, true}, {"side", "stdout", 2, false}, {"side", "stderr", 1,
+		false}} {
 		l := s.task(c.task).stream(c.stream)
 		if len(l.policies) != c.policies || (l.steps != nil) != c.steps {
 			t.Errorf("%+v: %d policies, steps %t", c, len(l.policies), l.steps != nil)
@@ -183,7 +185,8 @@ func TestWhichTaskAndStreamIsScanned(t *testing.T) {
 	if s.task("").separatesStreams() {
 		t.Error("streams are separated")
 	}
-	if _, err := newOutputScanner("", container.Settings{Steps: &container.StepPattern{Pattern: "("}}); !container.IsFinal(err) {
+	if _, err := newOutputScanner("",
+		container.Settings{Steps: &container.StepPattern{Pattern: "("}}); !container.IsFinal(err) {
 		t.Errorf("a broken pattern: %v", err)
 	}
 	var none *lineScanner

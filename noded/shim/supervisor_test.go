@@ -41,7 +41,8 @@ exit 0`))
 		t.Errorf("exit %+v", e)
 	}
 	want(t, w.output(""), "ids 23456 23457 23457 24000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000",
-		"CapPrm: 0000000000000000", "CapAmb: 0000000000000000", "NoNewPrivs: 1", "Groups: 24000", "path /usr/bin:/bin", "error")
+		"CapPrm: 0000000000000000", "CapAmb: 0000000000000000", "NoNewPrivs: 1", "Groups: 24000", "path /usr/bin:/bin",
+		"error")
 }
 
 func TestHowACommandEndsWithoutAResult(t *testing.T) {
@@ -387,7 +388,8 @@ func TestStopsOfSeveralTasks(t *testing.T) {
 	if e.Code != 143 || w.output("last") != "ran\n" || !strings.Contains(w.output("side"), `got {"signal":15}`) {
 		t.Errorf("exit %+v, last %q, side %q", e, w.output("last"), w.output("side"))
 	}
-	w = live(t, nil, hooked("main", "", false, "echo ready; exec sleep 100"), hooked("last", "poststop", false, "echo ran"))
+	w = live(t, nil, hooked("main", "", false, "echo ready; exec sleep 100"), hooked("last", "poststop", false,
+		"echo ran"))
 	w.start().says("main", "ready")
 	w.order(container.Order{Op: container.OpKill})
 	if e := w.end(); e.Signal != 9 || w.output("last") != "" || e.Tasks[1].Begun {

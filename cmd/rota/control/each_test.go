@@ -28,7 +28,8 @@ func TestEachVerb(t *testing.T) {
 		a := rotatest.NewAnswers(t)
 		a.Give("POST /v1/jobs/4/"+command, api.ControlResponse{Items: []api.ControlItem{{ID: 4}}})
 		s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
-		if got := s.Run(command, "4", "--reason", "because"); got.Code != 0 || got.Stdout != "1 "+says+"\n" || got.Stderr != "" {
+		if got := s.Run(command, "4", "--reason", "because"); got.Code != 0 || got.Stdout != "1 "+says+"\n" ||
+			got.Stderr != "" {
 			t.Errorf("%s: %+v", command, got)
 		}
 		var body struct{ Reason string }
@@ -66,7 +67,8 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		if got := s.Run("hold", "4"); got.Code != c.want || got.Stdout != "" || got.Stderr != "rota: job 4: it says so\n" {
 			t.Errorf("%s: %+v", c.code, got)
 		}
-		if got := s.Run("hold", "4", "5"); got.Code != c.want || got.Stdout != "1 held\n" { // the others are held all the same
+		if got := s.Run("hold", "4", "5"); got.Code != c.want ||
+			got.Stdout != "1 held\n" { // the others are held all the same
 			t.Errorf("%s: %+v", c.code, got)
 		}
 	}
@@ -89,7 +91,8 @@ func TestCancelBySelection(t *testing.T) {
 		"-u ada -A nlp -n x -t R":           {User: "ada", Account: "nlp", Name: "x", States: []string{"R"}},
 		"--account nlp --reason maintained": {Account: "nlp", Reason: "maintained"},
 	} {
-		if got := s.Run(append([]string{"cancel"}, strings.Fields(args)...)...); got.Code != 0 || got.Stdout != "1 cancelled\n" {
+		if got := s.Run(append([]string{"cancel"}, strings.Fields(args)...)...); got.Code != 0 ||
+			got.Stdout != "1 cancelled\n" {
 			t.Errorf("%s: %+v", args, got)
 		}
 		var sent api.CancelRequest
@@ -141,7 +144,8 @@ func TestWhatPruneAsks(t *testing.T) {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 	a.Refuse("POST /v1/jobs/9/prune", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "no"})
-	if got := s.Run("array", "prune", "9", "--metric", "loss", "--keep", "top 4"); got.Code != exit.Denied || got.Stdout != "" {
+	if got := s.Run("array", "prune", "9", "--metric", "loss", "--keep", "top 4"); got.Code != exit.Denied ||
+		got.Stdout != "" {
 		t.Errorf("refused: %+v", got)
 	}
 	for _, args := range []string{"array prune x --metric loss --keep 1", "array prune 9 10 --metric loss --keep 1",
