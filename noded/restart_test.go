@@ -168,7 +168,7 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 		settle(time.Minute)
 		for job := int64(1); job <= 9; job++ {
 			if r := w.result(w.allocs[wid(job)]); r == nil || r.State != model.WorkerFailed ||
-				len(r.Message) != messageMax+len("…") || !w.isRetired(wid(job)) {
+				len(r.Message) != 2000+len("…") || !w.isRetired(wid(job)) {
 				t.Errorf("job %d: %.80v, retired %t", job, r, w.isRetired(wid(job)))
 			}
 		}
