@@ -244,7 +244,8 @@ func TestEachSettingIsChecked(t *testing.T) {
 		edit func(*Config)
 	}{
 		{"", func(c *Config) { c.CgroupRoot = "/rota/x" }}, {"--cgroup-root", func(c *Config) { c.CgroupRoot = "rota" }},
-		{"--cgroup-root", func(c *Config) { c.CgroupRoot = "/rota/../x" }}, {"--cgroup-root", func(c *Config) { c.CgroupRoot = "/" }},
+		{"--cgroup-root", func(c *Config) { c.CgroupRoot = "/rota/../x" }}, {"--cgroup-root",
+			func(c *Config) { c.CgroupRoot = "/" }},
 		{"", func(c *Config) { c.SimGPUs = 1024 }}, {"--sim-gpus", func(c *Config) { c.SimGPUs = 1025 }},
 		{"--sim-gpus", func(c *Config) { c.SimGPUs = -1 }}, {"--memory", func(c *Config) { c.Memory = -1 }},
 		{"--cores", func(c *Config) { c.Cores = -1 }}, {"--max-memlock", func(c *Config) { c.MaxMemlock = -1 }},
@@ -255,8 +256,12 @@ func TestEachSettingIsChecked(t *testing.T) {
 		{"", func(c *Config) { c.Ports = "1024-65535" }}, {"--ports", func(c *Config) { c.Ports = "1024-65536" }},
 		{"", func(c *Config) { c.Ports = "2000-2000" }}, {"--ports", func(c *Config) { c.Ports = "2001-2000" }},
 		{"--ports", func(c *Config) { c.Ports = "2000" }}, {"--ports", func(c *Config) { c.Ports = "x-2000" }},
-		{"--gossip", func(c *Config) { c.Gossip = "127.0.0.1:65536" }}, {"", func(c *Config) { c.Gossip = "127.0.0.1:65535" }},
-		{"--gossip", func(c *Config) { c.Gossip = "127.0.0.1" }}, {"--socket", func(c *Config) { c.Login, c.Socket = true, "" }},
+		{"--gossip", func(c *Config) { c.Gossip = "127.0.0.1:65536" }}, {"",
+			func(c *Config) { c.Gossip = "127.0.0.1:65535" }},
+		{"--gossip", func(c *Config) { c.Gossip = "127.0.0.1" }}, {"--socket", func(c *Config) {
+			c.Login, c.Socket = true,
+				""
+		}},
 		{"", func(c *Config) { c.Socket = "" }}, {"--data-dir", func(c *Config) { c.DataDir = "x" }},
 		{"--name", func(c *Config) { c.Name = "" }},
 	} {
@@ -274,7 +279,8 @@ func TestEachSettingIsChecked(t *testing.T) {
 func TestDefaultsFollowFromOthers(t *testing.T) {
 	c := Config{Name: "n7", Gossip: "127.0.0.1:7072"}.withDefaults()
 	if c.CgroupRoot != "/rota/n7" || c.HTTP != "127.0.0.1:0" || filepath.Base(c.ShimPath) != "rota-shim" ||
-		filepath.Base(c.InitPath) != "rota-init" || len(c.NVMLHelper) != 2 || c.NVMLHelper[1] != "nvml-helper" || c.Logger == nil {
+		filepath.Base(c.InitPath) != "rota-init" || len(c.NVMLHelper) != 2 || c.NVMLHelper[1] != "nvml-helper" ||
+		c.Logger == nil {
 		t.Errorf("got %+v", c)
 	}
 	low, high, err := parsePorts(c.Ports)

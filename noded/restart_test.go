@@ -51,17 +51,76 @@ func TestCoresOfRunningJobsStayTaken(t *testing.T) {
 }
 
 // TestARenewalThatFailsIsRepeated notices a lease that is taken for renewed although its shim has
-// not heard of it: its job would be stopped in the middle of its work.
+// refused: its job would be stopped in the middle of its work.
 func TestARenewalThatFailsIsRepeated(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)
 		settle(time.Second)
-		w.change(func() { w.containers[wid(1)].deaf = true })
-		settle(3 * time.Minute)
-		w.change(func() { w.containers[wid(1)].deaf = false })
-		settle(4 * time.Minute)
-		if lag := w.lag(wid(1)); lag > 3*time.Minute {
+		w.change(func() { w.containers[wid(1)].refuses = true })
+		settle(85 * time.Second)
+		w.change(func() { w.containers[wid(1)].refuses = false })
+		settle(15 * time.Second)
+		if lag := w.lag(wid(1)); lag > 30*time.Second {
 			t.Errorf("its lease was last renewed %v ago", lag)
+		}
+	})
+}
+
+// TestALeaseCountsFromTheRequest notices a lease that counts from the answer: the controllers count
+// from before, and would start the job elsewhere while it still runs here.
+func TestALeaseCountsFromTheRequest(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		settle(5 * time.Second) // into a request that waits for news
+		w.assign(wid(1), true)
+		settle(0)
+		if lag := 10*time.Minute - w.container(wid(1)).term; lag < 5*time.Second || lag > 6*time.Second {
+			t.Errorf("its lease ended %v earlier than one from its creation", lag)
+		}
+	})
+}
+
+// TestALeaderThatIsNotSureIsNotObeyed notices an answer that no quorum confirmed and that is carried
+// out: its lease has no end, and what it orders may be old.
+func TestALeaderThatIsNotSureIsNotObeyed(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		lease := w.container(wid(1)).lease
+		w.change(func() { w.unsure = true })
+		w.assign(wid(2), true)
+		settle(5 * time.Minute)
+		if b := w.container(wid(2)); b.creates > 0 {
+			t.Error("a job was started")
+		}
+		if b := w.container(wid(1)); !b.lease.Equal(lease) {
+			t.Errorf("a lease was moved by %v", b.lease.Sub(lease))
+		}
+		w.change(func() { w.unsure = false })
+		settle(time.Minute)
+		if b := w.container(wid(2)); b.state != container.Running {
+			t.Errorf("in the end it is %s", b.state)
+		}
+	})
+}
+
+// TestAFullJournalKeepsNoCores notices cores that stay taken after an intent that could not be written.
+func TestAFullJournalKeepsNoCores(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.change(func() { w.full = true })
+		w.assign(wid(1), true)
+		settle(time.Minute)
+		if b := w.container(wid(1)); b.creates > 0 {
+			t.Error("it was created without a record of it")
+		}
+		w.change(func() { w.full = false })
+		for job := int64(2); job <= 8; job++ {
+			w.assign(wid(job), true)
+		}
+		settle(time.Minute)
+		for job := int64(1); job <= 8; job++ {
+			if b := w.container(wid(job)); b.state != container.Running {
+				t.Errorf("job %d is %q", job, b.state)
+			}
 		}
 	})
 }
@@ -109,8 +168,73 @@ func TestAFailedLaunchLeavesNothing(t *testing.T) {
 		settle(time.Minute)
 		for job := int64(1); job <= 9; job++ {
 			if r := w.result(w.allocs[wid(job)]); r == nil || r.State != model.WorkerFailed ||
-				len(r.Message) != messageMax+len("…") || !w.isRetired(wid(job)) {
+				len(r.Message) != 2000+len("…") || !w.isRetired(wid(job)) {
 				t.Errorf("job %d: %.80v, retired %t", job, r, w.isRetired(wid(job)))
+			}
+		}
+	})
+}
+
+// TestWhatAnExitRecordSaysIsReported notices a field that the report of a worker loses: without Lease
+// the controllers take the end for the job's own.
+func TestWhatAnExitRecordSaysIsReported(t *testing.T) {
+	e := &container.Exit{Code: 3, Signal: 9, OOM: true, Lease: true, Why: "its task ended"}
+	want := model.WorkerReport{State: model.WorkerExited, ExitCode: 3, Signal: 9, OOM: true, Lease: true,
+		Why: "its task ended"}
+	for _, began := range []bool{true, false} {
+		if got := exitReport(e, began); got != want {
+			t.Errorf("got %+v", got)
+		}
+		if got := exitReport(nil, began); got.State != model.WorkerFailed || got.Began != began {
+			t.Errorf("without a record: %+v", got)
+		}
+	}
+}
+
+// TestTwoAttemptsNeverRunTogether notices a second attempt that starts while the first still has
+// processes here: both would write the same checkpoint.
+func TestTwoAttemptsNeverRunTogether(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		w.change(func() { w.containers[wid(1)].undying = true })
+		second := container.ID{Job: 1, Attempt: 2}
+		w.assign(second, true)
+		w.stop(wid(1), model.CauseRequeue, time.Second)
+		w.change(func() { w.containers[wid(1)].exits = func(int) *container.Exit { return nil } })
+		for range 60 {
+			settle(time.Second)
+			if first := w.container(wid(1)); first.state == container.Running && w.container(second).creates > 0 {
+				t.Fatal("both attempts run")
+			}
+		}
+		w.change(func() { w.containers[wid(1)].undying = false })
+		settle(time.Minute)
+		if b := w.container(second); b.state != container.Running {
+			t.Errorf("the second is %q", b.state)
+		}
+	})
+}
+
+// TestAnIntentThatIsForgottenFreesItsCores notices cores that stay taken by a container that never was.
+func TestAnIntentThatIsForgottenFreesItsCores(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		hangs := make(chan struct{})
+		w.change(func() { w.building = hangs })
+		a := w.assign(wid(1), true)
+		settle(time.Second) // the intent is written, and the bundle is being made
+		go func() { time.Sleep(time.Second); close(hangs) }()
+		w.kill()
+		w.change(func() { w.building, a.gone = nil, true })
+		w.start()
+		settle(time.Second)
+		for job := int64(2); job <= 9; job++ {
+			w.assign(wid(job), true)
+		}
+		settle(time.Minute)
+		for job := int64(2); job <= 9; job++ {
+			if b := w.container(wid(job)); b.state != container.Running {
+				t.Errorf("job %d is %q", job, b.state)
 			}
 		}
 	})

@@ -33,6 +33,8 @@ type world struct {
 	crashIn int // calls until the agent is killed; 0: never
 	crashed chan struct{}
 	down    bool // no controller answers
+	unsure  bool // the controller that answers could not confirm that it leads
+	full    bool // the journal cannot be written
 
 	index       uint64
 	wake        chan struct{} // closed when index grows
@@ -75,10 +77,12 @@ type fakeContainer struct {
 	creates int
 	signals []int
 	lease   time.Time
+	term    time.Duration // of its lease when it was created
 	cores   []int
 	exits   func(signal int) *container.Exit // its answer to a signal; nil: it ends
 	removed bool
 	deaf    bool // its shim does not answer
+	refuses bool // its shim refuses to renew its lease
 	undying bool // a kill does not end it
 }
 
@@ -284,7 +288,9 @@ func (l *life) Register(ctx context.Context, _ string, req api.RegisterRequest) 
 	})
 }
 
-func (l *life) Allocs(ctx context.Context, _, _ string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+func (l *life) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
+	error) {
+	l.checkSender(node, boot)
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
 	for {
@@ -315,6 +321,9 @@ func (l *life) Allocs(ctx context.Context, _, _ string, after uint64, wait time.
 
 func (w *world) listed() *api.NodeAllocs {
 	out := &api.NodeAllocs{Index: w.index, Now: clockNow(), LeaseMS: 600_000}
+	if w.unsure {
+		out.LeaseMS = 0
+	}
 	for _, a := range w.allocs {
 		if !a.gone {
 			copied := a.Alloc
@@ -328,7 +337,16 @@ func (w *world) listed() *api.NodeAllocs {
 	return out
 }
 
-func (l *life) Report(ctx context.Context, _ string, req api.ReportRequest) (*api.ReportResponse, error) {
+// checkSender notices requests that do not say which boot of the node they are of: the controllers
+// take what ran before a reboot for what runs now.
+func (l *life) checkSender(node, boot string) {
+	if node != "n1" || boot != "boot" {
+		l.t.Errorf("a request of node %q, boot %q", node, boot)
+	}
+}
+
+func (l *life) Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error) {
+	l.checkSender(node, req.BootID)
 	return &api.ReportResponse{}, l.call(ctx, func() error {
 		if l.down {
 			return errUnreachable
@@ -400,7 +418,7 @@ func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, leas
 		if b.starts > 0 && !r.reused[id] {
 			r.t.Errorf("%v is made again after it was started", id)
 		}
-		b.state, b.lease, b.removed = container.Created, lease, false
+		b.state, b.lease, b.term, b.removed = container.Created, lease, time.Until(lease), false
 		b.creates++
 		r.emit(id)
 		return nil
@@ -459,6 +477,9 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 	}
 	return r.call(ctx, func() error {
 		if b := r.containers[id]; b != nil {
+			if b.refuses {
+				return errFault
+			}
 			b.lease = lease
 		}
 		return nil
@@ -541,7 +562,12 @@ func (l lifeBundles) Findings(id container.ID) ([]container.Finding, error) {
 type lifeJournal struct{ *life }
 
 func (l lifeJournal) Append(records ...journal.Record) error {
-	return l.call(context.Background(), func() error { return l.journal.Append(records...) })
+	return l.call(context.Background(), func() error {
+		if l.full {
+			return errFault
+		}
+		return l.journal.Append(records...)
+	})
 }
 
 func (l lifeJournal) Entry(id string) (journal.Entry, bool) { return l.journal.Entry(id) }

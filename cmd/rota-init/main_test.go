@@ -511,3 +511,16 @@ func TestExplain(t *testing.T) {
 		t.Errorf("--frob: %d %q %q", code, &out, &errs)
 	}
 }
+
+// TestSeverity notices a death by a signal that counts as less than an exit code.
+func TestSeverity(t *testing.T) {
+	for _, c := range []struct {
+		result launch.Result
+		want   int
+	}{{launch.Result{}, 0}, {launch.Result{Code: 85}, 85}, {launch.Result{Signal: 15}, 143},
+		{launch.Result{Code: 3, Signal: 9}, 137}} {
+		if got := severity(c.result); got != c.want {
+			t.Errorf("%+v: %d", c.result, got)
+		}
+	}
+}

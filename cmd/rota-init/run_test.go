@@ -92,13 +92,14 @@ func TestHowAWorkerEnds(t *testing.T) {
 		ranks []launch.Rank
 		want  int
 	}{
-		"well":                   {shell("exit 0"), 0},
-		"a code":                 {shell("exit 3"), 3},
-		"a signal":               {shell("kill -SEGV $$"), 128 + 11},
-		"the slower of two":      {shell("exit 0", "sleep 0.2; echo > "+done), 0},
-		"the highest":            {shell("exit 2"), 2},
-		"no such command":        {[]launch.Rank{{Name: "rank 0", Args: []string{"/no/such"}}}, 127},
-		"one of two cannot run":  {append(shell("exec sleep 100"), launch.Rank{Name: "rank 1", Args: []string{"/no/such"}}), 127},
+		"well":              {shell("exit 0"), 0},
+		"a code":            {shell("exit 3"), 3},
+		"a signal":          {shell("kill -SEGV $$"), 128 + 11},
+		"the slower of two": {shell("exit 0", "sleep 0.2; echo > "+done), 0},
+		"the highest":       {shell("exit 2"), 2},
+		"no such command":   {[]launch.Rank{{Name: "rank 0", Args: []string{"/no/such"}}}, 127},
+		"one of two cannot run": {append(shell("exec sleep 100"), launch.Rank{Name: "rank 1", Args: []string{"/no/such"}}),
+			127},
 		"one fails for the rest": {shell("exit 9", "exec sleep 100"), 9},
 	} {
 		begun := time.Now()
@@ -129,7 +130,8 @@ func TestWhatARankSees(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "key"), []byte("secret\n"), 0o400))
 	p := launch.Plan{Env: []string{"PATH=/usr/bin:/bin", "A=common", "RANK=none"}, Dir: dir,
 		Secrets: []launch.Secret{{Env: "KEY", File: filepath.Join(dir, "key")}},
-		Ranks:   shell(`echo "$A $KEY $RANK $(pwd)" > out0; [ $(ps -o pgid= -p $$) = $$ ] || echo shared >> out0`, `echo "$A $KEY $RANK $(pwd)" > out1`)}
+		Ranks: shell(`echo "$A $KEY $RANK $(pwd)" > out0; [ $(ps -o pgid= -p $$) = $$ ] || echo shared >> out0`,
+			`echo "$A $KEY $RANK $(pwd)" > out1`)}
 	if code := runPlan(t, planFile(t, p)); code != 0 {
 		t.Errorf("code %d", code)
 	}

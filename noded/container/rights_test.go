@@ -135,7 +135,8 @@ func TestBootTimeCountsSleep(t *testing.T) {
 	}
 	self, err := os.Executable()
 	check(t, err)
-	cmd := exec.Command("unshare", "--time", "--boottime", "1000000", "--fork", self, "-test.run", "^TestBootTimeCountsSleep$")
+	cmd := exec.Command("unshare", "--time", "--boottime", "1000000", "--fork", self, "-test.run",
+		"^TestBootTimeCountsSleep$")
 	cmd.Env = append(os.Environ(), "ROTA_TEST_BOOTTIME=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "boot time") {
@@ -152,9 +153,9 @@ func TestBootTimeCountsSleep(t *testing.T) {
 	}
 }
 
-// TestWhoAProcessIs notices a process that is taken for another one: of the same number, before a
+// TestWhichProcessItIs notices a process that is taken for another one: of the same number, before a
 // reboot (the node's boot id), or after it has ended.
-func TestWhoAProcessIs(t *testing.T) {
+func TestWhichProcessItIs(t *testing.T) {
 	p, err := FindProcess(os.Getpid())
 	check(t, err)
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -281,7 +282,8 @@ func TestTheExitRecordHasItsSpace(t *testing.T) {
 	long := Exit{Code: 255, Signal: 64, OOM: true, Lease: true, UserMS: 1 << 60, SystemMS: 1 << 60, PeakMem: 1 << 60,
 		Ended: 1 << 60, LogLost: 1 << 60, Why: strings.Repeat("w", 128)}
 	for range tasks {
-		long.Tasks = append(long.Tasks, TaskExit{Name: strings.Repeat("n", 64), Begun: true, Code: 255, Signal: 64, OOM: true})
+		long.Tasks = append(long.Tasks, TaskExit{Name: strings.Repeat("n", 64), Begun: true, Code: 255, Signal: 64,
+			OOM: true})
 	}
 	raw, err := json.Marshal(long)
 	check(t, err)
@@ -303,7 +305,8 @@ func TestTheExitRecordHasItsSpace(t *testing.T) {
 	if _, err := ReadExit(dir); err == nil || !strings.Contains(err.Error(), "exit record is damaged") {
 		t.Errorf("half a record: %v", err)
 	}
-	if err := WriteExit(filepath.Join(dir, "none"), Exit{}); err == nil || !strings.Contains(err.Error(), "write exit record") {
+	if err := WriteExit(filepath.Join(dir, "none"), Exit{}); err == nil || !strings.Contains(err.Error(),
+		"write exit record") {
 		t.Errorf("without a directory: %v", err)
 	}
 	if err := ReserveExit(filepath.Join(dir, "none"), 1); err == nil {
@@ -327,7 +330,8 @@ func TestDeadlinesOnTheBootClock(t *testing.T) {
 		t.Errorf("no deadline is %d", got)
 	}
 	for _, d := range []time.Duration{time.Minute, -time.Minute} {
-		if off := bootDeadline(time.Now().Add(d)) - BootTime() - int64(d); off < -int64(time.Second) || off > int64(time.Second) {
+		if off := bootDeadline(time.Now().Add(d)) - BootTime() - int64(d); off < -int64(time.Second) ||
+			off > int64(time.Second) {
 			t.Errorf("in %v: off by %v", d, time.Duration(off))
 		}
 	}
@@ -484,7 +488,8 @@ func TestALiveContainerIsNotRemoved(t *testing.T) {
 	}
 	check(t, WriteExit(s.Path(id), Exit{Code: 4}))
 	l.markEnded()
-	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].State != Exited || list[0].Exit.Code != 4 {
+	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].State != Exited ||
+		list[0].Exit.Code != 4 {
 		t.Errorf("list %+v, %v", list, err)
 	}
 	check(t, s.Remove(t.Context(), id))

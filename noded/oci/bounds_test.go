@@ -62,7 +62,8 @@ func TestMountsThatRootMustNotMake(t *testing.T) {
 		"nosuid", "nodev"}) {
 		t.Errorf("options %v", m.Options)
 	}
-	if m := mountOf(t, in, "/scratch"); !slices.Equal(m.Options, []string{"nosuid", "nodev", "mode=1777", "size=1k", "noexec"}) {
+	if m := mountOf(t, in, "/scratch"); !slices.Equal(m.Options, []string{"nosuid", "nodev", "mode=1777", "size=1k",
+		"noexec"}) {
 		t.Errorf("options %v", m.Options)
 	}
 	task.Mounts[0].Target = "/shared" // over a shared directory itself
@@ -104,7 +105,8 @@ func TestBoundsOfANode(t *testing.T) {
 	}{
 		{nofile: 100, mostFiles: 100}, {nofile: 101, mostFiles: 100, says: "ulimit.nofile = 101 exceeds the 100"},
 		{nofile: 101}, {memlock: 4096, mostLock: 4096, want: 4096},
-		{memlock: 4097, mostLock: 4096, says: "ulimit.memlock exceeds"}, {memlock: -1, mostLock: 4096, says: "ulimit.memlock exceeds"},
+		{memlock: 4097, mostLock: 4096, says: "ulimit.memlock exceeds"}, {memlock: -1, mostLock: 4096,
+			says: "ulimit.memlock exceeds"},
 		{memlock: -1, want: 1<<64 - 1}, {rdma: true, want: 1<<64 - 1}, {rdma: true, mostLock: 4096, want: 4096},
 		{rdma: true, memlock: 1024, mostLock: 4096, want: 1024},
 	} {

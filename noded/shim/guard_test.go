@@ -27,7 +27,8 @@ func TestASwappedMountSourceIsNoticed(t *testing.T) {
 	check(t, g.verify(os.Getpid()))
 	check(t, os.Rename(mine, mine+"-away"))
 	check(t, os.Symlink(secret, mine))
-	if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(), mine+" changed while it was being mounted") {
+	if err := g.verify(os.Getpid()); err == nil || !strings.Contains(err.Error(),
+		mine+" changed while it was being mounted") {
 		t.Errorf("a link to a directory of root's: %v", err)
 	}
 	check(t, os.Remove(mine))
@@ -167,4 +168,21 @@ func TestNoGuardsNeedNoRights(t *testing.T) {
 	check(t, err)
 	check(t, g.verify(1<<23))
 	g.close()
+}
+
+// TestAWorkerKeepsNoGuards notices directories of a job that its shim holds open for as long as the
+// job runs: they could not be unmounted.
+func TestAWorkerKeepsNoGuards(t *testing.T) {
+	dir := openTempDir(t)
+	p := script("echo ready; exec sleep 100")
+	p.Guards = []container.Guard{{Source: dir}}
+	w := live(t, nil, p).start()
+	w.says("", "ready")
+	list, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	for _, e := range list {
+		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); to == dir {
+			t.Error("a guard is still open")
+		}
+	}
 }

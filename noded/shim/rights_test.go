@@ -15,7 +15,8 @@ import (
 )
 
 // logsOf opens logs as the shim does, without anything to scan.
-func logsOf(t *testing.T, dir string, cfg container.LogFiles, u container.User, policies ...container.Policy) (*logs, error) {
+func logsOf(t *testing.T, dir string, cfg container.LogFiles, u container.User, policies ...container.Policy) (*logs,
+	error) {
 	t.Helper()
 	s, err := newOutputScanner(t.TempDir(), container.Settings{Policies: policies})
 	check(t, err)
@@ -61,7 +62,8 @@ func TestALogPathIsOpenedAsTheUser(t *testing.T) {
 			t.Errorf("root made %s", path)
 		}
 	}
-	l, err := logsOf(t, t.TempDir(), container.LogFiles{Stdout: own + "/a/b/out", Join: true, MaxSize: 100, Keep: 1}, testUser)
+	l, err := logsOf(t, t.TempDir(), container.LogFiles{Stdout: own + "/a/b/out", Join: true, MaxSize: 100, Keep: 1},
+		testUser)
 	check(t, err)
 	for range 2 { // the second part has the file renamed
 		_, err := l.stdout.Write([]byte(strings.Repeat("x", 80)))
@@ -132,7 +134,8 @@ func TestHowStreamsAreJoined(t *testing.T) {
 	}
 	l.closeContainerEnds()
 	l.awaitRest(time.Second)
-	l, err = logsOf(t, dir, container.LogFiles{Join: true}, self(), container.Policy{Name: "p", Pattern: "x", Stream: "stderr"})
+	l, err = logsOf(t, dir, container.LogFiles{Join: true}, self(), container.Policy{Name: "p", Pattern: "x",
+		Stream: "stderr"})
 	check(t, err)
 	if l.stdout == l.stderr || len(l.readEnds) != 2 {
 		t.Error("streams that a policy separates have one pipe")
@@ -278,7 +281,8 @@ func TestAFullDiskIsToldInTheLog(t *testing.T) {
 	}
 	f.write([]byte("more\n"))
 	b, _ := os.ReadFile(path)
-	if string(b) != "\n[rota: 8 bytes of output lost: no space left for the log]\nrest\nmore\n" || f.size != int64(len(b)) {
+	if string(b) != "\n[rota: 8 bytes of output lost: no space left for the log]\nrest\nmore\n" ||
+		f.size != int64(len(b)) {
 		t.Errorf("it holds %q, its size is taken for %d", b, f.size)
 	}
 }

@@ -121,3 +121,106 @@ func TestNothingToFindCostsNothing(t *testing.T) {
 		t.Errorf("a broken pattern: %v", err)
 	}
 }
+
+// TestFindingsAreRoots notices findings and steps that others may read: they hold the job's output.
+func TestFindingsAreRoots(t *testing.T) {
+	s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "Z"}},
+		Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`}})
+	l := s.task("").stream("stdout")
+	l.write([]byte("s1\r\n" + strings.Repeat("Z", findingMax+50) + "\n"))
+	l.end()
+	for _, path := range []string{container.FindingsPath(dir), container.StepsPath(dir)} {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || strings.Count(got[0], "Z") != findingMax {
+		t.Errorf("%d bytes are reported", strings.Count(got[0], "Z"))
+	}
+}
+
+// TestTheLastLineWithoutAnEnd notices output that a job's death cuts off and that is not looked at,
+// and a carriage return that is taken for part of a line.
+func TestTheLastLineWithoutAnEnd(t *testing.T) {
+	s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "error$"},
+		{Name: "q", Pattern: "^$"}}})
+	l := s.task("").stream("stdout")
+	l.write([]byte("an error\r\nfatal "))
+	l.end()
+	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"an error"`) {
+		t.Errorf("found %q", got)
+	}
+	s, dir = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "fatal"}}})
+	l = s.task("").stream("stdout")
+	l.write([]byte("fatal\xff"))
+	l.end()
+	l.end() // nothing is left
+	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"fatal?"`) {
+		t.Errorf("found %q", got)
+	}
+}
+
+// TestWhichTaskAndStreamIsScanned notices progress that is read from another task's output, and
+// policies that look at the wrong stream.
+func TestWhichTaskAndStreamIsScanned(t *testing.T) {
+	s, _ := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`, Task: "main"},
+		Policies: []container.Policy{{Name: "out", Pattern: "x", Stream: "stdout"}, {Name: "both", Pattern: "x",
+			Stream: "both"}}})
+	for _, c := range []struct {
+		task, stream string
+		policies     int
+		steps        bool
+	}{{"main", "stdout", 2, true}, {"main", "stderr", 1, true}, {"side", "stdout", 2, false}, {"side", "stderr", 1,
+		false}} {
+		l := s.task(c.task).stream(c.stream)
+		if len(l.policies) != c.policies || (l.steps != nil) != c.steps {
+			t.Errorf("%+v: %d policies, steps %t", c, len(l.policies), l.steps != nil)
+		}
+	}
+	if s.task("main").separatesStreams() != true {
+		t.Error("streams are joined")
+	}
+	s, _ = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "b", Pattern: "x"}}})
+	if s.task("").separatesStreams() {
+		t.Error("streams are separated")
+	}
+	if _, err := newOutputScanner("",
+		container.Settings{Steps: &container.StepPattern{Pattern: "("}}); !container.IsFinal(err) {
+		t.Errorf("a broken pattern: %v", err)
+	}
+	var none *lineScanner
+	none.write([]byte("x\n"))
+	none.end()
+}
+
+// TestAFindingOnAFullDiskIsTriedAgain notices a finding that is taken for written and is lost.
+func TestAFindingOnAFullDiskIsTriedAgain(t *testing.T) {
+	s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "x"}},
+		Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)`}})
+	path := s.path
+	s.path, s.steps.path = dir+"/none/findings", dir+"/none/steps"
+	l := s.task("").stream("stdout")
+	l.write([]byte("x1\ns1\n"))
+	s.path, s.steps.path = path, container.StepsPath(dir)
+	l.write([]byte("x2\n"))
+	l.end()
+	if got := linesOf(t, path); len(got) != 1 || !strings.Contains(got[0], `"line":"x2"`) {
+		t.Errorf("found %q", got)
+	}
+	if got := linesOf(t, container.StepsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"step":1`) {
+		t.Errorf("steps %q", got)
+	}
+	at := dir + "/exact"
+	if err := os.WriteFile(at, make([]byte, 10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int64{10, 0} { // as long as it may be, and without a bound
+		if err := appendTo(at, []byte("y"), most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, _ := os.ReadFile(at); len(b) != 12 {
+		t.Errorf("%d bytes", len(b))
+	}
+}

@@ -129,7 +129,8 @@ func TestASecretIsItsUsersAlone(t *testing.T) {
 // TestAWorkersSecrets notices secrets that reach the wrong file or the wrong task's container.
 func TestAWorkersSecrets(t *testing.T) {
 	base := openTempDir(t)
-	p := script(`cd /run/rota/secrets && stat -c '%n %u %g %a' one two; cat one two; echo more >> one || echo refused; exit 0`)
+	p := script(`cd /run/rota/secrets && stat -c '%n %u %g %a' one two; cat one two; ` +
+		`echo more >> one || echo refused; exit 0`)
 	for _, name := range []string{"one", "two"} {
 		check(t, os.WriteFile(filepath.Join(base, name), []byte("value of "+name+"\n"), 0o400))
 		check(t, os.Chown(filepath.Join(base, name), testUID, testGID))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ exit 0`))
 		t.Errorf("exit %+v", e)
 	}
 	want(t, w.output(""), "ids 23456 23457 23457 24000", "CapEff: 0000000000000000", "CapBnd: 0000000000000000",
-		"CapPrm: 0000000000000000", "CapAmb: 0000000000000000", "NoNewPrivs: 1", "Groups: 24000", "path /usr/bin:/bin", "error")
+		"CapPrm: 0000000000000000", "CapAmb: 0000000000000000", "NoNewPrivs: 1", "Groups: 24000", "path /usr/bin:/bin",
+		"error")
 }
 
 func TestHowACommandEndsWithoutAResult(t *testing.T) {
@@ -322,6 +324,76 @@ func TestASupervisorNeedsSettings(t *testing.T) {
 		if got := exitText(c.exit); got != c.says {
 			t.Errorf("got %q", got)
 		}
+	}
+}
+
+// TestTasksShareWhatAWorkerHas notices tasks with IPC of their own, limits of the worker that are
+// not set, and a task's device rules that the parent overrides.
+func TestTasksShareWhatAWorkerHas(t *testing.T) {
+	say := `stat -L -c 'ipc %i' /proc/self/ns/ipc; echo '{}' >&3`
+	w := bundleOf(t, nil, []program{hooked("one", "", false, say), hooked("two", "", false, say)})
+	limit := int64(77)
+	raw, err := json.Marshal(specs.LinuxResources{Pids: &specs.LinuxPids{Limit: &limit}})
+	check(t, err)
+	check(t, os.WriteFile(container.LimitsPath(w.dir), raw, 0o600))
+	w.supervised(0)
+	if a := w.answer(); a.Error != "" {
+		t.Fatal(a.Error)
+	}
+	files, _ := filepath.Glob("/sys/fs/cgroup/pids" + w.cgroup + "/pids.max")
+	v2, _ := filepath.Glob("/sys/fs/cgroup" + w.cgroup + "/pids.max")
+	for _, file := range append(files, v2...) {
+		if b, err := os.ReadFile(file); err != nil || string(b) != "77\n" {
+			t.Errorf("%s holds %q, %v", file, b, err)
+		}
+	}
+	if len(files)+len(v2) == 0 {
+		t.Error("the worker has no cgroup")
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || !strings.Contains(string(mounts), " "+container.ShmDir(w.dir)+" tmpfs ") {
+		t.Error("the tasks' shared memory is not mounted")
+	}
+	w.start().end()
+	if one, two := w.output("one"), w.output("two"); one == "" || one != two {
+		t.Errorf("%q and %q", one, two)
+	}
+	own, err := os.Stat("/proc/self/ns/ipc")
+	check(t, err)
+	if w.output("one") == fmt.Sprintf("ipc %d\n", own.Sys().(*syscall.Stat_t).Ino) {
+		t.Error("they have the machine's IPC")
+	}
+}
+
+// TestATaskThatIsLostBeforeItsStart notices a worker that waits for a start although one of its
+// containers has died.
+func TestATaskThatIsLostBeforeItsStart(t *testing.T) {
+	w := bundleOf(t, nil, []program{script("echo ran")}).supervised(0)
+	a := w.answer()
+	check(t, unix.Kill(a.Pid, unix.SIGKILL))
+	if e := w.end(); e.Signal != 9 || w.output("") != "" {
+		t.Errorf("exit %+v", e)
+	}
+}
+
+// TestStopsOfSeveralTasks notices poststop tasks that a stop forgets, and prestart tasks that begin after it.
+func TestStopsOfSeveralTasks(t *testing.T) {
+	w := live(t, nil, hooked("main", "", false, `echo ready; read o <&3; echo '{"code":143}' >&3`),
+		hooked("side", "poststart", true, `echo ready; read o <&3; echo "got $o"`),
+		hooked("last", "poststop", false, "echo ran; echo '{\"code\":0}' >&3")).start()
+	w.says("main", "ready")
+	w.says("side", "ready")
+	w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGTERM)})
+	e := w.end()
+	if e.Code != 143 || w.output("last") != "ran\n" || !strings.Contains(w.output("side"), `got {"signal":15}`) {
+		t.Errorf("exit %+v, last %q, side %q", e, w.output("last"), w.output("side"))
+	}
+	w = live(t, nil, hooked("main", "", false, "echo ready; exec sleep 100"), hooked("last", "poststop", false,
+		"echo ran"))
+	w.start().says("main", "ready")
+	w.order(container.Order{Op: container.OpKill})
+	if e := w.end(); e.Signal != 9 || w.output("last") != "" || e.Tasks[1].Begun {
+		t.Errorf("killed: %+v", e)
 	}
 }
 

@@ -1,0 +1,154 @@
+package noded
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// TestWhatTheOutboxKeeps notices reports that are lost, sent twice, or sent in the wrong order.
+func TestWhatTheOutboxKeeps(t *testing.T) {
+	o := newOutbox()
+	woken := func() bool {
+		select {
+		case <-o.ready:
+			return true
+		default:
+			return false
+		}
+	}
+	created, running := reportOf(wid(1), model.WorkerCreated), reportOf(wid(1), model.WorkerRunning)
+	finding := running
+	finding.Policy = "p"
+	o.putReport(created)
+	o.putFinding(finding)
+	if !woken() || woken() {
+		t.Error("it is not woken once")
+	}
+	sent, _ := o.nextBatch()
+	if len(sent) != 2 || sent[0] != finding || sent[1] != created { // a finding comes before the end that it explains
+		t.Errorf("sent %+v", sent)
+	}
+	o.putReport(running) // meanwhile
+	_ = woken()
+	o.dropConfirmed(sent)
+	if !woken() {
+		t.Error("the newer state is forgotten")
+	}
+	if sent, _ = o.nextBatch(); len(sent) != 1 || sent[0] != running {
+		t.Errorf("then %+v", sent)
+	}
+	o.dropConfirmed(sent)
+	if sent, _ = o.nextBatch(); len(sent) != 0 || woken() {
+		t.Errorf("in the end %+v", sent)
+	}
+	rate := running
+	rate.Rate = 15
+	o.putFinding(rate)
+	if sent, _ = o.nextBatch(); len(sent) != 1 {
+		t.Errorf("a rate: %+v", sent)
+	}
+	o.dropConfirmed(sent)
+	if sent, _ = o.nextBatch(); len(sent) != 0 {
+		t.Errorf("a rate that was confirmed: %+v", sent)
+	}
+	for job := range int64(reportMax + 10) {
+		o.putReport(reportOf(wid(job+1), model.WorkerRunning))
+	}
+	if sent, _ = o.nextBatch(); len(sent) != reportMax {
+		t.Errorf("%d reports at once", len(sent))
+	}
+}
+
+// TestSamplesThatAreSentAgain notices an older sample that replaces a newer one, and a newer one that
+// is dropped.
+func TestSamplesThatAreSentAgain(t *testing.T) {
+	o := newOutbox()
+	step := func(n int64) []api.Sample { return []api.Sample{{Job: 1, Attempt: 1, Step: n}} }
+	for _, c := range []struct {
+		put   []api.Sample
+		again bool
+		want  int64
+	}{{step(1), false, 1}, {step(2), false, 2}, {step(1), true, 2}} {
+		o.putSamples(c.put, c.again)
+		if got := o.samples[wid(1)].Step; got != c.want {
+			t.Errorf("%+v: step %d", c, got)
+		}
+	}
+	if _, samples := o.nextBatch(); len(samples) != 1 {
+		t.Errorf("sent %+v", samples)
+	}
+	o.putSamples(step(1), true)
+	if _, samples := o.nextBatch(); len(samples) != 1 || samples[0].Step != 1 {
+		t.Errorf("sent again %+v", samples)
+	}
+	if _, samples := o.nextBatch(); len(samples) != 0 {
+		t.Errorf("sent twice: %+v", samples)
+	}
+}
+
+// TestCgroupsAreProbed notices a place for cgroups that cannot be used and is taken, and a probe that
+// is left behind.
+func TestCgroupsAreProbed(t *testing.T) {
+	base := t.TempDir()
+	if err := checkCgroup(base, "/rota/n1"); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(base + "/rota/n1"); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	writeFile(t, base+"/file", "")
+	for hierarchy, says := range map[string]string{base + "/none": base + "/none does not exist: mount it writable",
+		base + "/file": "cgroups cannot be used: mkdir " + base + "/file"} {
+		if err := checkCgroup(hierarchy, "/rota/n1"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", hierarchy, err)
+		}
+	}
+}
+
+// TestAMarkThatCannotBeWritten notices a daemon that goes on without its mark.
+func TestAMarkThatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	for what, err := range map[string]error{"format": writeFormat(filepath.Join(dir, "version")),
+		"check": checkFormat(dir), "whole": writeWhole(filepath.Join(dir, "x"), "y")} {
+		if err == nil || !strings.Contains(err.Error(), "mark the data directory") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "x")
+	writeFile(t, path+".tmp", "what a daemon that was killed left, and longer")
+	if err := writeWhole(path, "y"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	b, _ := os.ReadFile(path)
+	if err != nil || string(b) != "y" || info.Mode() != 0o600 {
+		t.Errorf("it holds %q, %v, mode %v", b, err, info.Mode())
+	}
+}
+
+// TestDelaysOfRepeatedSteps notices a daemon that asks controllers in a tight loop, or hardly ever.
+func TestDelaysOfRepeatedSteps(t *testing.T) {
+	w := &worker{}
+	for _, want := range []int{100, 200, 400, 800, 1600, 3200, 6400, 10000, 10000} {
+		w.delayRepeat(opCreate, errFault)
+		if w.delay.Milliseconds() != int64(want) {
+			t.Errorf("%d tries: %v", w.Tries, w.delay)
+		}
+	}
+	if w.Tries != 9 {
+		t.Errorf("%d tries", w.Tries)
+	}
+	w.delayRepeat(opCreate, nil)
+	if w.Tries != 0 || w.delay != 0 || w.lastOp != opCreate || !w.notBefore.IsZero() {
+		t.Errorf("after a success: %+v", w)
+	}
+	w.delayRepeat(opKill, nil) // it has no effect yet
+	if w.Tries != 1 || w.notBefore.IsZero() {
+		t.Errorf("after a kill: %+v", w)
+	}
+}
