@@ -83,7 +83,8 @@ func createReal(t *testing.T, one *task) error {
 func TestARealContainerHasOnlyItsRights(t *testing.T) {
 	one := realTask(t, "rights", `id -u; id -g; id -G
 grep -E '^(NoNewPrivs|Cap(Eff|Prm|Inh|Bnd|Amb)):' /proc/self/status
-ls /proc/self/fd | sort -n | tail -2 | head -1; cat /secrets/key; ls -ln /secrets/key | cut -c1-10; exit 6`, specs.Mount{})
+ls /proc/self/fd | sort -n | tail -2 | head -1; cat /secrets/key
+ls -ln /secrets/key | cut -c1-10; exit 6`, specs.Mount{})
 	source := filepath.Join(filepath.Dir(one.dir), "key")
 	must(t, errors.Join(os.WriteFile(source, []byte("the secret\n"), 0o400),
 		os.Chown(source, int(other.UID), int(other.GID))))

@@ -156,7 +156,8 @@ func TestTheEndOfAWorkerIsReported(t *testing.T) {
 		t.Errorf("the last answer is %+v", a)
 	}
 	e := w.exit()
-	if e.Code != 3 || e.Signal != 0 || e.Lease || e.LogLost != 42 || time.Since(time.UnixMilli(e.Ended)).Abs() > time.Minute {
+	if e.Code != 3 || e.Signal != 0 || e.Lease || e.LogLost != 42 ||
+		time.Since(time.UnixMilli(e.Ended)).Abs() > time.Minute {
 		t.Errorf("the record says %+v", e)
 	}
 	for _, name := range []string{"shim.sock", "state"} {
