@@ -134,7 +134,7 @@ func TestANoticeIsNeverHalfThere(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		var errs []error
-		for i := range 3000 {
+		for i := range 400 {
 			errs = append(errs, replaceFile(path, 0o644, []byte(texts[i%2])))
 		}
 		done <- errors.Join(errs...)
