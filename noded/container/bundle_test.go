@@ -56,8 +56,9 @@ func TestFilesOfABundleHaveTheirOwners(t *testing.T) {
 		}
 		for path, w := range want {
 			var st unix.Stat_t
-			if err := unix.Stat(path, &st); err != nil || st.Uid != w.uid || st.Mode&0o7777 != w.mode {
-				t.Errorf("%s is of %d with mode %o, %v", path, st.Uid, st.Mode, err)
+			if err := unix.Stat(path, &st); err != nil || st.Uid != w.uid || w.uid == owner.UID && st.Gid != owner.GID ||
+				st.Mode&0o7777 != w.mode {
+				t.Errorf("%s is of %d:%d with mode %o, %v", path, st.Uid, st.Gid, st.Mode, err)
 			}
 			if w.text == "" {
 				continue
