@@ -424,18 +424,17 @@ func TestOrdersOfTheShimReachTheRanks(t *testing.T) {
 
 // TestWithoutItsShimItEnds notices a container that runs on when its shim was killed.
 func TestWithoutItsShimItEnds(t *testing.T) {
-	r := runInit(t, &launch.Plan{}, true, "echo ready; exec sleep 5")
+	r := runInit(t, &launch.Plan{}, true, "echo ready; exec sleep 8")
 	if got := r.line(); got != "ready" {
 		t.Fatalf("it says %q", got)
 	}
 	if err := r.shim.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.cmd.Process.Wait()
-	if err != nil {
-		t.Error(err)
-	}
 	r.shim = nil
+	if _, code := r.result(); code != 125 { // its program would end with 0, later
+		t.Errorf("exit code %d", code)
+	}
 }
 
 // TestAnErrorNamesNoSecret notices a secret's value in what rota-init says.
