@@ -390,9 +390,9 @@ func TestTheResultOfTheRanks(t *testing.T) {
 // TestAStubbornRankIsKilled notices a rank that outlives a failed one, or that is killed in another
 // unit of time.
 func TestAStubbornRankIsKilled(t *testing.T) {
-	begin := time.Now()
-	r := runInit(t, &launch.Plan{KillTimeout: 300}, true, "trap '' TERM; while :; do sleep 0.02; done",
-		"sleep 0.1; exit 4")
+	begin, ready := time.Now(), filepath.Join(t.TempDir(), "ready")
+	r := runInit(t, &launch.Plan{KillTimeout: 300}, true, "trap '' TERM; echo >"+ready+"; while :; do sleep 0.02; done",
+		"while [ ! -e "+ready+" ]; do sleep 0.02; done; exit 4")
 	got, _ := r.result()
 	if took := time.Since(begin); got != (launch.Result{Code: 4}) || took < 300*time.Millisecond || took > 10*time.Second {
 		t.Errorf("%+v after %v", got, took)
