@@ -264,6 +264,10 @@ const envRun = "ROTA_TEST_RUN"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(envRun); path != "" {
+		// orphans come to it, as they do to the first process of a container
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			panic(err)
+		}
 		os.Exit(run(path))
 	}
 	os.Exit(m.Run())
