@@ -377,6 +377,7 @@ func TestTheResultOfTheRanks(t *testing.T) {
 		{[]string{"kill -SEGV $$"}, launch.Result{Signal: 11}, 139},
 		{[]string{"exit 0", "exit 5", "exec sleep 1000"}, launch.Result{Code: 5}, 5},
 		{[]string{"test $RANK = 0 && test -z \"$ROTA_INIT_CHANNEL\""}, launch.Result{}, 0},
+		{[]string{`set -- $(cat /proc/$$/stat); test "$5" = $$`}, launch.Result{}, 0}, // a process group of its own
 		{[]string{"ls -l /proc/self/fd | grep -c socket"}, launch.Result{Code: 1}, 1}, // the ranks have no channel
 	} {
 		for _, channel := range []bool{true, false} {
@@ -423,6 +424,24 @@ func TestOrdersOfTheShimReachTheRanks(t *testing.T) {
 	r.order(unix.SIGTERM)
 	if got, _ := r.result(); got != (launch.Result{Code: 85}) {
 		t.Errorf("the shim is told %+v", got)
+	}
+}
+
+// TestNothingRunsWithoutPlanOrSecrets notices ranks that are started although a secret is missing,
+// and a success that nothing has earned.
+func TestNothingRunsWithoutPlanOrSecrets(t *testing.T) {
+	r := runInit(t, &launch.Plan{Secrets: []launch.Secret{{Env: "KEY", File: "/none/key"}}}, false, "echo started")
+	if line := r.line(); line != "" {
+		t.Errorf("it says %q", line)
+	}
+	if _, code := r.result(); code != 125 {
+		t.Errorf("without a secret the exit code is %d", code)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envRun+"=/none/launch.json")
+	out, _ := cmd.CombinedOutput() // the state says how it ended
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(string(out), "read launch plan") {
+		t.Errorf("without a plan the exit code is %d: %s", code, out)
 	}
 }
 
