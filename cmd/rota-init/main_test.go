@@ -264,6 +264,10 @@ const envRun = "ROTA_TEST_RUN"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(envRun); path != "" {
+		// orphans come to it, as they do to the first process of a container
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			panic(err)
+		}
 		os.Exit(run(path))
 	}
 	os.Exit(m.Run())
@@ -373,6 +377,7 @@ func TestTheResultOfTheRanks(t *testing.T) {
 		{[]string{"kill -SEGV $$"}, launch.Result{Signal: 11}, 139},
 		{[]string{"exit 0", "exit 5", "exec sleep 1000"}, launch.Result{Code: 5}, 5},
 		{[]string{"test $RANK = 0 && test -z \"$ROTA_INIT_CHANNEL\""}, launch.Result{}, 0},
+		{[]string{`set -- $(cat /proc/$$/stat); test "$5" = $$`}, launch.Result{}, 0}, // a process group of its own
 		{[]string{"ls -l /proc/self/fd | grep -c socket"}, launch.Result{Code: 1}, 1}, // the ranks have no channel
 	} {
 		for _, channel := range []bool{true, false} {
@@ -390,9 +395,9 @@ func TestTheResultOfTheRanks(t *testing.T) {
 // TestAStubbornRankIsKilled notices a rank that outlives a failed one, or that is killed in another
 // unit of time.
 func TestAStubbornRankIsKilled(t *testing.T) {
-	begin := time.Now()
-	r := runInit(t, &launch.Plan{KillTimeout: 300}, true, "trap '' TERM; while :; do sleep 0.02; done",
-		"sleep 0.1; exit 4")
+	begin, ready := time.Now(), filepath.Join(t.TempDir(), "ready")
+	r := runInit(t, &launch.Plan{KillTimeout: 300}, true, "trap '' TERM; echo >"+ready+"; while :; do sleep 0.02; done",
+		"while [ ! -e "+ready+" ]; do sleep 0.02; done; exit 4")
 	got, _ := r.result()
 	if took := time.Since(begin); got != (launch.Result{Code: 4}) || took < 300*time.Millisecond || took > 10*time.Second {
 		t.Errorf("%+v after %v", got, took)
@@ -422,20 +427,37 @@ func TestOrdersOfTheShimReachTheRanks(t *testing.T) {
 	}
 }
 
+// TestNothingRunsWithoutPlanOrSecrets notices ranks that are started although a secret is missing,
+// and a success that nothing has earned.
+func TestNothingRunsWithoutPlanOrSecrets(t *testing.T) {
+	r := runInit(t, &launch.Plan{Secrets: []launch.Secret{{Env: "KEY", File: "/none/key"}}}, false, "echo started")
+	if line := r.line(); line != "" {
+		t.Errorf("it says %q", line)
+	}
+	if _, code := r.result(); code != 125 {
+		t.Errorf("without a secret the exit code is %d", code)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envRun+"=/none/launch.json")
+	out, _ := cmd.CombinedOutput() // the state says how it ended
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(string(out), "read launch plan") {
+		t.Errorf("without a plan the exit code is %d: %s", code, out)
+	}
+}
+
 // TestWithoutItsShimItEnds notices a container that runs on when its shim was killed.
 func TestWithoutItsShimItEnds(t *testing.T) {
-	r := runInit(t, &launch.Plan{}, true, "echo ready; exec sleep 5")
+	r := runInit(t, &launch.Plan{}, true, "echo ready; exec sleep 8")
 	if got := r.line(); got != "ready" {
 		t.Fatalf("it says %q", got)
 	}
 	if err := r.shim.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.cmd.Process.Wait()
-	if err != nil {
-		t.Error(err)
-	}
 	r.shim = nil
+	if _, code := r.result(); code != 125 { // its program would end with 0, later
+		t.Errorf("exit code %d", code)
+	}
 }
 
 // TestAnErrorNamesNoSecret notices a secret's value in what rota-init says.

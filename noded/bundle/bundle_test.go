@@ -54,7 +54,8 @@ func testAlloc(workdir string) *api.Alloc {
 			{Group: "ps", Nodes: []string{"n0", "n1"}, Addrs: []string{"a0", "a1"}, Ports: []int{1, 2}},
 			{Group: "work", Nodes: []string{"n0", "n1"}, Addrs: []string{"a0", "a1"}, Ports: []int{3, 4}},
 		},
-		Array: &api.ArrayPlace{Index: &index, Params: map[string]string{"lr": "0.1"}}, Record: 4,
+		Restarts: 1,
+		Array:    &api.ArrayPlace{Index: &index, Params: map[string]string{"lr": "0.1"}}, Record: 4,
 		Spec: &jobspec.Job{
 			Name: "j", Workdir: workdir, Array: &jobspec.Array{Indices: "0-9",
 				Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 100, Keep: "top 2"}},
@@ -131,7 +132,10 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if got := plan.Ranks[0].Args; !slices.Equal(got, []string{"train", "0.1", "7", "1"}) {
 		t.Errorf("command %q", got)
 	}
-	for _, v := range []string{"ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4",
+	if got := s.Tasks[1].Log; !got.Join || got.Keep != 0 || got.Truncate {
+		t.Errorf("by default logs are %+v", got)
+	}
+	for _, v := range []string{"ROTA_ATTEMPT=2", "ROTA_RESTARTS=1", "ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4",
 		"SLURM_ARRAY_TASK_ID=7"} {
 		if !slices.Contains(plan.Env, v) {
 			t.Errorf("%s is missing", v)
@@ -195,6 +199,25 @@ func TestABundleIsOfItsOwner(t *testing.T) {
 	}
 }
 
+// TestLogSettingsReachTheShim notices a log that is rotated, joined or emptied otherwise than its job
+// says.
+func TestLogSettingsReachTheShim(t *testing.T) {
+	no, keep := false, 5
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	a.Spec.Groups[1].Tasks[1].Log = &jobspec.Log{Stdout: "out", Stderr: "err", Join: &no, Keep: &keep,
+		Mode: "truncate", MaxSize: 77}
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := container.ReadSettings(dir)
+	want := container.LogFiles{Stdout: shared + "/out", Stderr: shared + "/err", Truncate: true, MaxSize: 77, Keep: 5}
+	if err != nil || s.Tasks[1].Log != want {
+		t.Errorf("got %+v, %v", s.Tasks[1].Log, err)
+	}
+}
+
 // TestMountsOfAJobAreGuarded notices a mount that the shim does not compare with what the job's user
 // reaches, and one that is not bound to the shared paths.
 func TestMountsOfAJobAreGuarded(t *testing.T) {
@@ -207,8 +230,10 @@ func TestMountsOfAJobAreGuarded(t *testing.T) {
 	task := &a.Spec.Groups[1].Tasks[1]
 	task.Image = image
 	task.Mounts = []jobspec.Mount{{Source: shared + "/data", Target: "/data"}, {Target: "/scratch", Type: "tmpfs"},
-		{Source: shared + "/more", Target: "/more", ReadOnly: true}}
-	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+		{Source: shared + "/more", Target: "/more", ReadOnly: true},
+		{Source: shared + "/less", Target: "/mor"}} // it covers nothing of the one before
+	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
+	dir, err := d.Build(t.Context(), id, a, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,12 +247,21 @@ func TestMountsOfAJobAreGuarded(t *testing.T) {
 			len(g.Below) == 1 && g.Below[0] == shared))
 	}
 	want := []string{`/image at "" below false`, `/image/usr at "/usr" below false`, `/data at "/data" below true`,
-		`/more at "/more" below true`}
+		`/more at "/more" below true`, `/less at "/mor" below true`}
 	if !slices.Equal(got, want) {
 		t.Errorf("guards %q", got)
 	}
 	if len(s.Tasks[0].Guards) != 0 {
 		t.Errorf("a task without mounts has guards %+v", s.Tasks[0].Guards)
+	}
+	if _, err := os.Stat(filepath.Join(dir, rootsDir, "main", "usr")); err != nil {
+		t.Error(err)
+	}
+	if err := d.Retire(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, rootsDir)); !os.IsNotExist(err) {
+		t.Errorf("the root of an ended task is left: %v", err)
 	}
 }
 
@@ -269,6 +303,9 @@ func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 		`progress.file "../../p"`: func(_ *api.Alloc,
 			t *jobspec.Task) {
 			t.Progress = &jobspec.Progress{File: "../../p"}
+		},
+		`/shared/../p" is at`: func(a *api.Alloc, t *jobspec.Task) {
+			t.Progress = &jobspec.Progress{File: a.Spec.Workdir + "/../p"}
 		},
 		"%q is not supported": func(_ *api.Alloc,
 			t *jobspec.Task) {

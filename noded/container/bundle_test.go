@@ -2,8 +2,11 @@ package container
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -54,8 +57,9 @@ func TestFilesOfABundleHaveTheirOwners(t *testing.T) {
 		}
 		for path, w := range want {
 			var st unix.Stat_t
-			if err := unix.Stat(path, &st); err != nil || st.Uid != w.uid || st.Mode&0o7777 != w.mode {
-				t.Errorf("%s is of %d with mode %o, %v", path, st.Uid, st.Mode, err)
+			if err := unix.Stat(path, &st); err != nil || st.Uid != w.uid || w.uid == owner.UID && st.Gid != owner.GID ||
+				st.Mode&0o7777 != w.mode {
+				t.Errorf("%s is of %d:%d with mode %o, %v", path, st.Uid, st.Gid, st.Mode, err)
 			}
 			if w.text == "" {
 				continue
@@ -118,5 +122,36 @@ func TestALinkInABundleIsNotFollowed(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(path); string(text) != "new" {
 		t.Errorf("it holds %q", text)
+	}
+}
+
+// TestANoticeIsNeverHalfThere notices a notice that is replaced in two steps: a job that reads it
+// meanwhile finds none, or a part of one.
+func TestANoticeIsNeverHalfThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notice.json")
+	texts := []string{strings.Repeat("a", 1000), strings.Repeat("b", 1000)}
+	if err := replaceFile(path, 0o644, []byte(texts[0])); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for i := range 400 {
+			errs = append(errs, replaceFile(path, 0o644, []byte(texts[i%2])))
+		}
+		done <- errors.Join(errs...)
+	}()
+	for {
+		if text, err := os.ReadFile(path); err != nil || !slices.Contains(texts, string(text)) {
+			t.Fatalf("a reader finds %d bytes, %v", len(text), err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
 	}
 }

@@ -141,6 +141,23 @@ func TestExitRecords(t *testing.T) {
 	}
 }
 
+// TestAnExitThatIsNotWrittenIsAnError notices a report that is lost without a word.
+func TestAnExitThatIsNotWrittenIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, exitFile, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteExit(dir, Exit{}); err == nil {
+		t.Error("where it cannot be renamed")
+	}
+	if err := WriteExit(filepath.Join(dir, "none"), Exit{}); err == nil {
+		t.Error("where there is no directory")
+	}
+	if err := ReserveExit(filepath.Join(dir, "none"), 1); err == nil {
+		t.Error("room where there is no directory")
+	}
+}
+
 // TestErrorsThatStay notices a failure of one machine that fails a job everywhere, and a missing
 // file that is tried again for ever.
 func TestErrorsThatStay(t *testing.T) {

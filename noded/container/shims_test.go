@@ -92,7 +92,11 @@ func TestWhatADaemonFindsAfterARestart(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o022 != 0 {
+	fresh := filepath.Join(dir, "fresh")
+	if _, err := NewShims(Config{Dir: fresh, ShimPath: "/bin/true"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm()&0o066 != 0 { // others may not list it
 		t.Errorf("%v, %v", info, err)
 	}
 }

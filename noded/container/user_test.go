@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -99,5 +101,54 @@ func TestFilesAreOpenedBelowTheirDirectory(t *testing.T) {
 			t.Errorf("%s is inherited: %x, %v", path, flags, err)
 		}
 		f.Close()
+	}
+}
+
+// TestRightsThatAreNotTakenAreAnError notices a file that is opened as root because the kernel, which
+// reports no error for these calls, has not changed the rights.
+func TestRightsThatAreNotTakenAreAnError(t *testing.T) {
+	id := uint32(os.Getuid()) + 23456
+	errs := make(chan error, 3)
+	go func() {
+		runtime.LockOSThread() // the thread has no capabilities from now on, and ends with this goroutine
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&head, &none[0]); err != nil {
+			t.Error(err)
+		}
+		errs <- setFilesystemID(unix.SYS_SETFSUID, id)
+		errs <- setFilesystemID(unix.SYS_SETFSGID, id)
+		errs <- User{UID: id, GID: id}.TakeRights()
+	}()
+	for i := range 3 {
+		if err := <-errs; err == nil {
+			t.Errorf("call %d says that it has changed the rights", i)
+		}
+	}
+}
+
+// TestAPipeIsNotWaitedFor notices a daemon that waits for the writer of a job's pipe.
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	me := User{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	done := make(chan error, 2)
+	go func() {
+		_, err := OpenAs(path, &me)
+		done <- err
+		_, err = OpenBeneath(filepath.Dir(path), "pipe", me)
+		done <- err
+	}()
+	for range 2 {
+		select {
+		case err := <-done:
+			if !errors.Is(err, ErrNotRegular) {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits")
+		}
 	}
 }

@@ -248,6 +248,49 @@ func TestOldLogsGo(t *testing.T) {
 	}
 }
 
+// TestLogsAreForCallersThatAreKnown notices a request that is answered although its caller is not
+// known.
+func TestLogsAreForCallersThatAreKnown(t *testing.T) {
+	store := &Store{Containers: t.TempDir(), Dir: t.TempDir()}
+	write(t, filepath.Join(store.Dir, "1.1.0", "stdout"), "hello\n")
+	mux := http.NewServeMux()
+	mux.Handle("GET /v1/logs/{id}", &Server{Store: store, Live: func(container.ID) bool { return false }})
+	ask := func(ctx context.Context) int {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/v1/logs/1.1.0", nil).WithContext(ctx))
+		return w.Code
+	}
+	if got := ask(t.Context()); got != http.StatusForbidden {
+		t.Errorf("without a caller: %d", got)
+	}
+	for role, want := range map[string]int{"controller": 200, "node": 403, "login": 403, "": 403} {
+		if got := ask(identity.WithCaller(t.Context(), identity.Caller{Role: role})); got != want {
+			t.Errorf("role %q: %d", role, got)
+		}
+	}
+}
+
+// TestALogIsFoundWhileItIsRotated notices a log that seems to be missing, or that lacks its older
+// files, because one of them is being renamed.
+func TestALogIsFoundWhileItIsRotated(t *testing.T) {
+	for _, files := range []string{".1 .2", " .2 .3", " .1"} {
+		path := filepath.Join(t.TempDir(), "stdout")
+		names := strings.Split(files, " ")
+		for _, name := range names {
+			write(t, path+name, "x\n")
+		}
+		r, err := openLog(path, nil)
+		if err != nil {
+			t.Errorf("%q: %v", names, err)
+			continue
+		}
+		if len(r.files) != len(names) {
+			t.Errorf("%q: %d files are found", names, len(r.files))
+		}
+		r.close()
+	}
+}
+
 // usersJob writes the bundle of a container whose output goes to paths of the user's.
 func usersJob(t *testing.T, s *Store, id container.ID, user container.User, log container.LogFiles) {
 	t.Helper()

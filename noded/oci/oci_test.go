@@ -177,7 +177,7 @@ func TestLogPath(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "slurm", Nproc: 3})
 	for pattern, want := range map[string]string{
 		"/shared/%x-%j.out": "/shared/train-42.out", "%4j_%n_%N_%r_%t_%u%%": "/home/ada/run/0042_1_gpu02_1_3_ada%",
-		"plain": "/home/ada/run/plain",
+		"plain": "/home/ada/run/plain", "%99999999999j": "/home/ada/run/0000000042", // no more than ten digits
 		"%A_%a": "/home/ada/run/42_4294967294",
 	} {
 		if got, err := LogPath(in, pattern); err != nil || got != want {
