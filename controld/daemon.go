@@ -103,7 +103,8 @@ func (d *daemon) open() error {
 		}
 	}
 	d.leader = leader.New(leader.Config{
-		Name: d.cfg.Name, Cluster: d.credential.Member.Cluster, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records,
+		Name: d.cfg.Name, Cluster: d.credential.Member.Cluster, Knows: d.cfg.latestVersion(), Replica: d.replica,
+		Peers: d.peers, History: d.records,
 		Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
 		Metrics: d.metrics, Log: d.log,

@@ -399,7 +399,8 @@ type fakeNode struct {
 }
 
 func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
-	n := &fakeNode{t: t, c: dialAs(t, addr, model.Identity{}, machineOf(t, addr, pki.Node, name)), starts: map[string]int{}}
+	n := &fakeNode{t: t, c: dialAs(t, addr, model.Identity{}, machineOf(t, addr, pki.Node, name)),
+		starts: map[string]int{}}
 	n.node = model.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
 		Memory:     256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}

@@ -134,7 +134,8 @@ const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers acce
 // vouches for the user's identity.
 func (c *controllers) proxyHandler() http.Handler {
 	var users identity.Users
-	transport := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller)), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+	transport := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller)), MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:    90 * time.Second,
 		DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

@@ -92,7 +92,9 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 	evil := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":666}`) }
 	plain := httptest.NewServer(http.HandlerFunc(evil))
 	defer plain.Close()
-	honest := serving(t, cluster.First(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":7}`) })
+	honest := serving(t, cluster.First(), func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"index":7}`)
+	})
 	for what, at := range map[string]string{
 		"without TLS":                     plain.Listener.Addr().String(),
 		"a cluster of its own":            serving(t, pkitest.New(t).First(), evil),
@@ -123,7 +125,8 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 			t.Errorf("%s: a user's request: %v", what, err)
 			continue
 		}
-		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != `{"index":7}` && resp.StatusCode != http.StatusForbidden {
+		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != `{"index":7}` &&
+			resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: a user's request is answered with %s, %v", what, b, err)
 		}
 		resp.Body.Close()
@@ -167,7 +170,8 @@ func TestAHalfSentBodyIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost: rota\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(conn,
+		"POST /v1/jobs HTTP/1.1\r\nHost: rota\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {

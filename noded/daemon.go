@@ -116,7 +116,8 @@ func (d *daemon) loadCredential() (err error) {
 	}
 	switch m := d.credential.Member; {
 	case m.Role != role:
-		return fmt.Errorf("the certificate in %s is for a machine of role %s: join as %s with rota-noded join%s", d.cfg.DataDir,
+		return fmt.Errorf("the certificate in %s is for a machine of role %s: join as %s with rota-noded join%s",
+			d.cfg.DataDir,
 			m.Role, role, flag)
 	case m.Name != d.cfg.Name:
 		return fmt.Errorf("--name %s: this machine joined as %s: start it with --name %s", d.cfg.Name, m.Name, m.Name)

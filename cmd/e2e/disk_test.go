@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
 // smallDisk puts a file system of some size over a directory; grow makes it larger.
@@ -23,8 +24,27 @@ func (w *world) smallDisk(dir, size string) (grow func(size string)) {
 	w.disks = append(w.disks, dir)
 	return func(size string) {
 		w.t.Helper()
-		w.must(unix.Mount("rota-test", dir, "tmpfs", unix.MS_REMOUNT, "mode=1777,size="+size))
+		w.must(unix.Mount("rota-test", dir, "tmpfs", unix.MS_REMOUNT, "size="+size))
 	}
+}
+
+// smallData is smallDisk for the data directory of a daemon that is down. It is still a member of the
+// cluster, and has nothing else.
+func (w *world) smallData(dir, size string) (grow func(size string)) {
+	w.t.Helper()
+	member, err := os.MkdirTemp(w.Dir, "member-")
+	w.must(err)
+	w.must(os.CopyFS(member, os.DirFS(pki.Dir(dir))))
+	grow = w.smallDisk(dir, size)
+	w.must(os.Chmod(dir, 0o711))
+	w.must(os.CopyFS(pki.Dir(dir), os.DirFS(member)))
+	files, err := filepath.Glob(filepath.Join(pki.Dir(dir), "*"))
+	w.must(err)
+	for _, f := range files {
+		w.must(os.Chmod(f, 0o600))
+	}
+	w.must(os.Chmod(pki.Dir(dir), 0o700))
+	return grow
 }
 
 // full reports whether nothing more can be written to the file system of dir.
@@ -67,7 +87,7 @@ func TestDiskFullWhileLogging(t *testing.T) {
 	})
 	t.Run("to the node", func(t *testing.T) {
 		node.Term()
-		grow := w.smallDisk(node.Data, "2m")
+		grow := w.smallData(node.Data, "2m")
 		w.must(node.Start())
 		w.must(w.Ready(w.ctx))
 		id := w.submit(simple("loud", "head -c 4M /dev/zero | tr '\\0' x; echo done > "+w.shared+"/written; "+
@@ -96,7 +116,9 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	controller, node := w.Controllers[0], w.Nodes[0]
 	node.Term()
 	controller.Term()
-	grow := w.smallDisk(controller.Data, "4m") // empty: a new cluster
+	grow := w.smallData(controller.Data, "4m") // without a log: a new cluster
+	w.must(os.WriteFile(filepath.Join(pki.Dir(controller.Data), "founder"), nil, 0o600))
+	w.must(os.Chmod(controller.Data, 0o700))
 	w.must(controller.Start())
 	w.must(node.Start())
 	w.must(w.Ready(w.ctx))

@@ -73,7 +73,8 @@ func TestMachinesJoinACluster(t *testing.T) {
 	refused(t, w.ctx, []string{"another role", "--role controller"}, "rota-controld", join("rota-controld", "c2", good)...)
 	refused(t, w.ctx, []string{"another role", "--role login"}, "rota-noded", join("rota-noded", "n2", good, "--login")...)
 	refused(t, w.ctx, []string{"node n1 is up", "another --name"}, "rota-noded", join("rota-noded", "n1", good)...)
-	refused(t, w.ctx, []string{"controller c1 is up"}, "rota-controld", join("rota-controld", "c1", token("controller"))...)
+	refused(t, w.ctx, []string{"controller c1 is up"}, "rota-controld",
+		join("rota-controld", "c1", token("controller"))...)
 	refused(t, w.ctx, []string{"--name"}, "rota-noded", join("rota-noded", "bad/name", good)...)
 	unknown := "rota-join." + strings.Repeat("A", 22) + good[strings.LastIndex(good, "."):]
 	refused(t, w.ctx, []string{"not known"}, "rota-noded", join("rota-noded", "n2", unknown)...)
@@ -103,7 +104,8 @@ func TestMachinesJoinACluster(t *testing.T) {
 		out, err := program(t, w.ctx, "rota", "--addr", "unix:"+login.Socket, "nodes")
 		return err == nil && strings.Contains(out, "n1")
 	})
-	if out, err := program(t, w.ctx, "rota", "nodes", "--addr", "unix:"+login.Socket); err != nil || strings.Contains(out, "l1") {
+	if out, err := program(t, w.ctx, "rota", "nodes", "--addr", "unix:"+login.Socket); err != nil ||
+		strings.Contains(out, "l1") {
 		t.Errorf("a login node among the nodes that run jobs: %s, %v", out, err)
 	}
 

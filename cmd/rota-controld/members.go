@@ -39,7 +39,8 @@ func memberCommands(out io.Writer) []*cli.Command {
 					cluster, at.Name, at.Name, at.DataDir)
 				return nil
 			}},
-		daemon.JoinCommand("rota-controld", placeFlags(), out, func(*cli.Context) pki.Role { return pki.Controller }, placeOf),
+		daemon.JoinCommand("rota-controld", placeFlags(), out, func(*cli.Context) pki.Role { return pki.Controller },
+			placeOf),
 	}
 }
 

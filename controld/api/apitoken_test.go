@@ -87,7 +87,8 @@ func TestAClientKeepsItsTokenFromOthers(t *testing.T) {
 	if err := ask(secure.URL, token); err == nil || len(got) > 0 {
 		t.Errorf("a token to a stranger: %v, %d requests", err, len(got))
 	}
-	if err := ask(plain.URL, NewBearerToken(nil)); err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "Bearer rota-api.") {
+	if err := ask(plain.URL, NewBearerToken(nil)); err != nil || len(got) != 1 ||
+		!strings.HasPrefix(got[0], "Bearer rota-api.") {
 		t.Errorf("a token to this machine: %v, %q", err, got)
 	}
 }

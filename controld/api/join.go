@@ -62,7 +62,8 @@ func (c *Client) Revoke(ctx context.Context, role, name string) (*Revocation, er
 
 // RenewCertificate gets a new certificate for the member that this client speaks for.
 func (c *Client) RenewCertificate(ctx context.Context, request []byte) ([]byte, error) {
-	cert, err := post[Certificate](ctx, c, call{path: "/v1/certificate", repeat: true}, CertificateRequest{Request: string(request)})
+	cert, err := post[Certificate](ctx, c, call{path: "/v1/certificate", repeat: true},
+		CertificateRequest{Request: string(request)})
 	if err != nil {
 		return nil, err
 	}

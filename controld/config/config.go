@@ -108,7 +108,8 @@ func Parse(name string, src []byte) (*File, error) {
 // of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
-	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
+	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
+		len(f.Accounts) == 0 &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}

@@ -25,7 +25,8 @@ func (c CreateJoinToken) apply(m *Machine) (any, error) {
 	now := m.s.At()
 	t := *m.v.Trust()
 	t.Tokens = slices.DeleteFunc(slices.Clone(t.Tokens), func(k model.JoinToken) bool { return k.Expires <= now })
-	if err := model.Limit("join tokens of the last 24 hours", int64(len(t.Tokens))+1, model.MaxJoinTokens, ""); err != nil {
+	if err := model.Limit("join tokens of the last 24 hours", int64(len(t.Tokens))+1, model.MaxJoinTokens,
+		""); err != nil {
 		return nil, err
 	}
 	token := model.JoinToken{Digest: c.Digest, Role: c.Role, By: c.By, Expires: now + model.JoinTokenMS}

@@ -219,14 +219,17 @@ func TestLaunchFailureTearsTheGangDown(t *testing.T) {
 	w.state(id, model.Pending)
 }
 
-func TestLostShimIsAFailure(t *testing.T) {
+// TestALostShimIsTheSystemsFault: the job starts again, and no retry of its own is used. It notices a
+// lost shim that counts as a failure of the job.
+func TestALostShimIsTheSystemsFault(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"})
 	w.report(id, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Message = "its shim died" })
-	w.state(id, model.Failed)
-	if j := w.job(id); j.Signal != 9 || j.Reason.Text != "its shim died" {
-		t.Fatalf("signal %d reason %+v", j.Signal, j.Reason)
+	w.state(id, model.Pending)
+	w.cause(id, model.CauseNodeLost)
+	if c := w.job(id).Counters; c.UserFailures != 0 || c.NodeLosses != 1 {
+		t.Fatalf("%+v", c)
 	}
 }
 
@@ -519,8 +522,8 @@ func TestLostShimOfACommandThatMayHaveBegun(t *testing.T) {
 	id := w.submit(1, 1)
 	w.ok(w.start(id, "n1"))
 	w.report(id, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Began = true }) // that it ran was never reported
-	w.state(id, model.Failed)
-	w.cause(id, model.CauseFailed)
+	w.state(id, model.Pending)
+	w.cause(id, model.CauseNodeLost)
 }
 
 func TestAShorterLeaseIsNoneForWhoNeverHeardOfIt(t *testing.T) {

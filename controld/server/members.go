@@ -94,7 +94,8 @@ func (x *exchange) seeds() []string {
 // renewCertificate answers POST /v1/certificate: a member gets a new certificate of the role and
 // name that its present one has.
 func renewCertificate(x *exchange, req *api.CertificateRequest) (*api.Certificate, error) {
-	text, err := x.s.Credential.Renewal([]byte(req.Request), pki.Member{Role: pki.Role(x.caller.Role), Name: x.caller.From})
+	text, err := x.s.Credential.Renewal([]byte(req.Request),
+		pki.Member{Role: pki.Role(x.caller.Role), Name: x.caller.From})
 	if err != nil {
 		return nil, problem.Invalid("%v", err)
 	}

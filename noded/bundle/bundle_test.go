@@ -135,7 +135,8 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if got := s.Tasks[1].Log; !got.Join || got.Keep != 0 || got.Truncate {
 		t.Errorf("by default logs are %+v", got)
 	}
-	for _, v := range []string{"ROTA_ATTEMPT=2", "ROTA_RESTARTS=1", "ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4",
+	for _, v := range []string{"ROTA_ATTEMPT=2", "ROTA_RESTARTS=1", "ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3",
+		"ROTA_ARRAY_JOB_ID=4",
 		"SLURM_ARRAY_TASK_ID=7"} {
 		if !slices.Contains(plan.Env, v) {
 			t.Errorf("%s is missing", v)

@@ -154,7 +154,7 @@ func TestErrorsOfCgroups(t *testing.T) {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
-	if err := errors.New("other"); explainCgroupError(err) != err {
+	if err := errors.New("other"); !errors.Is(explainCgroupError(err), err) {
 		t.Error("another error is changed")
 	}
 }

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,7 +109,7 @@ func TestASecretIsItsUsersAlone(t *testing.T) {
 	check(t, placeSecret(root, "/run/secrets/key", []byte("value"), owner))
 	for target, says := range map[string]error{"/run/link/key": unix.ELOOP, "/run/secrets/out": unix.EEXIST,
 		"/run/secrets/there": unix.EEXIST, "/none/key": unix.ENOENT} {
-		if err := placeSecret(root, target, []byte("value"), owner); err != says {
+		if err := placeSecret(root, target, []byte("value"), owner); !errors.Is(err, says) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}

@@ -17,7 +17,8 @@ func TestTheTableKeepsWhatWasNotMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(page, "before\n"+tableBegins+"| package |\n|---|\n| `b` | 10 | 1 % | 2 % |\n| `c` | 10 | 3 % | 4 % |\n"+tableEnds+
+	write(page, "before\n"+tableBegins+"| package |\n|---|\n| `b` | 10 | 1 % | 2 % |\n| `c` | 10 | 3 % | 4 % |\n"+
+		tableEnds+
 		"after\n")
 	measured := coverage{}
 	for tests, text := range map[string]string{

@@ -130,7 +130,7 @@ func ran(counts map[outcome]int) int {
 
 func report(out io.Writer, o options, p *source, all int, counts map[outcome]int, survivors []string, stopped error) {
 	w := bufio.NewWriter(out)
-	defer w.Flush()
+	defer func() { _ = w.Flush() }() // the terminal may be gone
 	fmt.Fprintf(w, "%s: seed %d, %d of %d mutants (%d more do not compile)\n", p.path, o.seed, ran(counts), all,
 		counts[broken])
 	if stopped != nil {

@@ -146,8 +146,10 @@ var operators = map[token.Token][]struct {
 	is   token.Token
 	kind string
 }{
-	token.LSS: {{token.LEQ, "boundary"}, {token.GEQ, "negation"}}, token.LEQ: {{token.LSS, "boundary"}, {token.GTR, "negation"}},
-	token.GTR: {{token.GEQ, "boundary"}, {token.LEQ, "negation"}}, token.GEQ: {{token.GTR, "boundary"}, {token.LSS, "negation"}},
+	token.LSS: {{token.LEQ, "boundary"}, {token.GEQ, "negation"}},
+	token.LEQ: {{token.LSS, "boundary"}, {token.GTR, "negation"}},
+	token.GTR: {{token.GEQ, "boundary"}, {token.LEQ, "negation"}},
+	token.GEQ: {{token.GTR, "boundary"}, {token.LSS, "negation"}},
 	token.EQL: {{token.NEQ, "negation"}}, token.NEQ: {{token.EQL, "negation"}},
 	token.LAND: {{token.LOR, "logic"}}, token.LOR: {{token.LAND, "logic"}},
 	token.ADD: {{token.SUB, "arithmetic"}}, token.SUB: {{token.ADD, "arithmetic"}},
@@ -266,11 +268,11 @@ func (c *collector) results(n *ast.ReturnStmt, stack []ast.Node) {
 
 // zero writes the zero value of a type.
 func zero(t ast.Expr, text string) string {
-	switch t.(type) {
+	switch t := t.(type) {
 	case *ast.StarExpr, *ast.MapType, *ast.FuncType, *ast.ChanType, *ast.InterfaceType:
 		return "nil"
 	case *ast.ArrayType:
-		if t.(*ast.ArrayType).Len == nil {
+		if t.Len == nil {
 			return "nil"
 		}
 	}

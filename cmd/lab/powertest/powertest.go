@@ -11,6 +11,7 @@ package powertest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,20 +87,19 @@ func (d *disk) runUntil(n int, dir, test string) ([]string, error) {
 		return nil, err
 	}
 	theirs.Close()
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	defer time.AfterFunc(patience, func() { cmd.Process.Kill() }).Stop()
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // it may have ended
+	defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
 	listener, err := receiveListener(ours)
 	if err != nil {
 		text, _ := io.ReadAll(out)
 		return nil, fmt.Errorf("the process sends no file for its syncs: %w: %s", err, text)
 	}
-	defer unix.Close(listener)
+	defer func() { _ = unix.Close(listener) }()
 	watched := make(chan error, 1)
 	go func() { watched <- d.watch(listener) }()
 	acknowledged, err := collect(out, n)
 	d.freeze()
-	cmd.Process.Kill()
+	_ = cmd.Process.Kill()         // it may have ended
 	late, _ := collect(out, 1<<30) // it may have acknowledged more meanwhile
 	if watchErr := <-watched; err == nil {
 		err = watchErr

@@ -34,7 +34,7 @@ func sendSyncs() error {
 	if errno != 0 {
 		return fmt.Errorf("filter the syncs: %w", errno)
 	}
-	defer unix.Close(int(listener))
+	defer func() { _ = unix.Close(int(listener)) }()
 	return unix.Sendmsg(listenerSocket, []byte{0}, unix.UnixRights(int(listener)), nil, 0)
 }
 
@@ -109,7 +109,7 @@ func (d *disk) watch(listener int) error {
 			continue // this call never returns
 		}
 		answer := reply{id: call.id}
-		ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) // the thread may have ended
+		_ = ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) // the thread may have ended
 	}
 }
 

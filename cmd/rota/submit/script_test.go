@@ -51,7 +51,8 @@ func TestSubmitScript(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL,
-		Env: []string{"OMP_NUM_THREADS=1", "LAB=2", "TORCH_X=caf\xe9", "HF_TOKEN=s", "SLURM_JOB_ID=4", "ROTA_X=1", "BASH_FUNC_module%%=() { :; }",
+		Env: []string{"OMP_NUM_THREADS=1", "LAB=2", "TORCH_X=caf\xe9", "HF_TOKEN=s", "SLURM_JOB_ID=4", "ROTA_X=1",
+			"BASH_FUNC_module%%=() { :; }",
 			"SBATCH_PARTITION=env", "SBATCH_ACCOUNT=acc"}}
 	file := batchScript(t, "train.sh", smallScript)
 	got := s.Run("submit", "-N1", "--part", "cli", "--mem=16G", "-o", "%x-%j.out", file, "--lr", "1e-3", "-N", "two words")
@@ -59,7 +60,8 @@ func TestSubmitScript(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN",
-		"leaves out LAB: it copies the usual", "leaves out TORCH_X: values must be UTF-8", "leaves out shell functions: module"} {
+		"leaves out LAB: it copies the usual", "leaves out TORCH_X: values must be UTF-8",
+		"leaves out shell functions: module"} {
 		if !strings.Contains(got.Stderr, part) {
 			t.Errorf("stderr lacks %q: %s", part, got.Stderr)
 		}
@@ -75,7 +77,8 @@ func TestSubmitScript(t *testing.T) {
 	if !strings.Contains(k.Script, "set -- '--lr' '1e-3' '-N' 'two words'\npython train.py") {
 		t.Errorf("the script has not its arguments: %s", k.Script)
 	}
-	for name, want := range map[string]string{"OMP_NUM_THREADS": "1", "LAB": "", "TORCH_X": "", "HF_TOKEN": "", "SLURM_JOB_ID": "", "ROTA_X": "",
+	for name, want := range map[string]string{"OMP_NUM_THREADS": "1", "LAB": "", "TORCH_X": "", "HF_TOKEN": "",
+		"SLURM_JOB_ID": "", "ROTA_X": "",
 		"BASH_FUNC_module%%": "", "SBATCH_ACCOUNT": "acc"} {
 		if job.ExportEnv[name] != want {
 			t.Errorf("%s is %q, want %q", name, job.ExportEnv[name], want)

@@ -466,7 +466,8 @@ func TestCounterparts(t *testing.T) {
 		}
 	}
 	one := array("1-4")
-	if got := Counterparts(one, &model.Job{Spec: one.Spec, Children: one.Children}, model.Span(2, 3)); got.String() != "2-3" {
+	if got := Counterparts(one, &model.Job{Spec: one.Spec, Children: one.Children},
+		model.Span(2, 3)); got.String() != "2-3" {
 		t.Errorf("of the same array: %s", got)
 	}
 }

@@ -135,7 +135,8 @@ func gpuSeconds(j *model.Job, now model.UnixMS) int64 {
 func Node(v *state.View, n *model.Node, position int) api.Node {
 	g := v.Grid()
 	out := api.Node{
-		Name: n.Name, Reason: cmp.Or(n.Reason, n.Notice), Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels,
+		Name: n.Name, Reason: cmp.Or(n.Reason, n.Notice), Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{},
+		Labels:  n.Labels,
 		Jobs:    []model.JobID{},
 		Version: n.Version, SharedPaths: append([]string{}, n.SharedPath...),
 	}
