@@ -135,8 +135,8 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if got := s.Tasks[1].Log; !got.Join || got.Keep != 0 || got.Truncate {
 		t.Errorf("by default logs are %+v", got)
 	}
-	for _, v := range []string{"ROTA_ATTEMPT=2", "ROTA_RESTARTS=1", "ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4",
-		"SLURM_ARRAY_TASK_ID=7"} {
+	for _, v := range []string{"ROTA_ATTEMPT=2", "ROTA_RESTARTS=1", "ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3",
+		"ROTA_ARRAY_JOB_ID=4", "SLURM_ARRAY_TASK_ID=7"} {
 		if !slices.Contains(plan.Env, v) {
 			t.Errorf("%s is missing", v)
 		}
@@ -189,11 +189,13 @@ func TestABundleIsOfItsOwner(t *testing.T) {
 		var spec specs.Spec
 		readJSON(t, container.ConfigPath(container.TaskDir(dir, i)), &spec)
 		p := spec.Process
-		if p.User.UID != a.Owner.UID || p.User.GID != a.Owner.GID || !slices.Equal(p.User.AdditionalGids, a.Owner.GIDs) {
+		if p.User.UID != a.Owner.UID || p.User.GID != a.Owner.GID ||
+			!slices.Equal(p.User.AdditionalGids, a.Owner.GIDs) {
 			t.Errorf("task %d runs as %+v", i, p.User)
 		}
 		c := p.Capabilities
-		if !p.NoNewPrivileges || len(c.Bounding)+len(c.Effective)+len(c.Permitted)+len(c.Inheritable)+len(c.Ambient) != 0 {
+		if !p.NoNewPrivileges ||
+			len(c.Bounding)+len(c.Effective)+len(c.Permitted)+len(c.Inheritable)+len(c.Ambient) != 0 {
 			t.Errorf("task %d has %+v, new privileges %v", i, c, !p.NoNewPrivileges)
 		}
 	}
