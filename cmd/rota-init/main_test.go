@@ -408,7 +408,8 @@ func TestAStubbornRankIsKilled(t *testing.T) {
 // TestHelpersOfAStubbornRankAreKilled notices a helper of a program that outlives it.
 func TestHelpersOfAStubbornRankAreKilled(t *testing.T) {
 	r := runInit(t, &launch.Plan{KillTimeout: 300}, true,
-		`exec timeout --foreground 1000 /bin/sh -c 'trap "" TERM; echo $$; exec sleep 900'`, "sleep 0.5; exit 4")
+		`exec timeout --foreground 1000 /bin/sh -c 'trap "" TERM; echo $$; exec sleep 900 >/dev/null 2>&1'`,
+		"sleep 0.5; exit 4")
 	helper, err := strconv.Atoi(r.line())
 	if err != nil {
 		t.Skipf("no helper was started: %v", err)
