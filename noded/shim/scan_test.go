@@ -121,3 +121,24 @@ func TestNothingToFindCostsNothing(t *testing.T) {
 		t.Errorf("a broken pattern: %v", err)
 	}
 }
+
+// TestProgressIsOfItsTask notices steps that are read from the output of another task, and lines
+// that are not found because they end as on Windows.
+func TestProgressIsOfItsTask(t *testing.T) {
+	s, dir := scannerOf(t, container.Settings{
+		Steps:    &container.StepPattern{Pattern: `s(?P<step>\d+)`, Task: "main"},
+		Policies: []container.Policy{{Name: "whole", Pattern: "^line$"}},
+	})
+	if s.task("other").steps != nil || s.task("main").steps == nil {
+		t.Error("progress is read from the wrong task")
+	}
+	l := s.task("other").stream("stdout")
+	l.write([]byte("s1\nline\r\n"))
+	l.end()
+	if got := linesOf(t, container.StepsPath(dir)); len(got) != 0 {
+		t.Errorf("steps %q", got)
+	}
+	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"line"`) {
+		t.Errorf("found %q", got)
+	}
+}

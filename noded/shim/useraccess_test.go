@@ -149,3 +149,20 @@ func TestOnlyRegularFilesAreLogs(t *testing.T) {
 		t.Error("the shim waits for a reader")
 	}
 }
+
+// TestTheDaemonsLogIsNoPlaceOfTheUsers notices a file of the daemon's that is opened with the rights
+// of a user, because the other stream goes to the user's path: it would belong to the user.
+func TestTheDaemonsLogIsNoPlaceOfTheUsers(t *testing.T) {
+	dir := reachable(t)
+	must(t, errors.Join(os.Mkdir(dir+"/theirs", 0o755), os.Chown(dir+"/theirs", int(other.UID), int(other.GID))))
+	l, err := openLogs(dir+"/daemons", container.LogFiles{Stderr: dir + "/theirs/err"}, other, noScan(t))
+	must(t, err)
+	l.closeContainerEnds()
+	l.awaitRest(time.Second)
+	for path, uid := range map[string]uint32{dir + "/daemons/stdout": 0, dir + "/theirs/err": other.UID} {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil || st.Uid != uid {
+			t.Errorf("%s is of %d, %v", path, st.Uid, err)
+		}
+	}
+}
