@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -401,6 +402,29 @@ func TestAStubbornRankIsKilled(t *testing.T) {
 	got, _ := r.result()
 	if took := time.Since(begin); got != (launch.Result{Code: 4}) || took < 300*time.Millisecond || took > 10*time.Second {
 		t.Errorf("%+v after %v", got, took)
+	}
+}
+
+// TestHelpersOfAStubbornRankAreKilled notices a helper of a program that outlives it.
+func TestHelpersOfAStubbornRankAreKilled(t *testing.T) {
+	r := runInit(t, &launch.Plan{KillTimeout: 300}, true,
+		`exec timeout --foreground 1000 /bin/sh -c 'trap "" TERM; echo $$; exec sleep 900 >/dev/null 2>&1'`,
+		"sleep 0.5; exit 4")
+	helper, err := strconv.Atoi(r.line())
+	if err != nil {
+		t.Skipf("no helper was started: %v", err)
+	}
+	defer func() { _ = unix.Kill(helper, unix.SIGKILL) }() // it has ended unless the test fails
+	if got := r.line(); got != "" {                        // the end of the output: no process has it any more
+		t.Errorf("it says %q", got)
+	}
+	if got, _ := r.result(); got != (launch.Result{Code: 4}) {
+		t.Errorf("the shim is told %+v", got)
+	}
+	if err := unix.Kill(helper, 0); err == nil {
+		if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", helper)); !strings.Contains(string(stat), ") Z ") {
+			t.Errorf("the helper lives: %s", stat)
+		}
 	}
 }
 
