@@ -235,6 +235,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
 	resp, err := c.clients[access.Node].Do(req)
 	if err != nil {

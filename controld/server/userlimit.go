@@ -54,7 +54,8 @@ func (x *exchange) begin() (end func(), err error) {
 	}
 	end()
 	return func() {}, &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
-		Detail: fmt.Sprintf("user %s has %d requests in progress that wait or follow, at most %d are allowed", x.caller.User.User, n-1, most),
+		Detail: fmt.Sprintf("user %s has %d requests in progress that wait or follow, at most %d are allowed",
+			x.caller.User.User, n-1, most),
 		Hint: "end some of them, or wait for several jobs with one command; the limit is max_requests of the cluster's " +
 			"configuration"}
 }

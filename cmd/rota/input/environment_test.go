@@ -9,7 +9,8 @@ import (
 // TestSecretsAreNotExported is the leak of a user's tokens, passwords and keys into the log, the
 // history and their backups by --export=ALL, which is what sbatch does by default.
 func TestSecretsAreNotExported(t *testing.T) {
-	secrets := []string{"HF_TOKEN=hf_x", "WANDB_API_KEY=0123", "AWS_SECRET_ACCESS_KEY=x", "AWS_ACCESS_KEY_ID=AKIAxxxxxxxxxxxxxxxx",
+	secrets := []string{"HF_TOKEN=hf_x", "WANDB_API_KEY=0123", "AWS_SECRET_ACCESS_KEY=x",
+		"AWS_ACCESS_KEY_ID=AKIAxxxxxxxxxxxxxxxx",
 		"PGPASSWORD=x", "MYSQL_PWD=x", "DB_PASS=x", "SSH_PRIVATE=x", "GOOGLE_APPLICATION_CREDENTIALS=/x", "hf_token=x",
 		"HF_AUTH=x", "PYTHON_COOKIE=x", "CUDA_NOTE=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "TORCH_AS=ghp_0123456789abcdef",
 		"RAY_ADDRESS=https://me:hunter2@example.org/x", "MLFLOW_X=eyJhbGciOi.eyJzdWIiOiIxMjM0.x", "OMP_X=sk-0123456789abcdef"}
