@@ -83,8 +83,7 @@ func TestJobsAndPollsOfOneUser(t *testing.T) {
 	if _, _, err := greedy.Jobs(t.Context(), api.JobFilter{}, api.Read{}); err != nil {
 		t.Errorf("a request that does not wait: %v", err)
 	}
-	if _, _, err := other.Jobs(t.Context(), api.JobFilter{},
-		api.Read{After: 1 << 40, Wait: 10 * time.Millisecond}); err != nil {
+	if _, _, err := other.Jobs(t.Context(), api.JobFilter{}, api.Read{After: 1 << 40, Wait: time.Millisecond}); err != nil {
 		t.Errorf("a long poll of another user: %v", err)
 	}
 	if err := controlled(greedy.Control(t.Context(), fmt.Sprint(id), model.VerbCancel, "")); err != nil {

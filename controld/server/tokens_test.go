@@ -236,6 +236,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.clients[access.Node].Do(req)

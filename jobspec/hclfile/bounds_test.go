@@ -54,8 +54,8 @@ var hostile = []struct{ name, src, says string }{
 	{"a long text and a million commas", job("path = \"" + strings.Repeat("a", 1<<20) + "\"" +
 		strings.Repeat(",", 1<<20-100)), "100000 words"},
 	{"a million blank lines in a script", job("path = <<EOT\n" + strings.Repeat("\n", 1<<20) + "EOT\n"), "100000 words"},
-	{"a million commas in a template in JSON", `{ "job": { "a": { "path": "${` + strings.Repeat(",", 2<<20-100) +
-		`}" } } }`,
+	{"a million commas in a template in JSON",
+		`{ "job": { "a": { "path": "${` + strings.Repeat(",", 2<<20-100) + `}" } } }`,
 		"100000 words"},
 	{"a million elements", job("axes = { a = [" + strings.Repeat("1, ", 500_000) + "] }"), "100000 words"},
 	{"a million elements in JSON", `{ "job": { "a": { "axes": { "a": [` + strings.Repeat("1,", 500_000) + `1] } } } }`,
