@@ -371,7 +371,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
 		},
-		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
+		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec", "github.com/moby/profiles"},
 		why:   "it writes what a container is made from and does not run it",
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},

@@ -83,7 +83,8 @@ func TestJobsAndPollsOfOneUser(t *testing.T) {
 	if _, _, err := greedy.Jobs(t.Context(), api.JobFilter{}, api.Read{}); err != nil {
 		t.Errorf("a request that does not wait: %v", err)
 	}
-	if _, _, err := other.Jobs(t.Context(), api.JobFilter{}, api.Read{After: 1 << 40, Wait: time.Millisecond}); err != nil {
+	briefly := api.Read{After: 1 << 40, Wait: time.Millisecond}
+	if _, _, err := other.Jobs(t.Context(), api.JobFilter{}, briefly); err != nil {
 		t.Errorf("a long poll of another user: %v", err)
 	}
 	if err := controlled(greedy.Control(t.Context(), fmt.Sprint(id), model.VerbCancel, "")); err != nil {

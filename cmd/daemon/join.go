@@ -27,7 +27,8 @@ func JoinCommand(program string, own []cli.Flag, out io.Writer, role func(*cli.C
 	return &cli.Command{
 		Name: "join", Usage: "make this machine a member of a cluster", ArgsUsage: "ADDR --token TOKEN",
 		Description: "ADDR is host:port of a controller's API. TOKEN is what \"rota cluster join-token\" printed on a " +
-			"machine of the cluster.\nIt is good for one machine, for 24 hours. Start the daemon afterwards with the same --name and " +
+			"machine of the cluster.\nIt is good for one machine, for 24 hours. Start the daemon afterwards with the same " +
+			"--name and " +
 			"--data-dir.",
 		Flags: append([]cli.Flag{&cli.StringFlag{Name: "token", Usage: "join `TOKEN`", EnvVars: []string{"ROTA_JOIN_TOKEN"}}},
 			own...),

@@ -18,7 +18,8 @@ func memberCommands(out io.Writer) []*cli.Command {
 	return []*cli.Command{
 		{Name: "init", Usage: "make a new cluster with this machine as its first controller",
 			Description: "Makes the cluster's certificate authority and this controller's certificate in the data directory. " +
-				"Start the daemon afterwards with the\nsame --name and --data-dir. Other machines join it, see rota-controld join " +
+				"Start the daemon afterwards with the\nsame --name and --data-dir. Other machines join it, see rota-controld " +
+				"join " +
 				"and rota-noded join.",
 			Flags: placeFlags(), Action: func(c *cli.Context) error {
 				if c.NArg() > 0 {

@@ -175,7 +175,8 @@ func (s *suites) runTests(ctx context.Context, p *source, binary string, limit t
 	}
 	killGroup := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	defer killGroup()
-	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: memoryMost, Max: memoryMost}, nil) // without a bound it runs too
+	bound := &unix.Rlimit{Cur: memoryMost, Max: memoryMost}
+	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, bound, nil) // without a bound it runs too
 	late := false
 	watch, cancel := context.WithTimeout(ctx, limit+time.Second)
 	defer cancel()
