@@ -47,7 +47,7 @@ func NewApp(name, usage string, stderr io.Writer, own []cli.Flag, run func(*cli.
 		Flags:                     append(own, sharedFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return fmt.Errorf("unexpected argument %q (--help lists commands and flags)", c.Args().First())
+				return fmt.Errorf("unexpected argument %q (%s --help lists commands and flags)", c.Args().First(), name)
 			}
 			return run(c)
 		},
