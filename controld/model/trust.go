@@ -55,7 +55,7 @@ var (
 	ErrNoToken      = errors.New("this join token is not known to the cluster: make one with rota cluster join-token")
 	ErrTokenExpired = errors.New("this join token has expired after 24 hours: make another one with " +
 		"rota cluster join-token")
-	ErrTokenUsed    = errors.New("this join token was used already: each is good for one machine; make another one with " +
+	ErrTokenUsed = errors.New("this join token was used already: each is good for one machine; make another one with " +
 		"rota cluster join-token")
 	ErrTokenRole = errors.New("this join token is for another role")
 )
