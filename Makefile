@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check same lint demo test-browser bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup build test check same lint demo test-browser race chaos bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,12 @@ BROWSER ?= chromium-headless-shell
 test-browser: ## a real browser opens pages that try to submit jobs; needs Debian's chromium-headless-shell or chromium
 	ROTA_TEST_BROWSER=$$(command -v $(BROWSER) || command -v chromium) $(GO) test -count=1 -v -run 'TestBrowser$$' ./controld
 
-test-long: build ## the same under the race detector, with longer random histories
-	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make test-long" -race ./...
+race: build ## the same under the race detector, with longer random histories: for every night
+	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make race" -race ./...
+
+chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
+	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
 
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
@@ -74,11 +78,10 @@ third-party: ## write packaging/THIRD_PARTY_LICENSES.md: the licences of the mod
 	$(GO) run ./cmd/lab/licences packaging/THIRD_PARTY_LICENSES.md
 
 N       ?= 200
-SEED    ?= 1
-MINUTES ?= 60
-mutants: ## change one thing at a time in package PKG, N times, and list what its tests do not notice: PKG=./consensus N=200 SEED=1 MINUTES=60; TESTS="./a ./b" asks the tests of other packages, RUN=PATTERN some of them only
-	@[ -n "$(PKG)" ] || { echo "say which package: make mutants PKG=./controld/api [N=200] [SEED=1] [MINUTES=60] [TESTS=...]"; exit 2; }
-	@$(GO) run ./cmd/lab/mutants -n $(N) -seed $(SEED) -limit $(MINUTES)m -tests "$(TESTS)" -run '$(RUN)' $(PKG)
+FIRST   ?= 1
+mutants: ## change one thing at a time in package PKG, N times, and list what its tests do not notice: PKG=./consensus N=200 SEED=1 MINUTES=60; TESTS="./a ./b" asks the tests of other packages, RUN=PATTERN some of them only; FIRST=I goes on with mutant I of the sample; AGAIN=FILE tries only the survivors that the output of an earlier run lists
+	@[ -n "$(PKG)" ] || { echo "say which package: make mutants PKG=./controld/api [N=200] [SEED=1] [MINUTES=60] [FIRST=1] [TESTS=...]"; exit 2; }
+	@$(GO) run ./cmd/lab/mutants -n $(N) -first $(FIRST) -seed $(or $(SEED),1) -limit $(or $(MINUTES),60)m -tests "$(TESTS)" -run '$(RUN)' -again '$(AGAIN)' $(PKG)
 
 cover: ## measure which statements the tests run, and write the table of docs/testing.md; PKG=./consensus/... measures some packages only
 	@$(GO) run ./cmd/lab/cover -timeout $(or $(TEST_TIMEOUT),15m) docs/testing.md $(or $(PKG),./...)

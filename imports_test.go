@@ -248,11 +248,15 @@ var rules = map[string]rule{
 		why:  "it turns a file into the replicated configuration and back",
 	},
 	"controld/member": {
-		third: []string{"github.com/hashicorp/memberlist"}, why: "discovery carries identity only, no jobs",
+		ours: []string{"controld/api/clock"}, third: []string{"github.com/hashicorp/memberlist"},
+		why: "discovery carries identity only, no jobs",
 	},
 	"controld/api/identity": {ours: []string{"controld/api/pki", "controld/model"},
 		why: "both daemons identify their callers in the same way"},
-	"controld/api/pki": {why: "certificates, keys and join tokens know nothing of jobs"},
+	"controld/api/clock": {third: []string{"golang.org/x/sys"},
+		why: "every daemon has one wall clock, and one clock that no setting moves"},
+	"controld/api/pki": {ours: []string{"controld/api/clock"},
+		why: "certificates, keys and join tokens know nothing of jobs"},
 	"controld/api/pki/pkitest": {ours: []string{"controld/api/pki"},
 		why: "tests of both daemons make clusters and members of them"},
 	"controld/api/serve": {ours: []string{"controld/api/identity"},
@@ -268,7 +272,7 @@ var rules = map[string]rule{
 		why:  "which tasks have lost follows from what they reported",
 	},
 	"controld/replica": {
-		ours:  []string{"consensus", "controld/model", "controld/fsm", "controld/fsm/state"},
+		ours:  []string{"consensus", "controld/api/clock", "controld/model", "controld/fsm", "controld/fsm/state"},
 		third: []string{"github.com/prometheus"},
 		why:   "the state behind the log, for the server and the leader alike",
 	},
@@ -346,8 +350,8 @@ var rules = map[string]rule{
 		why:   "a container's spec is a function of its allocation",
 	},
 	"noded/container": {
-		third: []string{"golang.org/x/sys"},
-		why:   "it talks to shims and decides nothing",
+		ours: []string{"controld/api/clock"}, third: []string{"golang.org/x/sys"},
+		why: "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
@@ -356,7 +360,7 @@ var rules = map[string]rule{
 		why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
-		ours: []string{"jobspec", "controld/model", "controld/api"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"}, third: []string{"golang.org/x/sys"},
 		why: "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
@@ -364,7 +368,7 @@ var rules = map[string]rule{
 		why: "it reads progress files and reports nothing itself",
 	},
 	"noded/logs": {
-		ours: []string{"controld/api", "controld/api/pki", "controld/api/identity", "noded/container"},
+		ours: []string{"jobspec", "controld/api", "controld/api/pki", "controld/api/identity", "noded/container"},
 		why:  "it keeps and serves the output of containers and does not run them",
 	},
 	"noded/bundle": {
@@ -376,7 +380,7 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"jobspec", "noded/container", "noded/oci/launch"},
+		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",

@@ -37,6 +37,7 @@ type Node struct {
 	dir     *directory
 	guard   *guard
 	stream  *stream
+	trans   serialTransport
 	machine *adapter
 	raft    *raft.Raft
 
@@ -102,9 +103,9 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 
 // start starts the library and the goroutines around it.
 func (n *Node) start() error {
-	trans := newTransport(n.stream, n.cfg.Find, newRaftLog(n.log))
-	if err := n.startRaft(trans); err != nil {
-		return errors.Join(err, trans.Close())
+	n.trans = newTransport(n.stream, n.cfg.Find, newRaftLog(n.log))
+	if err := n.startRaft(n.trans); err != nil {
+		return errors.Join(err, n.trans.Close())
 	}
 	if err := n.markStarted(); err != nil {
 		return errors.Join(err, n.raft.Shutdown().Error())
@@ -113,7 +114,7 @@ func (n *Node) start() error {
 		_, ok := o.Data.(raft.LeaderObservation)
 		return ok
 	}))
-	for _, task := range []func(){n.watchLeadership, n.sendProposals, n.verifyOnDemand, n.takeSnapshots} {
+	for _, task := range []func(){n.watchLeadership, n.watchLeader, n.sendProposals, n.verifyOnDemand, n.takeSnapshots} {
 		n.tasks.Go(task)
 	}
 	return nil

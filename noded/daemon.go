@@ -128,6 +128,9 @@ func (d *daemon) loadCredential() (err error) {
 // runLogin runs a login node until ctx ends: its socket, gossip to find controllers, and nothing
 // else.
 func (d *daemon) runLogin(ctx context.Context) (err error) {
+	if err := checkDataDir(d.cfg.DataDir, d.cfg.Logger); err != nil {
+		return err
+	}
 	if err := d.loadCredential(); err != nil {
 		return err
 	}
@@ -218,7 +221,7 @@ func (d *daemon) gossip(http string) (err error) {
 // openDisk prepares the directories of containers and logs, and connects to the shims that run.
 func (d *daemon) openDisk(ctx context.Context) (err error) {
 	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"),
-		Dir: filepath.Join(d.cfg.DataDir, "logs")}
+		Dir: filepath.Join(d.cfg.DataDir, "logs"), Max: int64(d.cfg.MaxLogs)}
 	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
@@ -229,7 +232,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
-		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, Seccomp: filter, RootJobs: d.cfg.AllowRootJobs,
+		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
+		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs,
 	})
 	if err != nil {
 		return err

@@ -264,6 +264,13 @@ func TestEachSettingIsChecked(t *testing.T) {
 		}},
 		{"", func(c *Config) { c.Socket = "" }}, {"--data-dir", func(c *Config) { c.DataDir = "x" }},
 		{"--name", func(c *Config) { c.Name = "" }},
+		{"", func(c *Config) { c.MaxPids = 64 }}, {"--max-pids", func(c *Config) { c.MaxPids = 63 }},
+		{"", func(c *Config) { c.MaxPids = 0 }}, {"--max-pids", func(c *Config) { c.MaxPids = -1 }},
+		{"", func(c *Config) { c.MaxOutputRate = 64 << 10 }},
+		{"--max-output-rate", func(c *Config) { c.MaxOutputRate = 64<<10 - 1 }},
+		{"", func(c *Config) { c.MaxOutputRate = 0 }}, {"--max-output-rate", func(c *Config) { c.MaxOutputRate = -1 }},
+		{"", func(c *Config) { c.MaxLogs = 1 << 20 }}, {"--max-logs", func(c *Config) { c.MaxLogs = 1<<20 - 1 }},
+		{"", func(c *Config) { c.MaxLogs = 0 }}, {"--max-logs", func(c *Config) { c.MaxLogs = -1 }},
 	} {
 		cfg := good
 		cfg.SharedPaths = slices.Clone(good.SharedPaths)

@@ -27,21 +27,12 @@ func checkRequirements(c Config) error {
 			errs = append(errs, fmt.Errorf("%s: %s is not a program: build it, or give its path", f.flag, f.path))
 		}
 	}
-	if err := checkDataDir(c.DataDir); err != nil {
-		errs = append(errs, fmt.Errorf("--data-dir %s cannot be written: %w", c.DataDir, err))
+	err := checkDataDir(c.DataDir, c.Logger)
+	if err == nil {
+		err = checkWritable(c.DataDir)
 	}
+	errs = append(errs, err)
 	return errors.Join(append(errs, checkCgroups(c.CgroupRoot))...)
-}
-
-func checkDataDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".probe-*")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // neededCgroups are the hierarchies that limits need, on machines with cgroup version 1.

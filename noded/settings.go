@@ -42,17 +42,28 @@ type Config struct {
 	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
 	MaxNofile   int64             // files that ulimit.nofile may be at most; 0: no bound
 
+	MaxPids       int64         // processes and threads of a worker; 0: 4,096 and 512 for each core
+	MaxOutputRate jobspec.Bytes // bytes of output per second that are taken of a worker; 0: no bound
+	MaxLogs       jobspec.Bytes // bytes of all logs of jobs that the node keeps; 0: no bound
+
 	AllowRootJobs       bool // jobs may run as root
 	AllowUserNamespaces bool // jobs may make user namespaces
 
 	Logger *slog.Logger
 }
 
+// The least bounds, so that a job can still run, and say why it fails.
+const (
+	minPids       = 64
+	minOutputRate = 64 * jobspec.KiB
+	minLogs       = jobspec.MiB
+)
+
 // DefaultConfig returns the settings of a node on the default ports of this machine.
 func DefaultConfig() Config {
 	name, _ := os.Hostname() // Validate refuses an empty name
 	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock",
-		WarmShims: 2}
+		WarmShims: 2, MaxOutputRate: 64 * jobspec.MiB, MaxLogs: 20 * jobspec.GiB}
 }
 
 // withDefaults fills in the settings that follow from others.
@@ -109,11 +120,24 @@ func (c Config) Validate() error {
 	if c.Login && c.Socket == "" {
 		bad("--socket is empty: a login node has nothing but a socket for its users")
 	}
+	if strings.HasPrefix(filepath.Clean(c.Socket), filepath.Clean(c.DataDir)+"/") {
+		bad("--socket %s lies in --data-dir, which no user can enter: choose another place, such as %s", c.Socket,
+			DefaultConfig().Socket)
+	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
 		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")
+	}
+	if c.MaxPids < 0 || c.MaxPids > 0 && c.MaxPids < minPids {
+		bad("--max-pids %d: write at least %d, or leave it out for 4096 and 512 for each core", c.MaxPids, minPids)
+	}
+	if r := c.MaxOutputRate; r < 0 || r > 0 && r < minOutputRate {
+		bad("--max-output-rate %v: write at least %v, or 0B for no bound", r, minOutputRate)
+	}
+	if c.MaxLogs < 0 || c.MaxLogs > 0 && c.MaxLogs < minLogs {
+		bad("--max-logs %v: write at least %v, or 0B for no bound", c.MaxLogs, minLogs)
 	}
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)

@@ -10,14 +10,15 @@ import (
 func TestValidateTellsEverything(t *testing.T) {
 	bad := Config{
 		Name: "-n", DataDir: "relative", Gossip: "10.0.0.1:x", HTTP: "nowhere", Cores: -1, CgroupRoot: "/",
-		SharedPaths: []string{"/a/../b"}, Ports: "5-1",
+		SharedPaths: []string{"/a/../b"}, Ports: "5-1", MaxPids: 1, MaxOutputRate: 1, MaxLogs: 1,
 	}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{"--name", "--data-dir", "--gossip", "--http",
-		"--cores", "--cgroup-root", "--shared-path", "--ports"} {
+		"--cores", "--cgroup-root", "--shared-path", "--ports", "--max-pids", "--max-output-rate",
+		"--max-logs"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // Main runs a daemon with the arguments of this process. SIGTERM and SIGINT end the context of run.
@@ -25,12 +26,26 @@ import (
 func Main(name string, run func(ctx context.Context, args []string, stderr io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, os.Args, os.Stderr); err != nil {
+	err := checkClock(name, os.Stderr)
+	if err == nil {
+		err = run(ctx, os.Args, os.Stderr)
+	}
+	if err != nil {
 		prefix := name + ": "
 		fmt.Fprintln(os.Stderr, prefix+strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 		stop()
 		os.Exit(1)
 	}
+}
+
+// checkClock refuses an offset of the clock that cannot be read, and says so if there is one.
+func checkClock(name string, stderr io.Writer) error {
+	offset, err := clock.Offset()
+	if err == nil && offset != 0 {
+		fmt.Fprintf(stderr, "%s: %s moves this daemon's wall clock by %v; that is for tests only\n", name,
+			clock.OffsetVariable, offset)
+	}
+	return err
 }
 
 // NewApp returns the command line of a daemon: its own flags, those of both daemons (--config,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/fsm/state"
@@ -27,6 +28,7 @@ type badStart struct {
 	name  string
 	flags []string // in place of the usual ones
 	user  uint32
+	env   string
 	setup func(t *testing.T, data string)
 	want  []string
 }
@@ -75,6 +77,8 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 			{name: "log of a newer version", setup: newerLog, want: []string{"newer version", "format 99", "install"}},
 			{name: "data of an earlier program", setup: newer("raft/version", `{"format":1}`),
 				want: []string{"earlier program", state.DataFormat, "empty one"}},
+			{name: "an offset of the clock that is none", env: clock.OffsetVariable + "=an hour",
+				want: []string{clock.OffsetVariable, `"an hour"`, "-1h", "unset"}},
 			{name: "data of another format", setup: otherFormat, want: []string{"format 9-dev", state.DataFormat, "empty one"}},
 		},
 		"rota-noded": {
@@ -83,6 +87,8 @@ func TestDaemonsThatCannotStart(t *testing.T) {
 			{name: "gossip port in use", flags: []string{"--gossip", busy}, want: []string{"gossip", "in use", busy}},
 			{name: "directory below a file", flags: []string{"--data-dir", file + "/x"},
 				want: []string{"--data-dir " + file, "cannot be written", "not a directory"}},
+			{name: "an offset of the clock that is none", env: clock.OffsetVariable + "=5",
+				want: []string{clock.OffsetVariable, `"5"`}},
 			{name: "not root", user: nobody, want: []string{"must run as root", "sudo"}},
 			{name: "cgroups unusable", flags: []string{"--cgroup-root", "/cgroup.procs/x"},
 				want: []string{"cgroups cannot be used", "--cgroup-root"}},
@@ -123,6 +129,7 @@ func (c badStart) run(t *testing.T, program string) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), append(args, c.flags...)...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &out, "/"
+	cmd.Env = append(os.Environ(), c.env)
 	if c.user != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.user, Gid: c.user}}
 	}

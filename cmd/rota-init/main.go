@@ -54,10 +54,8 @@ func run(path string) int {
 	}
 	c := openChannel()
 	result := newWorker(plan, c).run()
-	if c.send(result) != nil || result.Signal == 0 {
-		return result.Code
-	}
-	return 128 + result.Signal
+	c.send(result)
+	return severity(result)
 }
 
 func read(path string) (*launch.Plan, error) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,9 @@ func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 			launch.Result{Code: 4}, true},
 		"the shell goes on": {told(living(shell), unix.SIGTERM, program),
 			[]exit{ended(program, exited(85)), ended(shell, exited(85))}, launch.Result{Code: 85}, true},
+		"its program is killed in the end": {told(living(shell), unix.SIGTERM, program),
+			[]exit{ended(shell, killed(unix.SIGTERM)), ended(program, killed(unix.SIGKILL))}, launch.Result{Signal: 15},
+			true},
 		"another signal": {told(living(shell), unix.SIGTERM, program),
 			[]exit{ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},
 		"an orphan is nothing": {living(shell), []exit{ended(noSuchPID+9, exited(1))}, launch.Result{}, false},
@@ -172,21 +176,43 @@ func TestCommandsAreFoundAsAShellDoes(t *testing.T) {
 }
 
 func TestARankThatCannotBeStarted(t *testing.T) {
-	quiet, err := os.Open(os.DevNull)
+	for _, c := range []struct {
+		command string
+		code    int
+		says    string
+	}{
+		{"no-such-command", 127, "no-such-command: command not found in PATH"},
+		{"/no/such/file", 127, "/no/such/file: no such file or directory"},
+		{"/etc/passwd", 126, "/etc/passwd: permission denied"}, {"/", 126, "/: permission denied"},
+	} {
+		var r *rank
+		said := stderrOf(t, func() {
+			w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
+			r = w.start(&launch.Rank{Name: "rank 0", Args: []string{c.command}})
+		})
+		if !r.done || r.result.Code != c.code || said != "rota-init: rank 0: "+c.says+"\n" {
+			t.Errorf("%s: %+v, want %d; the user reads %q", c.command, r.result, c.code, said)
+		}
+	}
+}
+
+// stderrOf returns what f writes to this program's stderr.
+func stderrOf(t *testing.T, f func()) string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer file.Close()
 	old := os.Stderr
-	os.Stderr = quiet
-	defer func() { os.Stderr = old; quiet.Close() }()
-	for command, code := range map[string]int{"no-such-command": 127, "/no/such/file": 127, "/etc/passwd": 126,
-		"/": 126} {
-		w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
-		r := w.start(&launch.Rank{Name: "rank 0", Args: []string{command}})
-		if !r.done || r.result.Code != code {
-			t.Errorf("%s: %+v, want %d", command, r.result, code)
-		}
+	os.Stderr = file
+	defer func() { os.Stderr = old }()
+	f()
+	b, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(b)
 }
 
 // TestWhatIsMissingIsNamed shows that a missing directory is not reported as a missing shell, nor a
@@ -260,10 +286,17 @@ func TestItsJobCannotTraceIt(t *testing.T) {
 	}
 }
 
-// envRun makes the test program a rota-init with this plan, as the first process of its own tree.
-const envRun = "ROTA_TEST_RUN"
+// envRun makes the test program a rota-init with this plan, as the first process of its own tree, and
+// envMain the whole program.
+const (
+	envRun  = "ROTA_TEST_RUN"
+	envMain = "ROTA_TEST_MAIN"
+)
 
 func TestMain(m *testing.M) {
+	if os.Getenv(envMain) != "" {
+		main()
+	}
 	if path := os.Getenv(envRun); path != "" {
 		// orphans come to it, as they do to the first process of a container
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -281,6 +314,7 @@ type initRun struct {
 	shim *os.File
 	from *bufio.Reader // what it sends to the shim
 	out  *bufio.Reader
+	said *strings.Builder // on stderr
 }
 
 // runInit starts rota-init with ranks that each run a script; with a channel if that is asked for.
@@ -299,7 +333,8 @@ func runInit(t *testing.T, plan *launch.Plan, channel bool, scripts ...string) *
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &initRun{t: t, cmd: exec.Command(os.Args[0])}
+	r := &initRun{t: t, cmd: exec.Command(os.Args[0]), said: &strings.Builder{}}
+	r.cmd.Stderr = r.said
 	r.cmd.Env = append(os.Environ(), envRun+"="+path)
 	if channel {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -386,7 +421,7 @@ func TestTheResultOfTheRanks(t *testing.T) {
 			if channel && got != c.want {
 				t.Errorf("%v: the shim is told %+v", c.scripts, got)
 			}
-			if want := c.code; code != want && !(channel && c.want.Signal != 0 && code == c.want.Code) {
+			if code != c.code {
 				t.Errorf("%v, channel %v: exit code %d", c.scripts, channel, code)
 			}
 		}
@@ -458,8 +493,9 @@ func TestNothingRunsWithoutPlanOrSecrets(t *testing.T) {
 	if line := r.line(); line != "" {
 		t.Errorf("it says %q", line)
 	}
-	if _, code := r.result(); code != 125 {
-		t.Errorf("without a secret the exit code is %d", code)
+	if _, code := r.result(); code != 125 || !strings.HasPrefix(r.said.String(),
+		"rota-init: read the secret for KEY: open /none/key: no such file or directory\n") {
+		t.Errorf("without a secret the exit code is %d; the user reads %q", code, r.said)
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRun+"=/none/launch.json")
@@ -481,6 +517,135 @@ func TestWithoutItsShimItEnds(t *testing.T) {
 	r.shim = nil
 	if _, code := r.result(); code != 125 { // its program would end with 0, later
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestAUserThatStartsItByHand notices a program that takes arguments for a container's, and one that
+// needs an argument.
+func TestAUserThatStartsItByHand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--help"}, 0, "not meant to be started by hand"}, {[]string{"-h"}, 0, "not meant to be started by hand"},
+		{[]string{"help"}, 0, "not meant to be started by hand"},
+		{[]string{"--frob"}, 2, `argument "--frob" is not expected`},
+		{[]string{"--help", "me"}, 2, `argument "--help" is not expected`}, {nil, 125, "read launch plan"},
+	} {
+		cmd := exec.Command(os.Args[0], c.args...)
+		cmd.Env = append(os.Environ(), envMain+"=1")
+		out, _ := cmd.CombinedOutput() // the state says how it ended
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, out)
+		}
+	}
+}
+
+// TestAKilledJobIsNoSuccess notices a worker that was killed and whose shim cannot be told: the exit
+// code has to say so.
+func TestAKilledJobIsNoSuccess(t *testing.T) {
+	r := runInit(t, &launch.Plan{}, true, "trap 'kill -SEGV $$' USR1; echo ready; while :; do sleep 0.02; done")
+	if got := r.line(); got != "ready" {
+		t.Fatalf("it says %q", got)
+	}
+	raw, err := r.shim.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RD) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.order(unix.SIGUSR1)
+	_ = r.cmd.Wait() // the state says how it ended
+	if code := r.cmd.ProcessState.ExitCode(); code != 128+11 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestWaitingForChildrenCostsNothing notices ends that no process has had: rota-init would ask the
+// kernel again and again for as long as the job runs.
+func TestWaitingForChildrenCostsNothing(t *testing.T) {
+	cmd := exec.Command("/bin/cat") // until its input ends
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exits, over := make(chan exit), make(chan struct{})
+	go func() { defer close(over); reap(exits) }()
+	stacks := make([]byte, 1<<20)
+	for asks := false; !asks; { // the kernel is asked before the process ends
+		for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			asks = asks || strings.Contains(g, "rota-init.reap(") && !strings.Contains(g, "[runnable]")
+		}
+	}
+	in.Close()
+	e := <-exits
+	for ; e.pid != cmd.Process.Pid && e.pid > 0; e = <-exits { // what an earlier test has left
+	}
+	if e.pid == 0 || e.status.ExitStatus() != 0 {
+		t.Errorf("process %d ended with %d, and %d ran", e.pid, e.status, cmd.Process.Pid)
+	}
+	for { // the end of this function gives the children back
+		select {
+		case <-exits:
+		case <-over:
+			return
+		}
+	}
+}
+
+// TestAProgramThatIsWaitedForIsLeftAlone notices a second signal, other than the one that was passed
+// on, when the shell of a program has died.
+func TestAProgramThatIsWaitedForIsLeftAlone(t *testing.T) {
+	cmd := exec.Command("/bin/cat") // until its input ends
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := told(living(noSuchPID), unix.SIGTERM, cmd.Process.Pid)
+	if r.noteExit(ended(noSuchPID, killed(unix.SIGTERM))) {
+		t.Error("the rank is done before its program")
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
+	}
+}
+
+// TestTheRestOfTheProcessTable notices a table that ends at a process that has just ended, and one
+// whose program the kernel does not name.
+func TestTheRestOfTheProcessTable(t *testing.T) {
+	proc := t.TempDir()
+	for pid, text := range map[int]string{0: "", 1: "x", 2: ") 1 (", 3: "1 (sh)", 4: "1 (a) b (sh) S 7 1",
+		5: "1 (train) S 8 1", 6: "1 (sh) S 9 1"} {
+		dir := fmt.Sprintf("%s/%d", proc, noSuchPID+pid)
+		if pid == 0 { // its file cannot be read any more
+			dir += "/stat"
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if pid == 0 {
+			continue
+		}
+		if err := os.WriteFile(dir+"/stat", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[int]process{noSuchPID + 4: {parent: 7}, noSuchPID + 5: {parent: 8},
+		noSuchPID + 6: {parent: 9, shell: true}}
+	if got := processesBelow(proc); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -508,24 +673,20 @@ func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
 	t.Cleanup(func() { kept = append(kept, ours, shim) })
 	signals := make(chan unix.Signal, 4)
 	go channel{ours}.listen(signals)
-	if _, err := shim.WriteString("rubbish\n{\"signal\":0}\n{\"signal\":15}\n{\"signal\":10}\n"); err != nil {
+	if _, err := shim.WriteString("rubbish\n{\"signal\":0}\n{\"signal\":1}\n{\"signal\":10}\n"); err != nil {
 		t.Fatal(err)
 	}
-	if got := []unix.Signal{<-signals, <-signals}; !reflect.DeepEqual(got, []unix.Signal{unix.SIGTERM, unix.SIGUSR1}) {
+	if got := []unix.Signal{<-signals, <-signals}; !reflect.DeepEqual(got, []unix.Signal{unix.SIGHUP, unix.SIGUSR1}) {
 		t.Errorf("orders %v", got)
 	}
 	want := launch.Result{Code: 3}
-	if err := (channel{ours}).send(want); err != nil {
-		t.Fatal(err)
-	}
+	channel{ours}.send(want)
 	line, err := bufio.NewReader(shim).ReadBytes('\n')
 	var got launch.Result
 	if err != nil || json.Unmarshal(line, &got) != nil || got != want {
 		t.Errorf("result %s, %v", line, err)
 	}
-	if err := (channel{}).send(want); err != nil {
-		t.Errorf("without a shim: %v", err)
-	}
+	channel{}.send(want) // without a shim
 }
 
 var kept []*os.File

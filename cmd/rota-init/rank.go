@@ -113,9 +113,11 @@ type process struct {
 var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "busybox"}
 
 // processes reads the container's process table.
-func processes() map[int]process {
+func processes() map[int]process { return processesBelow("/proc") }
+
+func processesBelow(proc string) map[int]process {
 	table := map[int]process{}
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
+	files, _ := filepath.Glob(proc + "/[0-9]*/stat") // the pattern is well formed
 	for _, file := range files {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		b, err := os.ReadFile(file)

@@ -35,6 +35,10 @@ type file struct {
 	MaxNofile  *int              `hcl:"max_nofile,optional"`
 	LogFormat  *string           `hcl:"log_format,optional"`
 
+	MaxPids       *int    `hcl:"max_pids,optional"`
+	MaxOutputRate *string `hcl:"max_output_rate,optional"`
+	MaxLogs       *string `hcl:"max_logs,optional"`
+
 	AllowRootJobs       *bool `hcl:"allow_root_jobs,optional"`
 	AllowUserNamespaces *bool `hcl:"allow_user_namespaces,optional"`
 }

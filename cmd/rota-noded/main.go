@@ -115,6 +115,12 @@ func flags(d noded.Config) []cli.Flag {
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
 		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",
 			DefaultText: "no bound"},
+		&cli.Int64Flag{Name: "max-pids", Usage: "`N` processes and threads that a worker may have at most",
+			DefaultText: "4096 and 512 for each core"},
+		text("max-output-rate", d.MaxOutputRate.String(),
+			"`SIZE` of output that is taken of a worker per second at most: it waits; 0B for no bound"),
+		text("max-logs", d.MaxLogs.String(),
+			"`SIZE` of all logs of jobs that are kept at most: the oldest go; 0B for no bound"),
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "run jobs whose user is root"},
 		&cli.BoolFlag{Name: "allow-user-namespaces", Usage: "let jobs make user namespaces"},
 	}
@@ -134,11 +140,12 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 		CgroupRoot:  c.String("cgroup-root"),
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
 		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),
-		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"),
+		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"), MaxPids: c.Int64("max-pids"),
 		AllowRootJobs: c.Bool("allow-root-jobs"), AllowUserNamespaces: c.Bool("allow-user-namespaces"),
 	}
 	var err error
-	for flag, size := range map[string]*jobspec.Bytes{"memory": &cfg.Memory, "max-memlock": &cfg.MaxMemlock} {
+	for flag, size := range map[string]*jobspec.Bytes{"memory": &cfg.Memory, "max-memlock": &cfg.MaxMemlock,
+		"max-output-rate": &cfg.MaxOutputRate, "max-logs": &cfg.MaxLogs} {
 		if s := c.String(flag); s != "" {
 			if *size, err = jobspec.ParseSize(s); err != nil {
 				return cfg, fmt.Errorf("--%s: %w", flag, err)

@@ -39,6 +39,10 @@ join        = ["a:7072", "b:7072"]
 label       = { rack = "r1" }
 max_memlock = "8GiB"
 max_nofile  = 65536
+
+max_pids        = 1000
+max_output_rate = "1MiB"
+max_logs        = "2GiB"
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -48,7 +52,8 @@ max_nofile  = 65536
 		t.Fatal(err)
 	}
 	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.MaxMemlock != 8*jobspec.GiB ||
-		cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" ||
+		cfg.MaxNofile != 65536 || cfg.MaxPids != 1000 || cfg.MaxOutputRate != jobspec.MiB || cfg.MaxLogs != 2*jobspec.GiB ||
+		cfg.Labels["rack"] != "r2" ||
 		!reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
 		t.Fatalf("got %+v", cfg)
 	}
@@ -66,6 +71,7 @@ func TestBadFlags(t *testing.T) {
 		{"cores", []string{"--config", path}},
 		{"--config", []string{"--config", path + ".missing"}},
 		{"--memory", []string{"--memory", "64"}},
+		{"--max-output-rate", []string{"--max-output-rate", "64"}},
 		{"KEY=VALUE", []string{"--label", "x"}},
 	} {
 		if _, err := parse(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {

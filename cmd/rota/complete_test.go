@@ -148,7 +148,7 @@ func shellTest(t *testing.T, shell, script string) string {
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL,
-		rotatest.AsRota + "=1"}
+		rotatest.AsRota + "=1", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
@@ -159,7 +159,11 @@ func shellTest(t *testing.T, shell, script string) string {
 	return string(out)
 }
 
+// TestMain runs the tests, or rota itself for the shells.
 func TestMain(m *testing.M) {
+	if os.Getenv(rotatest.AsRota) != "" {
+		main()
+	}
 	rotatest.Main(m, commands)
 }
 

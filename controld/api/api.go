@@ -370,6 +370,7 @@ type Check struct {
 	OK         bool     `json:"ok"`
 	Index      uint64   `json:"index"`
 	Violations []string `json:"violations"`
+	Digest     string   `json:"digest"` // SHA-256 of the state: two controllers at one index have the same
 }
 
 // Problem is an error of the API (RFC 9457), with a stable Code.

@@ -49,6 +49,11 @@ func TestTextsOfTokens(t *testing.T) {
 			t.Errorf("%q: %v, want %v", text, err, want)
 		}
 	}
+	for _, verb := range []string{"%v", "%+v", "%s", "%#v"} {
+		if got := fmt.Sprintf(verb, token); got != "API token "+token.ID {
+			t.Errorf("%s of a token is %q, which does not say which", verb, got)
+		}
+	}
 	for _, verb := range []string{"%v", "%+v", "%s", "%#v", "%q"} {
 		for _, value := range []any{token, &token, Options{}.WithToken(token)} {
 			if strings.Contains(fmt.Sprintf(verb, value), parts[2]) {

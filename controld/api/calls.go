@@ -136,7 +136,7 @@ func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job)
 		return nil, err
 	}
 	if len(resp.IDs) != len(jobs) {
-		return nil, fmt.Errorf("submitted %d jobs, but the answer has %d ids", len(jobs), len(resp.IDs))
+		return nil, &UncertainError{fmt.Errorf("submitted %d jobs, but the answer has %d ids", len(jobs), len(resp.IDs))}
 	}
 	return resp.IDs, nil
 }
@@ -160,9 +160,11 @@ func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer
 // refPath is the path of a job by name.
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
-// Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
+// Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9]. Only
+// cancelling is repeated when its outcome is unknown: the first request may still be under way, and
+// take effect after what was done since.
 func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reason string) (*ControlResponse, error) {
-	q := call{path: refPath(ref, "/"+string(verb)), repeat: true}
+	q := call{path: refPath(ref, "/"+string(verb)), repeat: verb == model.VerbCancel}
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
@@ -171,10 +173,10 @@ func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
 }
 
-// Update changes the time limit, priority or name of a job that has not ended. Adding time is not
-// repeated when its outcome is unknown.
+// Update changes the time limit, priority or name of a job that has not ended. It is not repeated
+// when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
-	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change)
+	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update")}, change)
 }
 
 // Prune cancels all tasks of an array but the best by a metric.
@@ -228,7 +230,7 @@ func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.Rea
 
 // SetNode drains a node or resumes it; verb is drain or resume.
 func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
-	q := call{path: nodePath(name, "/"+verb), repeat: true}
+	q := call{path: nodePath(name, "/"+verb)}
 	_, err := post[Node](ctx, c, q, NodeRequest{Reason: reason})
 	return err
 }

@@ -45,13 +45,16 @@ var eachCall = []struct {
 		"POST /v1/jobs/7/cancel", "", `{"reason":"bad"}`, "", true},
 	{"hold", func(ctx context.Context, c *Client) error {
 		return errorOf(c.Control(ctx, "7_[1-2]", model.VerbHold, ""))
-	}, "POST /v1/jobs/7_%5B1-2%5D/hold", "", "{}", "", true},
+	}, "POST /v1/jobs/7_%5B1-2%5D/hold", "", "{}", "", false},
+	{"cancel by name", func(ctx context.Context, c *Client) error {
+		return errorOf(c.Control(ctx, "7_[1-2]", model.VerbCancel, ""))
+	}, "POST /v1/jobs/7_%5B1-2%5D/cancel", "", "{}", "", true},
 	{"cancel many", func(ctx context.Context, c *Client) error {
 		return errorOf(c.CancelMany(ctx, CancelRequest{User: "ada"}))
 	}, "POST /v1/jobs/cancel", "", `{"user":"ada"}`, "", true},
 	{"update", func(ctx context.Context, c *Client) error {
 		return errorOf(c.Update(ctx, "7", UpdateRequest{TimeLimit: new(jobspec.Seconds)}))
-	}, "POST /v1/jobs/7/update", "", `{"time_limit":0}`, "", true},
+	}, "POST /v1/jobs/7/update", "", `{"time_limit":0}`, "", false},
 	{"add time", func(ctx context.Context, c *Client) error {
 		return errorOf(c.Update(ctx, "7", UpdateRequest{AddTime: new(jobspec.Seconds)}))
 	}, "POST /v1/jobs/7/update", "", `{"add_time":0}`, "", false},
@@ -97,7 +100,7 @@ var eachCall = []struct {
 		return err
 	}, "GET /v1/jobs?consistent=true&stream=true&user=u", "", "", "", true},
 	{"drain", func(ctx context.Context, c *Client) error { return c.SetNode(ctx, "n/1", "drain", "fan") },
-		"POST /v1/nodes/n%2F1/drain", "", `{"reason":"fan"}`, "", true},
+		"POST /v1/nodes/n%2F1/drain", "", `{"reason":"fan"}`, "", false},
 	{"remove a controller", func(ctx context.Context, c *Client) error { return c.RemoveController(ctx, "c/1") },
 		"POST /v1/controllers/c%2F1/remove", "", "null", "", false},
 	{"events", func(ctx context.Context, c *Client) error { _, _, err := c.Events(ctx, 5, time.Second); return err },
@@ -127,13 +130,49 @@ var eachCall = []struct {
 		_, err := c.Allocs(ctx, "n1", "b 1", 4, time.Second)
 		return err
 	}, "GET /v1/nodes/n1/allocs?after=4&boot_id=b+1&wait=1s", "", "", "", true},
+	{"make a token", func(ctx context.Context, c *Client) error {
+		return errorOf(c.CreateToken(ctx, TokenRequest{Name: "ci", Days: 1}))
+	}, "POST /v1/tokens", "", `{"name":"ci","days":1}`, "", false},
+	{"all tokens", func(ctx context.Context, c *Client) error { return errorOf2(c.Tokens(ctx, "")) },
+		"GET /v1/tokens", "", "", "", true},
+	{"one user's tokens", func(ctx context.Context, c *Client) error { return errorOf2(c.Tokens(ctx, "ada")) },
+		"GET /v1/tokens?user=ada", "", "", "", true},
+	{"revoke a token", func(ctx context.Context, c *Client) error { return errorOf(c.RevokeToken(ctx, "a/b")) },
+		"POST /v1/tokens/a%2Fb/revoke", "", "null", "", true},
+	{"a token for a machine", func(ctx context.Context, c *Client) error {
+		return errorOf(c.CreateJoinToken(ctx, "node"))
+	}, "POST /v1/join-tokens", "", `{"role":"node"}`, "", false},
+	{"revoke a member", func(ctx context.Context, c *Client) error { return errorOf(c.Revoke(ctx, "node", "n/1")) },
+		"POST /v1/members/node/n%2F1/revoke", "", "{}", "", false},
+	{"renew a certificate", func(ctx context.Context, c *Client) error {
+		return errorOf(c.RenewCertificate(ctx, []byte("csr")))
+	}, "POST /v1/certificate", "", `{"request":"csr"}`, "", true},
+	{"the whole audit log", func(ctx context.Context, c *Client) error { return errorOf2(c.Audit(ctx, AuditFilter{})) },
+		"GET /v1/audit", "", "", "", true},
+	{"a part of the audit log", func(ctx context.Context, c *Client) error {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
+		return errorOf2(c.Audit(ctx, AuditFilter{User: "u", Job: 1, Denied: true, Since: at, Until: at.Add(time.Hour),
+			Limit: 1}))
+	}, "GET /v1/audit?denied=true&job=1&limit=1&since=2026-01-02T02%3A04%3A05.006Z&until=2026-01-02T03%3A04%3A05.006Z&" +
+		"user=u", "", "", "", true},
+	{"the least of everything", func(ctx context.Context, c *Client) error {
+		return errorOf2(c.Jobs(ctx, JobFilter{Limit: 1}, Read{After: 1}))
+	}, "GET /v1/jobs?after=1&limit=1&wait=0s", "", "", "", true},
+	{"the first logs", func(ctx context.Context, c *Client) error {
+		body, err := c.Logs(ctx, 7, LogOptions{Worker: 1, Tail: 1})
+		if err == nil {
+			err = body.Close()
+		}
+		return err
+	}, "GET /v1/jobs/7/logs?tail=1&worker=1", "", "", "", true},
 	{"report", func(ctx context.Context, c *Client) error {
 		_, err := c.Report(ctx, "n1", ReportRequest{BootID: "b"})
 		return err
 	}, "POST /v1/nodes/n1/report", "", `"boot_id":"b"`, "", true},
 }
 
-func errorOf[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error          { return err }
+func errorOf2[A, B any](_ A, _ B, err error) error { return err }
 
 // TestEachCallAsksForItsRoute makes each call, and makes it again where the first answer says that
 // its outcome is unknown. What must not be done twice is not repeated.

@@ -118,6 +118,16 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// UncertainError is the error of a request whose answer was lost: it may have been carried out.
+// Unwrap returns what the last attempt failed with.
+type UncertainError struct{ Err error }
+
+// Error implements error.
+func (e *UncertainError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the last attempt.
+func (e *UncertainError) Unwrap() error { return e.Err }
+
 // Dial returns a client for addr: http://host:port, host:port, unix:PATH, or several of these with
 // commas between. It connects when it is first used; an error says that addr cannot be read.
 func Dial(addr string) (*Client, error) { return DialWith(addr, Options{}) }
@@ -238,43 +248,69 @@ type call struct {
 }
 
 // roundTrip sends the call until it is answered, on the next address each time. Each is tried
-// before it gives up: one that is silent may take all the time there is.
+// before it gives up: one that is silent may take all the time there is. The error is an
+// [UncertainError] if the answer to an attempt was lost that may have changed something.
 func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
+	resp, lost, err := c.tryAll(ctx, &q)
+	if err != nil && lost {
+		err = &UncertainError{err}
+	}
+	return resp, err
+}
+
+// tryAll sends the call until it is answered, or until no attempt is left. lost says that it may
+// have changed something without an answer that says so.
+func (c *Client) tryAll(ctx context.Context, q *call) (resp *http.Response, lost bool, err error) {
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
 	var refused *Problem // of the first controller that refused the caller
 	for n := 0; ; n++ {
 		at := int(c.next.Load()) % len(c.endpoints)
-		resp, err := c.endpoints[at].send(ctx, &q, c.opts)
+		resp, err := c.endpoints[at].send(ctx, q, c.opts)
 		if err == nil {
 			if err = c.checkCluster(resp.Header, c.endpoints[at].addr); err == nil {
-				return resp, nil
+				return resp, false, nil
 			}
 			resp.Body.Close()
 		}
+		lost = q.method != http.MethodGet && mayBeDone(lost, err)
 		refused = cmp.Or(refused, refusalOf(err))
 		if ctx.Err() != nil {
-			return nil, c.lastError(context.Cause(ctx), err)
+			return nil, lost, c.lastError(context.Cause(ctx), err)
 		}
-		budget, again := c.mayRepeat(&q, err)
+		budget, again := c.mayRepeat(q, err)
 		if !again && c.othersMay(err) && n+1 < len(c.endpoints) {
 			again = true
 		}
 		if !again || n+1 >= len(c.endpoints) && time.Since(begin)-q.wait > budget {
 			if refused != nil { // it says more than that another controller is down
-				return nil, refused
+				return nil, lost, refused
 			}
-			return nil, c.lastError(nil, err)
+			return nil, lost, c.lastError(nil, err)
 		}
 		c.next.CompareAndSwap(uint32(at), uint32((at+1)%len(c.endpoints)))
 		if (n+1)%len(c.endpoints) != 0 {
 			continue
 		}
 		if cause := pause(ctx, backoff); cause != nil {
-			return nil, c.lastError(cause, err)
+			return nil, lost, c.lastError(cause, err)
 		}
-		backoff = min(2*backoff, 250*time.Millisecond)
+		backoff = min(2*backoff, 100*time.Millisecond)
 	}
+}
+
+// mayBeDone reports whether a request may have been carried out after an attempt failed with err;
+// before says whether that was so before the attempt. A refusal settles it, unless the controller
+// did not know the caller: it did not look whether the request had been carried out.
+func mayBeDone(before bool, err error) bool {
+	var p *Problem
+	switch {
+	case !errors.As(err, &p):
+		return before || !pki.NotSent(err)
+	case p.Status >= 500:
+		return before || p.Code != CodeNoLeader && p.Code != CodeBusy
+	}
+	return before && p.Code == CodeUnauthorised
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -428,6 +464,9 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 	for attempt := 0; ; attempt++ {
 		resp, err := c.roundTrip(ctx, q)
 		if err != nil {
+			if attempt > 0 && mayBeDone(true, err) {
+				err = q.answerLost(err)
+			}
 			return Answer{}, err
 		}
 		b, err := io.ReadAll(resp.Body)
@@ -436,13 +475,21 @@ func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
 			if q.repeat && attempt < 3 && ctx.Err() == nil {
 				continue
 			}
-			return Answer{}, &UnreachableError{Addrs: c.Addrs(), Err: err}
+			return Answer{}, q.answerLost(&UnreachableError{Addrs: c.Addrs(), Err: err})
 		}
 		if err := json.Unmarshal(b, out); err != nil {
-			return Answer{}, fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err)
+			return Answer{}, q.answerLost(fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err))
 		}
 		return answerOf(resp.Header), nil
 	}
+}
+
+// answerLost marks the error of an answer that did not come whole.
+func (q *call) answerLost(err error) error {
+	if q.method == http.MethodGet {
+		return err
+	}
+	return &UncertainError{err}
 }
 
 // Answer is what the headers of an answer say.

@@ -84,6 +84,61 @@ func TestWithoutAKeyNothingUncertainIsRepeated(t *testing.T) {
 	}
 }
 
+// TestALostAnswerIsToldFromARefusal notices a request that may have been carried out and is reported
+// like one that was not, and the other way round: the one must not be repeated unknowingly.
+func TestALostAnswerIsToldFromARefusal(t *testing.T) {
+	noID := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"ids":[]}`) }
+	html := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }
+	half := func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"ids":`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	for _, c := range []struct {
+		what string
+		each []http.HandlerFunc
+		want bool
+	}{
+		{"cut off", []http.HandlerFunc{cut}, true},
+		{"cut off within the answer", []http.HandlerFunc{half}, true},
+		{"cut off within the answer, then no leader", []http.HandlerFunc{half, problem(503, CodeNoLeader)}, true},
+		{"cut off within the answer, then refused", []http.HandlerFunc{half, problem(422, CodeInvalidJob)}, false},
+		{"not JSON", []http.HandlerFunc{html}, true},
+		{"without an id", []http.HandlerFunc{noID}, true},
+		{"a new leader", []http.HandlerFunc{problem(503, CodeUncertain)}, true},
+		{"too long", []http.HandlerFunc{problem(504, CodeTimeout)}, true},
+		{"cut off, then no leader", []http.HandlerFunc{cut, problem(503, CodeNoLeader)}, true},
+		{"cut off, then busy", []http.HandlerFunc{cut, problem(503, CodeBusy)}, true},
+		{"cut off, then not known", []http.HandlerFunc{cut, problem(401, CodeUnauthorised)}, true},
+		{"cut off, then refused", []http.HandlerFunc{cut, problem(422, CodeInvalidJob)}, false},
+		{"no leader", []http.HandlerFunc{problem(503, CodeNoLeader)}, false},
+		{"busy", []http.HandlerFunc{problem(503, CodeBusy)}, false},
+		{"refused", []http.HandlerFunc{problem(422, CodeInvalidJob)}, false},
+		{"not known", []http.HandlerFunc{problem(401, CodeUnauthorised)}, false},
+	} {
+		addr, _ := answers(t, c.each...)
+		o := Options{RetryFor: 30 * time.Millisecond, Unreachable: 30 * time.Millisecond}
+		_, err := dialTest(t, addr, o).Submit(t.Context(), "k", &jobspec.Job{})
+		var lost *UncertainError
+		if err == nil || errors.As(err, &lost) != c.want {
+			t.Errorf("%s: %v, may have been carried out: %v", c.what, err, !c.want)
+		}
+		if c.want && lost.Unwrap() == nil {
+			t.Errorf("%s: the cause is lost", c.what)
+		}
+	}
+	var lost *UncertainError
+	if _, err := dialTest(t, "127.0.0.1:1", Options{Unreachable: time.Nanosecond}).Submit(t.Context(), "k",
+		&jobspec.Job{}); err == nil || errors.As(err, &lost) {
+		t.Errorf("no connection: %v", err)
+	}
+	addr, _ := answers(t, cut)
+	if _, _, err := dialTest(t, addr, Options{RetryFor: time.Nanosecond}).Nodes(t.Context(), Read{}); err == nil ||
+		errors.As(err, &lost) {
+		t.Errorf("a read changes nothing: %v", err)
+	}
+}
+
 func TestTheNextAddressIsTried(t *testing.T) {
 	good, _ := answers(t, submitted)
 	c := dialTest(t, "127.0.0.1:1,unix:/nowhere/s, "+good, Options{})
@@ -175,6 +230,12 @@ func TestDefaultAddr(t *testing.T) {
 	if err := os.Mkdir(".rota", 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(".rota", "addr"), []byte(" \n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := DefaultAddr(none); got != "unix:"+DefaultSocket {
+		t.Errorf("beside a cluster that has not begun to listen: %q", got)
+	}
 	if err := os.WriteFile(filepath.Join(".rota", "addr"), []byte("unix:/x/s\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -198,5 +259,59 @@ func TestTime(t *testing.T) {
 	}
 	if At(0) != nil {
 		t.Error("no time has a value")
+	}
+	local := Time{at.In(time.FixedZone("", 7200))} // a time is shown in UTC wherever it was taken
+	for _, write := range []func() ([]byte, error){local.MarshalText, at.MarshalText} {
+		if b, err := write(); err != nil || string(b) != "2023-11-14T22:13:20.123Z" {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+	if b, err := local.MarshalJSON(); err != nil || string(b) != `"2023-11-14T22:13:20.123Z"` {
+		t.Errorf("%s, %v", b, err)
+	}
+	for _, bad := range []string{"", `"`, "5", "17", `""`, `"yesterday"`, "2023-11-14T22:13:20Z"} {
+		before := back
+		if err := back.UnmarshalJSON([]byte(bad)); err == nil || back != before {
+			t.Errorf("%s: %v, %v", bad, back, err)
+		}
+	}
+	if err := back.UnmarshalText([]byte("2023-11-14T23:13:20.123+01:00")); err != nil || !back.Equal(at.Time) {
+		t.Errorf("%v, %v", back, err)
+	}
+}
+
+// TestAProblemAsItIsSent reads what a program gets that does not use this client.
+func TestAProblemAsItIsSent(t *testing.T) {
+	w := httptest.NewRecorder()
+	WriteProblem(w, 409, CodeWrongState, "job 7 has ended")
+	const want = `{"type":"about:blank","title":"Conflict","status":409,"code":"wrong-state","detail":"job 7 has ended"}`
+	if got := strings.TrimSpace(w.Body.String()); got != want || w.Code != 409 ||
+		w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), got)
+	}
+}
+
+// TestAVersionNamesItsSource shows what a user copies into a report of a bug.
+func TestAVersionNamesItsSource(t *testing.T) {
+	defer func(was string) { commit = was }(commit)
+	commit = ""
+	if got := Build(); got != Release {
+		t.Errorf("without git: %q", got)
+	}
+	commit = "abc"
+	if got := Build(); got != Release+"+abc" {
+		t.Errorf("built by make: %q", got)
+	}
+}
+
+// TestKeysDiffer: one key for two submissions would lose a job.
+func TestKeysDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100 {
+		key := NewKey()
+		if len(key) != 32 || seen[key] || strings.Trim(key, "0123456789abcdef") != "" {
+			t.Errorf("key %q", key)
+		}
+		seen[key] = true
 	}
 }

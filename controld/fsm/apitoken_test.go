@@ -68,6 +68,23 @@ func TestAPITokens(t *testing.T) {
 	}
 }
 
+// TestATokenThatEndsNowMakesRoom: it does not count against what a user may have.
+func TestATokenThatEndsNowMakesRoom(t *testing.T) {
+	w := newWorld(t)
+	for i := range model.MaxAPITokensUser {
+		c := testToken(fmt.Sprintf("t%05d", i))
+		c.LifeMS = 5000
+		w.must(c)
+	}
+	var limit *model.LimitError
+	w.at += 4999
+	if _, err := w.apply(testToken("more")); !errors.As(err, &limit) {
+		t.Errorf("a millisecond before: %v", err)
+	}
+	w.at++
+	w.must(testToken("more"))
+}
+
 // TestAPITokensAreBounded: by user and in all.
 func TestAPITokensAreBounded(t *testing.T) {
 	w := newWorld(t)

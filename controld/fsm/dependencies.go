@@ -79,9 +79,14 @@ func (m *Machine) settleJob(j *model.Job) {
 // idHeap is ids, the least first.
 type idHeap []model.JobID
 
-func (h idHeap) Len() int           { return len(h) }
+// Len implements heap.Interface.
+func (h idHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
 func (h idHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h idHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Swap implements heap.Interface.
+func (h idHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
 // Push implements heap.Interface.
 func (h *idHeap) Push(x any) { *h = append(*h, x.(model.JobID)) }

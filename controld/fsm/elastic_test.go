@@ -533,3 +533,40 @@ func TestRates(t *testing.T) {
 		t.Errorf("rates %d and %d", j.Attempts[0].Rate, j.Attempts[1].Rate)
 	}
 }
+
+// TestPortsOfAGang: each worker of a gang of several groups has a port of its own on its node, besides
+// the one at which the gang meets.
+func TestPortsOfAGang(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ports [4]int // at which they meet, and of the workers on n1, n1 and n2
+		want  error
+	}{
+		{"each its own", [4]int{20000, 20001, 20002, 20000}, nil},
+		{"two workers on a node with one", [4]int{20000, 20001, 20001, 20000}, model.ErrPort},
+		{"a worker with the one where they meet", [4]int{20000, 20000, 20001, 20000}, model.ErrPort},
+		{"a worker without", [4]int{20000, 20001, 0, 20000}, model.ErrPort},
+		{"none to meet at", [4]int{0, 20001, 20002, 20000}, model.ErrPort},
+		{"one below the node's", [4]int{20000, 20001, 19999, 20000}, model.ErrPort},
+		{"the node's last", [4]int{20000, 20001, 20003, 20000}, nil},
+		{"one above", [4]int{20000, 20001, 20004, 20000}, model.ErrPort},
+	} {
+		w := elasticWorld(t)
+		id := w.submit3(1, taskGroups("ps", "work", "eval"), func(j *jobspec.Job) { j.GangScope = model.GangScopeJob })
+		start := &StartJob{Job: id, Port: c.ports[0], Places: []model.Place{w.place("n1", 1), w.place("n1", 1),
+			w.place("n2", 1)}}
+		start.Places[1].GPUs = []int{start.Places[0].GPUs[0] + 1}
+		for i := range start.Places {
+			start.Places[i].Port = c.ports[i+1]
+		}
+		if err := w.plan(Action{Start: start}); !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.want != nil {
+			w.state(id, model.Pending)
+			if len(w.s.v.PortsUsed("n1")) > 0 {
+				t.Errorf("%s: ports %d are taken", c.name, w.s.v.PortsUsed("n1"))
+			}
+		}
+	}
+}

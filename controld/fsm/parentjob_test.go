@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -536,3 +537,73 @@ func TestTasksUseTheReservationOfTheirParent(t *testing.T) {
 	}
 	w.ok(w.make(id, 1, "n1"))
 }
+
+// TestSomeTasksAreCancelled: what is left of an array stays held, and keeps the room that is reserved
+// for it; when nothing is left to start, both end.
+func TestSomeTasksAreCancelled(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.parent(1, 1, array("0-9"))
+	w.ok(w.make(id, 1, "n1"))
+	w.run(id + 1)
+	w.ok(w.plan(Action{Reserve: &model.Reservation{Job: id, Until: 1 << 40,
+		Claims: []model.Claim{{Node: "n1", Resources: model.Vector{GPUs: 1000}}}}}))
+	w.ok(w.control2(model.VerbCancel, id, "2-5"))
+	if w.s.v.Reservation(id) == nil {
+		t.Error("the room of the tasks that are left is given up")
+	}
+	w.ok(w.control2(model.VerbCancel, id, "6-10"))
+	if w.s.v.Reservation(id) != nil {
+		t.Error("room is kept for tasks that were cancelled")
+	}
+	w.state(id, model.Running)
+
+	id = w.parent(1, 1, array("0-9"))
+	w.ok(w.make(id, 1, "n1"))
+	w.ok(w.control2(model.VerbHold, id, ""))
+	w.ok(w.control2(model.VerbCancel, id, "2-5"))
+	if w.job(id).Hold != model.HeldByUser {
+		t.Error("the tasks that are left are not held any more")
+	}
+	w.ok(w.control2(model.VerbCancel, id, "6-10"))
+	if w.job(id).Hold != model.NotHeld {
+		t.Error("an array of which nothing waits is held")
+	}
+}
+
+// TestOneSubmission has jobs that wait for elements of an array of the same submission, one without
+// jobs, and one with too many.
+func TestOneSubmission(t *testing.T) {
+	w := newWorld(t)
+	w.submit(1, 1)
+	list := func(edits ...func(*jobspec.Job)) []*jobspec.Job {
+		var jobs []*jobspec.Job
+		for _, edit := range edits {
+			spec := testSpec(1, 1)
+			edit(spec)
+			jobs = append(jobs, spec)
+		}
+		return jobs
+	}
+	next := w.s.v.LastJob() + 1 // of the array; its elements 0 to 3 are the ids behind it
+	ids := w.must(SubmitJobs{Owner: alice, Jobs: list(array("0-3"), needs(fmt.Sprintf("afterok:%d_2", next)),
+		needs(fmt.Sprintf("afterok:%d_3", next)), array("5-6"), needs(fmt.Sprintf("afterok:%d_6", next+7)))}).([]model.JobID)
+	for i, want := range map[int]model.JobID{1: next + 3, 2: next + 4, 4: next + 9} {
+		if got := w.job(ids[i]).Dependencies; len(got) != 1 || len(got[0].Jobs) != 1 || got[0].Jobs[0] != want {
+			t.Errorf("job %d waits for %+v, not for job %d", ids[i], got, want)
+		}
+	}
+	last := w.s.v.LastJob()
+	_, err := w.apply(SubmitJobs{Owner: alice, Jobs: list(array("0-3"), needs(fmt.Sprintf("afterok:%d_4", last+1)))})
+	w.refused(err, model.ErrNoJob)
+	if spec := (*model.SpecError)(nil); !errors.As(errorOf(w.apply(SubmitJobs{Owner: alice})), &spec) {
+		t.Error("a submission of no jobs is accepted")
+	}
+	var limit *model.LimitError
+	many := SubmitJobs{Owner: alice, Jobs: make([]*jobspec.Job, model.MaxJobsPerCall+1)}
+	if !errors.As(errorOf(w.apply(many)), &limit) || w.s.v.LastJob() != last {
+		t.Errorf("a submission of too many jobs is accepted; the last job is %d, not %d", w.s.v.LastJob(), last)
+	}
+}
+
+func errorOf(_ any, err error) error { return err }

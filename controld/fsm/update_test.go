@@ -62,6 +62,63 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestWhatAnUpdateMayAsk goes to the ends of what is allowed, and one step beyond.
+func TestWhatAnUpdateMayAsk(t *testing.T) {
+	const most = jobspec.MaxDuration
+	for _, c := range []struct {
+		name  string
+		ask   UpdateJobs
+		limit jobspec.Seconds // before
+		want  jobspec.Seconds // afterwards; 0: refused
+	}{
+		{"a second", UpdateJobs{TimeLimit: ptr(jobspec.Seconds(1))}, 60, 1},
+		{"ten years", UpdateJobs{TimeLimit: ptr(most)}, 60, most},
+		{"a second more", UpdateJobs{TimeLimit: ptr(most + 1)}, 60, 0},
+		{"no time", UpdateJobs{TimeLimit: ptr(jobspec.Seconds(0))}, 60, 0},
+		{"less", UpdateJobs{AddTime: ptr(jobspec.Seconds(-59))}, 60, 1},
+		{"nothing left", UpdateJobs{AddTime: ptr(jobspec.Seconds(-60))}, 60, 0},
+		{"up to ten years", UpdateJobs{AddTime: ptr(most - 60)}, 60, most},
+		{"beyond", UpdateJobs{AddTime: ptr(most - 59)}, 60, 0},
+		{"the greatest step", UpdateJobs{AddTime: ptr(-most)}, most, 0},
+		{"more to a job without a limit", UpdateJobs{AddTime: ptr(jobspec.Seconds(5))}, 0, 0},
+	} {
+		w := newWorld(t)
+		cfg := model.DefaultConfig()
+		q := cfg.Queues["default"]
+		q.DefaultTime, q.MaxTime = 0, 0
+		cfg.Queues["default"] = q
+		w.must(SetConfig{Config: cfg})
+		id := w.submit(1, 1, func(j *jobspec.Job) { j.TimeLimit = c.limit })
+		c.ask.IDs, c.ask.By = []model.JobID{id}, 1000
+		err := w.update(c.ask)
+		if want := c.want; (err == nil) != (want > 0) || want > 0 && w.job(id).Limit != want ||
+			want == 0 && w.job(id).Limit != c.limit {
+			t.Errorf("%s: limit %d, %v", c.name, w.job(id).Limit, err)
+		}
+		if c.limit == 0 && !errors.Is(err, ErrNoLimit) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	w := newWorld(t)
+	id := w.submit(1, 1)
+	for _, priority := range []int{0, jobspec.MaxPriority} {
+		w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Priority: ptr(priority)}))
+		if got := w.job(id).Priority; got != priority {
+			t.Errorf("priority %d, not %d", got, priority)
+		}
+	}
+	var limit *model.LimitError
+	many := UpdateJobs{IDs: make([]model.JobID, model.MaxJobsPerCall), By: 1000, Priority: ptr(5)}
+	many.IDs[0] = id
+	if got := w.must(many).([]model.ControlResult); got[0].Err != nil || !errors.Is(got[1].Err, model.ErrNoJob) {
+		t.Errorf("as many jobs as may be: %v, %v", got[0].Err, got[1].Err)
+	}
+	many.IDs = append(many.IDs, id)
+	if _, err := w.apply(many); !errors.As(err, &limit) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
 // TestUpdatedNames: a singleton and a name look for what jobs are called now.
 func TestUpdatedNames(t *testing.T) {
 	w := newWorld(t)

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -117,7 +119,7 @@ type List struct {
 // Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on
 // trying. Errors wrap ErrPortInUse or ErrMetaTooLong where one of them is the reason.
 func Open(cfg Config) (*List, error) {
-	cfg.Meta.Started = time.Now().UnixMilli()
+	cfg.Meta.Started = clock.Wall().UnixMilli()
 	meta, err := encodeMeta(cfg)
 	if err != nil {
 		return nil, err

@@ -2,13 +2,15 @@ package replica
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
@@ -28,13 +30,6 @@ func viewAt(t *testing.T, at model.Instant, wall model.UnixMS) *state.View {
 		t.Fatalf("the log is at %d, want %d", got, at)
 	}
 	return m.view.Load()
-}
-
-// setBack returns t as if the wall clock had been set by d since, and the monotonic clock not.
-func setBack(t time.Time, d time.Duration) time.Time {
-	const wallSecond = 1 << 30 // of the first word of a time with a monotonic reading
-	*(*int64)(unsafe.Pointer(&t)) += int64(d/time.Second) * wallSecond
-	return t
 }
 
 // TestEntriesAreStampedByTheLogsClock notices that the time of the log in an entry comes from the
@@ -77,42 +72,106 @@ func TestEntriesAreStampedByTheLogsClock(t *testing.T) {
 	}
 }
 
-// TestTheLogsClockIsNoWallClock sets the wall clock by an hour each way while a controller leads. It
-// notices a log clock that is taken from the wall clock, at the start or for what has passed since:
-// leases and time limits would end early or late with each correction of the clock.
+// testClock returns the log's clock of a controller in dir, on a machine whose boot clock the test
+// moves.
+func testClock(t *testing.T, dir string, boot *time.Duration) *logClock {
+	t.Helper()
+	c, err := openLogClock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.boot(); (got - clock.Boot()).Abs() > time.Minute {
+		t.Errorf("the log's clock counts by another clock than CLOCK_BOOTTIME: it is at %v, not at %v", got, clock.Boot())
+	}
+	c.boot = func() time.Duration { return *boot }
+	c.latest = *boot
+	return c
+}
+
+// TestTheLogsClockIsNoWallClock notices a log clock that is taken from the wall clock, at the start
+// or for what has passed since: leases and time limits would end early or late with each correction
+// of the wall clock.
 func TestTheLogsClockIsNoWallClock(t *testing.T) {
 	const base = 5_000
 	v := viewAt(t, base, WallNow())
-	var c logClock
-	if got := c.now(v); got != base {
-		t.Errorf("a follower's clock is at %d, want that of the log, %d", got, base)
-	}
-	within := func(what string, min, max model.Instant) {
+	boot := 30 * time.Second
+	c := testClock(t, t.TempDir(), &boot)
+	is := func(what string, v *state.View, want model.Instant) {
 		t.Helper()
-		if got := c.now(v); got < min || got > max {
-			t.Errorf("%s: the log's clock is at %d, want %d to %d", what, got, min, max)
+		if got := c.now(v); got != want {
+			t.Errorf("%s: the log's clock is at %d, want %d", what, got, want)
 		}
 	}
-	const slow = 60_000 // ms that this test may take
+	is("a follower's clock is that of the log", v, base)
 	c.start(base)
-	within("at the start", base, base+slow)
-	for _, by := range []time.Duration{-time.Hour, time.Hour} {
-		c.start(base)
-		s := c.started.Load()
-		moved := setBack(s.since, by)
-		if got := moved.Round(0).Sub(s.since.Round(0)); got != by {
-			t.Fatalf("the test moves the wall clock by %v, want %v", got, by)
-		}
-		s.since = moved
-		within("after the wall clock was set", base, base+slow)
+	is("at the start", v, base)
+	boot += 10 * time.Minute
+	is("after ten minutes", v, base+600_000)
+	is("at an entry that is ahead", viewAt(t, base+10_000_000, WallNow()), base+10_000_000)
+	c.stop()
+	is("when another leads", v, base)
+}
+
+// TestTheLogsTimeGoesOnWithoutALeader notices a log clock that begins at the last entry: what no
+// leader was there for would take no time, and jobs would run longer than is accounted.
+func TestTheLogsTimeGoesOnWithoutALeader(t *testing.T) {
+	dir, boot := t.TempDir(), 100*time.Second
+	v := viewAt(t, 5_000, WallNow())
+	c := testClock(t, dir, &boot)
+	c.entry(5_000)
+	boot += 20 * time.Second
+	c.start(5_000)
+	if got := c.now(v); got != 25_000 {
+		t.Errorf("20 s after the entry of 5,000 a new leader's clock is at %d", got)
 	}
-	c.start(base)
-	c.started.Load().since = time.Now().Add(-10 * time.Minute)
-	within("after ten minutes", base+600_000, base+600_000+slow)
-	ahead := viewAt(t, base+10_000_000, WallNow())
-	if got := c.now(ahead); got != base+10_000_000 {
-		t.Errorf("the log's clock is at %d, before its last entry", got)
+	boot += time.Second
+	c.entry(26_000)
+	c.stop()
+	boot += 5 * time.Second
+
+	c = testClock(t, dir, &boot) // the daemon was restarted and reads its log again
+	c.entry(5_000)
+	c.entry(26_000)
+	c.start(26_000)
+	if got := c.now(v); got != 31_000 {
+		t.Errorf("after a restart the clock is at %d, want 31000", got)
+	}
+}
+
+// TestAnEntryThatComesLateSetsNoClockBack notices that a slow answer sets the note back, and that a
+// note of a machine whose own clock is fast holds good for ever.
+func TestAnEntryThatComesLateSetsNoClockBack(t *testing.T) {
+	boot := 100 * time.Second
+	v := viewAt(t, 1, WallNow())
+	c := testClock(t, t.TempDir(), &boot)
+	c.entry(50_000)
+	boot += 30 * time.Second
+	c.entry(75_000) // 5 s late
+	c.start(75_000)
+	if got := c.now(v); got != 80_000 {
+		t.Errorf("after a late entry the clock is at %d, want 80000", got)
 	}
 	c.stop()
-	within("when another leads", base, base)
+	boot += time.Hour
+	c.entry(3_679_900) // 100 ms less than this machine's clock says
+	c.start(3_679_900)
+	if got := c.now(v); got != 3_679_900 {
+		t.Errorf("an hour later the clock is at %d, want that of the log, 3679900", got)
+	}
+}
+
+// TestANoteOfAnotherBootIsNotBelieved notices a note that is kept over a start of the machine, whose
+// clock began anew, and one that was cut off.
+func TestANoteOfAnotherBootIsNotBelieved(t *testing.T) {
+	for _, note := range []string{`{"boot_id":"another","ahead_ms":1000000000}`, `{"boot_id":"`, ""} {
+		dir, boot := t.TempDir(), time.Second
+		if err := os.WriteFile(filepath.Join(dir, "clock"), []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := testClock(t, dir, &boot)
+		c.start(7_000)
+		if got := c.now(viewAt(t, 7_000, WallNow())); got != 7_000 {
+			t.Errorf("note %q: the clock is at %d, want that of the last entry, 7000", note, got)
+		}
+	}
 }

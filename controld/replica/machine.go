@@ -15,6 +15,7 @@ import (
 // machine applies the entries of the log to the state and publishes a view after each.
 type machine struct {
 	view     atomic.Pointer[state.View]
+	applied  func(at model.Instant) // told the instant of each entry
 	changed  broadcast
 	prepared prepared
 	users    userJobs
@@ -24,7 +25,7 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	m := &machine{}
+	m := &machine{applied: func(model.Instant) {}}
 	m.adopt(fsm.New(model.InitialConfig()))
 	return m
 }
@@ -57,6 +58,7 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 		results[i] = applied{value, err}
 	}
 	m.publish()
+	m.applied(m.view.Load().At())
 	return results
 }
 
@@ -111,10 +113,10 @@ func (m *machine) submitted(uid uint32, key, digest string) []model.JobID {
 	return ids
 }
 
-func (m *machine) check() (uint64, error) {
+func (m *machine) check() (*state.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state.Index(), m.state.Check()
+	return m.view.Load(), m.state.Check()
 }
 
 // broadcast wakes every goroutine that waits. The zero value is ready.

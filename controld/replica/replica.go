@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
@@ -23,7 +24,7 @@ type Replica struct {
 	*consensus.Node
 
 	machine  *machine
-	clock    logClock
+	clock    *logClock
 	watchers watchers
 	leads    atomic.Bool
 	latency  *prometheus.HistogramVec // of proposals, by kind
@@ -33,10 +34,14 @@ type Replica struct {
 // metrics.
 func Open(cfg consensus.Config, metrics *prometheus.Registry) (*Replica, error) {
 	r := &Replica{machine: newMachine()}
+	var err error
+	if r.clock, err = openLogClock(cfg.Dir); err != nil {
+		return nil, err
+	}
+	r.machine.applied = r.clock.entry
 	r.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_propose_seconds",
 		Help: "Time until a command was replicated and applied.", Buckets: Buckets()}, []string{"kind"})
 	metrics.MustRegister(r.latency)
-	var err error
 	if r.Node, err = consensus.Open(cfg, r.machine); err != nil {
 		return nil, err
 	}
@@ -62,13 +67,13 @@ func (r *Replica) Wake() { r.machine.changed.wake() }
 func (r *Replica) Now(v *state.View) model.Instant { return r.clock.now(v) }
 
 // WallNow returns the wall clock, as commands and job lists have it.
-func WallNow() model.UnixMS { return model.UnixMS(time.Now().UnixMilli()) }
+func WallNow() model.UnixMS { return model.UnixMS(clock.Wall().UnixMilli()) }
 
 // Leading reports whether this controller leads, has applied everything acknowledged before, and
 // runs the loops of the leader.
 func (r *Replica) Leading() bool { return r.leads.Load() }
 
-// StartClock starts the log's clock at the newest entry, when this controller becomes the leader.
+// StartClock lets the log's clock go, at least from the newest entry, when this controller becomes the leader.
 func (r *Replica) StartClock() { r.clock.start(r.View().At()) }
 
 // StartLeading makes Leading true.
@@ -114,9 +119,9 @@ func (r *Replica) Submitted(uid uint32, key, digest string) []model.JobID {
 	return r.machine.submitted(uid, key, digest)
 }
 
-// Check returns the state's index and every invariant that does not hold. Entries are not applied
-// meanwhile.
-func (r *Replica) Check() (uint64, error) { return r.machine.check() }
+// Check returns the newest state and every invariant that does not hold in it. Entries are not
+// applied meanwhile.
+func (r *Replica) Check() (*state.View, error) { return r.machine.check() }
 
 // JobsOf returns a user's jobs in the state, ended ones included, in ascending order.
 func (r *Replica) JobsOf(user string) []model.JobID { return r.machine.users.jobs(user) }

@@ -60,7 +60,7 @@ func (s *Server) serve(rt *route) http.Handler {
 		switch {
 		case err != nil && !x.sent:
 			x.headers()
-			problem.Write(w, problem.Of(err))
+			problem.Write(w, x.explained(problem.Of(err)))
 		case err == nil && !x.sent:
 			x.headers()
 			x.write(body)

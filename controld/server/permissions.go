@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
@@ -206,15 +207,31 @@ func (x *exchange) config() *model.Config {
 var memberRoles = map[string]access.Role{string(pki.Node): access.Node, string(pki.Login): access.Login,
 	string(pki.Controller): access.Controller}
 
-// rolesOf returns the roles that a caller has whatever its request is about. Root of a node is no
-// more than a user: the machine is for jobs. It could make a token of root there, so that a token of
-// root is no more either.
+// throughNode reports whether a compute node vouches for the caller's user. Jobs run there, and a
+// job that breaks out as root could name any user of the cluster, so that such a caller is an
+// ordinary user.
+func throughNode(c *identity.Caller) bool {
+	return c.Token == "" && !c.Machine && c.Role == string(pki.Node)
+}
+
+// elevated reports whether what the configuration gives the caller's user beyond an ordinary user
+// counts.
+func elevated(c *identity.Caller) bool {
+	if c.Token != "" {
+		return model.TokenScope(c.Scope) == model.ScopeAll
+	}
+	return !throughNode(c)
+}
+
+// rolesOf returns the roles that a caller has whatever its request is about. Root of a login node is
+// no more than a user. It could make a token of root there, so that a token of root is no more
+// either.
 func (s *Server) rolesOf(c *identity.Caller, cfg *model.Config) access.Role {
 	ofController := c.Token == "" && c.Role == "" || c.Role == string(pki.Controller)
 	switch {
 	case c.Machine:
 		return memberRoles[c.Role]
-	case c.Token != "" && model.TokenScope(c.Scope) != model.ScopeAll:
+	case !elevated(c):
 		return access.User
 	case c.User.UID == 0 && ofController, s.groups.Listed(c.User, cfg.Admins):
 		return access.User | access.Operator | access.Admin
@@ -252,16 +269,38 @@ func (x *exchange) mayOnAccount(p *access.Part, account string) bool {
 func (x *exchange) coordinates(account string) bool {
 	does, known := x.coordinated[account]
 	if !known {
-		elevated := x.caller.Token == "" || model.TokenScope(x.caller.Scope) == model.ScopeAll
-		does = elevated && slices.ContainsFunc(x.config().CoordinatorLists(account), func(names []string) bool {
-			return x.s.groups.Listed(x.caller.User, names)
-		})
+		does = elevated(x.caller) && x.s.listedIn(x.caller, x.config().CoordinatorLists(account))
 		if x.coordinated == nil {
 			x.coordinated = map[string]bool{}
 		}
 		x.coordinated[account] = does
 	}
 	return does
+}
+
+// listedIn reports whether one of the lists has the caller's user.
+func (s *Server) listedIn(c *identity.Caller, lists [][]string) bool {
+	return slices.ContainsFunc(lists, func(names []string) bool { return s.groups.Listed(c.User, names) })
+}
+
+// explained adds to the refusal of a request through a compute node where a user that has a role
+// makes it.
+func (x *exchange) explained(p *api.Problem) *api.Problem {
+	if p.Status != http.StatusForbidden || p.Hint != "" || x.caller == nil || !throughNode(x.caller) {
+		return p
+	}
+	cfg := x.config()
+	lists := [][]string{cfg.Operators, cfg.Admins}
+	for name := range cfg.Accounts {
+		lists = append(lists, cfg.CoordinatorLists(name)...)
+	}
+	if !x.s.listedIn(x.caller, lists) {
+		return p
+	}
+	told := *p
+	told.Hint = fmt.Sprintf("node %s runs jobs, so it vouches for ordinary users only: operators, admins and "+
+		"coordinators use a login node, a controller or an API token", x.caller.From)
+	return &told
 }
 
 // may reports whether the caller may use a part of the route.

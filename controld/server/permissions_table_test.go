@@ -134,8 +134,9 @@ A private job of another user answers as if there were no such job. "–" says t
 empty square that the request is refused. No parameter widens a rule: not "attempt", "worker" or "task" of a log,
 nor "user" or "account" of a list. The column "token" says which scope an API token needs for a route: "all" has
 "submit", which has "read", and "none" is for no token. With scope "read" or "submit" a token has role user, and owner
-of the user's jobs, and no other role. No user may speak for another one: only members of the cluster pass requests of
-their users on.
+of the user's jobs, and no other role. The same holds for a user that a compute node vouches for: operators, admins and
+coordinators use a login node, a controller or a token, and no token of scope "all" is made through a compute node. No
+user may speak for another one: only members of the cluster pass requests of their users on.
 
 `
 

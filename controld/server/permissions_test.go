@@ -697,6 +697,97 @@ func TestRootOfANodeIsNoAdmin(t *testing.T) {
 	}
 }
 
+// TestANodeVouchesForOrdinaryUsersOnly: root of one compute node names an operator, an admin or a
+// coordinator as its user, and becomes the cluster's administrator, by itself or by a token that it
+// makes. Through a login node and a controller these users have their roles.
+func TestANodeVouchesForOrdinaryUsersOnly(t *testing.T) {
+	c := startCluster(t)
+	vouched := func(member, user access.Role, method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "https://"+c.addr+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		identity.Vouch(req.Header, people[user])
+		resp, err := c.clients[member].Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	const advice = "use a login node, a controller or an API token"
+	running := fmt.Sprintf("/v1/jobs/%d", c.ids["running"])
+	for _, try := range []struct {
+		user               access.Role
+		method, path, body string
+		want               int // of a login node
+	}{
+		{access.Operator, "POST", "/v1/nodes/n1/resume", "{}", 200},
+		{access.Operator, "POST", running + "/update", `{"priority":50}`, 200},
+		{access.Admin, "POST", "/v1/nodes/n1/resume", "{}", 200},
+		{access.Admin, "POST", "/v1/controllers/c9/remove", "", 404},
+		{access.Admin, "POST", "/v1/members/node/n9/revoke", "", 200},
+		{access.Admin, "POST", "/v1/join-tokens", `{"role":"node"}`, 200},
+		{access.Admin, "POST", "/v1/tokens", `{"user":"daemon"}`, 200},
+		{access.Coordinator, "POST", running + "/update", `{"priority":50}`, 200},
+		{access.Coordinator, "GET", running + "/logs", "", 502}, // the node of this test has no logs
+	} {
+		for _, member := range []access.Role{access.Login, access.Controller} {
+			if status, text := vouched(member, try.user, try.method, try.path, try.body); status != try.want {
+				t.Errorf("%s through a %s: %s %s: %d %s, want %d", try.user, member, try.method, try.path, status, text, try.want)
+			}
+		}
+		status, text := vouched(access.Node, try.user, try.method, try.path, try.body)
+		if status != http.StatusForbidden || !strings.Contains(text, advice) {
+			t.Errorf("%s through a node: %s %s: %d %s", try.user, try.method, try.path, status, text)
+		}
+	}
+	if status, text := vouched(access.Node, access.User, "POST", "/v1/nodes/n1/resume", "{}"); status != 403 ||
+		strings.Contains(text, advice) {
+		t.Errorf("an ordinary user through a node: %d %s", status, text)
+	}
+	if _, text := vouched(access.Node, access.Operator, "GET", "/v1/jobs?all=true&spec=true", ""); strings.Contains(text,
+		secret) || !strings.Contains(text, `"running"`) {
+		t.Errorf("an operator's list through a node: %s", text)
+	}
+	for _, own := range []string{"/v1/jobs?spec=true", running} { // what is the user's own stays so
+		status, text := vouched(access.Node, access.Owner, "GET", own, "")
+		if status != http.StatusOK || !strings.Contains(text, secret) {
+			t.Errorf("the owner through a node: %d %s", status, text)
+		}
+	}
+	for _, user := range []access.Role{access.User, access.Operator, access.Admin, access.Coordinator} {
+		if status, text := vouched(access.Node, user, "POST", "/v1/tokens", `{"scope":"all"}`); status != 403 ||
+			!strings.Contains(text, "scope all") {
+			t.Errorf("a token of a %s with scope all through a node: %d %s", user, status, text)
+		}
+		status, text := vouched(access.Login, user, "POST", "/v1/tokens", `{"scope":"all"}`)
+		if status != http.StatusOK {
+			t.Errorf("a token of a %s with scope all through a login node: %d %s", user, status, text)
+		}
+		status, text = vouched(access.Node, user, "POST", "/v1/tokens", `{"scope":"submit"}`)
+		var token api.CreatedToken
+		if err := json.Unmarshal([]byte(text), &token); err != nil || status != http.StatusOK {
+			t.Errorf("a token of a %s through a node: %d %s", user, status, text)
+			continue
+		}
+		for _, path := range []string{"/v1/controllers/c9/remove", "/v1/nodes/n1/resume", running + "/update"} {
+			if status, text := c.bearing(token.Token, "POST", path, `{}`); status != http.StatusForbidden {
+				t.Errorf("a token that a %s made through a node: %s: %d %s", user, path, status, text)
+			}
+		}
+	}
+	admin := c.token(access.Admin, `{"scope":"all"}`)
+	if status, text := c.bearingAs(access.Node, admin.Token, "POST", "/v1/nodes/n1/resume", "{}"); status != 200 {
+		t.Errorf("an admin's token over a node's connection: %d %s", status, text)
+	}
+}
+
 // TestAPrivateJobAnswersAsIfThereWereNone: where jobs are private, a user tries every route on a
 // job of another user, and on a job that never was, and compares the answers.
 func TestAPrivateJobAnswersAsIfThereWereNone(t *testing.T) {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/http"
 
@@ -68,10 +70,16 @@ func getConfig(x *exchange) (*model.Config, error) {
 	return &out, nil
 }
 
-// check answers GET /v1/check: every invariant on the live state of this controller.
+// check answers GET /v1/check: every invariant on the live state of this controller, and that
+// state's digest.
 func check(x *exchange) (*api.Check, error) {
-	index, err := x.s.Replica.Check()
-	out := &api.Check{OK: err == nil, Index: index, Violations: []string{}}
+	v, err := x.s.Replica.Check()
+	digest := sha256.New()
+	if err := v.WriteSnapshot(digest); err != nil {
+		return nil, err
+	}
+	out := &api.Check{OK: err == nil, Index: v.Index(), Violations: []string{},
+		Digest: hex.EncodeToString(digest.Sum(nil))}
 	for _, e := range unjoin(err) {
 		out.Violations = append(out.Violations, e.Error())
 	}

@@ -226,7 +226,7 @@ func TestATokenIsOfItsUserAlone(t *testing.T) {
 	}
 }
 
-// TestATokenOfRootIsNoAdmin: root of a node is an ordinary user, and so is a token that it makes.
+// TestATokenOfRootIsNoAdmin: root of a login node is an ordinary user, and so is a token that it makes.
 // The bug "uid 0 of a token counts as root of a controller" shows here. An admin cannot make a token
 // of root, whose jobs could run as root.
 func TestATokenOfRootIsNoAdmin(t *testing.T) {
@@ -239,7 +239,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	req.Header.Set("Content-Type", "application/json")
 	identity.Vouch(req.Header, model.Identity{UID: 0, User: "root"})
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.clients[access.Node].Do(req)
+	resp, err := c.clients[access.Login].Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestATokenOfRootIsNoAdmin(t *testing.T) {
 	for _, path := range []string{"/v1/controllers/c9/remove", "/v1/nodes/n1/drain",
 		fmt.Sprintf("/v1/jobs/%d/cancel", c.ids["running"])} {
 		if status, text := c.bearing(token.Token, "POST", path, "{}"); status != http.StatusForbidden {
-			t.Errorf("%s with a token of a node's root: %d %s", path, status, text)
+			t.Errorf("%s with a token of a login node's root: %d %s", path, status, text)
 		}
 	}
 	if status, text := c.ask(access.Admin, "POST", "/v1/tokens", `{"user":"root"}`); status != http.StatusForbidden {

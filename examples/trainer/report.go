@@ -22,7 +22,8 @@ type heartbeat struct {
 	done chan error
 }
 
-// startHeartbeat beats until close. Without a directory it only keeps the step.
+// startHeartbeat writes the first line and beats until close. Without a directory it only keeps the
+// step.
 func startHeartbeat(dir string, attempt, rank, step int) (*heartbeat, error) {
 	h := &heartbeat{stop: make(chan struct{}), done: make(chan error, 1)}
 	h.step.Store(int64(step))
@@ -34,24 +35,31 @@ func startHeartbeat(dir string, attempt, rank, step int) (*heartbeat, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open heartbeat: %w", err)
 	}
+	if err := h.line(f, attempt, rank); err != nil {
+		return nil, errors.Join(fmt.Errorf("write heartbeat: %w", err), f.Close())
+	}
 	go func() { h.done <- errors.Join(h.beat(f, attempt, rank), f.Close()) }()
 	return h, nil
 }
 
-// beat writes a line now, at every tick, and when it is stopped. One write a line: appends of this
-// size do not mix.
+// line is one write: appends of this size do not mix.
+func (h *heartbeat) line(f *os.File, attempt, rank int) error {
+	_, err := fmt.Fprintf(f, "%d %d %d %d\n", attempt, rank, h.step.Load(), time.Now().UnixMilli())
+	return err
+}
+
+// beat writes a line at every tick and when it is stopped.
 func (h *heartbeat) beat(f *os.File, attempt, rank int) error {
 	tick := time.NewTicker(heartbeatPeriod)
 	defer tick.Stop()
-	for last := false; ; {
-		if _, err := fmt.Fprintf(f, "%d %d %d %d\n", attempt, rank, h.step.Load(), time.Now().UnixMilli()); err != nil ||
-			last {
-			return err
-		}
+	for {
 		select {
 		case <-tick.C:
 		case <-h.stop:
-			last = true
+			return h.line(f, attempt, rank)
+		}
+		if err := h.line(f, attempt, rank); err != nil {
+			return err
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	}
 	b := container.Bundle{Settings: container.Settings{
 		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
-		Cgroup: in.Node.CgroupPath,
+		Cgroup: in.Node.CgroupPath, OutputRate: int64(s.outputRate),
 	}}
 	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
 		return b, err

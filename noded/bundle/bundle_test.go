@@ -104,6 +104,30 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// TestTheNodesBoundsReachAWorker notices a setting of the node that the bundle of a worker does not
+// have.
+func TestTheNodesBoundsReachAWorker(t *testing.T) {
+	base := t.TempDir()
+	d, err := Open(Config{Node: "n1", Logs: &logs.Store{Containers: filepath.Join(base, "containers")},
+		RootDir: filepath.Join(base, "root"), CgroupRoot: "/rota/n1", SharedPaths: []string{base}, InitPath: "/bin/true",
+		MaxPids: 77, MaxNofile: 5, MaxMemlock: 6, OutputRate: 8, RootJobs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, testAlloc(base), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := container.ReadSettings(dir); err != nil || s.OutputRate != 8 {
+		t.Errorf("a rate of %d, %v", s.OutputRate, err)
+	}
+	var limits specs.LinuxResources
+	readJSON(t, container.LimitsPath(dir), &limits)
+	if limits.Pids == nil || *limits.Pids.Limit != 77 || d.node.MaxNofile != 5 || d.node.MaxMemlock != 6 {
+		t.Errorf("got %+v, %+v", limits.Pids, d.node)
+	}
+}
+
 func TestBundleOfSeveralTasks(t *testing.T) {
 	d, shared := testStore(t)
 	id := container.ID{Job: 5, Attempt: 2, Worker: 3}

@@ -32,6 +32,8 @@ type Config struct {
 	InitPath    string              // of rota-init
 	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
+	MaxPids     int64               // processes and threads of a worker; 0: by its cores
+	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
 }
@@ -43,6 +45,7 @@ type Store struct {
 	node       oci.Node // what is the same for every container
 	dev        string   // has the device nodes
 	rootJobs   bool
+	outputRate jobspec.Bytes // per second; 0: no bound
 }
 
 // dir returns the directory of a container.
@@ -56,9 +59,11 @@ func Open(c Config) (*Store, error) {
 	}
 	return &Store{
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
+		outputRate: c.OutputRate,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
+			MaxPids: c.MaxPids,
 			Seccomp: c.Seccomp,
 		},
 	}, nil

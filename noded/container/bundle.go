@@ -78,6 +78,8 @@ type Settings struct {
 	Cgroup     string `json:"cgroup"`         // path below every hierarchy's root, as in the spec
 	LeaseGrace int64  `json:"lease_grace_ms"` // from the signal at the end of the lease to the kill; default 10,000
 
+	OutputRate int64 `json:"output_rate,omitempty"` // bytes of output that are taken per second at most; 0: no bound
+
 	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
 	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output
 	Progress *ProgressFile `json:"progress,omitempty"` // nil: $ROTA_PROGRESS_FILE

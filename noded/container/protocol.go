@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // Op is what the daemon orders a shim to do.
@@ -46,13 +46,7 @@ type Answer struct {
 
 // BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine
 // is suspended.
-func BootTime() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(fmt.Sprintf("container: clock_gettime(CLOCK_BOOTTIME): %v", err)) // exists since Linux 2.6.39
-	}
-	return ts.Nano()
-}
+func BootTime() int64 { return clock.Boot().Nanoseconds() }
 
 // Process identifies a process, even after its number was given to another one or the machine was
 // rebooted.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper starts a process that ends only when it is killed.
-func sleeper(t *testing.T) (*exec.Cmd, Process) {
+// sleeper starts a process that ends only when it is killed. The channel is closed when it has.
+func sleeper(t *testing.T) (<-chan struct{}, Process) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "trap '' TERM INT HUP; echo; exec sleep 1000")
 	out, err := cmd.StdoutPipe()
@@ -24,15 +24,23 @@ func sleeper(t *testing.T) (*exec.Cmd, Process) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) })
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	p, err := FindProcess(cmd.Process.Pid)
+	go func() { // reaped at once: a zombie is a process too
+		_ = cmd.Wait()
+		close(ended)
+	}()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cmd, p
+	return ended, p
 }
 
 // TestWhatADaemonFindsAfterARestart notices a container that is forgotten, an end that is lost, and
@@ -151,13 +159,11 @@ func TestRemoveKeepsLogs(t *testing.T) {
 // TestAUselessShimIsKilled notices a shim that lives on without its daemon knowing it: its container
 // would run beside the next attempt.
 func TestAUselessShimIsKilled(t *testing.T) {
-	cmd, p := sleeper(t)
+	ended, p := sleeper(t)
 	l := newShimLink(ID{}, t.TempDir(), p, func(ID) {})
 	l.markEnded()
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
 	select {
-	case <-done:
+	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Error("it lives")
 	}
@@ -237,11 +243,10 @@ func TestASweepEndsEveryProcess(t *testing.T) {
 		t.Skipf("no cgroup can be made here: %v", err)
 	}
 	t.Cleanup(func() { _ = errors.Join(os.Remove(base+name+"/task"), os.Remove(base+name)) })
-	cmd, p := sleeper(t)
+	_, p := sleeper(t)
 	if err := os.WriteFile(base+name+"/task/cgroup.procs", strconv.AppendInt(nil, int64(p.Pid), 10), 0); err != nil {
 		t.Skipf("no process can be put into it: %v", err)
 	}
-	go func() { _ = cmd.Wait() }()
 	if err := sweepCgroup(name); err != nil || p.Alive() || isDir(base+name) {
 		t.Errorf("%v; its process lives: %v", err, p.Alive())
 	}

@@ -210,44 +210,6 @@ func TestUsersLogIsReadAsTheUser(t *testing.T) {
 	}
 }
 
-func TestOldLogsGo(t *testing.T) {
-	dir := t.TempDir()
-	now := time.Now()
-	for n, name := range []string{"old", "older", "new", "newest"} {
-		path := filepath.Join(dir, name, "stdout")
-		write(t, path, strings.Repeat("x", 1000))
-		age := []time.Duration{5 * time.Hour, 9 * time.Hour, 2 * time.Hour, time.Hour}[n]
-		for _, p := range []string{path, filepath.Dir(path)} {
-			if err := os.Chtimes(p, now, now.Add(-age)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	info, err := os.Stat(filepath.Join(dir, "new"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	each := 1000 + info.Size()
-	for _, step := range []struct {
-		age   time.Duration
-		limit int64
-		left  string
-	}{{10 * time.Hour, 10 * each, "new newest old older"}, {8 * time.Hour, 10 * each, "new newest old"},
-		{8 * time.Hour, 2 * each, "new newest"}, {8 * time.Hour, each, "newest"}} {
-		if err := removeOldLogs(dir, now, step.age, step.limit); err != nil {
-			t.Fatal(err)
-		}
-		entries, _ := os.ReadDir(dir)
-		var names []string
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		if got := strings.Join(names, " "); got != step.left {
-			t.Fatalf("got %q, want %q", got, step.left)
-		}
-	}
-}
-
 // TestLogsAreForCallersThatAreKnown notices a request that is answered although its caller is not
 // known.
 func TestLogsAreForCallersThatAreKnown(t *testing.T) {

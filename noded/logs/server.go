@@ -76,8 +76,7 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reader, err := l.open(r.Context(), id, q)
 	if err != nil {
-		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound,
-			fmt.Sprintf("no %s of %s on this node: %v", q.stream, id, err))
+		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, l.Store.absence(id, q.stream, err))
 		return
 	}
 	defer reader.close()

@@ -4,16 +4,14 @@
 package logs
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"github.com/rota-hpc/rota/noded/container"
 )
@@ -22,6 +20,9 @@ import (
 type Store struct {
 	Containers string // has a directory for each container
 	Dir        string // has the logs of ended containers
+	Max        int64  // bytes of all of them together; 0: no bound
+
+	kept atomic.Int64 // bytes in Dir, since they were last counted
 }
 
 // settingsFile lies beside the log of an ended container. It says which user's paths the output was
@@ -36,9 +37,11 @@ func (s *Store) Keep(id container.ID) error {
 			return fmt.Errorf("save where the log of %s is: %w", id, err)
 		}
 	}
+	bytes := measure(container.LogDir(dir)).bytes
 	if err := moveLogs(container.LogDir(dir), kept); err != nil {
 		return fmt.Errorf("keep log of %s: %w", id, err)
 	}
+	s.kept.Add(bytes)
 	return nil
 }
 
@@ -69,68 +72,4 @@ func moveLogs(from, to string) error {
 		err = errors.Join(err, os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())))
 	}
 	return errors.Join(err, os.Remove(from))
-}
-
-// Limits of the logs of ended containers.
-const (
-	maxAge        = 7 * 24 * time.Hour
-	maxBytes      = 10 << 30
-	sweepInterval = 10 * time.Minute
-)
-
-// RunRetention removes logs that are too old, or too many, until ctx ends.
-func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		if err := removeOldLogs(s.Dir, time.Now(), maxAge, maxBytes); err != nil {
-			log.Error("cannot remove old logs", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// removeOldLogs removes directories below dir that are older than age, and then the oldest ones
-// until the rest takes at most limit bytes.
-func removeOldLogs(dir string, now time.Time, age time.Duration, limit int64) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	type log struct {
-		path  string
-		last  time.Time
-		bytes int64
-	}
-	var logs []log
-	var total int64
-	for _, e := range entries {
-		l := log{path: filepath.Join(dir, e.Name())}
-		_ = filepath.WalkDir(l.path, func(_ string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return nil // it is being removed or written: what is readable counts
-			}
-			if info, err := e.Info(); err == nil {
-				l.bytes += info.Size()
-				if info.ModTime().After(l.last) {
-					l.last = info.ModTime()
-				}
-			}
-			return nil
-		})
-		total += l.bytes
-		logs = append(logs, l)
-	}
-	slices.SortFunc(logs, func(a, b log) int { return a.last.Compare(b.last) })
-	for _, l := range logs {
-		if now.Sub(l.last) > age || total > limit {
-			total -= l.bytes
-			err = errors.Join(err, os.RemoveAll(l.path))
-		}
-	}
-	return err
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -41,7 +42,7 @@ type Machine struct {
 // Inspect returns what this machine offers to jobs.
 func Inspect(c Config) (Machine, error) {
 	var m Machine
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := clock.BootID()
 	if err != nil {
 		return m, fmt.Errorf("read boot id: %w", err)
 	}
@@ -64,7 +65,7 @@ func Inspect(c Config) (Machine, error) {
 		return m, fmt.Errorf("read host name: %w", err)
 	}
 	m.Node = model.Node{
-		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores),
+		Name: c.Name, BootID: boot, Version: api.Build(), Cores: int64(cores),
 		Memory: memory,
 		Labels: nodeLabels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,
 	}

@@ -167,6 +167,10 @@ func TestLimitsOfProcessorAndProcesses(t *testing.T) {
 	if r := Limits(in); *r.CPU.Quota != 300_000 || *r.Memory.Limit != 5 || *r.Pids.Limit != 4096+3*512 {
 		t.Errorf("several tasks: %+v, %+v", r.CPU, r.Memory)
 	}
+	in.Node.MaxPids = 100
+	if spec, err = Spec(in); err != nil || *spec.Linux.Resources.Pids.Limit != 100 || *Limits(in).Pids.Limit != 100 {
+		t.Errorf("the node's bound: %+v and %+v, %v", spec.Linux.Resources.Pids, Limits(in).Pids, err)
+	}
 }
 
 // TestGPUsThatTheNodeDoesNotHave notices an index that is not checked.

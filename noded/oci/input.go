@@ -73,6 +73,7 @@ type Node struct {
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
+	MaxPids     int64               // processes and threads of a worker; 0: 4,096 and 512 for each core
 }
 
 // Root is the root directory of a container: a skeleton of empty directories and links, and what is

@@ -261,7 +261,7 @@ func Limits(in Input) *specs.LinuxResources {
 
 func (in Input) workerLimits(cores, memory int64) *specs.LinuxResources {
 	shares := uint64(cores) * 1024
-	pids := pidsBase + pidsPerCore*cores
+	pids := cmp.Or(in.Node.MaxPids, pidsBase+pidsPerCore*cores)
 	res := &specs.LinuxResources{
 		CPU:    &specs.LinuxCPU{Shares: &shares},
 		Memory: &specs.LinuxMemory{Limit: &memory},

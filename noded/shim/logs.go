@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,11 +20,16 @@ type logs struct {
 	readEnds       []*os.File
 	lost           atomic.Int64
 	copying        sync.WaitGroup
+	limit          *throttle     // of the worker
+	lifted         chan struct{} // closed when the limit holds no more
 }
 
-// openLogs opens the files and starts to copy. The output is scanned on the way.
-func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskScanner) (*logs, error) {
-	l := &logs{}
+func newLogs(limit *throttle) *logs { return &logs{limit: limit, lifted: make(chan struct{})} }
+
+// openLogs opens the files and starts to copy, no faster than limit says. The output is scanned on
+// the way.
+func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskScanner, limit *throttle) (*logs, error) {
+	l := newLogs(limit)
 	as := fileAccess(rootAccess{})
 	if cfg.Stdout != "" || cfg.Stderr != "" {
 		as = userAccess{u}
@@ -83,8 +89,9 @@ func (l *logs) closeContainerEnds() {
 	l.stderr.Close()
 }
 
-// copyOutput never stops reading: a full disk must not block the job.
-func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
+// copyOutput reads at the rate of the limit, whatever becomes of the output: a full disk must not
+// block the job.
+func (l *logs) copyOutput(f *rotatingFile, from io.Reader, lines *lineScanner) {
 	defer f.close()
 	defer lines.end()
 	buffer := make([]byte, 64<<10)
@@ -93,6 +100,7 @@ func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 		if n > 0 {
 			l.lost.Add(int64(f.write(buffer[:n])))
 			lines.write(buffer[:n])
+			l.limit.pace(n, l.lifted)
 		}
 		if err != nil {
 			return
@@ -100,10 +108,11 @@ func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 	}
 }
 
-// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold
-// the pipe, or the file's server may not answer. The end of the worker must be reported all the
-// same.
+// awaitRest waits for the rest of the output: what is in the pipes, which is little, so that the
+// limit of its rate is lifted. The wait is bounded, because another process may hold the pipe, or
+// the file's server may not answer. The end of the worker must be reported all the same.
 func (l *logs) awaitRest(limit time.Duration) {
+	close(l.lifted)
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
 	}

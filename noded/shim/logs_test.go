@@ -13,12 +13,15 @@ import (
 // user's path follow the user's settings.
 func TestTheDaemonsLogsAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	cfg := container.LogFiles{MaxSize: 1 << 50, Keep: 1000}
+	own := filepath.Join(dir, "own")
 	for _, c := range []struct {
-		path string
-		max  int64
-		keep int
-	}{{"", 1 << 30, 3}, {filepath.Join(dir, "own"), 1 << 50, 1000}} {
+		path  string
+		asked int64
+		max   int64
+		keep  int
+	}{{"", 1 << 50, 1 << 30, 3}, {own, 1 << 50, 1 << 50, 1000}, {"", 0, 1 << 30, 3}, {own, 0, 1 << 30, 1000},
+		{"", 1, 1, 3}, {own, 1, 1, 1000}} {
+		cfg := container.LogFiles{MaxSize: c.asked, Keep: 1000}
 		f, err := openLog(dir, cfg, c.path, "stdout", rootAccess{})
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +40,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &logs{}
+	l := newLogs(nil)
 	out, err := l.pipe(&rotatingFile{file: full, max: 1 << 30}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func logsOf(t *testing.T, dir string, cfg container.LogFiles, u container.User, 
 	t.Helper()
 	s, err := newOutputScanner(t.TempDir(), container.Settings{Policies: policies})
 	check(t, err)
-	return openLogs(dir, cfg, u, s.task(""))
+	return openLogs(dir, cfg, u, s.task(""), nil)
 }
 
 // TestALogPathIsOpenedAsTheUser notices the planted bug "a log path is opened as root": by a path
@@ -159,7 +159,7 @@ func TestHowStreamsAreJoined(t *testing.T) {
 // TestRotationKeepsEveryLine notices the planted bug "a log rotation drops lines": the files, oldest
 // first, hold exactly what was written, and each is as long as it may be.
 func TestRotationKeepsEveryLine(t *testing.T) {
-	for _, keep := range []int{0, 1, 9} {
+	for _, keep := range []int{0, 1, 3, 9} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "out")
 		f := &rotatingFile{path: path, max: 100, keep: keep, as: rootAccess{}}
@@ -224,8 +224,10 @@ func TestALogGoesOn(t *testing.T) {
 	}
 	f = open(true)
 	f.write([]byte("a part that is larger than a file\n"))
-	if b, _ := os.ReadFile(path); string(b) != "a part that is larger than a file\n" {
-		t.Errorf("it holds %q", b)
+	b, _ = os.ReadFile(path)
+	older, _ = os.ReadFile(path + ".1")
+	if string(b) != "a part that is larger than a file\n" || string(older) != "old\none\n" { // the empty one is not kept
+		t.Errorf("it holds %q, and before %q", b, older)
 	}
 }
 

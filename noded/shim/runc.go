@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
 	devices "github.com/opencontainers/cgroups/devices/config"
@@ -22,6 +21,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
@@ -211,7 +211,7 @@ func (c *runcContainer) kill() error {
 // exit returns the exit record of an ended container. It must be called before the cgroup is
 // removed.
 func (c *runcContainer) exit() container.Exit {
-	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: peakMemory(c.cgroups["memory"], c.cgroups[""])}
+	e := container.Exit{Ended: clock.Wall().UnixMilli(), PeakMem: peakMemory(c.cgroups["memory"], c.cgroups[""])}
 	if c.waited != nil {
 		status, _ := c.waited.Sys().(syscall.WaitStatus)
 		e.Code, e.Signal = max(status.ExitStatus(), 0), 0

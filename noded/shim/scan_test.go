@@ -97,14 +97,17 @@ func TestLinesAreBounded(t *testing.T) {
 
 func TestStepsFileIsEmptied(t *testing.T) {
 	path := t.TempDir() + "/steps"
-	if err := os.WriteFile(path, make([]byte, stepsFileMax+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := appendTo(path, []byte("new\n"), stepsFileMax); err != nil {
-		t.Fatal(err)
-	}
-	if got := linesOf(t, path); len(got) != 1 || got[0] != "new" {
-		t.Errorf("holds %d lines", len(got))
+	const most = 1 << 20
+	for size, want := range map[int]int{most: most + 4, most + 1: 4} {
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := appendTo(path, []byte("new\n"), stepsFileMax); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(path); err != nil || len(b) != want || !strings.HasSuffix(string(b), "new\n") {
+			t.Errorf("after %d bytes it holds %d, %v", size, len(b), err)
+		}
 	}
 }
 
@@ -149,6 +152,13 @@ func TestTheLastLineWithoutAnEnd(t *testing.T) {
 	l.write([]byte("an error\r\nfatal "))
 	l.end()
 	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"an error"`) {
+		t.Errorf("found %q", got)
+	}
+	s, dir = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "^x$"}}})
+	l = s.task("").stream("stdout")
+	l.write([]byte("\n\nx")) // empty lines end no part
+	l.end()
+	if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"line":"x"`) {
 		t.Errorf("found %q", got)
 	}
 	s, dir = scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "p", Pattern: "fatal"}}})

@@ -43,6 +43,11 @@ func Serve() error {
 		return fmt.Errorf("descriptor %d is not a socket: rota-shim is started by rota-noded only: %w", orderFD, err)
 	}
 	file.Close()
+	return serve(conn)
+}
+
+// serve reads the first order of the daemon that has started this shim, and carries it out.
+func serve(conn net.Conn) error {
 	lines := bufio.NewReader(conn)
 	line, err := lines.ReadBytes('\n')
 	if errors.Is(err, io.EOF) {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -105,9 +106,9 @@ func (sup *supervisor) createTasks() error {
 	if err != nil {
 		return err
 	}
-	ipc := ""
+	limit, ipc := newThrottle(sup.settings.OutputRate), ""
 	for _, t := range sup.tasks {
-		if err := t.create(scanner, ipc); err != nil {
+		if err := t.create(scanner, limit, ipc); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
@@ -382,7 +383,7 @@ func (sup *supervisor) exitRecord() container.Exit {
 		return e
 	}
 	cgroup := sup.shared.cgroup
-	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: sup.expired,
+	out := container.Exit{Ended: clock.Wall().UnixMilli(), Lease: sup.expired,
 		PeakMem: peakMemory(cgroup.Path("memory"), cgroup.Path(""))}
 	for _, t := range sup.tasks {
 		e := t.exit

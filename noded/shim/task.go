@@ -40,9 +40,9 @@ func tasksOf(dir string, s container.Settings) []*task {
 
 // create creates the container, up to the command, which waits for its start, and checks that it
 // shows only what its user may see.
-func (t *task) create(scanner *outputScanner, ipc string) error {
+func (t *task) create(scanner *outputScanner, limit *throttle, ipc string) error {
 	var err error
-	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name)); err != nil {
+	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name), limit); err != nil {
 		return err
 	}
 	g, err := openGuards(t.Guards, t.user)

@@ -34,6 +34,7 @@ type Options struct {
 	Cores       int      // declared by each node
 	Shared      []string // paths that jobs share
 	Namespaces  bool     // a network namespace for each machine
+	Disks       string   // size of a disk of its own, in memory, for the data of each daemon, such as "64m"; "": none
 	Loopback    bool     // controllers serve plain HTTP on loopback too, to measure what TLS costs
 	Controld    []string // further flags of every control daemon
 	Noded       []string // further flags of every node daemon
@@ -46,6 +47,7 @@ type Cluster struct {
 	Nodes       []*Daemon
 	nets        *network
 	cgroup      string
+	seeds       []string
 }
 
 // Daemon is one process of the cluster, which may be killed and started again.
@@ -54,8 +56,9 @@ type Daemon struct {
 	Socket string
 	Data   string
 	Log    string
-	HTTP   string // of a control daemon
-	Plain  string // the same, without TLS, if Options.Loopback
+	HTTP   string   // of a control daemon
+	Plain  string   // the same, without TLS, if Options.Loopback
+	Env    []string // beside the lab's own environment, from the next start on
 	argv   []string
 	host   *host
 	cmd    *exec.Cmd
@@ -107,6 +110,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 // would get by joining.
 func (c *Cluster) makeMembers(seeds []string) error {
 	first := c.Controllers[0]
+	c.seeds = seeds
 	if _, err := pki.Init(pki.Dir(first.Data), first.Name); err != nil {
 		return err
 	}
@@ -127,9 +131,35 @@ func (c *Cluster) makeMembers(seeds []string) error {
 	return nil
 }
 
+// Seeds are the gossip addresses of the controllers, which a machine that joins is told.
+func (c *Cluster) Seeds() []string { return c.seeds }
+
 // Credential is that of the first controller, with which a test connects as it.
 func (c *Cluster) Credential() (*pki.Credential, error) {
 	return pki.Load(pki.Dir(c.Controllers[0].Data))
+}
+
+// Join makes a further member, as a machine with a join token becomes one, and returns its
+// credential. No daemon runs for it.
+func (c *Cluster) Join(role pki.Role, name string) (*pki.Credential, error) {
+	signer, err := c.Credential()
+	if err != nil {
+		return nil, err
+	}
+	dir := pki.Dir(filepath.Join(c.Dir, string(role)+"-"+name))
+	if err := signer.Issue(dir, role, name, nil); err != nil {
+		return nil, err
+	}
+	return pki.Load(dir)
+}
+
+// HTTPS is where members of the cluster reach its controllers: the addresses of all of them.
+func (c *Cluster) HTTPS() string {
+	var addrs []string
+	for _, d := range c.Controllers {
+		addrs = append(addrs, d.HTTP)
+	}
+	return strings.Join(addrs, ",")
 }
 
 // host returns machine i, or nil on loopback, where all daemons share one.
@@ -190,7 +220,10 @@ func (c *Cluster) daemon(program, name string, h *host) (*Daemon, error) {
 		Log: filepath.Join(c.Dir, name+".log"),
 	}
 	d.argv = []string{filepath.Join(c.Bin, program), "--name", name, "--data-dir", d.Data, "--socket", d.Socket}
-	return d, os.MkdirAll(d.Data, 0o700)
+	if err := os.MkdirAll(d.Data, 0o700); err != nil || c.Disks == "" {
+		return d, err
+	}
+	return d, d.mountDisk(c.Disks)
 }
 
 // Daemon lays out one more daemon of a program, on loopback, with further flags. It is for the caller
@@ -283,7 +316,7 @@ func (d *Daemon) Start() error {
 		argv = append([]string{"nsenter", "--net=/run/netns/" + d.host.namespace}, argv...)
 	}
 	d.cmd = exec.Command(argv[0], argv[1:]...)
-	d.cmd.Stdout, d.cmd.Stderr = out, out
+	d.cmd.Stdout, d.cmd.Stderr, d.cmd.Env = out, out, append(os.Environ(), d.Env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := d.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", d.Name, err)
@@ -320,8 +353,32 @@ func (d *Daemon) ExitCode() int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
+// WaitEnd waits until the daemon has ended, and returns false when it has not within limit.
+func (d *Daemon) WaitEnd(limit time.Duration) bool {
+	select {
+	case <-d.ended:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
 // Kill ends the daemon at once, as a power cut would, and waits until it is gone.
 func (d *Daemon) Kill() { d.end(syscall.SIGKILL, time.Minute) }
+
+// Pause stops the process as a machine that hangs would; Continue lets it go on. They do nothing to a
+// daemon that has ended.
+func (d *Daemon) Pause() error { return d.signal(syscall.SIGSTOP) }
+
+// Continue undoes Pause.
+func (d *Daemon) Continue() error { return d.signal(syscall.SIGCONT) }
+
+func (d *Daemon) signal(sig syscall.Signal) error {
+	if err := d.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
 
 // Term asks the daemon to end and waits until it has; after a minute it is killed.
 func (d *Daemon) Term() { d.end(syscall.SIGTERM, time.Minute) }
@@ -331,6 +388,7 @@ func (d *Daemon) end(sig syscall.Signal, patience time.Duration) {
 		return
 	}
 	_ = d.cmd.Process.Signal(sig)
+	_ = d.Continue() // a signal reaches a paused process when it goes on
 	select {
 	case <-d.ended:
 	case <-time.After(patience):
@@ -448,6 +506,11 @@ func (c *Cluster) Stop() error {
 		d.Term()
 	}
 	err := removeCgroups(c.cgroup)
+	if c.Disks != "" {
+		for _, d := range slices.Concat(c.Nodes, c.Controllers) {
+			err = errors.Join(err, d.unmountDisk())
+		}
+	}
 	if c.nets != nil {
 		err = errors.Join(err, c.nets.close())
 	}

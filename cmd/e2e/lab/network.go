@@ -91,3 +91,24 @@ func (c *Cluster) Unplug(ctx context.Context, d *Daemon) error {
 func (c *Cluster) Plug(ctx context.Context, d *Daemon) error {
 	return c.nets.in(ctx, c.nets.hub, "link set "+d.host.port+" up")
 }
+
+// Cut drops what one daemon's machine sends to another's, in this direction only. Only with
+// Namespaces.
+func (c *Cluster) Cut(ctx context.Context, from, to *Daemon) error {
+	return to.host.filter(ctx, "-A", from.host)
+}
+
+// Mend undoes Cut.
+func (c *Cluster) Mend(ctx context.Context, from, to *Daemon) error {
+	return to.host.filter(ctx, "-D", from.host)
+}
+
+// filter adds or deletes the rule that what comes from another host is dropped.
+func (h *host) filter(ctx context.Context, action string, from *host) error {
+	out, err := exec.CommandContext(ctx, "nsenter", "--net=/run/netns/"+h.namespace,
+		"iptables", "-w", action, "INPUT", "-s", from.ip, "-j", "DROP").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("iptables %s INPUT in %s: %w: %s", action, h.namespace, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -21,10 +21,9 @@ import (
 // on a counting node, which speaks the protocol of a node daemon and ends each job at once: no
 // machine starts a thousand containers a second.
 func measureKill(ctx context.Context, b *bench) error {
-	peer := b.beside(ctx, b.slurmKill)
 	for _, n := range []int{1, 3} {
 		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0,
-			func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20), peer) })
+			func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20)) })
 		if err != nil {
 			return fmt.Errorf("%d controllers: %w", n, err)
 		}
@@ -32,13 +31,16 @@ func measureKill(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer string) error {
+func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int) error {
 	client, err := c.Client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	node := &countingNode{client: client, name: "counting", shared: c.Shared[0], starts: map[model.JobID]int{}}
+	node, err := joinCounting(c, "counting")
+	if err != nil {
+		return err
+	}
 	stop, err := node.start(ctx)
 	if err != nil {
 		return err
@@ -60,9 +62,10 @@ func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer
 	}
 	name := fmt.Sprintf("%d kills of the leader, %d controllers: ", kills, c.Options.Controllers)
 	b.add(name+"acknowledged/s", rate, "/s", ">= 1000", "downtime included")
-	b.add(name+"lost", float64(v.lost), "jobs", "0", peer)
-	b.add(name+"ids given twice", float64(v.reused), "ids", "0", peer)
-	b.add(name+"not run exactly once", float64(v.wrong), "jobs", "0", fmt.Sprintf("of %d", len(acks.ids)))
+	of := fmt.Sprintf("of %d acknowledged", len(acks.ids))
+	b.add(name+"lost", float64(v.lost), "jobs", "0", of)
+	b.add(name+"ids given twice", float64(v.reused), "ids", "0", of)
+	b.add(name+"not run exactly once", float64(v.wrong), "jobs", "0", of)
 	return nil
 }
 

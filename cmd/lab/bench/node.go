@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -23,6 +25,20 @@ type countingNode struct {
 
 const countingBoot = "counting-boot"
 
+// joinCounting makes a counting node of a cluster. Like a node daemon it is a member by its
+// certificate, and talks to the controllers over TLS.
+func joinCounting(c *lab.Cluster, name string) (*countingNode, error) {
+	credential, err := c.Join(pki.Node, name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := api.DialWith(c.HTTPS(), api.Options{TLS: credential.Client(pki.Controller), Any4xx: true})
+	if err != nil {
+		return nil, err
+	}
+	return &countingNode{client: client, name: name, shared: c.Shared[0], starts: map[model.JobID]int{}}, nil
+}
+
 func (n *countingNode) register(ctx context.Context) error {
 	node := model.Node{
 		Name: n.name, Addr: "127.0.0.1:1", BootID: countingBoot, Version: "bench", Cores: 10_000, Memory: 1 << 50,
@@ -37,7 +53,7 @@ func (n *countingNode) register(ctx context.Context) error {
 	return err
 }
 
-// start registers the node and runs it until stop is called.
+// start registers the node and runs it until stop is called, which closes its connections.
 func (n *countingNode) start(ctx context.Context) (stop func(), err error) {
 	if err := n.register(ctx); err != nil {
 		return nil, err
@@ -45,7 +61,7 @@ func (n *countingNode) start(ctx context.Context) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { n.run(ctx) })
-	return func() { cancel(); running.Wait() }, nil
+	return func() { cancel(); running.Wait(); n.client.Close() }, nil
 }
 
 // run fetches and ends workers until ctx ends. Like a node daemon it starts a worker once, however

@@ -66,10 +66,7 @@ func (q *fullQueue) measure(ctx context.Context) error {
 	}
 	secure := credential.Client(pki.Controller)
 	for u := range queueUsers {
-		id := model.Identity{UID: uint32(20_000 + u), GID: uint32(20_000 + u), User: userName(u), Home: "/tmp"}
-		h := http.Header{}
-		identity.Vouch(h, id)
-		client, err := api.DialWith(q.leader.HTTP, api.Options{Header: h, TLS: secure})
+		client, err := api.DialWith(q.leader.HTTP, api.Options{Header: vouchFor(u), TLS: secure})
 		if err != nil {
 			return err
 		}
@@ -92,6 +89,13 @@ func (q *fullQueue) close() {
 }
 
 func userName(u int) string { return fmt.Sprintf("bench%d", u) }
+
+// vouchFor returns the headers of a request that a member makes for one of the bench's users.
+func vouchFor(u int) http.Header {
+	h := http.Header{}
+	identity.Vouch(h, model.Identity{UID: uint32(20_000 + u), GID: uint32(20_000 + u), User: userName(u), Home: "/tmp"})
+	return h
+}
 
 // pending returns a job that waits for all GPUs of the node, with an environment and a script of 1
 // KiB of its own.
@@ -284,8 +288,11 @@ func (q *fullQueue) submissions(ctx context.Context, n int) ([]time.Duration, er
 
 // work runs a node that ends each job after a pace, until stop is called.
 func (q *fullQueue) work(ctx context.Context, pace time.Duration) (stop func(), err error) {
-	node := &countingNode{client: q.admin, name: "worker", shared: q.c.Shared[0], gpus: 8, pace: pace,
-		starts: map[model.JobID]int{}}
+	node, err := joinCounting(q.c, "worker")
+	if err != nil {
+		return nil, err
+	}
+	node.gpus, node.pace = 8, pace
 	return node.start(ctx)
 }
 

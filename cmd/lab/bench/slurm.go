@@ -3,16 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 )
+
+// slurmClients is the number of sbatch clients that submit at once.
+const slurmClients = 8
 
 // noSlurm is the entry for the peer on a machine without Slurm.
 const noSlurm = "no Slurm runs here"
@@ -47,32 +48,22 @@ func (b *bench) slurmSubmit(ctx context.Context) (string, error) {
 
 // slurmRate measures how many held jobs eight sbatch clients submit per second.
 func (b *bench) slurmRate(ctx context.Context) (string, error) {
-	ids, rate, err := slurmStream(ctx, b.span(10*time.Second), func() {})
-	return fmt.Sprintf("sbatch, 8 clients: %.0f/s of %d", rate, len(ids)), err
-}
-
-// slurmStream submits held jobs from eight clients for d, and runs during meanwhile. It returns the
-// ids that were acknowledged.
-func slurmStream(ctx context.Context, d time.Duration, during func()) ([]string, float64, error) {
-	var mu sync.Mutex
-	var ids []string
+	var submitted atomic.Int64
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range 8 {
+	for range slurmClients {
 		wg.Go(func() {
-			for time.Since(start) < d && ctx.Err() == nil {
-				out, err := sbatch(ctx, "-H", "--wrap", "true").Output()
-				if err == nil {
-					mu.Lock()
-					ids = append(ids, strings.TrimSpace(string(out)))
-					mu.Unlock()
+			for time.Since(start) < b.span(10*time.Second) && ctx.Err() == nil {
+				if sbatch(ctx, "-H", "--wrap", "true").Run() == nil {
+					submitted.Add(1)
 				}
 			}
 		})
 	}
-	during()
 	wg.Wait()
-	return ids, float64(len(ids)) / time.Since(start).Seconds(), context.Cause(ctx)
+	n := submitted.Load()
+	rate := float64(n) / time.Since(start).Seconds()
+	return fmt.Sprintf("sbatch, %d clients: %.0f/s of %d", slurmClients, rate, n), context.Cause(ctx)
 }
 
 // slurmLatency times the way from sbatch to the first command of the script, on an idle cluster.
@@ -113,75 +104,4 @@ func (b *bench) slurmThroughput(ctx context.Context) (string, error) {
 		}
 	}
 	return fmt.Sprintf("Slurm's array, no containers: %.0f/s", float64(n)/time.Since(start).Seconds()), nil
-}
-
-// slurmKill kills slurmctld in the middle of a stream of submissions and starts it again in the
-// same way. It counts the acknowledged jobs that slurmctld does not know any more.
-func (b *bench) slurmKill(ctx context.Context) (string, error) {
-	var restart error
-	ids, _, err := slurmStream(ctx, 6*time.Second, func() {
-		<-time.After(4 * time.Second)
-		restart = killAndRestart(ctx, "slurmctld")
-	})
-	if err := errors.Join(err, restart); err != nil {
-		return "", fmt.Errorf("kill slurmctld: %w", err)
-	}
-	out, err := exec.CommandContext(ctx, "squeue", "-h", "-o", "%i").Output()
-	if err != nil {
-		return "", err
-	}
-	there := map[string]bool{}
-	for _, id := range strings.Fields(string(out)) {
-		there[id] = true
-	}
-	lost, seen, twice := 0, map[string]bool{}, 0
-	for _, id := range ids {
-		if seen[id] {
-			twice++
-		}
-		seen[id] = true
-		if !there[id] {
-			lost++
-		}
-	}
-	return fmt.Sprintf("Slurm, 1 kill: %d of %d lost, %d ids given twice", lost, len(ids), twice), nil
-}
-
-// killAndRestart kills a daemon and runs it again with the same arguments and environment.
-func killAndRestart(ctx context.Context, name string) error {
-	out, err := exec.CommandContext(ctx, "pidof", "-s", name).Output()
-	if err != nil {
-		return fmt.Errorf("find %s: %w", name, err)
-	}
-	proc := filepath.Join("/proc", strings.TrimSpace(string(out)))
-	args, err := os.ReadFile(filepath.Join(proc, "cmdline"))
-	if err != nil {
-		return err
-	}
-	env, err := os.ReadFile(filepath.Join(proc, "environ"))
-	if err != nil {
-		return err
-	}
-	var pid int
-	if _, err := fmt.Sscan(strings.TrimSpace(string(out)), &pid); err != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return err
-	}
-	argv := strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = strings.Split(strings.TrimRight(string(env), "\x00"), "\x00")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() { _ = cmd.Wait() }() // it goes into the background by itself, or stays
-	for range 300 {
-		if slurm(ctx) {
-			return nil
-		}
-		<-time.After(100 * time.Millisecond)
-	}
-	return fmt.Errorf("%s does not answer after its restart", name)
 }

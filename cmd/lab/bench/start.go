@@ -13,22 +13,34 @@ import (
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 )
 
-// with calls use with a cluster of its own, on loopback, and stops the cluster afterwards.
+// with calls use with a cluster of its own, on loopback, and stops the cluster afterwards. Its
+// controllers serve HTTP without TLS as well, and it runs jobs of root.
 func (b *bench) with(ctx context.Context, name string, controllers, nodes int, use func(*lab.Cluster) error) error {
-	dir := filepath.Join(b.dir, name)
-	shared := filepath.Join(dir, "shared")
-	if err := os.MkdirAll(shared, 0o755); err != nil {
+	dir, shared, err := b.directory(name)
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(shared, 0o1777); err != nil {
-		return err
-	}
-	start, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	c, err := lab.Start(start, lab.Options{
+	return b.cluster(ctx, lab.Options{
 		Bin: b.bin, Dir: dir, Controllers: controllers, Nodes: nodes, Cores: 64, Shared: []string{shared}, Loopback: true,
 		Controld: []string{"--allow-root-jobs"}, Noded: []string{"--memory", "1TiB", "--allow-root-jobs"},
-	})
+	}, use)
+}
+
+// directory makes the directory of a cluster, and one in it that its jobs share.
+func (b *bench) directory(name string) (dir, shared string, err error) {
+	dir = filepath.Join(b.dir, name)
+	shared = filepath.Join(dir, "shared")
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		return "", "", err
+	}
+	return dir, shared, os.Chmod(shared, 0o1777)
+}
+
+// cluster calls use with a cluster that runs, and stops the cluster afterwards.
+func (b *bench) cluster(ctx context.Context, o lab.Options, use func(*lab.Cluster) error) error {
+	start, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := lab.Start(start, o)
 	if err == nil {
 		err = use(c)
 	}

@@ -92,11 +92,16 @@ func (s served) and(o served) served {
 
 // loadServer loads a server that consists of processes.
 func loadServer(ctx context.Context, at target, body []byte, d time.Duration, pids ...int) (served, error) {
+	l := newLoad(at, body, clients)
+	defer l.close()
+	if err := l.connect(ctx); err != nil {
+		return served{}, err
+	}
 	before, err := processorTime(pids)
 	if err != nil {
 		return served{}, err
 	}
-	span, lat, err := load(ctx, at, body, clients, d)
+	span, lat, err := l.run(ctx, d)
 	if err != nil {
 		return served{}, err
 	}
@@ -256,32 +261,49 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	if err != nil {
 		return err
 	}
+	l := newLoad(secure, many, 4)
+	defer l.close()
 	// Short enough that the cluster does not reach its limit of jobs.
-	span, lat, err := load(ctx, secure, many, 4, b.span(2*time.Second))
+	span, lat, err := l.run(ctx, b.span(2*time.Second))
 	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", goal,
 		"Slurm has no such request")
 	return err
 }
 
-// load posts body from n keep-alive clients for d, with a new key each time. It returns the
-// duration of all, and of each request.
-func load(ctx context.Context, at target, body []byte, n int, d time.Duration) (time.Duration, []time.Duration,
-	error) {
-	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
-	defer cancel()
+// load is a number of keep-alive clients that post one body, with a new key each time.
+type load struct {
+	n int
+	poster
+}
+
+func newLoad(at target, body []byte, n int) *load {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n,
 		DialTLSContext: pki.Dialer(at.tls)}}
-	defer client.CloseIdleConnections()
-	var number atomic.Int64
-	prefix := api.NewKey()[:8] + "-"
+	return &load{n, poster{client, at, body, api.NewKey()[:8] + "-", new(atomic.Int64)}}
+}
+
+func (l *load) close() { l.client.CloseIdleConnections() }
+
+// connect has each client post once, so that the time that connections take is not measured. With
+// TLS it is long beside a short run.
+func (l *load) connect(ctx context.Context) error {
+	_, _, err := l.run(ctx, 0)
+	return err
+}
+
+// run posts from each client for d, once at least. It returns the duration of all, and of each
+// request.
+func (l *load) run(ctx context.Context, d time.Duration) (time.Duration, []time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
+	defer cancel()
 	var mu sync.Mutex
 	var all []time.Duration
 	var errs error
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range n {
+	for range l.n {
 		wg.Go(func() {
-			lat, err := poster{client, at, body, prefix, &number}.loop(ctx, start.Add(d))
+			lat, err := l.loop(ctx, start.Add(d))
 			mu.Lock()
 			defer mu.Unlock()
 			all, errs = append(all, lat...), errors.Join(errs, err)
@@ -301,14 +323,16 @@ type poster struct {
 }
 
 func (p poster) loop(ctx context.Context, until time.Time) (lat []time.Duration, err error) {
-	for time.Now().Before(until) {
+	for {
 		start := time.Now()
 		if err := p.once(ctx); err != nil {
 			return lat, err
 		}
 		lat = append(lat, time.Since(start))
+		if !time.Now().Before(until) {
+			return lat, nil
+		}
 	}
-	return lat, nil
 }
 
 func (p poster) once(ctx context.Context) error {

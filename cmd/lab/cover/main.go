@@ -2,7 +2,8 @@
 // `make cover` measures all packages, `make cover PKG=./consensus/...` some; the other rows stay.
 //
 // A package's own tests are counted, and so are those of the packages named beside it: what is
-// tested through another package has its row there too.
+// tested through another package has its row there too. A test that starts itself as a program of
+// Rota is counted with that program.
 package main
 
 import (
@@ -68,19 +69,37 @@ func run(page, timeout string, patterns []string) error {
 			continue
 		}
 		all = append(all, name)
-		profile := filepath.Join(dir, "profile")
 		if inside+outside == 0 {
 			continue
 		}
-		text, testErr := output("go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
-		if testErr != nil {
-			return fmt.Errorf("%w:\n%s", testErr, text)
-		}
-		if err := measured.read(name, profile); err != nil {
+		if err := measured.run(name, module, timeout, dir); err != nil {
 			return err
 		}
 	}
 	return rewrite(page, module, all, measured)
+}
+
+// run adds what the tests of a package run, and the processes of their own that they start.
+func (c coverage) run(name, module, timeout, dir string) error {
+	profile, processes := filepath.Join(dir, "profile"), filepath.Join(dir, "processes")
+	if err := errors.Join(os.RemoveAll(processes), os.Mkdir(processes, 0o700),
+		os.Setenv("GOCOVERDIR", processes)); err != nil {
+		return err
+	}
+	text, err := output("go", "test", "-timeout="+timeout, "-coverpkg="+module+"/...", "-coverprofile="+profile, name)
+	if err != nil {
+		return fmt.Errorf("%w:\n%s", err, text)
+	}
+	if err := c.read(name, profile); err != nil {
+		return err
+	}
+	if files, err := os.ReadDir(processes); err != nil || len(files) == 0 {
+		return err
+	}
+	if _, err := output("go", "tool", "covdata", "textfmt", "-i="+processes, "-o="+profile); err != nil {
+		return err
+	}
+	return c.read(name, profile)
 }
 
 // output runs a program and returns what it prints.

@@ -25,18 +25,29 @@ import (
 func main() {
 	o := options{slack: 5 * time.Second}
 	flag.IntVar(&o.most, "n", 200, "mutants to run at most")
+	flag.IntVar(&o.first, "first", 1, "where in the sample to begin, as the last part of a long run says")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the sample")
 	flag.DurationVar(&o.limit, "limit", time.Hour, "for all of them")
 	flag.StringVar(&o.only, "only", "", "files of the package whose name contains this")
 	tests := flag.String("tests", "", "packages whose tests are run, by spaces (default: the package's own)")
+	again := flag.String("again", "", "try only the survivors that this report of a former run lists")
 	flag.StringVar(&o.pattern, "run", "", "only tests that match this, as go test -run")
 	flag.BoolVar(&o.verbose, "v", false, "print each mutant and what became of it")
 	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-seed S] [-limit 1h] [-only FILE] [-tests 'PKG ...'] [-run TEST] PKG")
+	if flag.NArg() != 1 || o.first < 1 {
+		fmt.Fprintln(os.Stderr, "usage: mutants [-n N] [-first I] [-seed S] [-limit 1h] [-only FILE] [-again REPORT] "+
+			"[-tests 'PKG ...'] [-run TEST] PKG")
 		os.Exit(2)
 	}
 	o.pkg, o.tests = flag.Arg(0), strings.Fields(*tests)
+	if *again != "" {
+		report, err := os.ReadFile(*again)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "mutants: the report of the former run:", err)
+			os.Exit(1)
+		}
+		o.again = string(report)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
@@ -48,8 +59,10 @@ func main() {
 type options struct {
 	pkg     string
 	tests   []string
+	again   string // report of a former run whose survivors are tried; "" for all mutants
 	pattern string // of names of tests
 	most    int
+	first   int // in the shuffled list of all mutants, from 1
 	seed    uint64
 	limit   time.Duration
 	only    string
@@ -66,6 +79,7 @@ const (
 	uncovered outcome = "not covered" // no test comes there, so it survives
 	timedOut  outcome = "timeout"     // no verdict: it may be an endless loop, or a slow machine
 	broken    outcome = "does not compile"
+	same      outcome = "changes nothing" // it is the same program, so it does not count
 )
 
 func run(ctx context.Context, o options, out io.Writer) error {
@@ -83,6 +97,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.again != "" {
+		all = slices.DeleteFunc(all, func(m *mutant) bool { return !m.survivedIn(o.again) })
+	}
 	suites, err := newSuites(ctx, dir, p, o)
 	if err != nil {
 		return err
@@ -92,7 +109,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	counts := map[outcome]int{}
 	var survivors []string
 	var stopped error
-	for _, m := range all {
+	next := min(max(o.first, 1), len(all)+1)
+	for _, m := range all[next-1:] {
 		if ran(counts) == o.most {
 			break
 		}
@@ -111,6 +129,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if ctx.Err() != nil {
 			continue
 		}
+		next++
 		counts[got]++
 		if got == survived || got == uncovered {
 			survivors = append(survivors, fmt.Sprintf("%s: %s", m, got))
@@ -120,10 +139,13 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	report(out, o, p, len(all), counts, survivors, stopped)
+	if next <= len(all) {
+		fmt.Fprintf(out, "the rest of the sample begins at mutant %d: FIRST=%d\n", next, next)
+	}
 	return nil
 }
 
-// ran is how many mutants compiled.
+// ran is how many mutants were another program.
 func ran(counts map[outcome]int) int {
 	return counts[killed] + counts[survived] + counts[uncovered] + counts[timedOut]
 }
@@ -131,8 +153,8 @@ func ran(counts map[outcome]int) int {
 func report(out io.Writer, o options, p *source, all int, counts map[outcome]int, survivors []string, stopped error) {
 	w := bufio.NewWriter(out)
 	defer func() { _ = w.Flush() }() // the terminal may be gone
-	fmt.Fprintf(w, "%s: seed %d, %d of %d mutants (%d more do not compile)\n", p.path, o.seed, ran(counts), all,
-		counts[broken])
+	fmt.Fprintf(w, "%s: seed %d, %d of %d mutants (%d more do not compile or change nothing)\n", p.path, o.seed,
+		ran(counts), all, counts[broken]+counts[same])
 	if stopped != nil {
 		fmt.Fprintf(w, "stopped before %d: %v\n", o.most, stopped)
 	}

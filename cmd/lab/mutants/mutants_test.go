@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -90,6 +91,10 @@ func TestGeneratedFilesHaveNoMutants(t *testing.T) {
 
 const tested = `package p
 
+type empty struct{}
+
+func nothing() empty { return empty{} }
+
 func killed(a int) int { return a + 1 }
 
 func survives(a int) int { return a + 2 }
@@ -140,17 +145,138 @@ func TestVerdicts(t *testing.T) {
 	o.slack = time.Second
 	got := play()
 	for _, want := range []string{
-		"p.go:3: arithmetic: + -> -: killed", "p.go:5: arithmetic: + -> -: survived",
-		"p.go:7: arithmetic: + -> -: not covered", "p.go:11: statement: a++ -> nothing: timeout",
-		"p.go:10: negation: < -> >=: killed", "% killed of those with a verdict",
+		"p.go:7: arithmetic: + -> -: killed", "p.go:9: arithmetic: + -> -: survived",
+		"p.go:11: arithmetic: + -> -: not covered", "p.go:15: statement: a++ -> nothing: timeout",
+		"p.go:14: negation: < -> >=: killed", "p.go:5: result: empty{} -> *new(empty): changes nothing",
+		"(1 more do not compile or change nothing)", "% killed of those with a verdict",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
 	}
+	o.again = got // the survivors alone
+	if again := play(); !strings.Contains(again, "killed 0, survived 6 (3 ") || strings.Contains(again, ": killed") {
+		t.Errorf("the survivors of\n%s\nonce more:\n%s", got, again)
+	}
+	o.again = ""
 	o.most = 2
 	if a, b := play(), play(); a != b {
 		t.Errorf("one seed, two samples:\n%s\n%s", a, b)
+	}
+	// A sample in two parts has the same mutants as in one.
+	part := func(first, most int) (mutants []string, rest int) {
+		o.first, o.most = first, most
+		for line := range strings.Lines(play()) {
+			if strings.HasPrefix(line, "p.go:") && !slices.Contains(mutants, line) {
+				mutants = append(mutants, line)
+			}
+			if _, after, ok := strings.Cut(line, "FIRST="); ok {
+				fmt.Sscan(after, &rest)
+			}
+		}
+		return mutants, rest
+	}
+	whole, rest := part(1, 4)
+	if rest < 5 {
+		t.Fatalf("after 4 mutants the rest begins at %d", rest)
+	}
+	front, middle := part(1, 2)
+	back, after := part(middle, 2)
+	if !slices.Equal(slices.Concat(front, back), whole) || after != rest {
+		t.Errorf("in one part, up to %d:\n%q\nin two, up to %d:\n%q\n%q", rest, whole, after, front, back)
+	}
+	if none, rest := part(1000, 4); len(none) > 0 || rest != 0 {
+		t.Errorf("behind the last mutant: %q, rest %d", none, rest)
+	}
+}
+
+// TestAProgramThatTestsStart has tests whose own profile does not say what they reach.
+func TestAProgramThatTestsStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program for each mutant")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.org/p\n\ngo 1.26\n",
+		"p.go": "package main\n\nimport \"os\"\n\nfunc main() {\n\tos.Exit(3)\n}\n\nfunc unused() int {\n\treturn 4\n}\n",
+		"p_test.go": `package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("AGAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func Test(t *testing.T) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "AGAIN=1")
+	if c.Run(); c.ProcessState.ExitCode() != 3 {
+		t.Error(c.ProcessState)
+	}
+}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	var out strings.Builder
+	o := options{pkg: ".", most: 100, seed: 1, limit: time.Minute, slack: time.Second, verbose: true}
+	if err := run(context.Background(), o, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"p.go:6: constant: 3 -> 4: killed", "p.go:10: constant: 4 -> 5: not covered"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestNoProcessIsLeft has tests that leave a process behind in a session of its own.
+func TestNoProcessIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.org/p\n\ngo 1.26\n", "p.go": "package p\n",
+		"p_test.go": `package p
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+func Test(t *testing.T) {
+	c := exec.Command("sleep", "1000")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile("pid", []byte(strconv.Itoa(c.Process.Pid)), 0o600)
+}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	if err := run(context.Background(), options{pkg: ".", most: 1, limit: time.Minute}, &strings.Builder{}); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	text, err := os.ReadFile("pid")
+	if _, err2 := fmt.Sscan(string(text), &pid); err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Errorf("process %d goes on", pid)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

@@ -20,6 +20,7 @@ type source struct {
 	dir    string
 	files  []string // names in dir that are built here, without tests
 	tested bool     // it has test files
+	starts bool     // its tests start their own program again, whose statements no profile has
 }
 
 // findPackage asks go for one package.
@@ -41,8 +42,16 @@ func findPackage(pattern string) (*source, error) {
 	if d.More() {
 		return nil, fmt.Errorf("%s names several packages; name one", pattern)
 	}
-	return &source{path: p.ImportPath, dir: p.Dir, files: append(p.GoFiles, p.CgoFiles...),
-		tested: len(p.TestGoFiles)+len(p.XTestGoFiles) > 0}, nil
+	s := &source{path: p.ImportPath, dir: p.Dir, files: append(p.GoFiles, p.CgoFiles...)}
+	for _, name := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		text, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		s.tested = true
+		s.starts = s.starts || bytes.Contains(text, []byte("os.Args[0]")) || bytes.Contains(text, []byte("os.Executable()"))
+	}
+	return s, nil
 }
 
 // position is a place in a file, both counted from 1.
@@ -75,6 +84,19 @@ func (m *mutant) String() string {
 		to = "nothing"
 	}
 	return fmt.Sprintf("%s:%d: %s: %s -> %s", relative(m.file), m.at.line, m.kind, short(m.was), to)
+}
+
+// changesNothing reports whether a mutant writes the zero value of a struct in another way, going by
+// the text. It stays in the list, so that the samples of a seed are the same.
+func (m *mutant) changesNothing() bool {
+	name, empty := strings.CutSuffix(m.was, "{}")
+	return empty && m.is == "*new("+name+")"
+}
+
+// survivedIn reports whether the report of a run lists a mutant as a survivor.
+func (m *mutant) survivedIn(report string) bool {
+	return strings.Contains(report, fmt.Sprintf("%s: %s\n", m, survived)) ||
+		strings.Contains(report, fmt.Sprintf("%s: %s\n", m, uncovered))
 }
 
 // text is the whole file with the change.

@@ -107,6 +107,9 @@ func (s *suites) missed(m *mutant) bool {
 
 // try finds out whether any of the tests notices a mutant.
 func (s *suites) try(ctx context.Context, m *mutant) (outcome, error) {
+	if m.changesNothing() {
+		return same, nil
+	}
 	text, err := m.text()
 	if err != nil {
 		return "", err
@@ -116,6 +119,9 @@ func (s *suites) try(ctx context.Context, m *mutant) (outcome, error) {
 		return "", err
 	}
 	all := survived
+	if s.missed(m) {
+		all = uncovered
+	}
 	for _, t := range s.list {
 		binary, _, err := s.build(ctx, t.source, "-overlay="+overlay)
 		if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
@@ -123,8 +129,8 @@ func (s *suites) try(ctx context.Context, m *mutant) (outcome, error) {
 		} else if err != nil {
 			return "", err
 		}
-		if s.missed(m) {
-			return uncovered, nil
+		if all == uncovered && !t.starts {
+			continue
 		}
 		got, _, err := s.runTests(ctx, t.source, binary, t.limit, "-test.failfast")
 		if err != nil || got == killed {
@@ -170,10 +176,13 @@ func (s *suites) runTests(ctx context.Context, p *source, binary string, limit t
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = time.Second // what the tests started may hold the output open
+	// what leaves the group becomes a child of this process when the tests end
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err := cmd.Start(); err != nil {
 		return "", "", err
 	}
 	killGroup := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	defer killOrphans()
 	defer killGroup()
 	bound := &unix.Rlimit{Cur: memoryMost, Max: memoryMost}
 	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, bound, nil) // without a bound it runs too
@@ -192,4 +201,29 @@ func (s *suites) runTests(ctx context.Context, p *source, binary string, limit t
 		return timedOut, output.String(), nil
 	}
 	return killed, output.String(), nil
+}
+
+// killOrphans ends all children of this process, and theirs: tests that fail leave processes behind.
+func killOrphans() {
+	for {
+		found := false
+		files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
+		for _, file := range files {
+			var pid, parent int
+			var state string
+			text, _ := os.ReadFile(file) // it may have ended meanwhile
+			_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
+			if _, err := fmt.Sscan(rest, &state, &parent); err != nil || parent != os.Getpid() {
+				continue
+			}
+			if _, err := fmt.Sscan(string(text), &pid); err == nil {
+				found = true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				_, _ = syscall.Wait4(pid, nil, 0, nil)
+			}
+		}
+		if !found {
+			return
+		}
+	}
 }

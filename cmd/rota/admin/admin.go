@@ -33,7 +33,7 @@ func Commands() []*command.Command {
 			Flags: command.WithCommon(&cli.StringFlag{Name: "role", Value: "node",
 				Usage: "`ROLE` of the machine that joins: node, login or controller"}),
 			Arguments: complete.Subcommand(complete.Words("join-token", "revoke", "remove"), completeControllers),
-			Values:    map[string]command.Source{"role": complete.Words("node", "login", "controller")}},
+			Values:    map[string]command.Source{"role": complete.Words(joiningRoles...)}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
 	}), access...)

@@ -25,9 +25,13 @@ type clusterShown struct {
 // controllers shows the controllers and the scheduling policy, or removes controllers.
 func controllers(env *command.Env, c *cli.Context) error {
 	names := c.Args().Tail()
-	switch verb := c.Args().First(); {
-	case verb == "join-token" && len(names) == 0:
+	if c.Args().First() == "join-token" && len(names) == 0 {
 		return joinToken(env, c)
+	}
+	if err := command.RefuseFlags(c, "rota cluster join-token", "role"); err != nil {
+		return err
+	}
+	switch verb := c.Args().First(); {
 	case verb == "revoke" && len(names) > 0:
 		return revoke(env, c, names)
 	case verb != "" && (verb != "remove" || len(names) == 0):
@@ -61,15 +65,21 @@ func controllers(env *command.Env, c *cli.Context) error {
 	return err
 }
 
+// joiningRoles are what a machine can join as.
+var joiningRoles = []string{"node", "login", "controller"}
+
 // joinToken prints a token that lets one machine join.
 func joinToken(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseOthers(c, "role", joiningRoles...); err != nil {
+		return err
+	}
 	session, err := env.Connect(c)
 	if err != nil {
 		return err
 	}
 	token, err := session.CreateJoinToken(c.Context, c.String("role"))
 	if err != nil {
-		return err
+		return exit.LostAnswer(err, "a token may have been made whose text is lost: repeat the command, and use the new one")
 	}
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, token)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -44,8 +45,15 @@ func tokens(env *command.Env, c *cli.Context) error {
 	case verb == "create" && len(ids) == 0:
 		return createToken(env, c)
 	case verb == "list" && len(ids) == 0:
+		if err := command.RefuseFlags(c, "rota token create", "name", "scope", "days"); err != nil {
+			return err
+		}
 		return listTokens(env, c)
 	case verb == "revoke" && len(ids) > 0:
+		if err := cmp.Or(command.RefuseFlags(c, "rota token create", "name", "scope", "days"),
+			command.RefuseFlags(c, "rota token create and list", "user")); err != nil {
+			return err
+		}
 		session, err := env.Connect(c)
 		if err != nil {
 			return err
@@ -65,6 +73,9 @@ func createToken(env *command.Env, c *cli.Context) error {
 	if n := c.Int("days"); n < 1 || n > model.MaxAPITokenDays {
 		return exit.Usagef("--days %d: must be from 1 to %d", n, model.MaxAPITokenDays)
 	}
+	if err := command.RefuseOthers(c, "scope", show.Words(model.TokenScopes)...); err != nil {
+		return err
+	}
 	session, err := env.Connect(c)
 	if err != nil {
 		return err
@@ -72,7 +83,8 @@ func createToken(env *command.Env, c *cli.Context) error {
 	token, err := session.CreateToken(c.Context, api.TokenRequest{Name: c.String("name"), User: c.String("user"),
 		Scope: model.TokenScope(c.String("scope")), Days: c.Int("days")})
 	if err != nil {
-		return err
+		return exit.LostAnswer(err, "a token may have been made whose text is lost: \"rota token list\" shows it, and "+
+			"\"rota token revoke\" takes it back")
 	}
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, token)

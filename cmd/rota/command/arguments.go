@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +85,29 @@ func RefuseEmpty(c *cli.Context, names ...string) error {
 	return nil
 }
 
+// RefuseFlags refuses flags that only another form of the command reads, such as "rota token create".
+func RefuseFlags(c *cli.Context, form string, names ...string) error {
+	for _, name := range names {
+		if c.IsSet(name) {
+			return exit.Usagef("--%s is for %s only", name, form)
+		}
+	}
+	return nil
+}
+
+// RefuseOthers refuses a value of a flag that is none of allowed.
+func RefuseOthers(c *cli.Context, name string, allowed ...string) error {
+	value := c.String(name)
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	if err := RefuseEmpty(c, name); err != nil {
+		return err
+	}
+	return exit.Usagef("--%s %s: must be one of %s", name, value, strings.Join(allowed, ", ")).
+		WithHint(DidYouMean("did you mean %s?", value, allowed))
+}
+
 // RefuseArguments returns an error if a command has arguments.
 func RefuseArguments(c *cli.Context) error {
 	if c.Args().Len() == 0 {
@@ -119,11 +143,22 @@ func WithTimeout(ctx context.Context, c *cli.Context) (context.Context, context.
 	return ctx, cancel, nil
 }
 
+// NodesOf reads the nodes that a flag names, none if it is not given.
+func NodesOf(c *cli.Context, flag string) ([]string, error) {
+	if err := RefuseEmpty(c, flag); err != nil || !c.IsSet(flag) {
+		return nil, err
+	}
+	return NodeRefs(SplitOutsideBrackets(c.String(flag)))
+}
+
 // NodeRefs reads arguments as names of nodes, each once. An argument may be a list such as
 // gpu[01-04].
 func NodeRefs(args []string) ([]string, error) {
 	var names []string
 	for _, arg := range args {
+		if strings.TrimSpace(arg) == "" { // of a script's empty variable: it names no node, and not all of them
+			return nil, exit.Usagef("the name of a node is empty")
+		}
 		some, err := hostlist.Expand(arg)
 		if err != nil {
 			return nil, exit.Usagef("%v", err).

@@ -13,17 +13,24 @@ import (
 )
 
 // ForEach calls do for each of refs, which are jobs or what noun says, and prints the results. It
-// continues after a refusal, and then fails with the highest exit code.
+// continues after a refusal, and then fails with the highest exit code. It ends when no controller
+// answers, and then prints what was done before.
 func (s *Session) ForEach(refs []string, noun, done string,
 	do func(string) (*api.ControlResponse, error)) error {
 	all := api.ControlResponse{Items: []api.ControlItem{}}
 	var names []string
-	for _, ref := range refs {
+	var failed error
+	for i, ref := range refs {
 		resp, err := do(ref)
 		var p *api.Problem
+		if err != nil && (!errors.As(err, &p) || exit.Code(err) == exit.Unreachable) {
+			failed = About(noun+" "+ref, err)
+			if n := len(refs) - i - 1; n > 0 {
+				failed = fmt.Errorf("%w; %s after it not tried", failed, show.Count(n, noun, noun+"s"))
+			}
+			break
+		}
 		switch {
-		case err != nil && !errors.As(err, &p):
-			return err
 		case err != nil:
 			all.Items = append(all.Items, api.ControlItem{Ref: ref, Error: p})
 		default:
@@ -35,6 +42,12 @@ func (s *Session) ForEach(refs []string, noun, done string,
 	}
 	for i := range all.Items {
 		all.Items[i].Ref = names[i]
+	}
+	if failed != nil {
+		if len(all.Items) > 0 {
+			_ = s.PrintOutcome(&all, noun, done) // failed says more than an earlier refusal
+		}
+		return failed
 	}
 	return s.PrintOutcome(&all, noun, done)
 }

@@ -63,7 +63,8 @@ func (env *Env) Colour(out io.Writer) bool {
 	return env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb" && env.IsTerminal(out)
 }
 
-// SelectedUser returns the user that --me or --user names, "" for neither.
+// SelectedUser returns the user that --me or --user names, "" for neither. It refuses --me with
+// another user.
 func (env *Env) SelectedUser(c *cli.Context) (string, error) {
 	if !c.Bool("me") {
 		return c.String("user"), nil
@@ -72,6 +73,9 @@ func (env *Env) SelectedUser(c *cli.Context) (string, error) {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
 		return "", fmt.Errorf("--me: user %d has no name on this machine: %w", uid, err)
+	}
+	if named := c.String("user"); named != "" && named != u.Username {
+		return "", exit.Usagef("--me and --user %s exclude each other", named)
 	}
 	return u.Username, nil
 }

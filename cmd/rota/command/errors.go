@@ -44,7 +44,7 @@ func (env *Env) PrintError(asJSON bool, err error) {
 	}
 	p := exit.AsProblem(err)
 	if asJSON {
-		p.Type = cmp.Or(p.Type, "urn:rota:problem:"+p.Code) // the same as the controllers write
+		p.Type = cmp.Or(p.Type, exit.ProblemType(p.Code))
 		b, encodeErr := json.Marshal(p)
 		if encodeErr == nil {
 			fmt.Fprintf(env.Stderr, "%s\n", b)

@@ -102,7 +102,7 @@ func backDuration(text string) (time.Duration, bool) {
 	units := map[string]time.Duration{"s": time.Second, "second": time.Second, "m": time.Minute, "minute": time.Minute,
 		"h":    time.Hour,
 		"hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "w": 7 * 24 * time.Hour}
-	if len(unit) > 1 {
+	if len(unit) > 2 { // days, but not ms
 		unit = strings.TrimSuffix(unit, "s")
 	}
 	d, ok := units[unit]

@@ -2,9 +2,11 @@ package control
 
 import (
 	"encoding/json"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
@@ -153,5 +155,58 @@ func TestWhatPruneAsks(t *testing.T) {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
 			t.Errorf("%s: %+v", args, got)
 		}
+	}
+}
+
+// TestControllersGoAwayBetweenJobs notices jobs that were cancelled and are not reported, and a
+// command that goes on when no controller answers.
+func TestControllersGoAwayBetweenJobs(t *testing.T) {
+	noLeader := func(w http.ResponseWriter, _ *http.Request) {
+		rotatest.WriteProblem(w, &api.Problem{Status: 503, Code: api.CodeNoLeader, Detail: "there is no leader now"})
+	}
+	for _, c := range []struct {
+		gone func(http.ResponseWriter, *http.Request)
+		says string
+	}{{rotatest.Cut, "no controller reachable"}, {noLeader, "there is no leader now"}} {
+		a := rotatest.NewAnswers(t)
+		a.Give("POST /v1/jobs/1/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 1}}})
+		a.On("POST /v1/jobs/2/cancel", c.gone)
+		s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL,
+			ClientOptions: api.Options{RetryFor: time.Nanosecond, Unreachable: time.Nanosecond}}
+		got := s.Run("cancel", "1", "2", "3", "4")
+		if got.Code != exit.Unreachable || got.Stdout != "1 cancelled\n" ||
+			!strings.HasPrefix(got.Stderr, "rota: job 2: ") || !strings.Contains(got.Stderr, c.says) ||
+			!strings.Contains(got.Stderr, "; 2 jobs after it not tried\n") {
+			t.Errorf("%+v", got)
+		}
+		for _, r := range a.Requests() {
+			if r.What == "POST /v1/jobs/3/cancel" {
+				t.Error("job 3 was tried")
+			}
+		}
+		if got := s.Run("cancel", "2", "3"); got.Stdout != "" || !strings.Contains(got.Stderr, "; 1 job after it not tried") {
+			t.Errorf("nothing done: %+v", got)
+		}
+		if got := s.Run("cancel", "2"); strings.Contains(got.Stderr, "not tried") {
+			t.Errorf("nothing left: %+v", got)
+		}
+		got = s.Run("cancel", "1", "2", "-o", "json")
+		var done api.ControlResponse
+		if err := json.Unmarshal([]byte(got.Stdout), &done); err != nil || len(done.Items) != 1 || done.Items[0].Ref != "1" {
+			t.Errorf("as JSON: %+v, %v", got, err)
+		}
+	}
+}
+
+// TestMoreTimeIsNotGivenTwice: an extension whose answer was lost is not repeated, and the user is
+// told to look first.
+func TestMoreTimeIsNotGivenTwice(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.On("POST /v1/jobs/4/update", rotatest.Cut)
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
+	got := s.Run("update", "4", "--time", "+2h")
+	if got.Code != exit.Unreachable || len(a.Requests()) != 1 ||
+		!strings.Contains(got.Stderr, "hint: it is not known whether this was done: look before you repeat it") {
+		t.Errorf("%+v after %d requests", got, len(a.Requests()))
 	}
 }

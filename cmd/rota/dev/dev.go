@@ -136,6 +136,7 @@ type devCluster struct {
 	died    chan *daemon
 	daemons []*daemon
 	client  *api.Client
+	ready   bool // it has had a leader and all nodes, so that there may be jobs
 }
 
 // runUntilStopped starts all daemons, prints that the cluster is ready, and returns when it must
@@ -156,6 +157,7 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	if err := d.awaitReady(ctx); err != nil {
 		return err
 	}
+	d.ready = true
 	if err := os.WriteFile(d.path("addr"), []byte(d.addr+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write the address: %w", err)
 	}

@@ -31,7 +31,7 @@ const maxSocketPath = 104
 // devLayout is the directory of a cluster, with the addresses of its daemons.
 type devLayout struct {
 	dir    string
-	made   bool   // rota dev created it, and removes it
+	made   bool   // rota dev created it, in this run or an earlier one, and removes it
 	id     string // identifies the directory in the names of cgroups
 	bin    string // directory of the daemons' programs
 	addr   string
@@ -168,7 +168,7 @@ func (l *devLayout) prepare(o devOptions) error {
 	if err := l.removeStrays(max(o.nodes, old.Nodes)); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	l.made = l.made || old.Made
+	made := l.made || old.Made
 	if old.Controllers > 0 && !old.Keep {
 		l.removeContents()
 		old = devRecord{}
@@ -177,7 +177,7 @@ func (l *devLayout) prepare(o devOptions) error {
 		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory",
 			l.dir, old.Controllers, old.Controllers)
 	}
-	l.record = devRecord{Made: l.made, Keep: o.keep, Controllers: o.controllers, Nodes: o.nodes}
+	l.record = devRecord{Made: made, Keep: o.keep, Controllers: o.controllers, Nodes: o.nodes}
 	if l.record.Ports, err = l.choosePorts(old, portsEach*o.controllers+o.nodes); err != nil {
 		return err
 	}
@@ -188,7 +188,11 @@ func (l *devLayout) prepare(o devOptions) error {
 	if err := l.makeMembers(o); err != nil {
 		return err
 	}
-	return l.writeRecord()
+	if err := l.writeRecord(); err != nil {
+		return err
+	}
+	l.made = made // not before: what an earlier run has kept stays if this one does not start
+	return nil
 }
 
 // readRecord returns the record of the last run, an empty one if there is none.
@@ -302,7 +306,7 @@ func (l *devLayout) makeDirs(o devOptions) error {
 		dirs[controllerName(i)] = 0o700
 	}
 	for i := range o.nodes {
-		dirs[nodeName(i)] = 0o711 // users pass through to what the node shows them
+		dirs[nodeName(i)] = 0o700
 	}
 	for name, mode := range dirs {
 		if err := os.MkdirAll(l.path(name), 0o755); err != nil {
@@ -415,7 +419,7 @@ func nodeMemory(nodes int) int {
 // undoLock undoes lockDir if the cluster does not start.
 func (l *devLayout) undoLock() {
 	if l.made {
-		_ = os.RemoveAll(l.dir) // the first error is reported
+		_ = l.removeDir() // the first error is reported
 	}
 	l.lock.Close()
 }

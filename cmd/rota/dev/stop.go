@@ -24,7 +24,7 @@ import (
 func (d *devCluster) stop() error {
 	first := min(d.opts.controllers, len(d.daemons)) // the controllers come first
 	controllers, nodes := d.daemons[:first], d.daemons[first:]
-	if len(nodes) > 0 {
+	if d.ready {
 		d.endJobs()
 	}
 	d.end(nodes)
@@ -103,13 +103,32 @@ func (l *devLayout) cleanUp() error {
 	case l.record.Keep:
 		return nil
 	case l.made:
-		if err := os.RemoveAll(l.dir); err != nil {
-			return fmt.Errorf("remove the dev directory: %w", err)
-		}
-		return nil
+		return l.removeDir()
 	}
 	l.removeContents()
 	_ = os.Remove(l.path("lock"))
+	return nil
+}
+
+// removeDir removes the directory. The lock stays until the directory has another name: a cluster
+// that waits for it would otherwise take a directory that is half removed.
+func (l *devLayout) removeDir() error {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("remove the dev directory: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != "lock" {
+			err = errors.Join(err, os.RemoveAll(l.path(e.Name())))
+		}
+	}
+	gone := fmt.Sprintf("%s.%d", l.dir, os.Getpid())
+	if err = errors.Join(err, os.Rename(l.dir, gone)); err == nil {
+		err = os.RemoveAll(gone)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the dev directory: %w", err)
+	}
 	return nil
 }
 

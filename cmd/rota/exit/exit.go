@@ -97,6 +97,25 @@ func (e *JobError) Error() string { return e.Err.Error() }
 // Unwrap returns the marked error.
 func (e *JobError) Unwrap() error { return e.Err }
 
+// LostAnswer adds the hint to an error after which it is not known whether the request was carried
+// out. It returns other errors as they are.
+func LostAnswer(err error, hint string) error {
+	var lost *api.UncertainError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	return &lostAnswer{err, hint}
+}
+
+// lostAnswer is an error of a request that may have been carried out, and how to find out.
+type lostAnswer struct {
+	error
+	hint string
+}
+
+// Unwrap returns the error of the request.
+func (e *lostAnswer) Unwrap() error { return e.error }
+
 // Code returns the exit code for an error.
 func Code(err error) int {
 	var usage *UsageError
@@ -150,8 +169,26 @@ func wasInterrupted(err error) bool {
 }
 
 // AsProblem turns an error into a problem as the API has it. A problem from the API is kept, with
-// the text of the whole error.
+// the text of the whole error. If the answer was lost, the code and the hint say so.
 func AsProblem(err error) *api.Problem {
+	p := problemOf(err)
+	var lost *api.UncertainError
+	if !errors.As(err, &lost) {
+		return p
+	}
+	p.Code = api.CodeUncertain
+	p.Hint = "it is not known whether this was done: look before you repeat it"
+	var own *lostAnswer
+	if errors.As(err, &own) {
+		p.Hint = own.hint
+	}
+	return p
+}
+
+// ProblemType returns the type of a problem, by its code, as the controllers write it.
+func ProblemType(code string) string { return "urn:rota:problem:" + code }
+
+func problemOf(err error) *api.Problem {
 	var p *api.Problem
 	if errors.As(err, &p) {
 		full := *p

@@ -34,7 +34,8 @@ func (e *FileError) Print(out io.Writer, colour, asJSON bool) error {
 		Diagnostics diagnostic.Diagnostics  `json:"diagnostics,omitempty"`
 		Files       []diagnostic.FileReport `json:"files,omitempty"` // the same in the form for editors
 		Problems    script.Problems         `json:"problems,omitempty"`
-	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.Diags,
+	}{&api.Problem{Type: ProblemType(api.CodeInvalidJob), Title: "Invalid job file", Status: 422,
+		Code: api.CodeInvalidJob, Detail: e.Error()}, e.Diags,
 		e.Diags.Report().Files, e.Problems})
 	if err != nil {
 		return err

@@ -39,19 +39,19 @@ func convert(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", req.Shown, err)
 	}
+	if err := checkConverted(env, job, text); err != nil {
+		return fmt.Errorf("convert %s: %w", req.Shown, err)
+	}
 	if req.AsJSON {
 		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
 			"unmapped": append(script.Problems{}, req.Result.Problems...)})
 	} else {
 		_, err = env.Stdout.Write(text)
 	}
-	if err != nil {
-		return err
-	}
-	if !req.AsJSON {
+	if err == nil && !req.AsJSON {
 		fmt.Fprint(env.Stderr, unmapped(req))
 	}
-	return checkConverted(env, job, text)
+	return err
 }
 
 // addSubmitOptions adds problems for options about the submission, which a job file cannot express.

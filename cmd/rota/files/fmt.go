@@ -30,7 +30,8 @@ func formatFiles(env *command.Env, c *cli.Context) error {
 	for _, arg := range args {
 		names, err := jobFiles(arg)
 		if err != nil {
-			return err
+			bad++
+			env.PrintError(false, err)
 		}
 		for _, name := range names {
 			did, err := formatOne(env, name, c.Bool("check"))
@@ -58,11 +59,20 @@ func jobFiles(arg string) ([]string, error) {
 	if arg == "-" || err != nil || !info.IsDir() {
 		return []string{arg}, nil
 	}
-	names, err := filepath.Glob(filepath.Join(arg, "*.hcl"))
-	if err == nil && len(names) == 0 {
-		err = exit.Usagef("no *.hcl files in %s", arg)
+	entries, err := os.ReadDir(arg)
+	if err != nil {
+		return nil, exit.Usagef("%v", err)
 	}
-	return names, err
+	var names []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".hcl" {
+			names = append(names, filepath.Join(arg, e.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, exit.Usagef("no *.hcl files in %s", arg)
+	}
+	return names, nil
 }
 
 // formatOne formats one file and reports whether it changes.
@@ -95,8 +105,12 @@ func formatOne(env *command.Env, name string, check bool) (bool, error) {
 	return true, err
 }
 
-// replaceFile replaces the text of a file, whole or not at all.
+// replaceFile replaces the text of a file, whole or not at all. A symbolic link stays one.
 func replaceFile(name string, text []byte) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package input
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,7 +36,11 @@ func warnOfFile(env *command.Env, warnings diagnostic.Diagnostics, c *cli.Contex
 		return nil
 	}
 	if c.String("output") != string(table.JSON) {
-		return warnings.WriteText(env.Stderr, env.Colour(env.Stderr))
+		marked := slices.Clone(warnings)
+		for i := range marked {
+			marked[i].Text = "warning: " + marked[i].Text
+		}
+		return marked.WriteText(env.Stderr, env.Colour(env.Stderr))
 	}
 	var report diagnostic.Report
 	report.Warn(warnings)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
 const helpTail = `
@@ -28,6 +29,9 @@ const (
 func showHelp(env *command.Env, c *cli.Context, commands []*command.Command) error {
 	if c.Args().Len() == 0 {
 		return printHelp(env.Stdout, commands)
+	}
+	if c.Args().Len() > 1 {
+		return exit.Usagef("rota help describes one command: rota help %s", c.Command.ArgsUsage)
 	}
 	name := c.Args().First()
 	found := command.FindCommand(commands, name)

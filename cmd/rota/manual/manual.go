@@ -37,6 +37,9 @@ func Commands(all []*command.Command) []*command.Command {
 }
 
 func showVersion(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
 		return err

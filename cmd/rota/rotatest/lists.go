@@ -22,6 +22,10 @@ func WhenAsked(n int, first, then any) func(http.ResponseWriter, *http.Request) 
 	}
 }
 
+// Cut breaks the connection off before it answers, as a controller does that is killed. Whether it
+// did what it was asked is not known.
+func Cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
 // PagesOf serves a list with one item per page.
 func PagesOf(jobs []api.Job) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {

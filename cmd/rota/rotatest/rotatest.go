@@ -30,9 +30,10 @@ type Answers struct {
 
 // Request is a request that a command sent.
 type Request struct {
-	What string // METHOD /path?query
-	Body string
-	Key  string
+	What          string // METHOD /path?query
+	Body          string
+	Key           string
+	Authorization string
 }
 
 // NewAnswers starts a controller without answers.
@@ -49,7 +50,7 @@ func (a *Answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	a.mu.Lock()
 	a.requests = append(a.requests, Request{What: r.Method + " " + r.URL.RequestURI(), Body: string(body),
-		Key: r.Header.Get(api.HeaderIdempotencyKey)})
+		Key: r.Header.Get(api.HeaderIdempotencyKey), Authorization: r.Header.Get("Authorization")})
 	answer := a.fixed[r.Method+" "+r.URL.Path]
 	a.mu.Unlock()
 	w.Header().Set(api.HeaderIndex, "42")
@@ -98,7 +99,7 @@ type result struct {
 	Stdout, Stderr string
 }
 
-// Session runs commands as for a user without a terminal.
+// Session runs commands as for a user, without a terminal unless one is asked for.
 type Session struct {
 	T             *testing.T
 	Addr          string
@@ -106,20 +107,25 @@ type Session struct {
 	Stdin         string
 	File          *os.File // standard input, if it is a file
 	Out           *os.File // standard output, if it is a file
+	Terminal      bool     // whether the streams are a terminal
 	ClientOptions api.Options
+	Now           func() time.Time // nil: it is always 2026-11-21T12:00:00Z
 	Commands      func() []*command.Command
 }
 
 // Run runs a command and returns its exit code and output.
 func (s Session) Run(args ...string) result {
 	s.T.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr output
 	environ := append([]string{"ROTA_ADDR=" + s.Addr}, s.Env...)
 	env := &command.Env{Stdin: strings.NewReader(s.Stdin), Stdout: &stdout, Stderr: &stderr,
 		Environ:       func() []string { return environ },
 		Now:           func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
-		IsTerminal:    func(io.Writer) bool { return false },
+		IsTerminal:    func(io.Writer) bool { return s.Terminal },
 		ClientOptions: s.ClientOptions}
+	if s.Now != nil {
+		env.Now = s.Now
+	}
 	if s.File != nil {
 		env.Stdin = s.File
 	}
@@ -131,6 +137,26 @@ func (s Session) Run(args ...string) result {
 	defer cancel()
 	code := command.Run(ctx, append([]string{"rota"}, args...), env, s.Commands())
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// output is a buffer that parts of a command write to at the same time, as to a file.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String returns what was written so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
 }
 
 // Golden compares got with testdata/NAME.

@@ -2,7 +2,9 @@ package show
 
 import (
 	"testing"
+	"time"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -20,6 +22,21 @@ func TestSizeText(t *testing.T) {
 		64 * jobspec.GiB: "64G", 1536 * jobspec.GiB: "1.5T"} {
 		if got := Size(b); got != want {
 			t.Errorf("%d: %q, want %q", b, got, want)
+		}
+	}
+}
+
+// TestTimes notices a time in another zone than was asked for, and one that is shown although there is none.
+func TestTimes(t *testing.T) {
+	before := time.Local
+	t.Cleanup(func() { time.Local = before })
+	time.Local = time.FixedZone("east", 3*3600)
+	at := &api.Time{Time: time.Date(2026, 11, 21, 23, 30, 5, 999e6, time.UTC)}
+	for what, c := range map[string][2]string{"UTC": {Time(at, true), "2026-11-21T23:30:05Z"},
+		"local": {Time(at, false), "2026-11-22T02:30:05"}, "nil": {Time(nil, true), ""}, "zero": {Time(&api.Time{}, false),
+			""}} {
+		if c[0] != c[1] {
+			t.Errorf("%s: %q, want %q", what, c[0], c[1])
 		}
 	}
 }

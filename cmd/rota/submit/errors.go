@@ -3,6 +3,8 @@ package submit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
 // aboutSpec is command.About for a job that has no id yet.
@@ -11,4 +13,14 @@ func aboutSpec(verb, name string, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s %s: %w", verb, name, err)
+}
+
+// submitFailed is the error of a submission. If its answer was lost, the hint says how to find out
+// whether there is a job, and with a key how to repeat the command without submitting twice.
+func submitFailed(name, key string, err error) error {
+	hint := "the job may have been submitted: \"rota queue --me\" shows it"
+	if key != "" {
+		hint += "; the same command with --idempotency-key " + key + " submits it once only"
+	}
+	return exit.LostAnswer(aboutSpec("submit", name, err), hint)
 }

@@ -40,7 +40,7 @@ func resubmit(env *command.Env, c *cli.Context) error {
 	}
 	id, err := session.Submit(c.Context, api.NewKey(), spec)
 	if err != nil {
-		return err
+		return submitFailed(spec.Name, "", err)
 	}
 	return printID(env, id, session.AsJSON, c.Bool("parsable"))
 }

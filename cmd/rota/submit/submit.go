@@ -99,7 +99,7 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	}
 	id, err := session.Submit(c.Context, key, req.Job)
 	if err != nil {
-		return aboutSpec("submit", req.Job.Name, err)
+		return submitFailed(req.Job.Name, key, err)
 	}
 	if err := printID(env, id, req.AsJSON, req.Result.Parsable); err != nil {
 		return err

@@ -38,7 +38,7 @@ func submitAttached(parent context.Context, session *command.Session, spec *jobs
 			return fmt.Errorf("interrupted while submitting %s (\"rota queue --me\" shows whether it was submitted): %w",
 				spec.Name, exit.ErrInterrupted)
 		}
-		return aboutSpec("submit", spec.Name, err)
+		return submitFailed(spec.Name, "", err)
 	}
 	known <- id
 	warned := warnOfInput(session.Env)

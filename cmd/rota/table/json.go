@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -35,6 +36,10 @@ func PrintYAML(w io.Writer, value any) error {
 	return out.Close()
 }
 
+// otherInYAML11 matches texts that need quotes only in YAML 1.1, which many programs still read: it
+// takes words such as yes and off for booleans, and 1:30 for 90.
+var otherInYAML11 = regexp.MustCompile(`^(?i:y|yes|n|no|on|off)$|^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$`)
+
 // blockStyle changes nodes from the style of JSON to that of YAML, except for empty lists and
 // objects.
 func blockStyle(n *yaml.Node) {
@@ -44,7 +49,7 @@ func blockStyle(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
 		n.Style = 0
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && !otherInYAML11.MatchString(n.Value) {
 		n.Style &^= yaml.DoubleQuotedStyle
 	}
 	for _, c := range n.Content {

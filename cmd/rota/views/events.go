@@ -37,13 +37,16 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := command.RefuseEmpty(c, "type", "job", "node"); err != nil {
+		return err
+	}
 	filter := eventFilter{types: command.SplitList(c.String("type"))}
 	for _, name := range filter.types {
 		if !slices.Contains(eventTypes, name) {
 			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(eventTypes, ", "))
 		}
 	}
-	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {
+	if filter.nodes, err = command.NodesOf(c, "node"); err != nil {
 		return err
 	}
 	if text := c.String("job"); text != "" {

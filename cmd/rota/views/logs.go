@@ -60,12 +60,20 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 	if c.Bool("stderr") {
 		o.Stream = "stderr"
 	}
-	if o.Tail < 0 || o.Attempt < 0 {
-		return "", o, exit.Usagef("--tail and --attempt must be at least 1")
+	for _, flag := range []struct {
+		name  string
+		least int
+	}{{"tail", 1}, {"attempt", 1}, {"worker", 0}} {
+		if n := c.Int(flag.name); c.IsSet(flag.name) && n < flag.least {
+			return "", o, exit.Usagef("--%s %d: must be at least %d", flag.name, n, flag.least)
+		}
 	}
 	text := c.Args().First()
 	if dot := strings.LastIndexByte(text, '.'); dot >= 0 {
 		if n, rest, ok := command.LeadingInt(text[dot+1:]); ok && rest == "" {
+			if c.IsSet("worker") && o.Worker != int(n) {
+				return "", o, exit.Usagef("%s names worker %d, and --worker names %d", text, n, o.Worker)
+			}
 			text, o.Worker = text[:dot], int(n)
 		}
 	}

@@ -136,7 +136,7 @@ func (s sections) relations(j *api.Job) {
 		s.line("of array", show.ID(j.Array.Job))
 		s.line("id", show.ID(j.ID))
 		for _, name := range slices.Sorted(maps.Keys(j.Array.Params)) {
-			s.line(name, show.Clean(j.Array.Params[name]))
+			s.line(show.Clean(name), show.Clean(j.Array.Params[name]))
 		}
 	case j.Array.Size > 0:
 		s.heading("Array tasks")

@@ -91,15 +91,12 @@ func Commands() []*command.Command {
 func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
 	f := api.JobFilter{Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), All: c.Bool("all")}
-	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
+	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs", "iterate"); err != nil {
 		return f, err
 	}
 	var err error
 	if f.User, err = env.SelectedUser(c); err != nil {
 		return f, err
-	}
-	if named := c.String("user"); named != "" && named != f.User {
-		return f, exit.Usagef("--me and --user %s exclude each other", named)
 	}
 	if text := c.String("jobs"); text != "" {
 		f.All = true
@@ -121,7 +118,7 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	nodes, err := command.NodesOf(c, "nodes")
 	if err != nil {
 		return err
 	}
@@ -183,7 +180,7 @@ func nodesOrReason(j *api.Job, full bool) string {
 }
 
 func showNodes(env *command.Env, c *cli.Context) error {
-	wanted, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	wanted, err := command.NodesOf(c, "nodes")
 	if err != nil {
 		return err
 	}

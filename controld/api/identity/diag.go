@@ -31,25 +31,31 @@ var errClosed = errors.New("the connection has been closed at the other end")
 // peer's. It costs microseconds, where reading /proc/net/tcp costs as much as the machine has room
 // for sockets, which may be tens of milliseconds.
 func diagOwner(local, remote netip.AddrPort) (uint32, error) {
+	answer, err := askDiag(diagRequest(local, remote))
+	if err != nil {
+		return 0, fmt.Errorf("socket monitoring: %w", err)
+	}
+	return readDiag(answer)
+}
+
+// askDiag sends a question to the kernel's socket monitoring and returns the answer.
+func askDiag(question []byte) ([]byte, error) {
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, netlinkSockDiag)
 	if err != nil {
-		return 0, fmt.Errorf("socket monitoring: %w", err)
+		return nil, err
 	}
 	defer syscall.Close(fd)
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
-		&syscall.Timeval{Sec: diagTimeout}); err != nil {
-		return 0, fmt.Errorf("socket monitoring: %w", err)
+	timeout := &syscall.Timeval{Sec: diagTimeout}
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, timeout); err != nil {
+		return nil, err
 	}
-	if err := syscall.Sendto(fd, diagRequest(local, remote), 0,
-		&syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
-		return 0, fmt.Errorf("socket monitoring: %w", err)
+	kernel := &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}
+	if err := syscall.Sendto(fd, question, 0, kernel); err != nil {
+		return nil, err
 	}
-	buf := make([]byte, 4096)
-	n, _, err := syscall.Recvfrom(fd, buf, 0)
-	if err != nil {
-		return 0, fmt.Errorf("socket monitoring: %w", err)
-	}
-	return readDiag(buf[:n])
+	answer := make([]byte, 4096)
+	n, _, err := syscall.Recvfrom(fd, answer, 0)
+	return answer[:max(n, 0)], err
 }
 
 // diagRequest asks for the one TCP socket with these ends.

@@ -23,6 +23,8 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 	}{
 		{ada, nil, false},
 		{ada, []string{"bob", "ada"}, true},
+		{ada, []string{"ada"}, true},
+		{ada, []string{"bob"}, false},
 		{ada, []string{"%ada"}, false},
 		{ada, []string{"%daemon"}, true},
 		{model.Identity{UID: 8, GID: gid, User: "eve"}, []string{"%daemon"}, true},
@@ -31,6 +33,7 @@ func TestListsHaveUsersAndGroups(t *testing.T) {
 		{model.Identity{UID: 8, GID: 0, User: "%daemon"}, []string{"%daemon"}, false},
 		{model.Identity{UID: 8, GID: 0}, []string{"%"}, false},
 		{ada, []string{"%5"}, true},
+		{model.Identity{UID: 8, GID: 10, User: "eve"}, []string{"%10"}, true},
 		{ada, []string{"%8", "%-1", "%4294967303"}, false}, // the last is 7 in 32 bits
 	} {
 		for range 2 { // the second time from memory

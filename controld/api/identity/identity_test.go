@@ -152,6 +152,29 @@ func TestMembersVouchForTheirUsers(t *testing.T) {
 	}
 }
 
+// TestAMemberThatShowsItsCertificateAlone sends no certificate of the authority along, as other
+// programs do.
+func TestAMemberThatShowsItsCertificateAlone(t *testing.T) {
+	cluster := pkitest.New(t)
+	addr, last := whoAmI(t, &Guard{Credential: cluster.First()}, "tcp")
+	conf := cluster.Member(pki.Node, "n1").Client(pki.Controller)
+	whole := conf.GetClientCertificate
+	conf.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c, err := whole(r)
+		if err != nil {
+			return nil, err
+		}
+		alone := *c
+		alone.Certificate = c.Certificate[:1]
+		return &alone, nil
+	}
+	rt := &http.Transport{DialTLSContext: pki.Dialer(conf)}
+	defer rt.CloseIdleConnections()
+	if code, body := do(t, rt, "https://"+addr, "x", nil); code != 200 || last().From != "n1" {
+		t.Errorf("%d %s, %+v", code, body, last())
+	}
+}
+
 // TestStrangersAreRefused: a caller that shows no certificate, one of another cluster, or one that
 // was revoked while its connection stood is refused, also on loopback and as root.
 func TestStrangersAreRefused(t *testing.T) {

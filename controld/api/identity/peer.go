@@ -128,6 +128,11 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 	if err != nil {
 		return Peer{}, fmt.Errorf("own address: %w", err)
 	}
+	return peerAt(remote, local)
+}
+
+// peerAt finds the owner of the socket at remote that is connected to local.
+func peerAt(remote, local netip.AddrPort) (Peer, error) {
 	if !remote.Addr().Unmap().IsLoopback() {
 		return Peer{}, ErrNotLocal
 	}

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // Files of a member's directory.
@@ -239,7 +241,7 @@ func (c *Credential) Verify(s *tls.ConnectionState) (Member, error) {
 		return m, err
 	case m.Cluster != c.Member.Cluster:
 		return m, fmt.Errorf("%s is of cluster %s, and this is cluster %s", m, m.Cluster, c.Member.Cluster)
-	case time.Now().After(leaf.NotAfter):
+	case clock.Wall().After(leaf.NotAfter):
 		return m, fmt.Errorf("the certificate of %s ended at %s: have it join again with a new token", m,
 			leaf.NotAfter.Format(time.RFC3339))
 	case m.Generation < c.Generation(m.Role, m.Name):
@@ -268,7 +270,7 @@ func (c *Credential) Client(r Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: c.roots, ServerName: host(r, c.Member.Cluster),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
-		VerifyConnection:     c.verifyRole(r),
+		VerifyConnection:     c.verifyRole(r), Time: clock.Wall,
 	}
 }
 
@@ -291,6 +293,7 @@ func (c *Credential) Server(roles ...Role) *tls.Config {
 	conf := &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientCAs: c.roots, ClientAuth: tls.VerifyClientCertIfGiven,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.cert.Load(), nil },
+		Time:           clock.Wall,
 	}
 	if len(roles) > 0 {
 		conf.ClientAuth, conf.VerifyConnection = tls.RequireAndVerifyClientCert, c.verifyRole(roles...)
@@ -317,7 +320,7 @@ func (c *Credential) Renew(ctx context.Context, log *slog.Logger,
 			continue
 		}
 		wait = renewRetry
-		if left := time.Until(c.Expires()); left <= 0 {
+		if left := c.Expires().Sub(clock.Wall()); left <= 0 {
 			log.Error("the certificate of this member has ended: join again with a new token", "error", err)
 		} else {
 			log.Warn("certificate not renewed; it will be tried again", "left", left.Round(time.Minute), "error", err)
@@ -330,7 +333,7 @@ const renewRetry = 10 * time.Minute
 
 // renewIn is how long from now two thirds of the certificate's life are over.
 func (c *Credential) renewIn() time.Duration {
-	return max(time.Until(c.Expires())-Life/3, 0)
+	return max(c.Expires().Sub(clock.Wall())-Life/3, 0)
 }
 
 // RenewWith replaces the certificate now by what sign makes of a signing request.
@@ -362,7 +365,7 @@ func (c *Credential) Renewal(request []byte, m Member) ([]byte, error) {
 		return nil, errors.New("only controllers issue certificates")
 	}
 	m.Generation = c.Generation(m.Role, m.Name)
-	return c.Authority.Sign(request, m, time.Now())
+	return c.Authority.Sign(request, m, clock.Wall())
 }
 
 // Grant signs the request of a machine that joins.

@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // Init makes a new cluster in dir: its authority, its gossip key, and the certificate of its first
@@ -17,7 +18,7 @@ func Init(dir, name string) (cluster string, err error) {
 	if err := vacant(dir); err != nil {
 		return "", err
 	}
-	authority, err := NewAuthority(time.Now())
+	authority, err := NewAuthority(clock.Wall())
 	if err != nil {
 		return "", err
 	}

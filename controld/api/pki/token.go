@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
 // TokenLife is how long a join token is valid, in hours.
@@ -103,7 +105,8 @@ func PinnedClient(want [sha256.Size]byte) *tls.Config {
 			}
 			roots := x509.NewCertPool()
 			roots.AddCert(ca)
-			_, err = s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host(Controller, cluster)})
+			_, err = s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host(Controller, cluster),
+				CurrentTime: clock.Wall()})
 			if err != nil {
 				return fmt.Errorf("the certificate of the controller: %w", err)
 			}

@@ -52,6 +52,16 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			"index of live"},
 		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.Drop(s.ended.Seq) }, "history number"},
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
+		{"ids of tasks that were not given", func(s *scene) { s.s.v.lastJob = 6 }, "ids of its tasks were not given yet"},
+		{"an ended job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.ended.ID)) },
+			"job 2 has left the state and is still known"},
+		{"a running job that was dropped from the jobs alone", func(s *scene) { s.s.v.jobs.Drop(int64(s.run.ID)) },
+			"job 1 has left the state and is in the index of live jobs"},
+		{"a job with a deadline that was dropped from the jobs alone",
+			func(s *scene) { s.s.v.jobs.Drop(int64(s.waiting.ID)) },
+			"job 9 has left the state and is in the index of jobs with deadlines"},
+		{"a job that others depend on, as it was",
+			func(s *scene) { old := *s.follows; s.s.v.jobs.Set(int64(s.follows.ID), &old) }, "job 8"},
 		{"a waiting job in no group", func(s *scene) { s.s.unqueue(s.waiting) }, "not in its group"},
 		{"a running job in a group", func(s *scene) {
 			g := s.s.groups.Find(groups.KeyOf(s.waiting))
@@ -115,6 +125,15 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}}
 		}, "out of order"},
 		{"a run that is not known", func(s *scene) { s.s.v.runs.Drop(int64(s.run.ID)) }, "index of runs"},
+		{"a breach when everything is checked anew", func(s *scene) {
+			cfg := *s.s.v.config
+			s.s.SetConfig(&cfg)
+			s.s.v.njobs++
+		}, "index of jobs"},
+		{"a run of another attempt", func(s *scene) {
+			again := *s.s.v.LiveAttempt(s.run.ID).Attempt
+			s.s.v.LiveAttempt(s.run.ID).Attempt = &again
+		}, "job 1 and the index of runs do not agree"},
 		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
 		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
 		{"a run of a job that waits", func(s *scene) { s.s.v.runs.Set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) },

@@ -49,8 +49,10 @@ type turn struct {
 // accounts would hold, by their shares, with the next job.
 type turns []*turn
 
+// Len implements heap.Interface.
 func (s turns) Len() int { return len(s) }
 
+// Less implements heap.Interface.
 func (s turns) Less(i, j int) bool {
 	a, b := s[i].job, s[j].job
 	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Class), queue.ClassRank(b.Class)),
@@ -63,6 +65,7 @@ func (s turns) Less(i, j int) bool {
 	return s[i].next.Compare(&s[j].next) < 0
 }
 
+// Swap implements heap.Interface.
 func (s turns) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
 	s[i].place, s[j].place = i, j

@@ -1,0 +1,178 @@
+package table_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// printed is a table as it is printed.
+func printed(t *testing.T, tb *table.Table, f table.Format, header bool) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := tb.Print(&out, f, header); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestTablesAsText notices columns that are not below each other, spaces at the end of a line, and
+// characters that move the cursor.
+func TestTablesAsText(t *testing.T) {
+	tb := table.New("NAME", ">COUNT", "NOTE")
+	tb.Add("größe", "7", "a\x1b[31m\nb")
+	tb.Add("x", "1234567", "")
+	tb.Add("", "", "end ")
+	want := "NAME    COUNT NOTE\n" +
+		"größe       7 a?[31m?b\n" +
+		"x     1234567\n" +
+		"              end\n"
+	for _, f := range []table.Format{table.AsTable, table.Wide} {
+		if got := printed(t, tb, f, true); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", f, got, want)
+		}
+	}
+	if got := printed(t, tb, table.AsTable, false); got != want[strings.IndexByte(want, '\n')+1:] {
+		t.Errorf("without a header:\n%s", got)
+	}
+	if got := printed(t, tb, table.Names, true); got != "größe\nx\n\n" {
+		t.Errorf("names: %q", got)
+	}
+	if got := printed(t, tb, table.CSV, true); got != "NAME,COUNT,NOTE\ngröße,7,\"a\x1b[31m\nb\"\nx,1234567,\n,,end \n" {
+		t.Errorf("CSV: %q", got)
+	}
+	if got := printed(t, tb, table.CSV, false); !strings.HasPrefix(got, "größe,") {
+		t.Errorf("CSV without a header: %q", got)
+	}
+	if got := printed(t, &table.Table{}, table.AsTable, true); got != "\n" {
+		t.Errorf("an empty table: %q", got)
+	}
+}
+
+// TestTablesAreShortened notices a line that is wider than the limit, a cell that is cut although there is room,
+// and one that is cut and must not be.
+func TestTablesAreShortened(t *testing.T) {
+	long := strings.Repeat("ä", 80)
+	tb := &table.Table{Columns: []table.Column{{Title: "ID", Right: true}, {Title: "NAME", Least: 8}, {Title: "NODES",
+		Least: 20}}}
+	tb.Add("1", long, "gpu01")
+	lines := strings.Split(printed(t, tb, table.AsTable, true), "\n")
+	if n := utf8.RuneCountInString(lines[1]); n != 2+1+80+1+5 {
+		t.Errorf("it fits in %d and was cut to %d: %s", table.MaxWidth, n, lines[1])
+	}
+	tb.Add("2", long, long)
+	for _, line := range strings.Split(printed(t, tb, table.AsTable, true), "\n") {
+		if n := utf8.RuneCountInString(line); n > table.MaxWidth {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	last := strings.Split(printed(t, tb, table.AsTable, false), "\n")[1]
+	fields := strings.Fields(last)
+	if utf8.RuneCountInString(last) != table.MaxWidth || len(fields) != 3 || !strings.HasSuffix(fields[1], "ä…") ||
+		!strings.HasSuffix(fields[2], "ä…") || utf8.RuneCountInString(fields[1])-utf8.RuneCountInString(fields[2]) > 1 {
+		t.Errorf("the widest column is not cut first: %s", last)
+	}
+	if got := printed(t, tb, table.Wide, false); strings.Contains(got, "…") || strings.Count(got, long) != 3 {
+		t.Errorf("the wide format is cut: %s", got)
+	}
+	never := table.New("A", "B")
+	never.Add(long, long)
+	if got := printed(t, never, table.AsTable, false); strings.Contains(got, "…") {
+		t.Errorf("columns that must not be cut: %s", got)
+	}
+	least := &table.Table{Columns: []table.Column{{Title: "A", Least: 8}, {Title: "B"}}}
+	least.Add(strings.Repeat("a", 30), strings.Repeat("b", 99))
+	if got := printed(t, least, table.AsTable, false); got != "aaaaaaa… "+strings.Repeat("b", 99)+"\n" {
+		t.Errorf("cut below its least width: %s", got)
+	}
+}
+
+// failing refuses to be written to.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+// TestOutputThatCannotBeWritten notices a full disk that is taken for success.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	tb := table.New("A")
+	tb.Add("x")
+	for _, f := range []table.Format{table.AsTable, table.Wide, table.CSV, table.Names} {
+		if err := tb.Print(failing{}, f, true); err == nil {
+			t.Errorf("%s: no error", f)
+		}
+	}
+	steps := []api.FunnelStep{{What: "are up", Nodes: 1}}
+	for what, err := range map[string]error{"JSON": table.PrintJSON(failing{}, 1), "YAML": table.PrintYAML(failing{}, 1),
+		"obstacles": table.PrintObstacles(failing{}, steps, "")} {
+		if err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if err := table.PrintYAML(&bytes.Buffer{}, func() {}); err == nil {
+		t.Error("a function has no YAML")
+	}
+}
+
+// TestObstacles notices advice that is missing, or that passes on control characters.
+func TestObstacles(t *testing.T) {
+	steps := []api.FunnelStep{{What: "are up", Nodes: 12}, {What: "have a GPU", Nodes: 0}}
+	head := "\nNODES THAT\n   12 are up\n    0 have a GPU\n"
+	for _, c := range []struct {
+		steps  []api.FunnelStep
+		advice string
+		want   string
+	}{{nil, "", ""}, {steps, "", head}, {nil, "ask\x1b for less", "\nask? for less\n"}, {steps, "less", head +
+		"\nless\n"}} {
+		var out bytes.Buffer
+		if err := table.PrintObstacles(&out, c.steps, c.advice); err != nil || out.String() != c.want {
+			t.Errorf("%v: %q, want %q", err, &out, c.want)
+		}
+	}
+}
+
+// TestJSONAndYAML notices a value that is another one when it is read back.
+func TestJSONAndYAML(t *testing.T) {
+	value := map[string]any{"off": "OFF", "clock": "1:30", "range": "1:90", "html": "<a&b>", "yes": "yes",
+		"number": "1e3", "empty": []int{}, "none": nil,
+		"list":  []any{1, "two", true},
+		"lines": "a\nb\n", "inner": map[string]any{"x": 1.5, "time": "2026-11-21T08:00:00.000Z"}, "tilde": "~"}
+	var text, yaml bytes.Buffer
+	if err := errors.Join(table.PrintJSON(&text, value), table.PrintYAML(&yaml, value)); err != nil {
+		t.Fatal(err)
+	}
+	var back map[string]any
+	if err := json.Unmarshal(text.Bytes(), &back); err != nil || !strings.Contains(text.String(), `"<a&b>"`) ||
+		fmt.Sprint(back["list"]) != "[1 two true]" {
+		t.Errorf("%v: %s", err, &text)
+	}
+	want := `clock: "1:30"
+empty: []
+html: <a&b>
+inner:
+  time: "2026-11-21T08:00:00.000Z"
+  x: 1.5
+lines: |
+  a
+  b
+list:
+  - 1
+  - two
+  - true
+none: null
+number: "1e3"
+"off": "OFF"
+range: 1:90
+tilde: "~"
+"yes": "yes"
+`
+	if yaml.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &yaml, want)
+	}
+}
