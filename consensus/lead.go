@@ -220,7 +220,11 @@ func (n *Node) askQuorum() error {
 		return n.stopError()
 	}
 	var uncertain *UncertainError
+	asked := time.Now()
 	err = n.wait(r.ctx, n.raft.VerifyLeader())
+	if err == nil {
+		err = n.untilConfirmed(r.ctx, asked)
+	}
 	if errors.Is(err, ErrLeadershipLost) || errors.As(err, &uncertain) {
 		return n.notLeader()
 	}

@@ -28,7 +28,8 @@ const (
 // It dials members by name, at the address where they are now: the library dials an address.
 type serialTransport struct {
 	*raft.NetworkTransport
-	find func(name string) (string, bool)
+	find      func(name string) (string, bool)
+	followers *confirmations
 }
 
 // at is the target that dialling a member by name takes: NAME/ADDR.
@@ -45,7 +46,12 @@ func (t serialTransport) at(id raft.ServerID, addr raft.ServerAddress) raft.Serv
 func (t serialTransport) AppendEntries(id raft.ServerID, addr raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse,
 ) error {
-	return t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
+	begun := time.Now()
+	err := t.NetworkTransport.AppendEntries(id, t.at(id, addr), args, resp)
+	if err == nil && resp.Success {
+		t.followers.note(string(id), begun)
+	}
+	return err
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -88,7 +94,7 @@ func (serialTransport) SetHeartbeatHandler(func(raft.RPC)) {}
 func newTransport(s *stream, find func(string) (string, bool), log hclog.Logger) serialTransport {
 	return serialTransport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: connsPerPeer, Timeout: rpcTimeout, Logger: log, MsgpackUseNewTimeFormat: true,
-	}), find}
+	}), find, newConfirmations()}
 }
 
 // stream is the listener and dialer of one node. It remembers every open connection, because

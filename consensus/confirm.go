@@ -1,0 +1,63 @@
+package consensus
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// confirmations are when this member began the newest request that each other member has answered
+// as its follower.
+//
+// The library counts an answer for a verification although the request was begun before it. A
+// leader that was stopped, or whose answers come late, would be confirmed by what a member said
+// before it elected another leader, and would show a state that is not current.
+type confirmations struct {
+	mu    sync.Mutex
+	begun map[string]time.Time
+	news  chan struct{} // closed and replaced by each note
+}
+
+func newConfirmations() *confirmations {
+	return &confirmations{begun: map[string]time.Time{}, news: make(chan struct{})}
+}
+
+// note takes down that member name follows, by its answer to a request begun then.
+func (c *confirmations) note(name string, begun time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begun.After(c.begun[name]) {
+		c.begun[name] = begun
+	}
+	close(c.news)
+	c.news = make(chan struct{})
+}
+
+// since counts those of members that have answered a request begun at asked or later. The channel
+// is closed when the number may have changed.
+func (c *confirmations) since(asked time.Time, members []Member) (int, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count := 0
+	for _, m := range members {
+		if begun, ok := c.begun[m.Name]; ok && !begun.Before(asked) {
+			count++
+		}
+	}
+	return count, c.news
+}
+
+// untilConfirmed waits until a quorum, this member included, has answered as its followers to
+// requests begun at asked or later. Raft's dissertation asks for that in section 6.4, step 3.
+func (n *Node) untilConfirmed(ctx context.Context, asked time.Time) error {
+	for {
+		members := n.Members()
+		others, news := n.trans.followers.since(asked, members)
+		if 1+others > len(members)/2 {
+			return nil
+		}
+		if _, err := receive(ctx, n, news); err != nil {
+			return err
+		}
+	}
+}
