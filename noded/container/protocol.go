@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -160,8 +161,28 @@ func ReadExit(dir string) (*Exit, error) {
 
 // SocketAddress returns the address of the shim's socket in dir, by way of an open descriptor of
 // dir: the path of a socket may have 107 bytes only.
-func SocketAddress(dir *os.File) string {
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
+func SocketAddress(dir *os.File) string { return socketAddress(dir, socketFile) }
+
+func socketAddress(dir *os.File, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+}
+
+// ListenSocket opens the shim's socket in dir. It gets its name once it takes connections: a daemon
+// that finds one that refuses them takes its shim for dead. One of an earlier shim is replaced.
+func ListenSocket(dir *os.File) (net.Listener, error) {
+	fresh := socketAddress(dir, socketFile+".new")
+	if err := removeFile(fresh); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", fresh)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once dir is closed
+	if err := os.Rename(fresh, SocketAddress(dir)); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // RemoveSocket deletes a socket that an earlier shim left in dir.

@@ -2,6 +2,7 @@ package container
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,5 +194,35 @@ func TestIDs(t *testing.T) {
 				t.Errorf("%v and %v: %d", a, b, got)
 			}
 		}
+	}
+}
+
+// TestASocketThatIsFoundTakesConnections notices a socket that has its name before it takes
+// connections: a node daemon that comes back at that moment would kill a shim that is alive.
+func TestASocketThatIsFoundTakesConnections(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	check(t, err)
+	defer dir.Close()
+	for round := range 2000 {
+		found := make(chan error, 1)
+		go func() {
+			for {
+				_, err := os.Lstat(SocketAddress(dir))
+				if err == nil {
+					c, err := net.Dial("unix", SocketAddress(dir))
+					if err == nil {
+						c.Close()
+					}
+					found <- err
+					return
+				}
+			}
+		}()
+		l, err := ListenSocket(dir)
+		check(t, err)
+		if err := <-found; err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		check(t, errors.Join(l.Close(), RemoveSocket(dir.Name())))
 	}
 }

@@ -143,9 +143,6 @@ func (sup *supervisor) discard() {
 }
 
 func listen(dir string) (net.Listener, error) {
-	if err := container.RemoveSocket(dir); err != nil {
-		return nil, err
-	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -153,11 +150,10 @@ func listen(dir string) (net.Listener, error) {
 	defer d.Close()
 	old := unix.Umask(0o177)
 	defer unix.Umask(old)
-	l, err := net.Listen("unix", container.SocketAddress(d))
+	l, err := container.ListenSocket(d)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the node daemon: %w", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once d is closed
 	return l, nil
 }
 
