@@ -360,7 +360,8 @@ var rules = map[string]rule{
 		why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
-		ours: []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"}, third: []string{"golang.org/x/sys"},
+		ours:  []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"},
+		third: []string{"golang.org/x/sys"},
 		why: "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
