@@ -33,7 +33,7 @@ func TestCgroup2(t *testing.T) {
 mount --make-rprivate /; mount --bind ` + unified + ` /mnt
 for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done
 mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
-exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestTasksEndWithTheirShim' -test.v`
+exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestTasksEndWithTheirShim|TestShimKilledAlone|TestRemoveEndsWhatIsLeft|TestShimsAreNotInTheDaemonsCgroup' -test.v`
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter, "/proc/self/exe")
 	self, err := os.Executable()
 	check(t, err)
