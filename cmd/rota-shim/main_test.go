@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, doomed(dir))
 		os.Exit(1)
 	}
+	if os.Getenv(withoutKeyctl) != "" {
+		if err := refuseKeyctl(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code, err := withBinaries(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

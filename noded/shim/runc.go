@@ -55,7 +55,8 @@ func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, erro
 			n.Path = ipc
 		}
 	}
-	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec})
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec,
+		NoNewKeyring: !keyringsAllowed()})
 	if err != nil {
 		return nil, fmt.Errorf("container spec: %w", err)
 	}
