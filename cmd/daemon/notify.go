@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -17,6 +18,7 @@ const (
 	readyRetry  = 100 * time.Millisecond // between two questions whether the daemon serves yet
 	aliveWait   = 10 * time.Second       // for the answer to one of them
 	statusEvery = 5 * time.Second        // between two looks at the status line, without a watchdog
+	sendWait    = 2 * time.Second        // for a service manager that is busy
 )
 
 // Notifier tells the service manager (systemd, sd_notify) that the daemon is ready, what it does,
@@ -26,6 +28,9 @@ type Notifier struct {
 	watchdog time.Duration // the daemon is restarted if it is silent for so long; 0: never
 	log      *slog.Logger
 	status   string // that was sent last
+
+	mu      sync.Mutex
+	unheard bool // the last message could not be sent
 }
 
 // NewNotifier reads what the service manager asks of this process from the environment, and removes
@@ -76,8 +81,9 @@ func (n *Notifier) awaitReady(ctx context.Context, alive func(context.Context) e
 	for ctx.Err() == nil {
 		if within(ctx, aliveWait, alive) == nil {
 			n.status = status()
-			n.send(systemd.SdNotifyReady + "\nSTATUS=" + n.status)
-			return true
+			if n.send(systemd.SdNotifyReady + "\nSTATUS=" + n.status) {
+				return true
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -120,22 +126,31 @@ func (n *Notifier) Reload(reload func()) {
 	reload()
 }
 
-// send sends one message. systemd's own library reads the address from the environment each time,
-// where it must not stay.
-func (n *Notifier) send(message string) {
+// send sends one message and reports whether it could. The first failure in a row is logged.
+func (n *Notifier) send(message string) bool {
 	if n.socket == "" {
-		return
+		return true
 	}
-	if err := n.write(message); err != nil {
-		n.log.Warn("the service manager was not told of a change", "message", message, "error", err)
+	n.mu.Lock() // a reload may be under way
+	defer n.mu.Unlock()
+	err := n.write(message)
+	if err != nil && !n.unheard {
+		n.log.Warn("the service manager cannot be told of a change", "message", message, "error", err)
 	}
+	n.unheard = err != nil
+	return err == nil
 }
 
+// write sends a message. systemd's own library reads the address from the environment each time,
+// where it must not stay.
 func (n *Notifier) write(message string) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	_, err = conn.Write([]byte(message))
+	err = conn.SetWriteDeadline(time.Now().Add(sendWait))
+	if err == nil {
+		_, err = conn.Write([]byte(message))
+	}
 	return errors.Join(err, conn.Close())
 }

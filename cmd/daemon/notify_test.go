@@ -200,6 +200,34 @@ func TestNoManagerNoWords(t *testing.T) {
 	}
 }
 
+// TestAManagerThatIsLate notices a daemon that stays unready for a service manager that could not
+// hear it.
+func TestAManagerThatIsLate(t *testing.T) {
+	m := newManager(t, 0)
+	path := os.Getenv("NOTIFY_SOCKET")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	n := NewNotifier(quiet)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var l life
+	l.alive.Store(true)
+	done := make(chan error, 1)
+	go func() { done <- n.Supervise(ctx, l.Alive, l.Status) }()
+	for deadline := time.Now().Add(20 * time.Second); l.asked.Load() < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not tried again")
+		}
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	m.await("READY=1\nSTATUS=", "")
+	cancel()
+	<-done
+}
+
 // TestAManagerThatIsGone notices a daemon that ends because it cannot speak.
 func TestAManagerThatIsGone(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
@@ -207,7 +235,7 @@ func TestAManagerThatIsGone(t *testing.T) {
 	var said strings.Builder
 	n := NewNotifier(slog.New(slog.NewTextHandler(io.Writer(&said), nil)))
 	n.Reload(func() {})
-	if got := said.String(); !strings.Contains(got, "WATCHDOG_USEC") || strings.Count(got, "NOTIFY_SOCKET") != 2 {
+	if got := said.String(); !strings.Contains(got, "WATCHDOG_USEC") || strings.Count(got, "NOTIFY_SOCKET") != 1 {
 		t.Errorf("it logs %s", got)
 	}
 }
