@@ -1,0 +1,26 @@
+# What the scripts of this folder share. They run in the repository's root.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+GO=${GO:-go}
+# Where packages go, one folder for each version.
+OUT=${OUT:-dist}
+NFPM=bin/nfpm
+# The oldest libraries on which the programs run. The build fails where a program needs newer ones.
+GLIBC=2.34
+SECCOMP=2.5.0
+PACKAGES="rota rota-controld rota-noded"
+
+die() { echo "$*" >&2; exit 1; }
+
+# The version of the packages: that of the source with the number of its commits, as a pre-release.
+default_version() {
+  local release
+  release=$(sed -n 's/^const Release = "\(.*\)"/\1/p' controld/api/release.go)
+  echo "$release~$(git rev-list --count HEAD)"
+}
+
+# The time that files in packages have: that of the commit.
+commit_time() { git log -1 --format=%ct; }
+
+# need TOOL PACKAGE...: tools that are missing are installed by apt as root, else it says what to install.
+need() { .ci/setup "$2" "$1"; }
