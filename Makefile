@@ -70,6 +70,15 @@ VERSION ?=
 packages: $(NFPM) ## build deb and rpm packages for amd64 and arm64 into dist/VERSION: VERSION=0.1.0~1, ARCHS=amd64, FORMATS=deb, SIGN_KEY=FILE
 	@GO="$(GO)" packaging/build $(VERSION)
 
+repo: ## make signed repositories for apt and dnf of dist/VERSION: SIGN_KEY=FILE of a secret key of gpg
+	@packaging/repo $(VERSION)
+
+release: $(NFPM) ## packages, repositories and SHA256SUMS of one version, from a clean tree: VERSION=0.1.0~1 SIGN_KEY=FILE
+	@GO="$(GO)" packaging/release $(VERSION)
+
+test-packages: $(NFPM) ## build the packages for amd64 twice, and check, install and remove them in a root below /tmp, as root
+	@GO="$(GO)" packaging/test
+
 demo: build ## a one-machine cluster, a training job on it, and its accounting record
 	@.ci/demo
 

@@ -20,7 +20,19 @@ default_version() {
 }
 
 # The time that files in packages have: that of the commit.
-commit_time() { git log -1 --format=%ct; }
+commit_time() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"; }
 
 # need TOOL PACKAGE...: tools that are missing are installed by apt as root, else it says what to install.
 need() { .ci/setup "$2" "$1"; }
+
+# import_key makes a keyring of its own, in the folder $keys, with the secret key of SIGN_KEY. drop_key removes it.
+import_key() {
+  keys=$(mktemp -d)
+  chmod 700 "$keys"
+  gpg --homedir "$keys" --batch --quiet --import "$SIGN_KEY"
+}
+drop_key() {
+  gpgconf --homedir "$keys" --kill gpg-agent 2>/dev/null || true
+  rm -rf "$keys"
+}
+sign() { gpg --homedir "$keys" --batch --quiet --yes --digest-algo SHA256 "$@"; }
