@@ -116,4 +116,4 @@ golden: ## rewrite golden files; read the diff afterwards
 	@for p in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u); do $(GO) test "$$p" -update; done
 
 clean: ## remove what was built
-	rm -rf bin bench.json
+	rm -rf bin dist bench.json
