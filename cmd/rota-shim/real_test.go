@@ -78,13 +78,11 @@ exit 3`)
 }
 
 func TestLimits(t *testing.T) {
-	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	needsController(t, "memory")
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) { in.Node.Cores = []int{1} }
-	_, out := n.run(one, `nproc; c=$(grep :pids: /proc/self/cgroup | cut -d: -f3); echo "in $c"`)
-	want(t, out, "1", "in "+cgroupRoot+"/1.1.0")
+	_, out := n.run(one, "nproc; "+ownCgroup)
+	want(t, out, "1", cgroupRoot+"/1.1.0")
 	two := container.ID{Job: 2, Attempt: 1}
 	n.task(func(task *jobspec.Task) { task.Resources.Memory = 64 * jobspec.MiB })
 	exit, out := n.run(two, `exec python3 -c "x = b'x' * (200 << 20)"`)
@@ -242,9 +240,9 @@ func TestShimKilledAlone(t *testing.T) {
 		"trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
-	procs := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0/cgroup.procs"
-	if _, err := os.Stat(procs); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
+	procs := filepath.Join(cgroupOf(one), "cgroup.procs")
+	if read(t, procs) == "" {
+		t.Fatalf("the container has no process in %s", procs)
 	}
 	check(t, n.shims.Close())
 	n.killShim(t, one)
@@ -277,10 +275,8 @@ echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)
 	n.run(one, "exit 0")
-	left := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0"
-	if err := os.MkdirAll(left, 0o755); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	left := cgroupOf(one)
+	check(t, os.MkdirAll(left, 0o755))
 	stray := exec.Command("sleep", "1000")
 	check(t, stray.Start())
 	check(t, os.WriteFile(filepath.Join(left, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))

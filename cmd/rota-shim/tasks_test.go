@@ -119,7 +119,7 @@ func TestTasksInOrder(t *testing.T) {
 		hook("first", "prestart", "until [ -e /dev/shm/up ]; do sleep 0.02; done; echo first >> order; echo "+
 			"shared > /dev/shm/x"),
 		hook("second", "prestart", "echo second >> order"),
-		mainTask("train", "echo train >> order; cat /dev/shm/x; grep :pids: /proc/self/cgroup | cut -d: -f3; "+
+		mainTask("train", "echo train >> order; cat /dev/shm/x; "+ownCgroup+"; "+
 			"sleep 0.3; echo train-ends >> order"),
 		hook("after", "poststart", "echo after >> order"),
 	)
@@ -316,9 +316,7 @@ func TestTasksThatCannotBeCreated(t *testing.T) {
 
 // TestLimitOfTasks shows that the memory limit is the worker's, whichever task uses the memory.
 func TestLimitOfTasks(t *testing.T) {
-	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	needsController(t, "memory")
 	n := newNode(t, 0)
 	n.cores = []int{1}
 	two := container.ID{Job: 2, Attempt: 1}
