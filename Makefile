@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check same lint demo test-browser race chaos bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup build test check same lint demo test-browser race chaos vm-test bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ race: build ## the same under the race detector, with longer random histories: f
 chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
 	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
+
+VM_PACKAGES ?=
+vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's kernel in qemu, without KVM; VM_PACKAGES=./noded/shim RUN=PATTERN some of them, VM_TIMEOUT=15m on a busy machine, KEEP=DIR for the kernel's messages
+	@.ci/setup "qemu-system-x86" "qemu-system-x86_64"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	bin/rota-vmtest -timeout $(or $(VM_TIMEOUT),5m) $(if $(KEEP),-keep $(KEEP)) $(if $(RUN),-run '$(RUN)') $(VM_PACKAGES)
 
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
