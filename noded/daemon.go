@@ -143,6 +143,7 @@ func (d *daemon) runLogin(ctx context.Context) (err error) {
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	group, running := errgroup.WithContext(ctx)
 	d.runAsMember(group, running)
+	d.supervise(group, running, d.gossipTurns, d.control.status)
 	d.cfg.Logger.Info("login node started", "node", d.cfg.Name, "socket", d.cfg.Socket, "version", api.Build())
 	return untilDone(ctx, group.Wait())
 }
@@ -154,6 +155,15 @@ func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.renewCertificate) })
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
+	}
+}
+
+// supervise runs what the settings have for it beside the daemon.
+func (d *daemon) supervise(
+	group *errgroup.Group, running context.Context, alive func(context.Context) error, status func() string,
+) {
+	if d.cfg.Supervise != nil {
+		group.Go(func() error { return d.cfg.Supervise(running, alive, status) })
 	}
 }
 
@@ -284,6 +294,7 @@ func (d *daemon) run(ctx context.Context) error {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error { return d.serve(running, tls.NewListener(d.http, d.credential.Server()), handler) })
+	d.supervise(group, running, d.agent.Alive, d.agent.status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
 	return untilDone(ctx, group.Wait())

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -50,6 +51,11 @@ type Config struct {
 	AllowUserNamespaces bool // jobs may make user namespaces
 
 	Logger *slog.Logger
+	// Supervise, if set, runs beside the daemon until its context ends. Alive returns nil once the
+	// daemon's loop has answered, which it does when it has found the containers that run here,
+	// whether there is a controller or not. It returns an error when its context ends. Status is one
+	// line for people.
+	Supervise func(ctx context.Context, alive func(context.Context) error, status func() string) error
 }
 
 // The least bounds, so that a job can still run, and say why it fails.
