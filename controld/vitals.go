@@ -49,6 +49,11 @@ type statusOnly struct {
 	code   int
 }
 
-func (s *statusOnly) Header() http.Header         { return s.header }
+// Header implements http.ResponseWriter.
+func (s *statusOnly) Header() http.Header { return s.header }
+
+// Write implements http.ResponseWriter.
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
-func (s *statusOnly) WriteHeader(code int)        { s.code = code }
+
+// WriteHeader implements http.ResponseWriter.
+func (s *statusOnly) WriteHeader(code int) { s.code = code }

@@ -249,7 +249,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		return err
 	}
 	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
-		Warm: d.cfg.WarmShims})
+		Warm: d.cfg.WarmShims, CgroupRoot: d.cfg.CgroupRoot, Log: d.cfg.Logger})
 	if err != nil {
 		return err
 	}

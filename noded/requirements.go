@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
 )
 
 // checkRequirements returns everything that this machine lacks to run containers, joined.
@@ -48,7 +52,10 @@ func checkCgroups(root string) error {
 			"access to them)", mount, err)
 	}
 	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
-		return checkCgroup(mount, root)
+		if err := checkCgroup(mount, root); err != nil {
+			return err
+		}
+		return enableControllers(mount, root)
 	}
 	for _, name := range neededCgroups {
 		errs = append(errs, checkCgroup(filepath.Join(mount, name), root))
@@ -72,14 +79,64 @@ func checkCgroup(hierarchy, root string) error {
 	return os.Remove(probe)
 }
 
-// removeCgroups removes the daemon's own empty cgroups. Those of running containers stay.
+// neededControllers are those that limits need, with cgroup version 2.
+var neededControllers = []string{"cpu", "memory", "pids", "cpuset"}
+
+// enableControllers makes sure that cgroups of version 2 below root have the controllers that limits
+// need. Each cgroup on the way passes them on to those below it.
+func enableControllers(mount, root string) error {
+	dir := mount
+	for _, element := range strings.Split(root, "/") { // the first one is empty, for the mount itself
+		dir = filepath.Join(dir, element)
+		if err := enableIn(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enableIn enables the controllers for the cgroups inside of one.
+func enableIn(dir string) error {
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	enabled, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("cgroups cannot be used: %w", err)
+	}
+	for _, name := range neededControllers {
+		if slices.Contains(strings.Fields(string(enabled)), name) {
+			continue
+		}
+		err := os.WriteFile(file, []byte("+"+name), 0)
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("cgroups cannot be used: processes run in %s itself, so that no cgroup below it can have "+
+				"limits: move them into a cgroup below it, or choose another place with --cgroup-root", dir)
+		case err != nil:
+			return fmt.Errorf("cgroups cannot be used: the controller %s cannot be enabled below %s: %w (systemd does so "+
+				"for units with Delegate=yes; otherwise choose another place with --cgroup-root)", name, dir, err)
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the daemon's own empty cgroups. Those of running containers and shims stay,
+// and those that are units of systemd.
 func removeCgroups(root string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		found, _ := filepath.Glob(filepath.Join(pattern, root)) // the pattern is well formed
 		for _, dir := range found {
+			_ = os.Remove(filepath.Join(dir, container.ShimsGroup))
+			if isUnit(root) {
+				continue
+			}
 			if os.Remove(dir) == nil {
 				_ = os.Remove(filepath.Dir(dir)) // /rota, if it was the last
 			}
 		}
 	}
+}
+
+// isUnit reports whether a cgroup is by its name one of systemd's, which removes it itself.
+func isUnit(path string) bool {
+	return slices.Contains([]string{".service", ".scope", ".slice"}, filepath.Ext(path))
 }

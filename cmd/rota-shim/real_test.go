@@ -78,11 +78,11 @@ exit 3`)
 }
 
 func TestLimits(t *testing.T) {
-	needsController(t, "memory")
+	needsLimits(t)
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) { in.Node.Cores = []int{1} }
-	_, out := n.run(one, "nproc; "+ownCgroup)
-	want(t, out, "1", cgroupRoot+"/1.1.0")
+	_, out := n.run(one, `nproc; echo "in $(`+inCgroup()+`)"`)
+	want(t, out, "1", "in "+cgroupRoot+"/1.1.0")
 	two := container.ID{Job: 2, Attempt: 1}
 	n.task(func(task *jobspec.Task) { task.Resources.Memory = 64 * jobspec.MiB })
 	exit, out := n.run(two, `exec python3 -c "x = b'x' * (200 << 20)"`)
@@ -240,9 +240,9 @@ func TestShimKilledAlone(t *testing.T) {
 		"trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
-	procs := filepath.Join(cgroupOf(one), "cgroup.procs")
-	if read(t, procs) == "" {
-		t.Fatalf("the container has no process in %s", procs)
+	procs := countsProcesses(cgroupRoot + "/1.1.0/cgroup.procs")
+	if b, err := os.ReadFile(procs); err != nil || len(b) == 0 {
+		t.Fatalf("its processes are not in its cgroup: %q, %v", b, err)
 	}
 	check(t, n.shims.Close())
 	n.killShim(t, one)
@@ -275,7 +275,7 @@ echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)
 	n.run(one, "exit 0")
-	left := cgroupOf(one)
+	left := countsProcesses(cgroupRoot + "/1.1.0")
 	check(t, os.MkdirAll(left, 0o755))
 	stray := exec.Command("sleep", "1000")
 	check(t, stray.Start())

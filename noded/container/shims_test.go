@@ -331,7 +331,8 @@ func TestTheShimsCopyCannotChange(t *testing.T) {
 func TestAClosedPoolKeepsNoShim(t *testing.T) {
 	p := &pool{cfg: Config{ShimPath: "/bin/cat"}, ready: make(chan *shimProcess, 1)}
 	p.close()
-	p.startAhead()
+	p.startAnother()
+	p.starting.Wait()
 	if len(p.ready) != 0 {
 		t.Error("a shim waits")
 	}
