@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			if err != nil {
 				return err
 			}
+			daemon.WarnOfPreRelease(cfg.Logger)
 			superviseBy(daemon.NewNotifier(cfg.Logger), &cfg)
 			cfg.ReloadOn = daemon.Reloads()
 			return controld.Run(c.Context, cfg)

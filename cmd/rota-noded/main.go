@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		if cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr); err != nil {
 			return err
 		}
+		daemon.WarnOfPreRelease(cfg.Logger)
 		cfg.Supervise = daemon.NewNotifier(cfg.Logger).Supervise
 		go answerReloads(c.Context, cfg.Logger)
 		return noded.Run(c.Context, cfg)
