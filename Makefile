@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check same lint demo test-browser race chaos vm-test bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's ker
 	@.ci/setup "qemu-system-x86" "qemu-system-x86_64"
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
 	bin/rota-vmtest -timeout $(or $(VM_TIMEOUT),5m) $(if $(KEEP),-keep $(KEEP)) $(if $(RUN),-run '$(RUN)') $(VM_PACKAGES)
+
+vm-test-systemd: ## boot Debian with systemd in qemu, as root, and ask whether it leaves the cgroups of jobs alone
+	@.ci/setup "qemu-system-x86 debootstrap e2fsprogs" "qemu-system-x86_64 debootstrap mke2fs"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	@VM_TIMEOUT=$(or $(VM_TIMEOUT),5m) .ci/vm-systemd "$$(bin/rota-vmtest -fetch)" bin/vmtest/debian
 
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }

@@ -30,7 +30,7 @@ func fetchKernel(ctx context.Context, dir, name string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	fmt.Printf("downloading %s\n", real)
+	fmt.Fprintf(os.Stderr, "downloading %s\n", real)
 	if _, err := output(ctx, tmp, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", real); err != nil {
 		return "", fmt.Errorf("download the kernel (try `apt-get update` first): %w", err)
 	}

@@ -32,6 +32,7 @@ type options struct {
 	cores    int
 	limit    time.Duration
 	verbose  bool
+	fetch    bool
 	packages []string
 }
 
@@ -52,6 +53,7 @@ func main() {
 	flag.IntVar(&o.cores, "cores", 2, "of the machine")
 	flag.DurationVar(&o.limit, "timeout", 5*time.Minute, "how long the machine may run")
 	flag.BoolVar(&o.verbose, "v", false, "print everything that the tests print")
+	flag.BoolVar(&o.fetch, "fetch", false, "print the path of the kernel, downloaded if need be, and end")
 	flag.Parse()
 	if o.packages = flag.Args(); len(o.packages) == 0 {
 		o.packages = defaultPackages
@@ -74,6 +76,10 @@ func run(ctx context.Context, o options) error {
 	k, err := fetchKernel(ctx, o.dir, o.image)
 	if err != nil {
 		return err
+	}
+	if o.fetch {
+		fmt.Println(k)
+		return nil
 	}
 	work, err := os.MkdirTemp("", "rota-vmtest-")
 	if err != nil {
