@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -135,7 +136,6 @@ func (n *Notifier) write(message string) error {
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	defer conn.Close()
 	_, err = conn.Write([]byte(message))
-	return err
+	return errors.Join(err, conn.Close())
 }
