@@ -15,7 +15,7 @@ TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 .PHONY: help setup build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (as root), or say what is missing
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
