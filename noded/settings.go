@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // Config has all settings of the node daemon.
@@ -35,8 +36,8 @@ type Config struct {
 	SharedPaths []string          // in addition to those of /home, /shared and /data that exist
 	Ports       string            // LOW-HIGH for MASTER_PORT; "": a default range
 	Login       bool              // a login node: a socket for its users, and no containers
-	ShimPath    string            // path of rota-shim; "": beside this program
-	InitPath    string            // path of rota-init; "": beside this program
+	ShimPath    string            // path of rota-shim; "": beside this program, or in /usr/libexec/rota
+	InitPath    string            // path of rota-init; "": beside this program, or in /usr/libexec/rota
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
 	WarmShims   int               // shims that are started in advance
 	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
@@ -75,8 +76,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if self, err := os.Executable(); err == nil {
-		c.ShimPath = cmp.Or(c.ShimPath, filepath.Join(filepath.Dir(self), "rota-shim"))
-		c.InitPath = cmp.Or(c.InitPath, filepath.Join(filepath.Dir(self), "rota-init"))
+		c.ShimPath = cmp.Or(c.ShimPath, requirements.Beside(self, "rota-shim"))
+		c.InitPath = cmp.Or(c.InitPath, requirements.Beside(self, "rota-init"))
 		if len(c.NVMLHelper) == 0 {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}

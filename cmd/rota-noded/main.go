@@ -17,7 +17,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded"
-	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/config"
+	"github.com/rota-hpc/rota/noded/gpu/nvml"
 )
 
 func main() { daemon.Main("rota-noded", run) }
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		Name: "nvml-helper", Hidden: true, Usage: "answer the node daemon's questions about GPUs on the " +
 			"standard streams",
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "library"}},
-		Action: func(c *cli.Context) error { return gpu.ServeNVML(c.String("library"), os.Stdin, os.Stdout) },
+		Action: func(c *cli.Context) error { return nvml.Serve(c.String("library"), os.Stdin, os.Stdout) },
 	}}
 	app.Commands = append(app.Commands, daemon.JoinCommand("rota-noded", []cli.Flag{
 		&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name, Usage: "`NAME` of this node, unique in the cluster"},
@@ -62,11 +63,11 @@ func roleOf(c *cli.Context) pki.Role {
 // placeOf returns what the flags of join and the configuration file say.
 func placeOf(c *cli.Context) (daemon.Place, error) {
 	if path := c.String("config"); path != "" {
-		f, err := decodeFile(path)
+		f, err := config.Read(path)
 		if err != nil {
-			return daemon.Place{}, err
+			return daemon.Place{}, fmt.Errorf("--config: %w", err)
 		}
-		if err := daemon.SetFlags(c, &file{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
+		if err := daemon.SetFlags(c, &config.File{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
 			return daemon.Place{}, err
 		}
 	}
@@ -109,8 +110,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("cgroup-root", "", "`PATH` below which containers get their cgroups (default: /rota/NAME)"),
 		list("shared-path", "`DIR` that all nodes share, besides /home, /shared and /data"),
 		text("ports", "", "range `LOW-HIGH` for MASTER_PORT"),
-		text("shim", "", "`PATH` of rota-shim (default: beside this program)"),
-		text("init", "", "`PATH` of rota-init (default: beside this program)"),
+		text("shim", "", "`PATH` of rota-shim (default: beside this program, or in /usr/libexec/rota)"),
+		text("init", "", "`PATH` of rota-init (default: beside this program, or in /usr/libexec/rota)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started in advance"},
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
 		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",

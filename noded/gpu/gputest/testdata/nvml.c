@@ -4,6 +4,7 @@
 //   proc INDEX PID                        a process on a GPU
 //   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
+//   persistent INDEX                      a GPU in persistence mode
 //   deaf                                  the first wait for events fails
 //   hang                                  no call returns
 // Built with -DOLD it lacks what an old driver lacks.
@@ -20,7 +21,7 @@ struct nvmlEventSet_st { int told; };
 
 struct gpu {
 	char uuid[80], model[80];
-	int minor, lost, processes, mig;
+	int minor, lost, processes, mig, persistent;
 	unsigned long long mib, ecc;
 	unsigned pids[8];
 };
@@ -52,6 +53,8 @@ static struct world look(void) {
 			w.gpus[a].pids[w.gpus[a].processes++] = b;
 		} else if (sscanf(line, "mig %d", &a) == 1) {
 			w.gpus[a].mig = 1;
+		} else if (sscanf(line, "persistent %d", &a) == 1) {
+			w.gpus[a].persistent = 1;
 		} else if (!strncmp(line, "deaf", 4)) {
 			w.deaf = 1;
 		} else if (sscanf(line, "xid %d %d", &a, &b) == 2 && w.xids < 8) {
@@ -120,6 +123,11 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t
 	(void)c;
 	ALIVE(d)
 	*to = t == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? g->ecc : 0;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t d, nvmlEnableState_t *mode) {
+	ALIVE(d)
+	*mode = g->persistent ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
 	return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *now, unsigned *pending) { ALIVE(d) *now = *pending = g->mig; return NVML_SUCCESS; }
