@@ -93,8 +93,8 @@ func TestAProbeLeavesNothing(t *testing.T) {
 
 // TestOldKernelsAreRefused notices a kernel that passes and is too old.
 func TestOldKernelsAreRefused(t *testing.T) {
-	for release, fine := range map[string]bool{"5.10.0-28-amd64": true, "6.1.0": true, "5.9.16": false, "4.18.0-553.el8": false,
-		"5.15.0-105-generic": true, "10.0": true, "": false, "Linux": false} {
+	for release, fine := range map[string]bool{"5.10.0-28-amd64": true, "6.1.0": true, "5.9.16": false,
+		"4.18.0-553.el8": false, "5.15.0-105-generic": true, "10.0": true, "": false, "Linux": false} {
 		if err := Kernel(release); (err == nil) != fine {
 			t.Errorf("%q: %v", release, err)
 		}
@@ -104,11 +104,13 @@ func TestOldKernelsAreRefused(t *testing.T) {
 // TestControllersOfVersion2 notices a controller that is missing and not named.
 func TestControllersOfVersion2(t *testing.T) {
 	dir := t.TempDir()
-	for text, want := range map[string]string{"cpuset cpu io memory hugetlb pids\n": "", "cpuset io pids\n": "cpu, memory:"} {
+	for text, want := range map[string]string{"cpuset cpu io memory hugetlb pids\n": "",
+		"cpuset io pids\n": "cpu, memory:"} {
 		if err := os.WriteFile(dir+"/cgroup.controllers", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := missingControllers(dir); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		err := missingControllers(dir)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
