@@ -5,11 +5,14 @@
 //   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
 //   persistent INDEX                      a GPU in persistence mode
+//   files                                 a GPU is seen only if its file below /dev may be opened
 //   deaf                                  the first wait for events fails
 //   hang                                  no call returns
 // Built with -DOLD it lacks what an old driver lacks.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include "nvml.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +30,26 @@ struct gpu {
 };
 struct world {
 	struct gpu gpus[MOST];
-	int count, xids, xid_gpu[8], xid_code[8], deaf;
+	int count, xids, xid_gpu[8], xid_code[8], deaf, files;
 };
 static struct nvmlDevice_st handles[MOST];
 static struct nvmlEventSet_st events;
+
+// hide takes away the GPUs whose files below /dev are not there or may not be opened, as the driver's
+// library does. A file without a driver behind it fails with ENXIO or ENODEV only after both were checked.
+static void hide(struct world *w) {
+	int kept = 0;
+	for (int i = 0; i < w->count; i++) {
+		char path[64];
+		snprintf(path, sizeof path, "/dev/nvidia%d", w->gpus[i].minor);
+		int fd = open(path, O_RDWR);
+		if (fd < 0 && errno != ENXIO && errno != ENODEV) continue;
+		if (fd >= 0) close(fd);
+		handles[kept].index = kept;
+		w->gpus[kept++] = w->gpus[i];
+	}
+	w->count = kept;
+}
 
 static struct world look(void) {
 	struct world w;
@@ -55,6 +74,8 @@ static struct world look(void) {
 			w.gpus[a].mig = 1;
 		} else if (sscanf(line, "persistent %d", &a) == 1) {
 			w.gpus[a].persistent = 1;
+		} else if (!strncmp(line, "files", 5)) {
+			w.files = 1;
 		} else if (!strncmp(line, "deaf", 4)) {
 			w.deaf = 1;
 		} else if (sscanf(line, "xid %d %d", &a, &b) == 2 && w.xids < 8) {
@@ -63,6 +84,7 @@ static struct world look(void) {
 		}
 	}
 	if (f) fclose(f);
+	if (w.files) hide(&w);
 	return w;
 }
 
