@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -236,7 +237,25 @@ func (in *inspection) sharedPaths(context.Context) []finding {
 	if !in.settings.login() {
 		found = append(found, in.otherShared()...)
 	}
-	return found
+	return append(found, in.homeDirectory()...)
+}
+
+// homeDirectory checks that jobs can work in the directory of the user that asks.
+func (in *inspection) homeDirectory() []finding {
+	if in.uid == 0 || in.home == "" || in.settings.nodeUnknown {
+		return nil
+	}
+	const name = "home"
+	shared := slices.ContainsFunc(slices.Concat(in.settings.node.SharedPath, defaultShared), func(p string) bool {
+		return in.exists(p) && (in.home == p || strings.HasPrefix(in.home, p+"/"))
+	})
+	switch {
+	case !shared:
+		return one(note, name, "submit jobs from a shared directory", "%s is not below a shared directory", in.home)
+	case unix.Access(in.path(in.home), unix.W_OK) != nil:
+		return one(warn, name, "chown it to the user, or mount it writable", "this user may not write to %s", in.home)
+	}
+	return fine(name, "%s is shared, and this user may write to it", in.home)
 }
 
 // sharedPath says where a shared directory comes from.

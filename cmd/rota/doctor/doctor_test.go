@@ -191,10 +191,9 @@ func TestPrograms(t *testing.T) {
 	}
 	in.find = func(name string) string { return filepath.Join(dir, name) }
 	expect(t, in, noded, ok, dir, "")
-	expect(t, in, "rota-shim", bad, dir+"/rota-shim is not a program", "/usr/libexec/rota")
 	expect(t, in, "rota-init", ok, dir, "")
-	node(t, in, "init = \""+dir+"/none\"\n")
-	expect(t, in, "rota-init", bad, dir+"/none is not a program", "init")
+	node(t, in, "shim = \""+dir+"/none\"\n")
+	expect(t, in, "rota-shim", bad, dir+"/none is not a program", "/usr/libexec/rota")
 }
 
 // TestDirectories notices a data directory that others may enter or that is not on a disk.
@@ -257,6 +256,18 @@ func TestSharedPaths(t *testing.T) {
 	in.cluster.nodes = []api.Node{{Name: "n1", SharedPaths: []string{"/work"}},
 		{Name: "n2", SharedPaths: []string{"/work", "/scratch"}}}
 	expect(t, in, "shared path", warn, "node n2 shares [/scratch]", "shared_path")
+}
+
+// TestHome notices a directory of the user that jobs do not see, or cannot write to.
+func TestHome(t *testing.T) {
+	in := fake(t)
+	node(t, in, "")
+	in.uid, in.home = 1001, "/home/ada"
+	expect(t, in, "home", note, "not below a shared directory", "submit")
+	dataDirectory(t, in, "/home")
+	expect(t, in, "home", warn, "may not write to /home/ada", "chown") // it is not there
+	dataDirectory(t, in, "/home/ada")
+	expect(t, in, "home", ok, "/home/ada is shared", "")
 }
 
 // card puts a GPU of NVIDIA on the bus.
@@ -367,6 +378,9 @@ func TestPorts(t *testing.T) {
 	expect(t, in, "http", bad, "held by rota-noded", "another port")
 	files(t, in, map[string]string{"/proc/77/comm": "rota-controld\n"})
 	expect(t, in, "http", ok, "held by it", "")
+	node(t, in, "")
+	expect(t, in, "gossip", bad, "gossip of rota-controld and gossip of rota-noded are both 127.0.0.1:7072",
+		"another port")
 	in.listen = func(string, string) error { return syscall.EADDRNOTAVAIL }
 	expect(t, in, "http", bad, "no interface", "address of this machine")
 }

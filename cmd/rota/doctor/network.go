@@ -54,7 +54,14 @@ func (in *inspection) hostName(ctx context.Context) []finding {
 // ports checks that each address of a daemon is free, or taken by the daemon itself.
 func (in *inspection) ports(context.Context) []finding {
 	var found []finding
+	taken := map[string]listener{}
 	for _, l := range in.settings.listeners() {
+		if other, twice := taken[l.addr]; twice {
+			found = append(found, one(bad, l.setting, "give one of them another port", "%s of %s and %s of %s are both %s",
+				other.setting, other.program, l.setting, l.program, l.addr)...)
+			continue
+		}
+		taken[l.addr] = l
 		found = append(found, in.port(l, "tcp")...)
 		if l.udp {
 			found = append(found, in.port(l, "udp")...)

@@ -27,6 +27,7 @@ import (
 type system struct {
 	root     string // files are read below it
 	uid      int
+	home     string // directory of this user
 	now      func() time.Time
 	hostname func() (string, error)
 	release  func() (string, error) // of the kernel
@@ -48,7 +49,8 @@ type system struct {
 // machine is the machine on which the command runs.
 func machine() *system {
 	return &system{
-		root: "/", uid: os.Geteuid(), now: clock.Wall, hostname: os.Hostname, release: release, addrs: addresses,
+		root: "/", uid: os.Geteuid(), home: os.Getenv("HOME"), now: clock.Wall,
+		hostname: os.Hostname, release: release, addrs: addresses,
 		lookup:  net.DefaultResolver.LookupHost,
 		dial:    (&net.Dialer{Timeout: patience}).DialContext,
 		listen:  tryListen,
