@@ -25,29 +25,43 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 )
 
-// DefaultSocket is where a daemon of this machine listens for its users.
-const DefaultSocket = "/run/rota/rota.sock"
+// Where daemons of this machine listen for its users. On a machine with both, the node daemon has
+// DefaultSocket, and the packages have the controller listen at ControllerSocket.
+const (
+	DefaultSocket    = "/run/rota/rota.sock"
+	ControllerSocket = "/run/rota/controld.sock"
+)
 
 // devAddrFile is what `rota dev` leaves in its directory for the commands started beside it.
 const devAddrFile = ".rota/addr"
 
-// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else the default
-// socket if it is there, else the cluster that `rota dev` runs in the working directory, else the
-// default socket again, so that the error names it.
+// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else those of the
+// two sockets that are there, else the cluster that `rota dev` runs in the working directory, else
+// DefaultSocket again, so that the error names it.
 func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
 	}
-	socket := "unix:" + DefaultSocket
-	if _, err := os.Stat(DefaultSocket); err == nil {
-		return socket
+	if there := socketsThere(DefaultSocket, ControllerSocket); there != "" {
+		return there
 	}
 	if b, err := os.ReadFile(filepath.FromSlash(devAddrFile)); err == nil {
 		if addr := strings.TrimSpace(string(b)); addr != "" {
 			return addr
 		}
 	}
-	return socket
+	return "unix:" + DefaultSocket
+}
+
+// socketsThere is the address of the sockets among paths that exist.
+func socketsThere(paths ...string) string {
+	var there []string
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			there = append(there, "unix:"+path)
+		}
+	}
+	return strings.Join(there, ",")
 }
 
 // Options change how a client connects. The zero value is what commands use.

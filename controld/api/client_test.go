@@ -218,8 +218,28 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestBothSocketsOfAMachineAreTried notices a command that fails because the node daemon of a
+// controller's machine is stopped.
+func TestBothSocketsOfAMachineAreTried(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for _, want := range []string{"", "unix:" + b, "unix:" + a + ",unix:" + b} {
+		if got := socketsThere(a, b); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, path := range []string{b, a} {
+			if _, err := os.Stat(path); err != nil {
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+	}
+}
+
 func TestDefaultAddr(t *testing.T) {
-	if _, err := os.Stat(DefaultSocket); err == nil {
+	if socketsThere(DefaultSocket, ControllerSocket) != "" {
 		t.Skip("a daemon runs on this machine: its socket comes first")
 	}
 	none := func(string) string { return "" }
