@@ -79,7 +79,8 @@ func (in *inspection) ask(env *command.Env, c *cli.Context) error {
 	defer session.Close()
 	k := &in.cluster
 	k.addrs = session.Addrs()
-	k.named = c.String("addr") != "" || env.Getenv("ROTA_ADDR") != "" || in.exists(api.DefaultSocket)
+	k.named = c.String("addr") != "" || env.Getenv("ROTA_ADDR") != "" || in.exists(api.DefaultSocket) ||
+		in.exists(api.ControllerSocket)
 	ctx, cancel := context.WithTimeout(c.Context, 2*patience)
 	defer cancel()
 	shown, _, err := session.Cluster(ctx)
