@@ -211,8 +211,11 @@ func (in *inspection) certificates(context.Context) []finding {
 		cred, err := pki.Load(in.path(pki.Dir(dir.path)))
 		switch {
 		case errors.Is(err, pki.ErrNoCredential):
-			found = append(found, one(bad, "certificate", "have it join with a token: rota cluster join-token on a machine of "+
-				"the cluster prints one", "%s: this machine is in no cluster", dir.path)...)
+			fix := "have it join with a token: rota cluster join-token on a machine of the cluster prints one"
+			if dir.controller {
+				fix = "make a cluster with rota-controld init; or " + fix
+			}
+			found = append(found, one(bad, "certificate", fix, "%s: this machine is in no cluster", dir.path)...)
 			continue
 		case err != nil:
 			found = append(found, one(bad, "certificate", "put it right as the message says, or join again with a new token",
