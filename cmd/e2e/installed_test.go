@@ -198,7 +198,9 @@ END
 `)
 	id := strings.TrimSpace(s.run("n1", "cd /home/ann && sudo -u ann rota submit --parsable gang.hcl"))
 	s.until("c2", "rota status "+id, `RUNNING`)
-	pids := func() string { return s.run("n1", "pgrep -f '[s]leep 86400'") + s.run("n2", "pgrep -f '[s]leep 86400'") }
+	pids := func() string {
+		return s.run("n1", "pgrep -f '[s]leep 86400'") + s.run("n2", "pgrep -f '[s]leep 86400'")
+	}
 	before := pids()
 	stillThere := func(after string) {
 		t.Helper()

@@ -26,7 +26,8 @@ import (
 )
 
 // Where daemons of this machine listen for its users. On a machine with both, the node daemon has
-// DefaultSocket, and the packages have the controller listen at ControllerSocket.
+// DefaultSocket, and the packages have the controller listen at ControllerSocket. Commands try that
+// first: a node vouches for ordinary users only.
 const (
 	DefaultSocket    = "/run/rota/rota.sock"
 	ControllerSocket = "/run/rota/controld.sock"
@@ -42,7 +43,7 @@ func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
 	}
-	if there := socketsThere(DefaultSocket, ControllerSocket); there != "" {
+	if there := socketsThere(ControllerSocket, DefaultSocket); there != "" {
 		return there
 	}
 	if b, err := os.ReadFile(filepath.FromSlash(devAddrFile)); err == nil {

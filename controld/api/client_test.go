@@ -239,7 +239,7 @@ func TestBothSocketsOfAMachineAreTried(t *testing.T) {
 }
 
 func TestDefaultAddr(t *testing.T) {
-	if socketsThere(DefaultSocket, ControllerSocket) != "" {
+	if socketsThere(ControllerSocket, DefaultSocket) != "" {
 		t.Skip("a daemon runs on this machine: its socket comes first")
 	}
 	none := func(string) string { return "" }

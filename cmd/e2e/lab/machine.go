@@ -124,6 +124,8 @@ func (r *Room) introduce(m *Machine) error {
 	}
 	return errors.Join(os.WriteFile(filepath.Join(m.Root, "etc/hosts"), []byte(text), 0o644),
 		os.WriteFile(filepath.Join(m.Root, "etc/hostname"), []byte(m.Name+"\n"), 0o644),
+		// it cannot fetch what packages recommend
+		os.WriteFile(filepath.Join(m.Root, "etc/apt/apt.conf.d/90alone"), []byte("APT::Install-Recommends \"false\";\n"), 0o644),
 		os.RemoveAll(filepath.Join(m.Root, "etc/machine-id")))
 }
 
@@ -236,8 +238,8 @@ done`)
 // Run runs a script of sh on the machine as root and returns what it printed. An error has the
 // script's last lines.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
-	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.init), "--all", "--wd=/root",
-		"/usr/bin/env", "-i", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "NO_COLOR=1",
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.init), "--all",
+		"/usr/bin/env", "-i", "--chdir=/root", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "NO_COLOR=1",
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-eu", "-c", script)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
