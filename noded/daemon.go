@@ -46,6 +46,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // bodyTimeout is how long a client may take to send the whole of a request.
@@ -88,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		err = d.loadCredential()
 	}
 	if err != nil {
-		removeCgroups(cfg.CgroupRoot)
+		requirements.RemoveCgroups(cfg.CgroupRoot, container.ShimsGroup)
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -343,7 +344,7 @@ func (d *daemon) close() error {
 		errs = append(errs, d.journal.Close())
 	}
 	if !d.cfg.Login {
-		removeCgroups(d.cfg.CgroupRoot)
+		requirements.RemoveCgroups(d.cfg.CgroupRoot, container.ShimsGroup)
 	}
 	return errors.Join(errs...)
 }
