@@ -12,10 +12,11 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check same lint demo test-browser race chaos bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s
+", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (as root), or say what is missing
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
@@ -43,6 +44,17 @@ chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
 	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
 
+VM_PACKAGES ?=
+vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's kernel in qemu, without KVM; VM_PACKAGES=./noded/shim RUN=PATTERN some of them, VM_TIMEOUT=15m on a busy machine, KEEP=DIR for the kernel's messages
+	@.ci/setup "qemu-system-x86" "qemu-system-x86_64"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	bin/rota-vmtest -timeout $(or $(VM_TIMEOUT),5m) $(if $(KEEP),-keep $(KEEP)) $(if $(RUN),-run '$(RUN)') $(VM_PACKAGES)
+
+vm-test-systemd: ## boot Debian with systemd in qemu, as root, and ask whether it leaves the cgroups of jobs alone
+	@.ci/setup "qemu-system-x86 debootstrap e2fsprogs" "qemu-system-x86_64 debootstrap mke2fs"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	@VM_TIMEOUT=$(or $(VM_TIMEOUT),5m) .ci/vm-systemd "$$(bin/rota-vmtest -fetch)" bin/vmtest/debian
+
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -59,6 +71,25 @@ lint: $(LINT)
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+NFPM         := bin/nfpm
+NFPM_VERSION := v2.45.2
+$(NFPM):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+
+# Of a pre-release unless it is set: the release that the source leads to, and the number of commits.
+VERSION ?=
+packages: $(NFPM) ## build deb and rpm packages for amd64 and arm64 into dist/VERSION: VERSION=0.1.0~1, ARCHS=amd64, FORMATS=deb, SIGN_KEY=FILE
+	@GO="$(GO)" packaging/build $(VERSION)
+
+repo: ## make signed repositories for apt and dnf of dist/VERSION: SIGN_KEY=FILE of a secret key of gpg
+	@packaging/repo $(VERSION)
+
+release: $(NFPM) ## packages, repositories and SHA256SUMS of one version, from a clean tree: VERSION=0.1.0~1 SIGN_KEY=FILE
+	@GO="$(GO)" packaging/release $(VERSION)
+
+test-packages: $(NFPM) ## build the packages for amd64 twice, and check, install and remove them in a root below /tmp, as root
+	@GO="$(GO)" packaging/test
 
 demo: build ## a one-machine cluster, a training job on it, and its accounting record
 	@.ci/demo
@@ -97,4 +128,4 @@ golden: ## rewrite golden files; read the diff afterwards
 	@for p in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u); do $(GO) test "$$p" -update; done
 
 clean: ## remove what was built
-	rm -rf bin bench.json
+	rm -rf bin dist bench.json

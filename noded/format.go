@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 )
 
-// dataFormat is the format of a data directory that this version reads and writes.
-const dataFormat = 1
-
 // formatFile is the file that marks a data directory with its format.
 const formatFile = "version"
 
@@ -38,10 +35,10 @@ func checkFormat(dir string) error {
 			"job runs on this node, remove the file",
 			dir, bytes.TrimSpace(text), formatFile)
 	}
-	if v.Format > dataFormat {
+	if v.Format > DataFormat {
 		return fmt.Errorf("--data-dir %s: %w: it has format %d, and this version reads formats up to %d: "+
 			"install the newer version again",
-			dir, ErrNewer, v.Format, dataFormat)
+			dir, ErrNewer, v.Format, DataFormat)
 	}
 	return nil
 }
@@ -70,7 +67,7 @@ func noteCluster(dir, cluster string, containers bool) (foreign string, err erro
 
 // writeFormat writes the mark, whole or not at all.
 func writeFormat(path string) error {
-	return writeWhole(path, fmt.Sprintf("{\"format\":%d}\n", dataFormat))
+	return writeWhole(path, fmt.Sprintf("{\"format\":%d}\n", DataFormat))
 }
 
 // writeWhole writes a file of the data directory, whole or not at all.

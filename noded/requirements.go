@@ -79,8 +79,9 @@ func checkCgroup(hierarchy, root string) error {
 	return os.Remove(probe)
 }
 
-// neededControllers are those that limits need, with cgroup version 2.
-var neededControllers = []string{"cpu", "memory", "pids", "cpuset"}
+// neededControllers are those that limits need, with cgroup version 2. Memory is the first: the kernel
+// enables the others also where processes run, and makes such a cgroup one that can limit no memory.
+var neededControllers = []string{"memory", "cpu", "pids", "cpuset"}
 
 // enableControllers makes sure that cgroups of version 2 below root have the controllers that limits
 // need. Each cgroup on the way passes them on to those below it.
@@ -108,7 +109,7 @@ func enableIn(dir string) error {
 		}
 		err := os.WriteFile(file, []byte("+"+name), 0)
 		switch {
-		case errors.Is(err, unix.EBUSY):
+		case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EOPNOTSUPP):
 			return fmt.Errorf("cgroups cannot be used: processes run in %s itself, so that no cgroup below it can have "+
 				"limits: move them into a cgroup below it, or choose another place with --cgroup-root", dir)
 		case err != nil:

@@ -69,8 +69,19 @@ func TestACgroupWithProcesses(t *testing.T) {
 	}
 	self(busy)
 	defer self(strings.TrimSpace(strings.TrimPrefix(string(own), "0::")))
-	if err := checkCgroups(busy); err == nil || !strings.Contains(err.Error(), "processes run in "+mount+busy+" itself") {
+	want := "processes run in " + mount + busy + " itself"
+	if err := checkCgroups(busy); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
+	}
+	control := filepath.Join(mount, busy, "cgroup.subtree_control")
+	if b, err := os.ReadFile(control); err != nil || len(b) > 1 {
+		t.Errorf("a part of the controllers is enabled: %q, %v", b, err)
+	}
+	if err := os.WriteFile(control, []byte("+cpu"), 0); err != nil { // it now holds threads for the kernel
+		t.Fatal(err)
+	}
+	if err := checkCgroups(busy); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with a controller of threads: %v", err)
 	}
 }
 

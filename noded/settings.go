@@ -36,8 +36,8 @@ type Config struct {
 	SharedPaths []string          // in addition to those of /home, /shared and /data that exist
 	Ports       string            // LOW-HIGH for MASTER_PORT; "": a default range
 	Login       bool              // a login node: a socket for its users, and no containers
-	ShimPath    string            // path of rota-shim; "": beside this program
-	InitPath    string            // path of rota-init; "": beside this program
+	ShimPath    string            // path of rota-shim; "": beside this program or in ../libexec/rota
+	InitPath    string            // path of rota-init; "": beside this program or in ../libexec/rota
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
 	WarmShims   int               // shims that are started in advance
 	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
@@ -81,8 +81,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if self, err := os.Executable(); err == nil {
-		c.ShimPath = cmp.Or(c.ShimPath, filepath.Join(filepath.Dir(self), "rota-shim"))
-		c.InitPath = cmp.Or(c.InitPath, filepath.Join(filepath.Dir(self), "rota-init"))
+		c.ShimPath = cmp.Or(c.ShimPath, helperOf(self, "rota-shim"))
+		c.InitPath = cmp.Or(c.InitPath, helperOf(self, "rota-init"))
 		if len(c.NVMLHelper) == 0 {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}
@@ -92,6 +92,20 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// helperOf returns the path of a program that this one, at path self, starts: beside it, as the
+// programs are built, or in ../libexec/rota, as they are installed.
+func helperOf(self, name string) string {
+	beside := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	installed := filepath.Join(filepath.Dir(self), "../libexec/rota", name)
+	if _, err := os.Stat(installed); err == nil {
+		return installed
+	}
+	return beside
 }
 
 // defaultPorts returns the range for MASTER_PORT, below the kernel's range for outgoing

@@ -164,7 +164,7 @@ func (s *site) cluster(controllers, nodes []string) {
 		s.run(name, fmt.Sprintf("rota-noded join %s:7070 --token %s; systemctl start rota-noded", head, s.token(head, "node")))
 	}
 	s.until(head, "rota nodes", fmt.Sprintf(`(?s)(\bidle\b.*){%d}`, len(nodes)))
-	s.until(head, "rota cluster status", fmt.Sprintf(`(?s)(voter.*){%d}`, len(controllers)))
+	s.until(head, "rota cluster", `(?s)`+strings.Join(controllers, `\b.*\b`))
 }
 
 // token is a join token for one machine.
@@ -224,10 +224,10 @@ END
 	t.Log("every package is upgraded")
 	for _, name := range all {
 		s.copyPackages(s.machine(name), nextBuild, "root/next")
-		old := s.run(name, "rota --version")
+		old := s.run(name, "dpkg-query -W rota")
 		s.run(name, `for p in $(dpkg-query -W -f '${Package}\n' 'rota*'); do set -- "$@" /root/next/${p}_*.deb; done
 apt-get install -y "$@"`)
-		if now := s.run(name, "rota --version"); now == old {
+		if now := s.run(name, "dpkg-query -W rota"); now == old {
 			t.Fatalf("%s still has %s", name, now)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			cfg.ReloadOn = daemon.Reloads()
 			return controld.Run(c.Context, cfg)
 		})
-	app.Commands = memberCommands(os.Stdout)
+	app.Commands = append(memberCommands(os.Stdout), daemon.FormatCommand(state.DataFormat, os.Stdout))
 	return app.RunContext(ctx, daemon.AddressLast(args))
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -43,13 +44,14 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "library"}},
 		Action: func(c *cli.Context) error { return gpu.ServeNVML(c.String("library"), os.Stdin, os.Stdout) },
 	}}
-	app.Commands = append(app.Commands, daemon.JoinCommand("rota-noded", []cli.Flag{
-		&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name, Usage: "`NAME` of this node, unique in the cluster"},
-		&cli.StringFlag{Name: "data-dir", Value: noded.DefaultConfig().DataDir,
-			Usage: "`DIR` for journal, containers and logs"},
-		&cli.StringFlag{Name: "config", Usage: "read name, data_dir and login from `FILE.hcl`; flags take precedence"},
-		&cli.BoolFlag{Name: "login", Usage: "join as a login node"},
-	}, os.Stdout, roleOf, placeOf))
+	app.Commands = append(app.Commands, daemon.FormatCommand(strconv.Itoa(noded.DataFormat), os.Stdout),
+		daemon.JoinCommand("rota-noded", []cli.Flag{
+			&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name, Usage: "`NAME` of this node, unique in the cluster"},
+			&cli.StringFlag{Name: "data-dir", Value: noded.DefaultConfig().DataDir,
+				Usage: "`DIR` for journal, containers and logs"},
+			&cli.StringFlag{Name: "config", Usage: "read name, data_dir and login from `FILE.hcl`; flags take precedence"},
+			&cli.BoolFlag{Name: "login", Usage: "join as a login node"},
+		}, os.Stdout, roleOf, placeOf))
 	return app.RunContext(ctx, daemon.AddressLast(args))
 }
 
@@ -111,8 +113,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("cgroup-root", "", "`PATH` below which containers get their cgroups (default: /rota/NAME)"),
 		list("shared-path", "`DIR` that all nodes share, besides /home, /shared and /data"),
 		text("ports", "", "range `LOW-HIGH` for MASTER_PORT"),
-		text("shim", "", "`PATH` of rota-shim (default: beside this program)"),
-		text("init", "", "`PATH` of rota-init (default: beside this program)"),
+		text("shim", "", "`PATH` of rota-shim (default: beside this program or in ../libexec/rota)"),
+		text("init", "", "`PATH` of rota-init (default: beside this program or in ../libexec/rota)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started in advance"},
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
 		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",

@@ -13,11 +13,6 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// DataFormat names the formats of the log and of snapshots. Until the first release they change in
-// place, and each change raises the number behind "dev": a data directory of another format is
-// refused. From the first release on it stays "1".
-const DataFormat = "1-dev.3"
-
 // snapshotFormat names the form of a snapshot. Every script is written once, before the first job
 // that has it; jobs name it by its digest.
 const snapshotFormat = "rota-snapshot/1"

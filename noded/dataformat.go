@@ -1,0 +1,6 @@
+//go:build !nextformat
+
+package noded
+
+// DataFormat is the format of a data directory that this version reads and writes.
+const DataFormat = 1
