@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -15,8 +16,8 @@ import (
 // packagedSettings are what the package installs as /etc/rota/controld.hcl.
 const packagedSettings = "../../packaging/etc/controld.hcl"
 
-// TestPackagedSettingsNeedNoChange: the daemon of a package listens on all addresses, and has the
-// defaults otherwise.
+// TestPackagedSettingsNeedNoChange: the daemon of a package listens on all addresses and beside a
+// node's socket, and has the defaults otherwise.
 func TestPackagedSettingsNeedNoChange(t *testing.T) {
 	cfg, err := parse(t, "--config", packagedSettings)
 	if err != nil {
@@ -24,6 +25,7 @@ func TestPackagedSettingsNeedNoChange(t *testing.T) {
 	}
 	want := controld.DefaultConfig()
 	want.HTTP, want.Raft, want.Gossip = "0.0.0.0:7070", "0.0.0.0:7071", "0.0.0.0:7072"
+	want.Socket = api.ControllerSocket
 	for _, got := range [][2]string{{cfg.HTTP, want.HTTP}, {cfg.Raft, want.Raft}, {cfg.Gossip, want.Gossip},
 		{cfg.Name, want.Name}, {cfg.DataDir, want.DataDir}, {cfg.Socket, want.Socket}} {
 		if got[0] != got[1] {
@@ -61,8 +63,8 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 		}
 	}
 	def := controld.DefaultConfig()
-	if *f.DataDir != def.DataDir || *f.Socket != def.Socket || *f.AllowRootJobs || *f.RootJobsAs != "" {
-		t.Errorf("these are no defaults: %s, %s, %t, %q", *f.DataDir, *f.Socket, *f.AllowRootJobs, *f.RootJobsAs)
+	if *f.DataDir != def.DataDir || *f.AllowRootJobs || *f.RootJobsAs != "" {
+		t.Errorf("these are no defaults: %s, %t, %q", *f.DataDir, *f.AllowRootJobs, *f.RootJobsAs)
 	}
 	got, want := f.Replicated(), model.DefaultConfig()
 	if got.ClusterName != want.ClusterName || !reflect.DeepEqual(got.Queues, want.Queues) || got.LeaseMS != want.LeaseMS ||

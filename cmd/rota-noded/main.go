@@ -47,7 +47,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	}}
 	app.Commands = append(app.Commands, daemon.FormatCommand(strconv.Itoa(noded.DataFormat), os.Stdout),
 		daemon.JoinCommand("rota-noded", []cli.Flag{
-			&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name, Usage: "`NAME` of this node, unique in the cluster"},
+			&cli.StringFlag{Name: "name", Value: noded.DefaultConfig().Name,
+				Usage: "`NAME` of this node, unique in the cluster"},
 			&cli.StringFlag{Name: "data-dir", Value: noded.DefaultConfig().DataDir,
 				Usage: "`DIR` for journal, containers and logs"},
 			&cli.StringFlag{Name: "config", Usage: "read name, data_dir and login from `FILE.hcl`; flags take precedence"},

@@ -19,8 +19,9 @@ gossip = "0.0.0.0:7072"
 # addresses names the one that the others reach.
 # advertise = "192.0.2.1"
 
-# Socket of users of this machine; "" for none.
-# socket = "/run/rota/rota.sock"
+# Socket of users of this machine; "" for none. Commands try it and that of a node daemon, /run/rota/rota.sock, which may be
+# on the same machine.
+socket = "/run/rota/controld.sock"
 
 # Gossip addresses of other daemons, besides those that this one knows since it joined.
 # join = ["192.0.2.2:7072"]

@@ -13,8 +13,7 @@
 gossip = "0.0.0.0:7073"
 http   = "0.0.0.0:7074"
 
-# Socket of users of this machine; "" for none. On a machine that is a controller too, whose daemon has this socket
-# already, write: socket = ""
+# Socket of users of this machine; "" for none. That of a controller on the same machine is /run/rota/controld.sock.
 # socket = "/run/rota/rota.sock"
 
 # Gossip addresses of other daemons, and addresses of controllers, besides those that this one knows since it joined.
