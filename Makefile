@@ -15,8 +15,7 @@ TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 .PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s
-", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (as root), or say what is missing
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
@@ -39,6 +38,12 @@ test-browser: ## a real browser opens pages that try to submit jobs; needs Debia
 
 race: build ## the same under the race detector, with longer random histories: for every night
 	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make race" -race ./...
+
+BUILDS ?= /var/tmp/rota-packages
+test-installed: $(NFPM) ## install packages on machines that boot systemd (systemd-nspawn), as root: the first day, upgrades, removal; BUILDS=DIR keeps what is built
+	@.ci/setup "debootstrap systemd-container iproute2" "debootstrap systemd-nspawn ip"
+	@GO="$(GO)" packaging/builds-for-tests $(BUILDS)
+	ROTA_TEST_PACKAGES=$(BUILDS) $(GO) test -count=1 -v -timeout 30m -run 'TestFirstDay|TestPackagesOnMachines|TestRestartsUnderLoad' ./cmd/e2e
 
 chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos

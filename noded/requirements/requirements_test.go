@@ -105,7 +105,7 @@ func TestOldKernelsAreRefused(t *testing.T) {
 func TestControllersOfVersion2(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{"cpuset cpu io memory hugetlb pids\n": "",
-		"cpuset io pids\n": "cpu, memory:"} {
+		"cpuset io pids\n": "memory, cpu:"} {
 		if err := os.WriteFile(dir+"/cgroup.controllers", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
