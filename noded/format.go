@@ -17,7 +17,8 @@ const formatFile = "version"
 var ErrNewer = errors.New("written by a newer version of rota")
 
 // checkFormat refuses a data directory of a later version, because its records might be misread. It
-// marks a directory that has no mark.
+// marks a directory that has no mark, or that of an earlier version, which must not read what this one
+// is going to write.
 func checkFormat(dir string) error {
 	path := filepath.Join(dir, formatFile)
 	text, err := os.ReadFile(path)
@@ -39,6 +40,9 @@ func checkFormat(dir string) error {
 		return fmt.Errorf("--data-dir %s: %w: it has format %d, and this version reads formats up to %d: "+
 			"install the newer version again",
 			dir, ErrNewer, v.Format, DataFormat)
+	}
+	if v.Format < DataFormat {
+		return writeFormat(path)
 	}
 	return nil
 }

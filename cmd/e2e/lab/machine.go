@@ -116,6 +116,9 @@ func (m *Machine) mount(base string) error {
 	return unix.Mount("overlay", m.Root, "overlay", 0, "lowerdir="+base+",upperdir="+upper+",workdir="+work)
 }
 
+// noRecommends is a setting of apt: a machine alone cannot fetch what packages recommend.
+const noRecommends = "APT::Install-Recommends \"false\";\n"
+
 // introduce gives a machine the names of all.
 func (r *Room) introduce(m *Machine) error {
 	text := "127.0.0.1 localhost\n"
@@ -124,8 +127,7 @@ func (r *Room) introduce(m *Machine) error {
 	}
 	return errors.Join(os.WriteFile(filepath.Join(m.Root, "etc/hosts"), []byte(text), 0o644),
 		os.WriteFile(filepath.Join(m.Root, "etc/hostname"), []byte(m.Name+"\n"), 0o644),
-		// it cannot fetch what packages recommend
-		os.WriteFile(filepath.Join(m.Root, "etc/apt/apt.conf.d/90alone"), []byte("APT::Install-Recommends \"false\";\n"), 0o644),
+		os.WriteFile(filepath.Join(m.Root, "etc/apt/apt.conf.d/90alone"), []byte(noRecommends), 0o644),
 		os.RemoveAll(filepath.Join(m.Root, "etc/machine-id")))
 }
 
