@@ -12,10 +12,10 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages repo release test-packages build test check same lint demo test-browser race chaos bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (as root), or say what is missing
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
@@ -39,9 +39,26 @@ test-browser: ## a real browser opens pages that try to submit jobs; needs Debia
 race: build ## the same under the race detector, with longer random histories: for every night
 	@ROTA_TEST_LONG=1 GO="$(GO)" .ci/test $(or $(TEST_TIMEOUT),60m) "make race" -race ./...
 
+BUILDS ?= /var/tmp/rota-packages
+test-installed: $(NFPM) ## install packages on machines that boot systemd (systemd-nspawn), as root: the first day, upgrades, removal; BUILDS=DIR keeps what is built
+	@.ci/setup "debootstrap systemd-container iproute2" "debootstrap systemd-nspawn ip"
+	@GO="$(GO)" packaging/builds-for-tests $(BUILDS)
+	ROTA_TEST_PACKAGES=$(BUILDS) $(GO) test -count=1 -v -timeout 30m -run 'TestFirstDay|TestPackagesOnMachines|TestRestartsUnderLoad' ./cmd/e2e
+
 chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
 	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
+
+VM_PACKAGES ?=
+vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's kernel in qemu, without KVM; VM_PACKAGES=./noded/shim RUN=PATTERN some of them, VM_TIMEOUT=15m on a busy machine, KEEP=DIR for the kernel's messages
+	@.ci/setup "qemu-system-x86" "qemu-system-x86_64"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	bin/rota-vmtest -timeout $(or $(VM_TIMEOUT),5m) $(if $(KEEP),-keep $(KEEP)) $(if $(RUN),-run '$(RUN)') $(VM_PACKAGES)
+
+vm-test-systemd: ## boot Debian with systemd in qemu, as root, and ask whether it leaves the cgroups of jobs alone
+	@.ci/setup "qemu-system-x86 debootstrap e2fsprogs" "qemu-system-x86_64 debootstrap mke2fs"
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-vmtest ./cmd/lab/vmtest
+	@VM_TIMEOUT=$(or $(VM_TIMEOUT),5m) .ci/vm-systemd "$$(bin/rota-vmtest -fetch)" bin/vmtest/debian
 
 check: lint ## gofmt, vet, lint, import rules, tidy
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }

@@ -356,8 +356,14 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu": {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"},
-		why: "it knows devices, not jobs"},
+	"noded/config": {ours: []string{"jobspec/hclfile"}, why: "it turns a file into settings and knows no default"},
+	"noded/requirements": {third: []string{"golang.org/x/sys"},
+		why: "the daemon and the command check a machine in the same way"},
+	"noded/gpu": {ours: []string{"controld/model"}, why: "it knows devices, not jobs"},
+	"noded/gpu/nvml": {
+		ours: []string{"controld/model", "noded/gpu"}, third: []string{"github.com/NVIDIA/go-nvml", "golang.org/x/sys"},
+		why: "it needs cgo, and the command that reads the same inventory has none",
+	},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
 		ours:  []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"},
@@ -395,6 +401,7 @@ var rules = map[string]rule{
 			"controld/member",
 			"noded/bundle", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
+			"noded/requirements",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
 		why:   "the node daemon shares api and cluster with the control daemon, and a protocol with the shim",
@@ -425,7 +432,7 @@ var technologies = []struct {
 		"HCL is loaded in hclfile, and its values read where the grammar of job files is known"},
 	{"github.com/opencontainers/runc", []string{"noded/shim", "noded/shim/..."},
 		"libcontainer promises no API, so one package follows it"},
-	{"github.com/NVIDIA/go-nvml", []string{"noded/gpu", "noded/gpu/..."},
+	{"github.com/NVIDIA/go-nvml", []string{"noded/gpu/nvml"},
 		"the driver can hang, so one package deals with it"},
 	{"github.com/urfave/cli", []string{"cmd/..."}, "only commands parse command lines"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "only commands parse command lines"},

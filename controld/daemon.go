@@ -283,6 +283,10 @@ func (d *daemon) run(ctx context.Context) error {
 	} {
 		g.Go(func() error { return part(ctx) })
 	}
+	if d.cfg.Supervise != nil {
+		alive := func(ctx context.Context) error { return errors.Join(d.replica.Alive(ctx), answers(ctx, srv.Handler())) }
+		g.Go(func() error { return d.cfg.Supervise(ctx, alive, d.status) })
+	}
 	g.Go(func() error {
 		select {
 		case err := <-d.replica.Failed():

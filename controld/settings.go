@@ -7,6 +7,7 @@ package controld
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,6 +58,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Ready, if set, is called once everything listens.
 	Ready func(Addresses)
+	// Supervise, if set, runs beside the daemon from the time on at which its API answers, until its
+	// context ends. Alive returns nil once the API and the loop of the log have answered, whether
+	// there is a leader or not, or an error when its context ends. Status is one line for people.
+	Supervise func(ctx context.Context, alive func(context.Context) error, status func() string) error
 
 	knows int // greatest cluster version that this controller can apply; 0: fsm.LatestVersion. Only tests set it
 }

@@ -88,8 +88,9 @@ type Agent struct {
 	stepSlots chan struct{} // one entry for each step that runs
 	// the same for steps that create containers: they may wait for a file server that the job names
 	createSlots chan struct{}
-	steps       sync.WaitGroup // those that run
-	registering chan struct{}  // held during a registration
+	steps       sync.WaitGroup     // those that run
+	registering chan struct{}      // held during a registration
+	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	out         outbox
 	gpus        nodeGPUs
 
@@ -132,7 +133,7 @@ func NewAgent(p Parts) *Agent {
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
 		workers:     map[container.ID]*worker{},
 		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
-		registering: make(chan struct{}, 1), out: newOutbox(),
+		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
 	}
 }
 
@@ -228,6 +229,11 @@ func (a *Agent) watchContainers(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case answer := <-a.questions:
+			a.mu.Lock() // a step that never gives it back would stop everything
+			a.mu.Unlock()
+			close(answer)
+			continue
 		case <-a.Runtime.Changes():
 		case <-tick.C:
 		}

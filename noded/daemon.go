@@ -46,6 +46,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // bodyTimeout is how long a client may take to send the whole of a request.
@@ -88,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		err = d.loadCredential()
 	}
 	if err != nil {
-		removeCgroups(cfg.CgroupRoot)
+		requirements.RemoveCgroups(cfg.CgroupRoot, container.ShimsGroup)
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
@@ -143,6 +144,7 @@ func (d *daemon) runLogin(ctx context.Context) (err error) {
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	group, running := errgroup.WithContext(ctx)
 	d.runAsMember(group, running)
+	d.supervise(group, running, d.gossipTurns, d.control.status)
 	d.cfg.Logger.Info("login node started", "node", d.cfg.Name, "socket", d.cfg.Socket, "version", api.Build())
 	return untilDone(ctx, group.Wait())
 }
@@ -154,6 +156,15 @@ func (d *daemon) runAsMember(group *errgroup.Group, running context.Context) {
 	group.Go(func() error { return d.credential.Renew(running, d.cfg.Logger, d.control.renewCertificate) })
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
+	}
+}
+
+// supervise runs what the settings have for it beside the daemon.
+func (d *daemon) supervise(
+	group *errgroup.Group, running context.Context, alive func(context.Context) error, status func() string,
+) {
+	if d.cfg.Supervise != nil {
+		group.Go(func() error { return d.cfg.Supervise(running, alive, status) })
 	}
 }
 
@@ -239,7 +250,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		return err
 	}
 	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
-		Warm: d.cfg.WarmShims})
+		Warm: d.cfg.WarmShims, CgroupRoot: d.cfg.CgroupRoot, Log: d.cfg.Logger})
 	if err != nil {
 		return err
 	}
@@ -284,6 +295,7 @@ func (d *daemon) run(ctx context.Context) error {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error { return d.serve(running, tls.NewListener(d.http, d.credential.Server()), handler) })
+	d.supervise(group, running, d.agent.Alive, d.agent.status)
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())
 	return untilDone(ctx, group.Wait())
@@ -332,7 +344,7 @@ func (d *daemon) close() error {
 		errs = append(errs, d.journal.Close())
 	}
 	if !d.cfg.Login {
-		removeCgroups(d.cfg.CgroupRoot)
+		requirements.RemoveCgroups(d.cfg.CgroupRoot, container.ShimsGroup)
 	}
 	return errors.Join(errs...)
 }

@@ -91,25 +91,6 @@ func TestSamplesThatAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestCgroupsAreProbed notices a place for cgroups that cannot be used and is taken, and a probe that
-// is left behind.
-func TestCgroupsAreProbed(t *testing.T) {
-	base := t.TempDir()
-	if err := checkCgroup(base, "/rota/n1"); err != nil {
-		t.Error(err)
-	}
-	if left, _ := os.ReadDir(base + "/rota/n1"); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-	writeFile(t, base+"/file", "")
-	for hierarchy, says := range map[string]string{base + "/none": base + "/none does not exist: mount it writable",
-		base + "/file": "cgroups cannot be used: mkdir " + base + "/file"} {
-		if err := checkCgroup(hierarchy, "/rota/n1"); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", hierarchy, err)
-		}
-	}
-}
-
 // TestAMarkThatCannotBeWritten notices a daemon that goes on without its mark.
 func TestAMarkThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")

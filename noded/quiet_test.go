@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -99,39 +97,6 @@ func TestRealGPUsAreAskedFor(t *testing.T) {
 		if err := d.close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestEmptyCgroupsGo notices cgroups that a daemon leaves, and one that it takes from a job.
-func TestEmptyCgroupsGo(t *testing.T) {
-	isRoot(t)
-	const root = "/rota-noded-empty/n1"
-	found := func(root string) []string {
-		v1, _ := filepath.Glob("/sys/fs/cgroup/*" + root)
-		v2, _ := filepath.Glob("/sys/fs/cgroup" + root)
-		return append(v1, v2...)
-	}
-	if err := checkCgroups(root); err != nil {
-		t.Skipf("no cgroups can be made here: %v", err)
-	}
-	all := found(root)
-	if len(all) == 0 {
-		t.Fatal("none was made")
-	}
-	job := filepath.Join(all[0], "1.1.0")
-	if err := os.Mkdir(job, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	removeCgroups(root)
-	if left := found(root); len(left) != 1 || left[0] != all[0] {
-		t.Errorf("beside that of a job %v are left", left)
-	}
-	if err := os.Remove(job); err != nil {
-		t.Fatal(err)
-	}
-	removeCgroups(root)
-	if left := found(filepath.Dir(root)); len(left) > 0 {
-		t.Errorf("%v are left", left)
 	}
 }
 

@@ -2,12 +2,9 @@ package noded
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // checkRequirements returns everything that this machine lacks to run containers, joined.
@@ -18,68 +15,13 @@ func checkRequirements(c Config) error {
 	}
 	var errs []error
 	for _, p := range c.SharedPaths {
-		if info, err := os.Stat(p); err != nil || !info.IsDir() {
-			errs = append(errs, fmt.Errorf("--shared-path %s is not a directory here", p))
-		}
+		errs = append(errs, requirements.SharedPath(p))
 	}
-	for _, f := range []struct{ flag, path string }{{"--shim", c.ShimPath}, {"--init", c.InitPath}} {
-		if info, err := os.Stat(f.path); err != nil || info.Mode()&0o111 == 0 {
-			errs = append(errs, fmt.Errorf("%s: %s is not a program: build it, or give its path", f.flag, f.path))
-		}
-	}
+	errs = append(errs, requirements.Program("--shim", c.ShimPath), requirements.Program("--init", c.InitPath))
 	err := checkDataDir(c.DataDir, c.Logger)
 	if err == nil {
 		err = checkWritable(c.DataDir)
 	}
 	errs = append(errs, err)
-	return errors.Join(append(errs, checkCgroups(c.CgroupRoot))...)
-}
-
-// neededCgroups are the hierarchies that limits need, on machines with cgroup version 1.
-var neededCgroups = []string{"cpu", "memory", "pids", "freezer", "devices", "cpuset"}
-
-// checkCgroups makes sure that cgroups can be created where those of containers will be.
-func checkCgroups(root string) error {
-	const mount = "/sys/fs/cgroup"
-	var errs []error
-	var fs unix.Statfs_t
-	if err := unix.Statfs(mount, &fs); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the container of this daemon "+
-			"access to them)", mount, err)
-	}
-	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
-		return checkCgroup(mount, root)
-	}
-	for _, name := range neededCgroups {
-		errs = append(errs, checkCgroup(filepath.Join(mount, name), root))
-	}
-	return errors.Join(errs...)
-}
-
-func checkCgroup(hierarchy, root string) error {
-	advice := "mount it writable, or choose a writable place with --cgroup-root"
-	if _, err := os.Stat(hierarchy); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %s does not exist: %s", hierarchy, advice)
-	}
-	dir := filepath.Join(hierarchy, root)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %w: %s", err, advice)
-	}
-	probe := filepath.Join(dir, "probe-"+strconv.Itoa(os.Getpid()))
-	if err := os.Mkdir(probe, 0o755); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %w: %s", err, advice)
-	}
-	return os.Remove(probe)
-}
-
-// removeCgroups removes the daemon's own empty cgroups. Those of running containers stay.
-func removeCgroups(root string) {
-	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		found, _ := filepath.Glob(filepath.Join(pattern, root)) // the pattern is well formed
-		for _, dir := range found {
-			if os.Remove(dir) == nil {
-				_ = os.Remove(filepath.Dir(dir)) // /rota, if it was the last
-			}
-		}
-	}
+	return errors.Join(append(errs, requirements.Cgroups(c.CgroupRoot))...)
 }

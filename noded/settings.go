@@ -2,6 +2,7 @@ package noded
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -15,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // Config has all settings of the node daemon.
@@ -50,6 +52,11 @@ type Config struct {
 	AllowUserNamespaces bool // jobs may make user namespaces
 
 	Logger *slog.Logger
+	// Supervise, if set, runs beside the daemon until its context ends. Alive returns nil once the
+	// daemon's loop has answered, which it does when it has found the containers that run here,
+	// whether there is a controller or not. It returns an error when its context ends. Status is one
+	// line for people.
+	Supervise func(ctx context.Context, alive func(context.Context) error, status func() string) error
 }
 
 // The least bounds, so that a job can still run, and say why it fails.
@@ -75,8 +82,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if self, err := os.Executable(); err == nil {
-		c.ShimPath = cmp.Or(c.ShimPath, helperOf(self, "rota-shim"))
-		c.InitPath = cmp.Or(c.InitPath, helperOf(self, "rota-init"))
+		c.ShimPath = cmp.Or(c.ShimPath, requirements.Beside(self, "rota-shim"))
+		c.InitPath = cmp.Or(c.InitPath, requirements.Beside(self, "rota-init"))
 		if len(c.NVMLHelper) == 0 {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}
@@ -86,20 +93,6 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-// helperOf returns the path of a program that this one, at path self, starts: beside it, as the
-// programs are built, or in ../libexec/rota, as they are installed.
-func helperOf(self, name string) string {
-	beside := filepath.Join(filepath.Dir(self), name)
-	if _, err := os.Stat(beside); err == nil {
-		return beside
-	}
-	installed := filepath.Join(filepath.Dir(self), "../libexec/rota", name)
-	if _, err := os.Stat(installed); err == nil {
-		return installed
-	}
-	return beside
 }
 
 // defaultPorts returns the range for MASTER_PORT, below the kernel's range for outgoing

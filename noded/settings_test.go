@@ -1,8 +1,6 @@
 package noded
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,26 +40,5 @@ func TestUmask(t *testing.T) {
 	}
 	if now := unix.Umask(0o077); now != 0o022 {
 		t.Errorf("got %03o", now)
-	}
-}
-
-// TestHelpersAreFound: the helper beside the program comes before the installed one, and where there
-// is none, messages name the place beside the program.
-func TestHelpersAreFound(t *testing.T) {
-	root := t.TempDir()
-	self := filepath.Join(root, "bin/rota-noded")
-	beside, installed := filepath.Join(root, "bin/rota-shim"), filepath.Join(root, "libexec/rota/rota-shim")
-	for _, step := range []struct{ made, want string }{{"", beside}, {installed, installed}, {beside, beside}} {
-		if step.made != "" {
-			if err := os.MkdirAll(filepath.Dir(step.made), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(step.made, nil, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := helperOf(self, "rota-shim"); got != step.want {
-			t.Errorf("with %q: got %s, want %s", step.made, got, step.want)
-		}
 	}
 }

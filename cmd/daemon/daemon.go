@@ -87,6 +87,14 @@ func NewLogger(format string, w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: write text or json", format)
 }
 
+// WarnOfPreRelease logs that this daemon's data has no future, if it is older than the first release.
+func WarnOfPreRelease(log *slog.Logger) {
+	if api.PreRelease() {
+		log.Warn("this is a pre-release: Rota "+api.Release+" will not read its data, so use it for trials", "version",
+			api.Build())
+	}
+}
+
 // Reloads returns a channel that gets a value for each SIGHUP until the process ends. Without it
 // SIGHUP would end the daemon.
 func Reloads() <-chan os.Signal {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
 )
 
 func TestSplitList(t *testing.T) {
@@ -33,6 +36,16 @@ func TestNewLogger(t *testing.T) {
 	}
 	if _, err := NewLogger("xml", io.Discard); err == nil || !strings.Contains(err.Error(), "text or json") {
 		t.Errorf("format xml: got %v", err)
+	}
+}
+
+// TestPreReleasesSaySo notices a daemon that keeps data of no future without a word.
+func TestPreReleasesSaySo(t *testing.T) {
+	var out strings.Builder
+	WarnOfPreRelease(slog.New(slog.NewTextHandler(&out, nil)))
+	said := strings.Contains(out.String(), "Rota 0.1.0 will not read its data")
+	if lines := strings.Count(out.String(), "\n"); said != api.PreRelease() || lines > 1 {
+		t.Errorf("it says %q", out.String())
 	}
 }
 

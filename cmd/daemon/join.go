@@ -32,6 +32,7 @@ func JoinCommand(program string, own []cli.Flag, out io.Writer, role func(*cli.C
 			"--data-dir.",
 		Flags: append([]cli.Flag{&cli.StringFlag{Name: "token", Usage: "join `TOKEN`", EnvVars: []string{"ROTA_JOIN_TOKEN"}}},
 			own...),
+		Before: OwnFlags,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return fmt.Errorf("write: %s join ADDR --token TOKEN (ADDR comes first or last)", program)
@@ -46,6 +47,9 @@ func JoinCommand(program string, own []cli.Flag, out io.Writer, role func(*cli.C
 			}
 			if !member.ValidName(at.Name) {
 				return fmt.Errorf("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", at.Name)
+			}
+			if err := ActAsOwner(at.DataDir, out); err != nil {
+				return err
 			}
 			r := role(c)
 			if _, err := api.Join(c.Context, c.Args().First(), token, r, at.Name, pki.Dir(at.DataDir)); err != nil {

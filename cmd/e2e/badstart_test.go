@@ -165,6 +165,8 @@ func (c badStart) run(t *testing.T, program string) {
 }
 
 func cgroupsOf(name string) []string {
-	found, _ := filepath.Glob("/sys/fs/cgroup/*/" + name) // the pattern is well formed
+	found, _ := filepath.Glob("/sys/fs/cgroup/*/" + name) // the patterns are well formed
+	unified, _ := filepath.Glob("/sys/fs/cgroup/" + name)
+	found = append(found, unified...)
 	return found
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/daemon"
 	"github.com/rota-hpc/rota/controld"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func main() { daemon.Main("rota-controld", runProfiled) }
@@ -35,11 +36,24 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			if err != nil {
 				return err
 			}
+			daemon.WarnOfPreRelease(cfg.Logger)
+			superviseBy(daemon.NewNotifier(cfg.Logger), &cfg)
 			cfg.ReloadOn = daemon.Reloads()
 			return controld.Run(c.Context, cfg)
 		})
 	app.Commands = append(memberCommands(os.Stdout), daemon.FormatCommand(state.DataFormat, os.Stdout))
 	return app.RunContext(ctx, daemon.AddressLast(args))
+}
+
+// superviseBy lets the service manager know of the daemon's life and of its reloads.
+func superviseBy(n *daemon.Notifier, cfg *controld.Config) {
+	cfg.Supervise = n.Supervise
+	if reload := cfg.Reload; reload != nil {
+		cfg.Reload = func() (again *model.Config, err error) {
+			n.Reload(func() { again, err = reload() })
+			return again, err
+		}
+	}
 }
 
 func flags() []cli.Flag {

@@ -21,7 +21,7 @@ func memberCommands(out io.Writer) []*cli.Command {
 				"Start the daemon afterwards with the\nsame --name and --data-dir. Other machines join it, see rota-controld " +
 				"join " +
 				"and rota-noded join.",
-			Flags: placeFlags(), Action: func(c *cli.Context) error {
+			Flags: placeFlags(), Before: daemon.OwnFlags, Action: func(c *cli.Context) error {
 				if c.NArg() > 0 {
 					return fmt.Errorf("unexpected argument %q: init takes flags only", c.Args().First())
 				}
@@ -31,6 +31,9 @@ func memberCommands(out io.Writer) []*cli.Command {
 				}
 				if !member.ValidName(at.Name) {
 					return fmt.Errorf("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", at.Name)
+				}
+				if err := daemon.ActAsOwner(at.DataDir, out); err != nil {
+					return err
 				}
 				cluster, err := pki.Init(pki.Dir(at.DataDir), at.Name)
 				if err != nil {

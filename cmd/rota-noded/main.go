@@ -18,7 +18,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded"
-	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/config"
+	"github.com/rota-hpc/rota/noded/gpu/nvml"
 )
 
 func main() { daemon.Main("rota-noded", run) }
@@ -33,6 +34,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		if cfg.Logger, err = daemon.NewLogger(c.String("log-format"), stderr); err != nil {
 			return err
 		}
+		daemon.WarnOfPreRelease(cfg.Logger)
+		cfg.Supervise = daemon.NewNotifier(cfg.Logger).Supervise
 		go answerReloads(c.Context, cfg.Logger)
 		return noded.Run(c.Context, cfg)
 	})
@@ -40,7 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		Name: "nvml-helper", Hidden: true, Usage: "answer the node daemon's questions about GPUs on the " +
 			"standard streams",
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "library"}},
-		Action: func(c *cli.Context) error { return gpu.ServeNVML(c.String("library"), os.Stdin, os.Stdout) },
+		Action: func(c *cli.Context) error { return nvml.Serve(c.String("library"), os.Stdin, os.Stdout) },
 	}}
 	app.Commands = append(app.Commands, daemon.FormatCommand(strconv.Itoa(noded.DataFormat), os.Stdout),
 		daemon.JoinCommand("rota-noded", []cli.Flag{
@@ -65,11 +68,11 @@ func roleOf(c *cli.Context) pki.Role {
 // placeOf returns what the flags of join and the configuration file say.
 func placeOf(c *cli.Context) (daemon.Place, error) {
 	if path := c.String("config"); path != "" {
-		f, err := decodeFile(path)
+		f, err := config.Read(path)
 		if err != nil {
-			return daemon.Place{}, err
+			return daemon.Place{}, fmt.Errorf("--config: %w", err)
 		}
-		if err := daemon.SetFlags(c, &file{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
+		if err := daemon.SetFlags(c, &config.File{Name: f.Name, DataDir: f.DataDir, Login: f.Login}); err != nil {
 			return daemon.Place{}, err
 		}
 	}

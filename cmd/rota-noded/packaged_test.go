@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/noded"
+	"github.com/rota-hpc/rota/noded/config"
 )
 
 // packagedSettings are what the package installs as /etc/rota/noded.hcl.
@@ -44,7 +45,7 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 	if err := os.WriteFile(path, commented.ReplaceAll(text, []byte("$1")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := decodeFile(path)
+	f, err := config.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -33,8 +34,10 @@ func TestCgroup2(t *testing.T) {
 mount --make-rprivate /; mount --bind ` + unified + ` /mnt
 for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done
 mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
-exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestTasksEndWithTheirShim' -test.v`
-	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter, "/proc/self/exe")
+exec "$0" -test.v -test.run `
+	tests := strings.Join([]string{"TestContract", "TestDeviceFence", "TestTasksInOrder", "TestTasksEndWithTheirShim",
+		"TestShimKilledAlone", "TestRemoveEndsWhatIsLeft", "TestShimsAreNotInTheDaemonsCgroup"}, "|")
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter+"'"+tests+"'", "/proc/self/exe")
 	self, err := os.Executable()
 	check(t, err)
 	cmd.Args[len(cmd.Args)-1] = self

@@ -114,7 +114,7 @@ func TestDaemonKilledAnywhere(t *testing.T) {
 			check(t, n.shims.Remove(t.Context(), container.ID{Job: job, Attempt: 1}))
 		}
 		eventually(t, "no shim is left", func() bool { return len(marked(n.dir)) == 0 })
-		if left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot + "/[0-9]*"); len(left) > 0 {
+		if left := cgroupsAt(cgroupRoot + "/[0-9]*"); len(left) > 0 {
 			t.Fatalf("seed %d, kill %d: cgroups left: %v", seed, k, left)
 		}
 		if mounts, _ := os.ReadFile("/proc/self/mounts"); strings.Contains(string(mounts), n.dir) {

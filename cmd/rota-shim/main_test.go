@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, doomed(dir))
 		os.Exit(1)
 	}
+	if os.Getenv(withoutKeyctl) != "" {
+		if err := refuseKeyctl(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code, err := withBinaries(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,39 +44,89 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withBinaries builds the programs under test once.
+// withBinaries builds the programs under test once, unless ROTA_TEST_PROGRAMS names a directory with
+// them: on a machine without a compiler.
 func withBinaries(run func() int) (int, error) {
-	dir, err := os.MkdirTemp("", "rota-shim-test")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return 1, err
-	}
-	binaries, cgroupRoot = dir, fmt.Sprintf("/rota-test-%d", os.Getpid())
-	for program, cgo := range map[string]string{"rota-shim": "1", "rota-init": "0"} {
-		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/cmd/"+program)
-		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
-		if out, err := build.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build %s: %w\n%s", program, err, out)
+	cgroupRoot = fmt.Sprintf("/rota-test-%d", os.Getpid())
+	if binaries = os.Getenv("ROTA_TEST_PROGRAMS"); binaries == "" {
+		dir, err := os.MkdirTemp("", "rota-shim-test")
+		if err != nil {
+			return 1, err
 		}
+		defer os.RemoveAll(dir)
+		if err := buildPrograms(dir); err != nil {
+			return 1, err
+		}
+		binaries = dir
 	}
 	code := run()
 	return code, removeCgroups()
 }
 
-// removeCgroups removes the parent of the tests' cgroups; a cgroup that is left in it is a fault.
-func removeCgroups() error {
-	found, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot)
-	if _, err := os.Stat("/sys/fs/cgroup" + cgroupRoot); err == nil {
-		found = append(found, "/sys/fs/cgroup"+cgroupRoot)
+func buildPrograms(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
 	}
+	for program, cgo := range map[string]string{"rota-shim": "1", "rota-init": "0"} {
+		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/cmd/"+program)
+		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", program, err, out)
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the parent of the tests' cgroups; a cgroup of a container that is left in it
+// is a fault.
+func removeCgroups() error {
 	var errs []error
-	for _, dir := range found {
-		errs = append(errs, os.Remove(dir))
+	for _, dir := range cgroupsAt(cgroupRoot) {
+		err := os.Remove(dir)
+		for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); err = os.Remove(dir) {
+			_ = os.Remove(filepath.Join(dir, container.ShimsGroup)) // a shim of the last test may be about to end
+			time.Sleep(time.Millisecond)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// cgroupsAt lists the cgroups at a path below the root of each hierarchy. The path may be a pattern.
+func cgroupsAt(path string) []string {
+	found, _ := filepath.Glob("/sys/fs/cgroup/*" + path) // the patterns are well formed
+	unified, _ := filepath.Glob("/sys/fs/cgroup" + path)
+	return append(found, unified...)
+}
+
+// countsProcesses returns the directory of a cgroup in the hierarchy that counts processes, or in the
+// only one of cgroup version 2.
+func countsProcesses(path string) string {
+	if _, err := os.Stat("/sys/fs/cgroup/pids"); err == nil {
+		return "/sys/fs/cgroup/pids" + path
+	}
+	return "/sys/fs/cgroup" + path
+}
+
+// inCgroup returns a command that prints the path of the container's own cgroup.
+func inCgroup() string {
+	line := ":pids:"
+	if _, err := os.Stat("/sys/fs/cgroup/pids"); err != nil {
+		line = "^0::"
+	}
+	return "grep " + line + " /proc/self/cgroup | cut -d: -f3"
+}
+
+// needsLimits skips a test where memory and cores cannot be limited: in a hierarchy of version 2 that
+// stands beside those of version 1.
+func needsLimits(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err == nil {
+		return
+	}
+	if b, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); !strings.Contains(string(b), "memory") {
+		t.Skip("needs cgroups that limit memory")
+	}
 }
 
 // node is a machine for tests: directories, and a runtime on them.
@@ -122,7 +178,7 @@ func check(t testing.TB, err error) {
 
 func (n *node) open(warm int) {
 	shims, err := container.NewShims(container.Config{Dir: n.dir, ShimPath: filepath.Join(binaries, "rota-shim"),
-		Warm: warm})
+		Warm: warm, CgroupRoot: cgroupRoot})
 	check(n.t, err)
 	n.shims = shims
 }
@@ -140,7 +196,7 @@ func (n *node) clean() {
 		check(n.t, n.shims.Remove(ctx, s.ID))
 	}
 	check(n.t, n.shims.Close())
-	if left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot + "/[0-9]*"); len(left) > 0 {
+	if left := cgroupsAt(cgroupRoot + "/[0-9]*"); len(left) > 0 {
 		n.t.Errorf("cgroups left: %v", left)
 	}
 	if mounts, _ := os.ReadFile("/proc/self/mounts"); strings.Contains(string(mounts), filepath.Dir(n.dir)) {
@@ -263,15 +319,21 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// killShim ends a shim as the kernel's memory killer would.
-func (n *node) killShim(t *testing.T, id container.ID) {
+// shimPid returns the process of the shim of a container.
+func (n *node) shimPid(t *testing.T, id container.ID) int {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(n.shims.Path(id), "shim.pid"))
 	check(t, err)
 	var pid int
 	_, err = fmt.Sscanf(string(b), `{"pid":%d`, &pid)
 	check(t, err)
-	check(t, unix.Kill(pid, unix.SIGKILL))
+	return pid
+}
+
+// killShim ends a shim as the kernel's memory killer would.
+func (n *node) killShim(t *testing.T, id container.ID) {
+	t.Helper()
+	check(t, unix.Kill(n.shimPid(t, id), unix.SIGKILL))
 }
 
 var scripts = map[containertest.Kind]string{

@@ -78,12 +78,10 @@ exit 3`)
 }
 
 func TestLimits(t *testing.T) {
-	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	needsLimits(t)
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) { in.Node.Cores = []int{1} }
-	_, out := n.run(one, `nproc; c=$(grep :pids: /proc/self/cgroup | cut -d: -f3); echo "in $c"`)
+	_, out := n.run(one, `nproc; echo "in $(`+inCgroup()+`)"`)
 	want(t, out, "1", "in "+cgroupRoot+"/1.1.0")
 	two := container.ID{Job: 2, Attempt: 1}
 	n.task(func(task *jobspec.Task) { task.Resources.Memory = 64 * jobspec.MiB })
@@ -242,9 +240,9 @@ func TestShimKilledAlone(t *testing.T) {
 		"trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
-	procs := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0/cgroup.procs"
-	if _, err := os.Stat(procs); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
+	procs := countsProcesses(cgroupRoot + "/1.1.0/cgroup.procs")
+	if b, err := os.ReadFile(procs); err != nil || len(b) == 0 {
+		t.Fatalf("its processes are not in its cgroup: %q, %v", b, err)
 	}
 	check(t, n.shims.Close())
 	n.killShim(t, one)
@@ -277,10 +275,8 @@ echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)
 	n.run(one, "exit 0")
-	left := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0"
-	if err := os.MkdirAll(left, 0o755); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	left := countsProcesses(cgroupRoot + "/1.1.0")
+	check(t, os.MkdirAll(left, 0o755))
 	stray := exec.Command("sleep", "1000")
 	check(t, stray.Start())
 	check(t, os.WriteFile(filepath.Join(left, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))

@@ -119,7 +119,7 @@ func TestTasksInOrder(t *testing.T) {
 		hook("first", "prestart", "until [ -e /dev/shm/up ]; do sleep 0.02; done; echo first >> order; echo "+
 			"shared > /dev/shm/x"),
 		hook("second", "prestart", "echo second >> order"),
-		mainTask("train", "echo train >> order; cat /dev/shm/x; grep :pids: /proc/self/cgroup | cut -d: -f3; "+
+		mainTask("train", "echo train >> order; cat /dev/shm/x; "+inCgroup()+"; "+
 			"sleep 0.3; echo train-ends >> order"),
 		hook("after", "poststart", "echo after >> order"),
 	)
@@ -136,7 +136,7 @@ func TestTasksInOrder(t *testing.T) {
 		at("watch-ends") < at("clean") && at("clean") == len(got)-1) {
 		t.Errorf("order %v", got)
 	}
-	if out := n.said(one, "train"); !strings.HasPrefix(out, "shared\n") || os.Getenv(insideV2) == "" &&
+	if out := n.said(one, "train"); !strings.HasPrefix(out, "shared\n") ||
 		!strings.Contains(out, cgroupRoot+"/1.1.0/train\n") {
 		t.Errorf("output %q", out)
 	}
@@ -316,9 +316,7 @@ func TestTasksThatCannotBeCreated(t *testing.T) {
 
 // TestLimitOfTasks shows that the memory limit is the worker's, whichever task uses the memory.
 func TestLimitOfTasks(t *testing.T) {
-	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
-		t.Skip("needs cgroup version 1 controllers")
-	}
+	needsLimits(t)
 	n := newNode(t, 0)
 	n.cores = []int{1}
 	two := container.ID{Job: 2, Attempt: 1}

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/control"
 	"github.com/rota-hpc/rota/cmd/rota/dev"
+	"github.com/rota-hpc/rota/cmd/rota/doctor"
 	"github.com/rota-hpc/rota/cmd/rota/files"
 	"github.com/rota-hpc/rota/cmd/rota/manual"
 	"github.com/rota-hpc/rota/cmd/rota/simulate"
@@ -26,7 +27,7 @@ func main() {
 
 // commands lists the commands in the order in which they are shown.
 func commands() []*command.Command {
-	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), admin.Commands(),
-		simulate.Commands(), dev.Commands())
+	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
+		admin.Commands(), simulate.Commands(), dev.Commands())
 	return append(all, manual.Commands(all)...)
 }

@@ -313,14 +313,18 @@ func TestAProblemAsItIsSent(t *testing.T) {
 
 // TestAVersionNamesItsSource shows what a user copies into a report of a bug.
 func TestAVersionNamesItsSource(t *testing.T) {
-	defer func(was string) { commit = was }(commit)
-	commit = ""
-	if got := Build(); got != Release {
-		t.Errorf("without git: %q", got)
-	}
-	commit = "abc"
-	if got := Build(); got != Release+"+abc" {
-		t.Errorf("built by make: %q", got)
+	defer func(v, c string) { version, commit = v, c }(version, commit)
+	for _, c := range []struct {
+		version, commit, want string
+		pre                   bool
+	}{
+		{"", "", Release, true}, {"", "abc", Release + "+abc", true}, {"0.1.0~3", "", "0.1.0~3", true},
+		{"0.1.0~3", "abc", "0.1.0~3+abc", true}, {"0.1.0", "abc", "0.1.0+abc", false},
+	} {
+		version, commit = c.version, c.commit
+		if got := Build(); got != c.want || PreRelease() != (c.pre && Release == firstRelease) {
+			t.Errorf("version %q of commit %q: %q, a pre-release: %t", c.version, c.commit, got, PreRelease())
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ func killOnce(cgroup string) (int, error) {
 	var errs []error
 	for _, dir := range cgroupDirs(cgroup) {
 		thaw(dir)
+		killAtOnce(dir)
 		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for field := range strings.FieldsSeq(string(pids)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
@@ -71,6 +72,12 @@ func killOnce(cgroup string) (int, error) {
 		}
 	}
 	return len(errs), errors.Join(errs...)
+}
+
+// killAtOnce has the kernel kill every process of a cgroup of version 2, those too that are being
+// forked, from Linux 5.14 on.
+func killAtOnce(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // where it fails they are killed one by one
 }
 
 // thaw lets frozen processes run, because only running ones can die.

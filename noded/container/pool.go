@@ -22,20 +22,31 @@ type shimProcess struct {
 // pool starts shims, some of them in advance.
 type pool struct {
 	cfg   Config
-	image *os.File // a sealed copy of rota-shim in memory: libcontainer need not copy itself for each container
+	group *shimGroup // nil: shims stay in the daemon's cgroup
+	image *os.File   // a sealed copy of rota-shim in memory: libcontainer need not copy itself for each container
 
-	mu     sync.Mutex
-	closed bool
-	ready  chan *shimProcess
+	mu       sync.Mutex
+	closed   bool
+	starting sync.WaitGroup // of those started in advance
+	ready    chan *shimProcess
 }
 
-func newPool(cfg Config) *pool {
-	p := &pool{cfg: cfg, ready: make(chan *shimProcess, cfg.Warm)}
+func newPool(cfg Config, group *shimGroup) *pool {
+	p := &pool{cfg: cfg, group: group, ready: make(chan *shimProcess, cfg.Warm)}
 	p.image, _ = sealedCopy(cfg.ShimPath) // without it the file itself is run
 	for range cfg.Warm {
-		go p.startAhead()
+		p.startAnother()
 	}
 	return p
+}
+
+// startAnother starts a shim in advance, unless the pool is closed.
+func (p *pool) startAnother() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.starting.Go(p.startAhead)
+	}
 }
 
 // takeShim returns a waiting shim, or starts one. A shim that was killed while it waited, as the
@@ -44,7 +55,7 @@ func (p *pool) takeShim() (*shimProcess, error) {
 	for {
 		select {
 		case s := <-p.ready:
-			go p.startAhead()
+			p.startAnother()
 			select {
 			case <-s.done:
 				s.conn.Close()
@@ -62,34 +73,38 @@ func (p *pool) startAhead() {
 	if err != nil {
 		return // the next call of takeShim will see the same error
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		select {
-		case p.ready <- s:
-			return
-		default:
-		}
+	select {
+	case p.ready <- s:
+	default:
+		s.end()
 	}
-	s.conn.Close()
 }
 
+// end ends a shim that has no order.
+func (s *shimProcess) end() {
+	s.conn.Close()
+	<-s.done
+}
+
+// close ends the shims that wait, and removes their cgroup if no other runs.
 func (p *pool) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
+	p.mu.Unlock()
+	p.starting.Wait()
 	for {
 		select {
 		case s := <-p.ready:
-			s.conn.Close()
-			<-s.done
+			s.end()
 		default:
+			p.group.remove()
 			return
 		}
 	}
 }
 
-// startShim starts a shim in a session of its own, so that signals to the daemon do not reach it.
+// startShim starts a shim in a session and a cgroup of its own, so that neither signals to the daemon
+// reach it nor the end of the daemon's service.
 func (p *pool) startShim() (*shimProcess, error) {
 	ours, theirs, err := SocketPair()
 	if err != nil {
@@ -107,7 +122,14 @@ func (p *pool) startShim() (*shimProcess, error) {
 		_ = cmd.Wait() // the exit record says how a shim ends
 		close(s.done)
 	}()
-	return s, err
+	if err == nil {
+		err = p.group.add(cmd.Process.Pid)
+	}
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
 }
 
 // command runs a shim that gets its order from a socket. The copy in memory is named by the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,10 @@ type Config struct {
 	Dir      string // has a directory for each container
 	ShimPath string // of rota-shim
 	Warm     int    // number of shims started in advance, to save their start-up time
+	// CgroupRoot is the path below which shims get a cgroup of their own; "": they stay in the
+	// daemon's.
+	CgroupRoot string
+	Log        *slog.Logger
 }
 
 // ErrUnknown is returned for a container that does not exist.
@@ -48,7 +53,11 @@ func NewShims(cfg Config) (*Shims, error) {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
 	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), links: map[ID]*shimLink{}}
-	s.pool = newPool(cfg)
+	group, err := newShimGroup(cgroupMount, cfg.CgroupRoot, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	s.pool = newPool(cfg, group)
 	for _, e := range entries {
 		if id, ok := ParseID(e.Name()); ok {
 			s.reconnect(id)
@@ -89,6 +98,8 @@ func (s *Shims) reconnect(id ID) {
 	}
 	if !process.Alive() || l.dial() != nil {
 		l.markEnded()
+	} else {
+		_ = s.pool.group.add(process.Pid) // it may have been started by a daemon that did not do so
 	}
 	s.links[id] = l
 }

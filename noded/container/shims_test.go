@@ -252,6 +252,39 @@ func TestASweepEndsEveryProcess(t *testing.T) {
 	}
 }
 
+// TestASweepEndsWhatIsFrozen notices a sweep that waits for a process that cannot run.
+func TestASweepEndsWhatIsFrozen(t *testing.T) {
+	dir, file, freeze, events, frozen := cgroupMount+"/freezer", "freezer.state", "FROZEN", "freezer.state", "FROZEN\n"
+	if !isDir(dir) {
+		dir, file, freeze, events, frozen = cgroupMount, "cgroup.freeze", "1", "cgroup.events", "frozen 1\n"
+	}
+	name := "/rota-test-frozen-" + strconv.Itoa(os.Getpid())
+	dir += name
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Skipf("no cgroup can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	_, p := sleeper(t)
+	err := errors.Join(os.WriteFile(filepath.Join(dir, "cgroup.procs"), strconv.AppendInt(nil, int64(p.Pid), 10), 0),
+		os.WriteFile(filepath.Join(dir, file), []byte(freeze), 0))
+	if err != nil {
+		t.Skipf("no process can be frozen here: %v", err)
+	}
+	t.Cleanup(func() { thaw(dir) })
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		b, err := os.ReadFile(filepath.Join(dir, events))
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("it was not frozen: %q, %v", b, err)
+		}
+		if strings.Contains(string(b), frozen) {
+			break
+		}
+	}
+	if err := sweepCgroup(name); err != nil || p.Alive() || isDir(dir) {
+		t.Errorf("%v; its process lives: %v", err, p.Alive())
+	}
+}
+
 // TestTheShimsCopyCannotChange notices a program in memory that a job, or another process, could
 // write to before root runs it again.
 func TestTheShimsCopyCannotChange(t *testing.T) {
@@ -298,7 +331,8 @@ func TestTheShimsCopyCannotChange(t *testing.T) {
 func TestAClosedPoolKeepsNoShim(t *testing.T) {
 	p := &pool{cfg: Config{ShimPath: "/bin/cat"}, ready: make(chan *shimProcess, 1)}
 	p.close()
-	p.startAhead()
+	p.startAnother()
+	p.starting.Wait()
 	if len(p.ready) != 0 {
 		t.Error("a shim waits")
 	}

@@ -16,12 +16,17 @@ type Device struct {
 	PCI   string `json:"pci,omitempty"`   // address such as 00000000:10:00.0
 	NUMA  int    `json:"numa"`            // NUMA node, -1 if unknown
 	Event string `json:"event,omitempty"` // the critical error that the driver has reported; it reports each once
+
+	// Persistence says whether the driver keeps the device ready while no program uses it: "on", "off",
+	// or "" if that is unknown.
+	Persistence string `json:"persistence,omitempty"`
 }
 
 // Inventory lists the GPUs of a machine.
 type Inventory struct {
 	Driver  string   `json:"driver,omitempty"`
 	Devices []Device `json:"devices,omitempty"` // in the driver's order, which is that of their PCI addresses
+	Absent  string   `json:"absent,omitempty"`  // what is missing, if NVML cannot be used: there are no devices then
 }
 
 // GPUs returns the inventory in the form that the cluster keeps.

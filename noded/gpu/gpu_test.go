@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/gpu/gputest"
+	"github.com/rota-hpc/rota/noded/gpu/nvml"
 )
 
 const envHelper = "ROTA_TEST_NVML_LIBRARY"
@@ -21,7 +22,7 @@ const envHelper = "ROTA_TEST_NVML_LIBRARY"
 // TestMain is the helper process when it is started as one.
 func TestMain(m *testing.M) {
 	if library := os.Getenv(envHelper); library != "" {
-		if err := gpu.ServeNVML(library, os.Stdin, os.Stdout); err != nil {
+		if err := nvml.Serve(library, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -74,14 +75,14 @@ func (b *bench) inventory(t *testing.T) gpu.Inventory {
 }
 
 func TestInventory(t *testing.T) {
-	b := newBench(t, gputest.Build(t, false), two+"proc 1 4711\nproc 1 4712\n")
+	b := newBench(t, gputest.Build(t, false), two+"proc 1 4711\nproc 1 4712\npersistent 1\n")
 	i := b.inventory(t)
 	if len(i.Devices) != 2 || i.Driver != "570.1" {
 		t.Fatalf("got %+v", i)
 	}
 	d := i.Devices[1]
 	if d.UUID != "GPU-b" || d.Model != "NVIDIA H200" || d.Minor != 3 || d.Memory != 1000<<20 || !d.Healthy ||
-		d.PCI != "00000000:11:00.0" {
+		d.PCI != "00000000:11:00.0" || d.Persistence != "on" || i.Devices[0].Persistence != "off" {
 		t.Fatalf("got %+v", d)
 	}
 	pids, err := b.Processes(t.Context(), "GPU-b")

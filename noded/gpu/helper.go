@@ -32,7 +32,7 @@ type response struct {
 
 // HelperConfig says how the child is run.
 type HelperConfig struct {
-	Command []string      // a program that calls ServeNVML with its standard streams
+	Command []string      // a program that calls nvml.Serve with its standard streams
 	Timeout time.Duration // of one call; 0: 10 s
 	Log     *slog.Logger
 }
@@ -219,8 +219,8 @@ func (h *Helper) killChild() {
 	}()
 }
 
-// serve answers requests from in until in ends.
-func serve(s Source, in io.Reader, out io.Writer) error {
+// Serve answers requests of a [Helper] from in until in ends, with what s reports.
+func Serve(s Source, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var q request

@@ -57,10 +57,11 @@ func (i Inventory) find(uuid string) int {
 	return slices.IndexFunc(i.Devices, func(d Device) bool { return d.UUID == uuid })
 }
 
-const unknownPrefix = "unknown-"
+// UnknownPrefix begins the UUID of a device that has not reported its own.
+const UnknownPrefix = "unknown-"
 
 // identified reports whether the device has reported its UUID.
-func (d Device) identified() bool { return !strings.HasPrefix(d.UUID, unknownPrefix) }
+func (d Device) identified() bool { return !strings.HasPrefix(d.UUID, UnknownPrefix) }
 
 // InventoryFile keeps the GPUs by their index for the next daemon on the same boot of the machine.
 // Jobs go on meanwhile, and a GPU that has fallen off the bus, or a driver that hangs, must not

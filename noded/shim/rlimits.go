@@ -2,6 +2,7 @@ package shim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -12,6 +13,16 @@ import (
 var resourceLimits = map[string]int{
 	"RLIMIT_CORE": unix.RLIMIT_CORE, "RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_NOFILE": unix.RLIMIT_NOFILE,
 	"RLIMIT_STACK": unix.RLIMIT_STACK,
+}
+
+// usualLimits are those of a task that does not ask for others, so that they do not follow from how
+// the daemon was started: a service has more files and more locked memory than a job should. They are
+// those of a login on current systems, with a soft limit of files that data loaders can live with.
+var usualLimits = []configs.Rlimit{
+	{Type: unix.RLIMIT_CORE, Soft: 0, Hard: unix.RLIM_INFINITY},
+	{Type: unix.RLIMIT_MEMLOCK, Soft: 8 << 20, Hard: 8 << 20},          // bytes
+	{Type: unix.RLIMIT_NOFILE, Soft: 65_536, Hard: 524_288},            // files
+	{Type: unix.RLIMIT_STACK, Soft: 8 << 20, Hard: unix.RLIM_INFINITY}, // bytes
 }
 
 // rlimits turns the limits of a spec into the kernel's. Raising one above the daemon's own needs a
@@ -28,7 +39,24 @@ func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 		}
 		out = append(out, configs.Rlimit{Type: kind, Soft: l.Soft, Hard: l.Hard})
 	}
-	return out, nil
+	return addUsual(out)
+}
+
+// addUsual adds the usual limits of the kinds that a list lacks, as far as the daemon's own allow.
+func addUsual(list []configs.Rlimit) ([]configs.Rlimit, error) {
+	for _, l := range usualLimits {
+		if slices.ContainsFunc(list, func(asked configs.Rlimit) bool { return asked.Type == l.Type }) {
+			continue
+		}
+		var own unix.Rlimit
+		if err := unix.Getrlimit(l.Type, &own); err != nil {
+			return nil, fmt.Errorf("read own resource limits: %w", err)
+		}
+		l.Hard = min(l.Hard, own.Max)
+		l.Soft = min(l.Soft, l.Hard)
+		list = append(list, l)
+	}
+	return list, nil
 }
 
 // checkRlimit returns an error with advice for a limit that the kernel would refuse.

@@ -55,7 +55,8 @@ func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, erro
 			n.Path = ipc
 		}
 	}
-	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec})
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec,
+		NoNewKeyring: !keyringsAllowed()})
 	if err != nil {
 		return nil, fmt.Errorf("container spec: %w", err)
 	}
@@ -219,6 +220,9 @@ func (c *runcContainer) exit() container.Exit {
 			e.Code, e.Signal = 0, int(status.Signal())
 		}
 		e.UserMS, e.SystemMS = c.waited.UserTime().Milliseconds(), c.waited.SystemTime().Milliseconds()
+		if e.PeakMem == 0 {
+			e.PeakMem = largestProcess(c.waited)
+		}
 	}
 	if r, ok := <-c.results; ok {
 		e.Code, e.Signal = r.Code, r.Signal
@@ -230,8 +234,19 @@ func (c *runcContainer) exit() container.Exit {
 	return e
 }
 
-// peakMemory returns the most memory, in bytes, that a cgroup has used. The arguments are its
-// directories in the memory hierarchy of version 1 and in version 2; only one of them exists.
+// largestProcess returns the most memory, in bytes, that one process of an ended container had at a
+// time. It stands in for the peak of the cgroup, which version 2 tells from Linux 5.19 on.
+func largestProcess(ended *os.ProcessState) int64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return usage.Maxrss << 10
+}
+
+// peakMemory returns the most memory, in bytes, that a cgroup has used, 0 if that is not known. The
+// arguments are its directories in the memory hierarchy of version 1 and in version 2; only one of
+// them exists.
 func peakMemory(v1, v2 string) int64 {
 	for _, file := range []string{filepath.Join(v1, "memory.max_usage_in_bytes"), filepath.Join(v2, "memory.peak")} {
 		if raw, err := os.ReadFile(file); err == nil {

@@ -384,6 +384,7 @@ func (sup *supervisor) exitRecord() container.Exit {
 	for _, t := range sup.tasks {
 		e := t.exit
 		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
+		out.PeakMem = max(out.PeakMem, e.PeakMem) // which is that of the whole worker, if it is known
 		out.Tasks = append(out.Tasks, container.TaskExit{
 			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
 		})

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
 )
 
 // removeCgroups kills what still runs in the cgroups below root, in every hierarchy, and removes
@@ -55,7 +57,9 @@ func cgroupsBelow(root string) []string {
 func (c *Cluster) Processes() []int {
 	var pids []int
 	for _, dir := range cgroupsBelow(c.cgroup) {
-		pids = append(pids, processes(dir)...)
+		if filepath.Base(dir) != container.ShimsGroup {
+			pids = append(pids, processes(dir)...)
+		}
 	}
 	return pids
 }

@@ -39,7 +39,7 @@ type Machine struct {
 }
 
 // rootPackages are what a machine has beside the smallest Debian.
-const rootPackages = "systemd,systemd-sysv,dbus,iproute2,libseccomp2,sudo"
+const rootPackages = "systemd,systemd-sysv,dbus,iproute2,libseccomp2,procps,sudo"
 
 // DebianRoot makes a Debian system in dir by debootstrap, from the mirror that this machine's own
 // packages come from, unless it is there already.

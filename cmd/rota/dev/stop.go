@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/container"
 )
 
 // stop ends the jobs, the nodes and the controllers, and removes what is left.
@@ -81,7 +82,9 @@ func (d *devCluster) awaitEmpty(parent context.Context) error {
 	for {
 		left := 0
 		for _, root := range d.cgroupDirs(d.record.Nodes) {
-			left += len(childDirs(root))
+			left += len(slices.DeleteFunc(childDirs(root), func(dir string) bool {
+				return filepath.Base(dir) == container.ShimsGroup // of shims that have no container yet
+			}))
 		}
 		if left == 0 {
 			return nil

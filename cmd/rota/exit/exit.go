@@ -22,6 +22,7 @@ const (
 	Denied      = 4
 	Unreachable = 5
 	WouldWait   = 6
+	Broken      = 7 // of doctor: something keeps Rota from working
 	Timeout     = 124
 	Interrupted = 130
 	Pipe        = 141 // as for a process that SIGPIPE ends

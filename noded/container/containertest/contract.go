@@ -180,14 +180,14 @@ func testLeaseBeforeStart(t *testing.T, h *Harness) {
 }
 
 func testRenew(t *testing.T, h *Harness) {
-	h.create(t, one, Runs, time.Now().Add(time.Second))
+	const short = time.Second
+	h.run(t, one, Runs)
+	must(t, h.Runtime.Renew(t.Context(), one, time.Now().Add(short)))
 	must(t, h.Runtime.Renew(t.Context(), one, time.Now().Add(time.Hour)))
-	must(t, h.Runtime.Start(t.Context(), one))
-	h.Ready(t, one)
-	timer := time.NewTimer(1200 * time.Millisecond) // past the first lease
+	timer := time.NewTimer(short + 200*time.Millisecond)
 	<-timer.C
 	if s := h.status(t, one); s.State != container.Running {
-		t.Fatalf("past its first lease, which was renewed: %+v", s)
+		t.Fatalf("past a lease that was renewed: %+v", s)
 	}
 	must(t, h.Runtime.Kill(t.Context(), one))
 	h.ends(t, one, container.Exit{Signal: 9})

@@ -4,11 +4,15 @@
 //   proc INDEX PID                        a process on a GPU
 //   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
+//   persistent INDEX                      a GPU in persistence mode
+//   files                                 a GPU is seen only if its file below /dev may be opened
 //   deaf                                  the first wait for events fails
 //   hang                                  no call returns
 // Built with -DOLD it lacks what an old driver lacks.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include "nvml.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +24,32 @@ struct nvmlEventSet_st { int told; };
 
 struct gpu {
 	char uuid[80], model[80];
-	int minor, lost, processes, mig;
+	int minor, lost, processes, mig, persistent;
 	unsigned long long mib, ecc;
 	unsigned pids[8];
 };
 struct world {
 	struct gpu gpus[MOST];
-	int count, xids, xid_gpu[8], xid_code[8], deaf;
+	int count, xids, xid_gpu[8], xid_code[8], deaf, files;
 };
 static struct nvmlDevice_st handles[MOST];
 static struct nvmlEventSet_st events;
+
+// hide takes away the GPUs whose files below /dev are not there or may not be opened, as the driver's
+// library does. A file without a driver behind it fails with ENXIO or ENODEV only after both were checked.
+static void hide(struct world *w) {
+	int kept = 0;
+	for (int i = 0; i < w->count; i++) {
+		char path[64];
+		snprintf(path, sizeof path, "/dev/nvidia%d", w->gpus[i].minor);
+		int fd = open(path, O_RDWR);
+		if (fd < 0 && errno != ENXIO && errno != ENODEV) continue;
+		if (fd >= 0) close(fd);
+		handles[kept].index = kept;
+		w->gpus[kept++] = w->gpus[i];
+	}
+	w->count = kept;
+}
 
 static struct world look(void) {
 	struct world w;
@@ -52,6 +72,10 @@ static struct world look(void) {
 			w.gpus[a].pids[w.gpus[a].processes++] = b;
 		} else if (sscanf(line, "mig %d", &a) == 1) {
 			w.gpus[a].mig = 1;
+		} else if (sscanf(line, "persistent %d", &a) == 1) {
+			w.gpus[a].persistent = 1;
+		} else if (!strncmp(line, "files", 5)) {
+			w.files = 1;
 		} else if (!strncmp(line, "deaf", 4)) {
 			w.deaf = 1;
 		} else if (sscanf(line, "xid %d %d", &a, &b) == 2 && w.xids < 8) {
@@ -60,6 +84,7 @@ static struct world look(void) {
 		}
 	}
 	if (f) fclose(f);
+	if (w.files) hide(&w);
 	return w;
 }
 
@@ -120,6 +145,11 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t
 	(void)c;
 	ALIVE(d)
 	*to = t == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? g->ecc : 0;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t d, nvmlEnableState_t *mode) {
+	ALIVE(d)
+	*mode = g->persistent ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
 	return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *now, unsigned *pending) { ALIVE(d) *now = *pending = g->mig; return NVML_SUCCESS; }

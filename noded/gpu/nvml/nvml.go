@@ -1,7 +1,10 @@
-package gpu
+// Package nvml reads GPUs from NVIDIA's library. Only the helper process of a node daemon calls it, and
+// "rota doctor" through that process: see package gpu. It is a package of its own because it needs cgo.
+package nvml
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,19 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/gpu"
 )
 
-// ServeNVML answers a [Helper] on in and out with what NVML reports, until in ends. library is the
+// Serve answers a [gpu.Helper] on in and out with what NVML reports, until in ends. library is the
 // path of the library, "" for the machine's own. Without a library, or without a driver, there are
-// no GPUs, and that is not an error.
-func ServeNVML(library string, in io.Reader, out io.Writer) error {
+// no GPUs, and that is not an error: the inventory says what is missing.
+func Serve(library string, in io.Reader, out io.Writer) error {
 	var opts []nvml.LibraryOption
 	if library != "" {
 		opts = append(opts, nvml.WithLibraryPath(library))
 	}
 	n := &driver{lib: nvml.New(opts...), problems: map[string]string{}}
 	defer func() { _ = n.Close() }() // the process ends
-	return serve(n, in, out)
+	return gpu.Serve(n, in, out)
 }
 
 // driver is NVML within the helper process.
@@ -40,20 +44,22 @@ type driver struct {
 
 // open loads the library if that has not been done. none means that there is no library or no
 // driver.
-func (n *driver) open() (none bool, err error) {
+func (n *driver) open() (absent string, err error) {
 	if n.ready {
-		return false, nil
+		return "", nil
 	}
 	switch r := n.lib.Init(); r {
 	case nvml.SUCCESS:
-	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED:
-		return true, nil
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return "NVIDIA's library libnvidia-ml.so.1 is not on this machine", nil
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return "the kernel module of NVIDIA's driver is not loaded", nil
 	default:
-		return false, fmt.Errorf("start NVML: %v", n.lib.ErrorString(r))
+		return "", fmt.Errorf("start NVML: %v", n.lib.ErrorString(r))
 	}
 	n.ready = true
 	n.watchEvents()
-	return false, nil
+	return "", nil
 }
 
 // hasFunction reports whether the library has a function. Calling one that an older driver lacks
@@ -63,11 +69,11 @@ func (n *driver) hasFunction(symbol string) bool {
 }
 
 // Inventory implements [Source].
-func (n *driver) Inventory(context.Context) (Inventory, error) {
-	var i Inventory
-	none, err := n.open()
-	if none || err != nil {
-		return i, err
+func (n *driver) Inventory(context.Context) (gpu.Inventory, error) {
+	var i gpu.Inventory
+	absent, err := n.open()
+	if absent != "" || err != nil {
+		return gpu.Inventory{Absent: absent}, err
 	}
 	if n.hasFunction("nvmlSystemGetDriverVersion") {
 		i.Driver, _ = n.lib.SystemGetDriverVersion()
@@ -88,13 +94,13 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 }
 
 // brokenDevice is a GPU that does not even report its UUID.
-func brokenDevice(index int, problem string) Device {
-	return Device{NUMA: -1, GPU: model.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
+func brokenDevice(index int, problem string) gpu.Device {
+	return gpu.Device{NUMA: -1, GPU: model.GPU{UUID: gpu.UnknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
 // describe returns all that the driver reports of one GPU.
-func (n *driver) describe(index int, h nvml.Device) Device {
-	d := Device{NUMA: -1, GPU: model.GPU{Minor: -1, Healthy: true}}
+func (n *driver) describe(index int, h nvml.Device) gpu.Device {
+	d := gpu.Device{NUMA: -1, GPU: model.GPU{Minor: -1, Healthy: true}}
 	var r nvml.Return
 	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
 		return brokenDevice(index, n.lib.ErrorString(r))
@@ -133,6 +139,11 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 			fail("MIG is enabled, but only whole GPUs are allocated: turn it off with nvidia-smi -mig 0")
 		}
 	}
+	if n.hasFunction("nvmlDeviceGetPersistenceMode") {
+		if mode, r := h.GetPersistenceMode(); r == nvml.SUCCESS {
+			d.Persistence = map[bool]string{true: "on", false: "off"}[mode == nvml.FEATURE_ENABLED]
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if d.Event = n.problems[d.UUID]; d.Event != "" {
@@ -143,12 +154,12 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 
 // Processes implements [Source].
 func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
-	none, err := n.open()
+	absent, err := n.open()
 	if err != nil {
 		return nil, err
 	}
-	if none {
-		return nil, fmt.Errorf("no driver is loaded")
+	if absent != "" {
+		return nil, errors.New(absent)
 	}
 	h, r := n.lib.DeviceGetHandleByUUID(uuid)
 	if r != nvml.SUCCESS {

@@ -1,0 +1,149 @@
+// Package doctor has the command doctor. It checks the machine that it runs on: what Rota needs, what is
+// unsafe, and how to put it right.
+//
+// Each check is a method of inspection that returns findings. What it asks of the machine goes through
+// [system], which tests replace. Checks that the node daemon does as well are in noded/requirements.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+)
+
+// Where packages put the configuration files.
+const (
+	controldFile = "/etc/rota/controld.hcl"
+	nodedFile    = "/etc/rota/noded.hcl"
+)
+
+// Commands returns the commands of this package.
+func Commands() []*command.Command {
+	return command.InCategory("Operators", []*command.Command{{
+		Name: "doctor", Usage: "check this machine: what is missing or unsafe for Rota, and how to put it right",
+		ArgsUsage: "[OPTIONS]", Action: examine,
+		Description: "It checks the machine on which it runs, as a controller, node or login node by its configuration " +
+			"files, or as a new\nmachine if there are none. It changes nothing. Root sees more than a user.\n" +
+			"Exit codes: 0 if all is well, 1 with warnings, 7 if something keeps Rota from working.",
+		Flags: command.WithCommon(
+			&cli.StringFlag{Name: "controld-config", Value: controldFile, Usage: "`FILE` that rota-controld reads"},
+			&cli.StringFlag{Name: "noded-config", Value: nodedFile, Usage: "`FILE` that rota-noded reads"},
+			command.Switch("quick", "do not measure the disk"),
+			command.Switch("users", "print the users of this machine and a digest of them, to compare machines, and check "+
+				"nothing"),
+		),
+		Values: map[string]command.Source{"controld-config": complete.Files, "noded-config": complete.Files},
+	}})
+}
+
+// patience bounds each request and each program that a check runs.
+const patience = 5 * time.Second
+
+// inspection is one run of the command.
+type inspection struct {
+	*system
+	quick    bool
+	settings settings
+	found    []finding // by readSettings
+	cluster  cluster
+}
+
+// examine runs every check and prints what it found.
+func examine(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	in := &inspection{system: machine(), quick: c.Bool("quick")}
+	if c.Bool("users") {
+		return in.printUsers(c.Context, env.Stdout, asJSON)
+	}
+	var paths [2]string
+	for i, flag := range []string{"controld-config", "noded-config"} {
+		if paths[i], err = filepath.Abs(c.String(flag)); err != nil {
+			return err
+		}
+		if c.IsSet(flag) && !in.exists(paths[i]) {
+			return exit.Usagef("--%s %s: there is no such file", flag, c.String(flag))
+		}
+	}
+	in.readSettings(paths[0], paths[1])
+	if err := in.ask(env, c); err != nil {
+		return err
+	}
+	r := in.report(c.Context)
+	if asJSON {
+		err = table.PrintJSON(env.Stdout, r)
+	} else {
+		err = r.write(env.Stdout, env.Colour(env.Stdout))
+	}
+	if err != nil {
+		return err
+	}
+	return exit.WithCode(r.Worst.exitCode())
+}
+
+// report runs the checks, in the order in which they are shown.
+func (in *inspection) report(ctx context.Context) *report {
+	var found []finding
+	for _, group := range []struct {
+		subject string
+		checks  []func(context.Context) []finding
+	}{
+		{"system", []func(context.Context) []finding{in.kernel, in.cgroups, in.namespaces, in.seccomp, in.keyrings,
+			in.security, in.swap, in.slurm}},
+		{"programs", []func(context.Context) []finding{in.programs}},
+		{"configuration", []func(context.Context) []finding{in.configuration, in.certificates}},
+		{"directories", []func(context.Context) []finding{in.directories, in.space, in.fsync, in.sharedPaths}},
+		{"gpus", []func(context.Context) []finding{in.gpus}},
+		{"clock", []func(context.Context) []finding{in.synchronised, in.offsets}},
+		{"network", []func(context.Context) []finding{in.hostName, in.ports, in.reachable, in.controllers}},
+		{"users", []func(context.Context) []finding{in.users}},
+	} {
+		for _, check := range group.checks {
+			for _, f := range check(ctx) {
+				f.Subject = group.subject
+				found = append(found, f)
+			}
+		}
+	}
+	host, err := in.hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	return newReport(host, in.settings.roles(), found)
+}
+
+// Shorthands of checks for their findings.
+
+func one(l level, check, fix, format string, args ...any) []finding {
+	return []finding{{Check: check, Level: l, Text: fmt.Sprintf(format, args...), Fix: fix}}
+}
+
+func fine(check, format string, args ...any) []finding { return one(ok, check, "", format, args...) }
+
+// forNode reports whether what only nodes need is to be checked: here is a node, or it is not known yet
+// what this machine will be.
+func (in *inspection) forNode() bool {
+	return in.settings.node != nil && !in.settings.login() || len(in.settings.roles()) == 0
+}
+
+// forController is forNode for controllers.
+func (in *inspection) forController() bool {
+	return in.settings.controller != nil || len(in.settings.roles()) == 0
+}
+
+// unique returns a list sorted and without repetitions.
+func unique(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+)
+
+// level says how severe a finding is. Greater is worse.
+type level int
+
+const (
+	ok   level = iota // as it should be
+	note              // good to know
+	warn              // works, and is unsafe or will fail later
+	bad               // keeps Rota from working
+)
+
+var levelNames = []string{"ok", "note", "warn", "bad"}
+
+// String implements fmt.Stringer.
+func (l level) String() string { return levelNames[l] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (l level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// exitCode returns the exit code of the command for its worst finding.
+func (l level) exitCode() int {
+	return []int{exit.OK, exit.OK, exit.Failed, exit.Broken}[l]
+}
+
+// finding is the result of one check.
+type finding struct {
+	Subject string `json:"subject"`
+	Check   string `json:"check"`
+	Level   level  `json:"level"`
+	Text    string `json:"text"`          // what was found
+	Fix     string `json:"fix,omitempty"` // what to do; "" only if the level is ok, or nothing needs doing
+}
+
+// report is all that was found on one machine, as -o json prints it.
+type report struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Host       string         `json:"host"`
+	Roles      []string       `json:"roles"` // controller, node, login; none if nothing is configured
+	Worst      level          `json:"worst"`
+	Counts     map[string]int `json:"counts"` // findings of each level
+	Items      []finding      `json:"items"`
+}
+
+// newReport counts the findings.
+func newReport(host string, roles []string, found []finding) *report {
+	r := &report{APIVersion: "v1", Kind: "Doctor", Host: host, Roles: roles, Counts: map[string]int{}, Items: found}
+	for _, f := range found {
+		r.Worst = max(r.Worst, f.Level)
+		r.Counts[f.Level.String()]++
+	}
+	return r
+}
+
+// colours are the escape sequences of the levels.
+var colours = []string{"\x1b[32m", "\x1b[36m", "\x1b[33m", "\x1b[31m"}
+
+// write prints the report as text: the findings below their subjects, and a fix below each that needs
+// one.
+func (r *report) write(to io.Writer, colour bool) error {
+	b := bufio.NewWriter(to)
+	as := "nothing of Rota is configured"
+	if len(r.Roles) > 0 {
+		as = strings.Join(r.Roles, ", ")
+	}
+	fmt.Fprintf(b, "%s (%s)\n", show.Clean(r.Host), as)
+	subject := ""
+	for _, f := range r.Items {
+		if f.Subject != subject {
+			subject = f.Subject
+			fmt.Fprintf(b, "\n%s\n", subject)
+		}
+		word := fmt.Sprintf("%-4s", f.Level)
+		if colour {
+			word = colours[f.Level] + word + "\x1b[0m"
+		}
+		fmt.Fprintf(b, "  %s  %-16s %s\n", word, f.Check, indent(f.Text))
+		if f.Fix != "" {
+			fmt.Fprintf(b, "  %-22s fix: %s\n", "", indent(f.Fix))
+		}
+	}
+	fmt.Fprintf(b, "\n%s, %s, %d ok\n", show.Count(r.Counts["bad"], "thing keeps", "things keep")+" Rota from working",
+		show.Count(r.Counts["warn"], "warning", "warnings"), r.Counts["ok"]+r.Counts["note"])
+	return b.Flush()
+}
+
+// indent puts the further lines of a text under its first.
+func indent(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(show.Clean(lines[i]), " ")
+	}
+	return strings.Join(lines, "\n"+strings.Repeat(" ", 25))
+}

@@ -1,0 +1,160 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/requirements"
+)
+
+func (in *inspection) kernel(context.Context) []finding {
+	release, err := in.release()
+	if err == nil {
+		err = requirements.Kernel(release)
+	}
+	if err != nil && in.forNode() {
+		return one(bad, "kernel", "boot Linux 5.10 or newer", "%v", err)
+	}
+	if err != nil {
+		return one(note, "kernel", "", "%v: only nodes need 5.10", err)
+	}
+	return fine("kernel", "Linux %s", release)
+}
+
+// cgroups makes a cgroup where those of containers will be. A user can only see what is mounted.
+func (in *inspection) cgroups(context.Context) []finding {
+	if !in.forNode() {
+		return nil
+	}
+	const name = "cgroups"
+	if in.uid != 0 {
+		if !in.exists("/sys/fs/cgroup/cgroup.controllers") && !in.exists("/sys/fs/cgroup/memory") {
+			return one(bad, name, "mount cgroups", "none are mounted at /sys/fs/cgroup")
+		}
+		return one(note, name, "run this command as root", "they are mounted; only root can try to make one")
+	}
+	host, _ := in.hostname() // the daemon's default name
+	root := "/rota/" + host
+	if n := in.settings.node; n != nil {
+		root = value(n.CgroupRoot, "/rota/"+value(n.Name, host))
+	}
+	if err := in.cgroup(root); err != nil {
+		return one(bad, name, "see the message; with systemd, give the unit Delegate=yes; in a container, mount "+
+			"/sys/fs/cgroup writable", "%v", err)
+	}
+	version := "1"
+	if in.exists("/sys/fs/cgroup/cgroup.controllers") {
+		version = "2"
+	}
+	return fine(name, "version %s: the controllers that limits need are there, and %s can be used", version, root)
+}
+
+// namespaces starts a process in the namespaces that containers have.
+func (in *inspection) namespaces(context.Context) []finding {
+	if !in.forNode() {
+		return nil
+	}
+	const name = "namespaces"
+	var found []finding
+	if in.uid == 0 {
+		if err := in.clone(unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
+			return one(bad, name, "give this machine's root CAP_SYS_ADMIN: a container needs --privileged",
+				"a process cannot be started in new pid, mount and ipc namespaces: %v", err)
+		}
+		found = fine(name, "pid, mount and ipc namespaces can be made")
+	} else {
+		for _, kind := range []string{"pid", "mnt", "ipc"} {
+			if !in.exists("/proc/self/ns/" + kind) {
+				found = append(found, one(bad, name, "use a kernel with namespaces", "the kernel has no %s namespaces", kind)...)
+			}
+		}
+		if found == nil {
+			found = one(note, name, "run this command as root", "the kernel has them; only root can try to make some")
+		}
+	}
+	err := in.clone(unix.CLONE_NEWUSER)
+	n := in.settings.node
+	switch {
+	case err == nil:
+		found = append(found, fine("user namespaces", "they can be made; jobs may only with allow_user_namespaces")...)
+	case n != nil && n.AllowUserNamespaces != nil && *n.AllowUserNamespaces:
+		found = append(found, one(warn, "user namespaces", "raise user.max_user_namespaces, and set "+
+			"kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0 where the kernel has them",
+			"allow_user_namespaces is set, and none can be made: %v", err)...)
+	default:
+		found = append(found, one(note, "user namespaces", "", "none can be made (%v); Rota itself needs none", err)...)
+	}
+	return found
+}
+
+func (in *inspection) seccomp(context.Context) []finding {
+	if !in.forNode() {
+		return nil
+	}
+	if !strings.Contains(in.text("/proc/self/status"), "\nSeccomp:") {
+		return one(bad, "seccomp", "use a kernel with CONFIG_SECCOMP", "the kernel has no filters of system calls")
+	}
+	actions := in.text("/proc/sys/kernel/seccomp/actions_avail")
+	if actions != "" && !strings.Contains(" "+actions+" ", " errno ") {
+		return one(bad, "seccomp", "use a kernel with CONFIG_SECCOMP_FILTER", "filters cannot refuse system calls: the "+
+			"kernel has only the actions %q", actions)
+	}
+	return fine("seccomp", "system calls can be filtered")
+}
+
+// keyrings asks for a session keyring, as the launch of each container does.
+func (in *inspection) keyrings(context.Context) []finding {
+	if !in.forNode() {
+		return nil
+	}
+	switch err := in.keyring(); {
+	case err == nil:
+		return fine("keyrings", "a session keyring can be made")
+	case errors.Is(err, unix.ENOSYS):
+		return fine("keyrings", "the kernel has none, and Rota needs none")
+	case errors.Is(err, unix.EDQUOT):
+		return one(warn, "keyrings", "raise kernel.keys.maxkeys (kernel.keys.root_maxkeys for root)",
+			"no session keyring can be made: the quota of keys is used up")
+	default:
+		return one(bad, "keyrings", "let the container that this machine is call keyctl, add_key and request_key: with "+
+			"systemd-nspawn --system-call-filter=\"keyctl add_key request_key\", with Docker another seccomp profile",
+			"no session keyring can be made (%v): each job would end with BOOT_FAIL", err)
+	}
+}
+
+// security reports settings of the machine that change what users and daemons see.
+func (in *inspection) security(context.Context) []finding {
+	var found []finding
+	if in.text("/sys/fs/selinux/enforce") == "1" {
+		found = append(found, one(note, "selinux", "if a container cannot read a file, see ausearch -m avc",
+			"SELinux is enforcing; Rota sets no labels")...)
+	}
+	for _, m := range in.mounts() {
+		if m.target == "/proc" && strings.Contains(m.options, "hidepid=") && !strings.Contains(m.options, "hidepid=0") {
+			found = append(found, one(note, "hidepid", "", "/proc hides processes of other users; daemons of root see "+
+				"them all")...)
+		}
+	}
+	return found
+}
+
+func (in *inspection) swap(context.Context) []finding {
+	lines := strings.Split(in.text("/proc/swaps"), "\n")
+	if len(lines) < 2 || !in.forNode() {
+		return nil
+	}
+	return one(note, "swap", "swapoff -a, if jobs need steady speed", "%d swap areas are in use; jobs get no swap where "+
+		"the kernel can limit it", len(lines)-1)
+}
+
+// slurm notices Slurm's node daemon.
+func (in *inspection) slurm(context.Context) []finding {
+	if !in.forNode() || len(in.processes("slurmd")) == 0 {
+		return nil
+	}
+	return one(note, "slurm", "let only one of them have this node: drain it in the other",
+		"slurmd runs here: Slurm and Rota would both use the same cores and GPUs")
+}
