@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +183,7 @@ func TestPackagesOnMachines(t *testing.T) {
 	s.cluster(controllers, nodes)
 	all := append(append([]string{}, controllers...), nodes...)
 
-	s.run("n1", `cat > /home/ann/gang.hcl <<'END'
+	s.run("n1,n2", `cat > /home/ann/gang.hcl <<'END'
 job "gang" {
   group "worker" {
     count = 2
@@ -251,10 +252,10 @@ apt-get install -y "$@"`)
 	stillThere("the refused downgrade")
 
 	t.Log("removal leaves data and logs, purge leaves nothing")
-	s.run("n1", "rota cancel "+id)
-	s.until("n1", "rota status "+id, `CANCELLED`)
-	running := strings.TrimSpace(s.run("n1", "cd /home/ann && sudo -u ann rota submit --parsable gang.hcl"))
-	s.until("n1", "rota status "+running, `RUNNING`)
+	s.run("n2", "su - ann -c 'rota cancel "+id+"'")
+	s.until("n2", "rota status "+id, `CANCELLED`)
+	running := strings.TrimSpace(s.run("n2", "su - ann -c 'rota submit --parsable gang.hcl'"))
+	s.until("n2", "rota status "+running, `RUNNING`)
 	for _, name := range []string{"n2", "c2"} {
 		s.removes(name)
 	}
@@ -279,26 +280,31 @@ func (s *site) refusesDowngrade(name, program, first, want string) {
 	}
 }
 
+// traces finds what Rota has left on a machine.
+const traces = `pgrep -a rota || true
+grep rota /proc/self/mounts || true
+find /sys/fs/cgroup -name 'rota*' || true
+find / -xdev \( -path /proc -o -path /root -o -path /var/lib/dpkg -o -path /var/cache \) -prune -o -name '*rota*' -print |
+	grep -v logrotate | sort`
+
+// kept are what a package that is removed and not purged keeps: data, settings, logs, and Debian's
+// notes of which units were enabled.
+var kept = []string{"/var/lib/rota", "/etc/rota", "/etc/logrotate.d/rota", "/var/log/", "/etc/systemd/system/",
+	"/var/lib/systemd/deb-systemd-helper-"}
+
 // removes removes the packages of a machine, looks for what is left, and purges them.
 func (s *site) removes(name string) {
 	s.t.Helper()
 	s.run(name, "apt-get remove -y 'rota*'")
-	left := s.run(name, `pgrep -a rota || true
-grep rota /proc/self/mounts || true
-find /sys/fs/cgroup -name 'rota*' || true
-find / -xdev \( -path /proc -o -path /root -o -path /var/lib/dpkg \) -prune -o -name '*rota*' \
-  -not -path '/etc/logrotate*' -not -path '*/logrotate*' -print | sort`)
-	for line := range strings.Lines(left) {
+	for line := range strings.Lines(s.run(name, traces+" || true")) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "/var/lib/rota") || strings.HasPrefix(line, "/etc/rota") ||
-			strings.HasPrefix(line, "/var/log") || strings.Contains(line, "deb-systemd-helper-enabled") {
-			continue
+		if !slices.ContainsFunc(kept, func(prefix string) bool { return strings.HasPrefix(line, prefix) }) {
+			s.t.Errorf("%s has after removal: %s", name, line)
 		}
-		s.t.Errorf("%s has after removal: %s", name, line)
 	}
 	s.run(name, "test -d /var/lib/rota && test -d /etc/rota")
 	s.run(name, "apt-get purge -y 'rota*'")
-	if out := s.run(name, "ls -d /var/lib/rota /etc/rota 2>/dev/null || true"); out != "" {
+	if out := s.run(name, traces+" || true"); out != "" {
 		s.t.Errorf("%s has after the purge: %s", name, out)
 	}
 }
