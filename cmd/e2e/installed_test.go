@@ -209,7 +209,7 @@ END
 		if got := pids(); got != before {
 			t.Fatalf("after %s the job's processes are %q, not %q", after, got, before)
 		}
-		s.until("n1", "rota status "+id, `RUNNING`)
+		s.until("c1", "rota status "+id, `RUNNING`)
 	}
 
 	t.Log("every daemon is restarted")
@@ -284,8 +284,8 @@ func (s *site) refusesDowngrade(name, program, first, want string) {
 const traces = `pgrep -a rota || true
 grep rota /proc/self/mounts || true
 find /sys/fs/cgroup -name 'rota*' || true
-find / -xdev \( -path /proc -o -path /root -o -path /var/lib/dpkg -o -path /var/cache \) -prune -o -name '*rota*' -print |
-	grep -v logrotate | sort`
+find / -xdev \( -path /proc -o -path /root -o -path /var/lib/dpkg -o -path /var/cache \) -prune -o \
+	-name '*rota*' -print | grep -v logrotate | sort`
 
 // kept are what a package that is removed and not purged keeps: data, settings, logs, and Debian's
 // notes of which units were enabled.
