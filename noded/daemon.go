@@ -278,7 +278,10 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	return d.agent.gpus.load(ctx)
+	if err := d.agent.gpus.load(ctx); err != nil {
+		return err
+	}
+	return d.agent.gpus.expect(d.cfg.GPUs)
 }
 
 // run runs all parts until ctx ends or one of them fails.

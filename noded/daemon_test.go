@@ -249,7 +249,7 @@ func TestEachSettingIsChecked(t *testing.T) {
 		{"--cgroup-root", func(c *Config) { c.CgroupRoot = "/rota/../x" }}, {"--cgroup-root",
 			func(c *Config) { c.CgroupRoot = "/" }},
 		{"", func(c *Config) { c.SimGPUs = 1024 }}, {"--sim-gpus", func(c *Config) { c.SimGPUs = 1025 }},
-		{"--sim-gpus", func(c *Config) { c.SimGPUs = -1 }}, {"--memory", func(c *Config) { c.Memory = -1 }},
+		{"--gpus", func(c *Config) { c.GPUs = -1 }}, {"--sim-gpus", func(c *Config) { c.SimGPUs = -1 }}, {"--memory", func(c *Config) { c.Memory = -1 }},
 		{"--cores", func(c *Config) { c.Cores = -1 }}, {"--max-memlock", func(c *Config) { c.MaxMemlock = -1 }},
 		{"--max-nofile", func(c *Config) { c.MaxNofile = -1 }}, {"", func(c *Config) { c.MaxNofile = 1 }},
 		{"--shared-path", func(c *Config) { c.SharedPaths = []string{"/a", "b"} }},

@@ -65,6 +65,24 @@ func (g *nodeGPUs) load(ctx context.Context) error {
 	return nil
 }
 
+// expect refuses fewer GPUs than the node is configured to have: its driver is not loaded yet, or a
+// GPU is off the bus. Those that the last daemon knew on this boot count, so that a lost GPU keeps no
+// daemon from coming back to its jobs.
+func (g *nodeGPUs) expect(n int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	have := len(g.inventory.Devices)
+	if have >= n {
+		return nil
+	}
+	why := ""
+	if g.inventory.Absent != "" {
+		why = " (" + g.inventory.Absent + ")"
+	}
+	return fmt.Errorf("--gpus %d: this machine has %d%s: load NVIDIA's driver, look with nvidia-smi and \"rota doctor\" for "+
+		"what is missing, or write the number that there is", n, have, why)
+}
+
 // save keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
 // is held.
 func (g *nodeGPUs) save() {

@@ -31,6 +31,7 @@ type Config struct {
 	// 0: those of the machine; more than it has: shares of processor time, not cores by number
 	Cores       int
 	Memory      jobspec.Bytes     // bytes; 0: those of the machine less what the system needs
+	GPUs        int               // number that the node must have when it starts; fewer are refused
 	SimGPUs     int               // number of simulated GPUs that replace the real ones
 	Labels      map[string]string // of the node
 	CgroupRoot  string            // "": /rota/NAME
@@ -131,8 +132,8 @@ func (c Config) Validate() error {
 		bad("--socket %s lies in --data-dir, which no user can enter: choose another place, such as %s", c.Socket,
 			DefaultConfig().Socket)
 	}
-	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
-		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
+	if c.Cores < 0 || c.Memory < 0 || c.GPUs < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
+		bad("--cores, --memory, --gpus and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
 		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")

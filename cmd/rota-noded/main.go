@@ -110,6 +110,7 @@ func flags(d noded.Config) []cli.Flag {
 		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs; if more than the machine has, by quota",
 			DefaultText: "all"},
 		text("memory", "", "`SIZE` of memory for jobs, such as 64GiB (default: all but 5 %)"),
+		&cli.IntFlag{Name: "gpus", Usage: "do not start with fewer than `N` GPUs"},
 		&cli.IntFlag{Name: "sim-gpus", Usage: "`N` simulated GPUs instead of real ones"},
 		list("label", "`KEY=VALUE` of this node"),
 		text("cgroup-root", "", "`PATH` below which containers get their cgroups (default: /rota/NAME)"),
@@ -142,7 +143,7 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 	cfg := noded.Config{
 		Name: c.String("name"), DataDir: c.String("data-dir"), Gossip: c.String("gossip"), HTTP: c.String("http"),
 		Join: daemon.SplitList(c.StringSlice("join")), Controllers: daemon.SplitList(c.StringSlice("controller")),
-		Socket: c.String("socket"), Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"),
+		Socket: c.String("socket"), Cores: c.Int("cores"), GPUs: c.Int("gpus"), SimGPUs: c.Int("sim-gpus"),
 		CgroupRoot:  c.String("cgroup-root"),
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
 		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),

@@ -21,6 +21,7 @@ type File struct {
 	Socket     *string           `hcl:"socket,optional"`
 	Cores      *int              `hcl:"cores,optional"`
 	Memory     *string           `hcl:"memory,optional"`
+	GPUs       *int              `hcl:"gpus,optional"`
 	SimGPUs    *int              `hcl:"sim_gpus,optional"`
 	Label      map[string]string `hcl:"label,optional"`
 	CgroupRoot *string           `hcl:"cgroup_root,optional"`

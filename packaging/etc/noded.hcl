@@ -27,6 +27,10 @@ http   = "0.0.0.0:7074"
 # cores  = 64
 # memory = "512GiB"
 
+# How many GPUs the node has: with fewer the daemon does not start, and systemd tries again until the driver is loaded.
+# Unless it is set, the node has those that there are.
+# gpus = 0
+
 # Simulated GPUs instead of real ones.
 # sim_gpus = 0
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,6 +71,9 @@ func (in *inspection) promisedGPUs() string {
 		if n.Name == in.nodeName() && len(n.GPUs) > 0 && !strings.HasPrefix(n.GPUs[0].UUID, "GPU-SIM-") {
 			return "the cluster knows " + show.Count(len(n.GPUs), "GPU", "GPUs") + " of node " + n.Name
 		}
+	}
+	if n := in.settings.node.GPUs; n != nil && *n > 0 {
+		return fmt.Sprintf("the configuration says gpus = %d", *n)
 	}
 	for key, val := range in.settings.node.Label {
 		if strings.Contains(strings.ToLower(key), "gpu") && !slices.Contains([]string{"", "0", "no", "none", "false"}, val) {
