@@ -258,17 +258,18 @@ var secretSchema = hclfile.For[jobspec.Secret](&hclfile.Block{
 var ulimitSchema = hclfile.For[jobspec.Ulimits](&hclfile.Block{
 	Attrs: []hclfile.Attr{
 		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock },
-			"memory that may be locked, as RDMA needs"),
-		hclfile.Named("nofile").AtLeastOne().With("the node's", "open files"),
-		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "stack of a thread"),
-		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "core file"),
+			"8 MiB; with `rdma` as much as the node allows", "memory that may be locked, as RDMA needs"),
+		hclfile.Named("nofile").AtLeastOne().With("65,536; the job may raise it to 524,288", "open files"),
+		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "8 MiB; the job may raise it",
+			"stack of a thread"),
+		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "none; the job may raise it", "core file"),
 	},
 })
 
 // unlimited is how the absence of a limit is written.
 const unlimited = "unlimited"
 
-func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {
+func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, unless, doc string) hclfile.Attr {
 	return hclfile.WrittenAs(hclfile.Text(name, "size or \"unlimited\"",
 		func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
 			if text == unlimited {
@@ -286,5 +287,5 @@ func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) 
 			return size
 		}
 		return unlimited
-	}).With("the node's", doc)
+	}).With(unless, doc)
 }
