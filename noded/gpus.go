@@ -79,8 +79,8 @@ func (g *nodeGPUs) expect(n int) error {
 	if g.inventory.Absent != "" {
 		why = " (" + g.inventory.Absent + ")"
 	}
-	return fmt.Errorf("--gpus %d: this machine has %d%s: load NVIDIA's driver, look with nvidia-smi and \"rota doctor\" for "+
-		"what is missing, or write the number that there is", n, have, why)
+	return fmt.Errorf("--gpus %d: this machine has %d%s: load NVIDIA's driver, look with nvidia-smi and \"rota doctor\" "+
+		"for what is missing, or write the number that there is", n, have, why)
 }
 
 // save keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
