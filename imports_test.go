@@ -368,7 +368,7 @@ var rules = map[string]rule{
 	"noded/machine": {
 		ours:  []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"},
 		third: []string{"golang.org/x/sys"},
-		why: "it describes the machine and knows no jobs",
+		why:   "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
 		ours: []string{"jobspec", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
