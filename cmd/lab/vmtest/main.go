@@ -21,7 +21,7 @@ import (
 
 // defaultPackages are those whose tests make cgroups, or read what depends on their version.
 var defaultPackages = []string{"./cmd/rota-shim", "./noded/shim", "./noded", "./noded/container", "./noded/bundle",
-	"./noded/oci", "./noded/machine"}
+	"./noded/oci", "./noded/machine", "./noded/requirements"}
 
 type options struct {
 	dir      string // where kernels are kept
