@@ -15,6 +15,12 @@ const (
 	unlimited = -1
 )
 
+// What a task gets on a node with bounds unless it asks for more. On a node without, the shim decides.
+const (
+	usualMemlock = 8 * jobspec.MiB
+	usualNofile  = 65_536
+)
+
 // rlimits returns the resource limits of a task's processes. What exceeds the node's bounds is
 // refused: a program that relies on locked memory and does not get it fails in ways that are hard
 // to explain.
@@ -28,6 +34,12 @@ func (in taskInput) rlimits() ([]specs.POSIXRlimit, error) {
 		if in.Node.MaxMemlock > 0 {
 			u.Memlock = in.Node.MaxMemlock
 		}
+	}
+	if most := in.Node.MaxMemlock; most > 0 && u.Memlock == 0 { // a bound holds for a task that does not ask, too
+		u.Memlock = min(most, usualMemlock)
+	}
+	if most := in.Node.MaxNofile; most > 0 && u.Nofile == 0 {
+		u.Nofile = min(most, usualNofile)
 	}
 	if most := in.Node.MaxMemlock; most > 0 && (u.Memlock == unlimited || u.Memlock > most) {
 		return nil, fmt.Errorf("ulimit.memlock exceeds the %v that node %s allows", most, in.Node.Name)

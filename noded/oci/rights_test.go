@@ -64,7 +64,10 @@ func TestLimitsOfANodeAreKept(t *testing.T) {
 		rdma    bool
 		want    map[string]uint64 // nil: refused
 	}{
-		{jobspec.Ulimits{}, 10, 10, false, map[string]uint64{}},
+		{jobspec.Ulimits{}, 0, 0, false, map[string]uint64{}},
+		{jobspec.Ulimits{}, 10, 10, false, map[string]uint64{"RLIMIT_MEMLOCK": 10, "RLIMIT_NOFILE": 10}},
+		{jobspec.Ulimits{}, 9 << 20, 65_537, false,
+			map[string]uint64{"RLIMIT_MEMLOCK": 8 << 20, "RLIMIT_NOFILE": 65_536}},
 		{jobspec.Ulimits{Memlock: 10, Nofile: 10}, 10, 10, false,
 			map[string]uint64{"RLIMIT_MEMLOCK": 10, "RLIMIT_NOFILE": 10}},
 		{jobspec.Ulimits{Memlock: 11}, 10, 10, false, nil}, {jobspec.Ulimits{Nofile: 11}, 10, 10, false, nil},
