@@ -83,8 +83,10 @@ var rules = map[string]rule{
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/model": {ours: []string{"jobspec"}, pure: true,
 		why: "all daemons and the command share these types, and none needs the state machine"},
+	"controld/fsm/steering": {ours: []string{"controld/model"}, pure: true,
+		why: "what operators tell the scheduler is data, whichever policy honours it"},
 	"controld/fsm": {
-		ours: []string{"controld/fsm/state",
+		ours: []string{"controld/fsm/state", "controld/fsm/steering",
 			"jobspec", "controld/model", "controld/fsm/grid",
 
 			"controld/fsm/lifecycle", "controld/fsm/admission",
@@ -95,7 +97,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
-			"controld/fsm/lifecycle", "controld/fsm/admission",
+			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering",
 		}, pure: true,
 		why: "what a replica holds; it knows no command",
 	},
@@ -119,7 +121,7 @@ var rules = map[string]rule{
 		why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/sched/baseline", "controld/sched/explain",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/sched/baseline", "controld/sched/explain",
 			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/rota", "controld/sched/scratch",
@@ -131,7 +133,7 @@ var rules = map[string]rule{
 		"controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate", "controld/sched/fit",
 		}, pure: true,
 		why: "what a cycle works on, without a field for one policy",
 	},
@@ -171,7 +173,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/queue",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate", "controld/sched/queue",
 			"controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
@@ -198,7 +200,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/fsm/steering", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
@@ -206,14 +208,14 @@ var rules = map[string]rule{
 	},
 	"controld/sched/explain": {
 		ours: []string{"controld/fsm/topology",
-			"controld/model", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
+			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "it compares a cycle before and after, and decides nothing",
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf",
+			"controld/fsm/steering", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf",
 			"controld/sched/fairshare",
 			"controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",

@@ -39,7 +39,7 @@ var commandTable = []row{
 	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,
 		model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
 		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning,
-		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue,
+		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),
@@ -50,6 +50,7 @@ var commandTable = []row{
 	command[CreateJoinToken](anyLimit),
 	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
 	command[RevokeCertificates](anyLimit),
+	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 
 // Refusals that say more than one sentence, by their types.

@@ -108,6 +108,7 @@ func (a *Auditor) checkStrays() {
 	a.note(v.keys.Check())
 	a.note(v.checkAccounts())
 	a.note(v.checkTokens())
+	a.note(v.steering.Check())
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

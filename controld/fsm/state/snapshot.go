@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -37,6 +38,7 @@ type snapshotHead struct {
 type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Trust       *model.Trust          `json:"trust,omitempty"`
+	Steering    *steering.Steering    `json:"steering,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
 	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
@@ -49,8 +51,8 @@ type snapshotLine struct {
 	End         *int64                `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members, what
+// operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
 // states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
@@ -76,6 +78,9 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 // snapshotLines yields the snapshot's records but the last.
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
+		return
+	}
+	if len(v.steering.Settings) > 0 && !yield(snapshotLine{Steering: v.steering}) {
 		return
 	}
 	for _, a := range v.accounts {
@@ -169,6 +174,9 @@ func (s *State) load(r *snapshotLine) error {
 		return admission.CheckConfig(r.Config)
 	case r.Trust != nil:
 		s.v.trust = r.Trust
+		return nil
+	case r.Steering != nil:
+		s.v.steering = r.Steering
 		return nil
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)

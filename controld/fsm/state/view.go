@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
 	"github.com/rota-hpc/rota/controld/model"
@@ -37,6 +38,7 @@ type View struct {
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
 	keys         index.Keys
+	steering     *steering.Steering
 	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
 	tokens       []*model.APIToken       // by id; likewise
 	usage        estimate.UsageTable
