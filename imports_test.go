@@ -85,8 +85,10 @@ var rules = map[string]rule{
 		why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm/steering": {ours: []string{"controld/model"}, pure: true,
 		why: "what operators tell the scheduler is data, whichever policy honours it"},
+	"controld/fsm/versions": {ours: []string{"controld/model"}, pure: true,
+		why: "which configurations were in force is a list"},
 	"controld/fsm": {
-		ours: []string{"controld/fsm/state", "controld/fsm/steering",
+		ours: []string{"controld/fsm/state", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec", "controld/model", "controld/fsm/grid",
 
 			"controld/fsm/lifecycle", "controld/fsm/admission",
@@ -97,7 +99,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
-			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering",
+			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
 		}, pure: true,
 		why: "what a replica holds; it knows no command",
 	},
@@ -322,7 +324,7 @@ var rules = map[string]rule{
 	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",

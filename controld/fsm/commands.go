@@ -45,7 +45,7 @@ var commandTable = []row{
 	command[TrimHistory](),
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),
-	command[SetConfig](model.ErrBadConfig),
+	command[SetConfig](model.ErrBadConfig, model.ErrConfigChanged, model.ErrNoConfigVersion),
 	command[FoundCluster](model.ErrFounded),
 	command[CreateJoinToken](anyLimit),
 	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),

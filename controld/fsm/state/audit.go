@@ -109,6 +109,7 @@ func (a *Auditor) checkStrays() {
 	a.note(v.checkAccounts())
 	a.note(v.checkTokens())
 	a.note(v.steering.Check())
+	a.note(v.versions.Check(v.config))
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

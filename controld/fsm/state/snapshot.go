@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/index"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -39,6 +40,7 @@ type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Trust       *model.Trust          `json:"trust,omitempty"`
 	Steering    *steering.Steering    `json:"steering,omitempty"`
+	Versions    *versions.History     `json:"config_versions,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
 	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
@@ -81,6 +83,9 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 		return
 	}
 	if len(v.steering.Settings) > 0 && !yield(snapshotLine{Steering: v.steering}) {
+		return
+	}
+	if (len(v.versions.Versions) > 0 || v.versions.File != "") && !yield(snapshotLine{Versions: v.versions}) {
 		return
 	}
 	for _, a := range v.accounts {
@@ -178,6 +183,8 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Steering != nil:
 		s.v.steering = r.Steering
 		return nil
+	case r.Versions != nil:
+		return s.loadVersions(r.Versions)
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -39,6 +40,7 @@ type View struct {
 	reservations []*model.Reservation
 	keys         index.Keys
 	steering     *steering.Steering
+	versions     *versions.History       // of the configuration
 	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
 	tokens       []*model.APIToken       // by id; likewise
 	usage        estimate.UsageTable
