@@ -62,6 +62,8 @@ var refusals = []struct {
 	{model.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
+	{model.ErrBadSwitch, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{model.ErrStillPaused, http.StatusConflict, api.CodeWrongState},
 	{model.ErrBadConfig, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{consensus.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge},
 	{consensus.ErrStopped, http.StatusServiceUnavailable, api.CodeNoLeader},
