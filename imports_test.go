@@ -324,7 +324,7 @@ var rules = map[string]rule{
 	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/fsm/state", "controld/sched",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config", "controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",

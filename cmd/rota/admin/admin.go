@@ -1,4 +1,4 @@
-// Package admin has the commands of operators: node, cluster, check and sched; and token, which is for every
+// Package admin has the commands of operators: node, cluster, check, sched and config; and token, which is for every
 // user.
 package admin
 
@@ -36,7 +36,7 @@ func Commands() []*command.Command {
 			Values:    map[string]command.Source{"role": complete.Words(joiningRoles...)}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
-		schedCommand(),
+		schedCommand(), configCommand(),
 	}), access...)
 }
 

@@ -64,6 +64,8 @@ var refusals = []struct {
 	{model.ErrTokenRole, http.StatusForbidden, api.CodeDenied},
 	{model.ErrBadSwitch, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrStillPaused, http.StatusConflict, api.CodeWrongState},
+	{model.ErrConfigChanged, http.StatusConflict, api.CodeWrongState},
+	{model.ErrNoConfigVersion, http.StatusNotFound, api.CodeNotFound},
 	{model.ErrBadConfig, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{consensus.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge},
 	{consensus.ErrStopped, http.StatusServiceUnavailable, api.CodeNoLeader},
