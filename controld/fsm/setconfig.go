@@ -86,8 +86,9 @@ func (c *SetConfig) text(n int) string {
 	return text
 }
 
-// checkQuotas refuses quotas that all nodes together cannot hold, if no capacity block says what the
-// cluster is to have. Nodes that are down or drained count. Before the first node nothing is known.
+// checkQuotas refuses quotas that all nodes together cannot hold, if no capacity block says what
+// the cluster is to have. Nodes that are down or drained count. Before the first node nothing is
+// known.
 func (m *Machine) checkQuotas(c *model.Config) error {
 	if c.Capacity != nil || len(m.v.Nodes()) == 0 {
 		return nil

@@ -87,7 +87,8 @@ func (a *Action) PartOf() steering.Switch {
 	return ""
 }
 
-// partOfCause are the parts of scheduling that stop jobs. Time limits, drains and the like are none.
+// partOfCause are the parts of scheduling that stop jobs. Time limits, drains and the like are
+// none.
 var partOfCause = map[model.Cause]steering.Switch{
 	model.CauseTE: steering.Preemption, model.CauseReclaim: steering.Preemption, model.CauseOrder: steering.Preemption,
 	model.CauseShrink: steering.Preemption, model.CauseGrow: steering.Growth, model.CauseMigrate: steering.Migration,
@@ -109,8 +110,8 @@ func MayDo(s *steering.Steering, a *Action) bool {
 	return s.Forbids(a.PartOf()) == nil
 }
 
-// recordDisplacements notes what a cycle would have done but for the dry run. What is new becomes an
-// event.
+// recordDisplacements notes what a cycle would have done but for the dry run. What is new becomes
+// an event.
 func (m *Machine) recordDisplacements(would []steering.Displacement) {
 	have := m.v.Steering()
 	if len(would) == 0 || have.Setting(steering.DryRun) == nil {

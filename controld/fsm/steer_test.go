@@ -57,8 +57,8 @@ func TestSwitchesOfTheScheduler(t *testing.T) {
 	}
 }
 
-// TestAPlanFromBeforeThePause: what was decided before an operator said so is refused, and what only
-// ends something is not.
+// TestAPlanFromBeforeThePause: what was decided before an operator said so is refused, and what
+// only ends something is not.
 func TestAPlanFromBeforeThePause(t *testing.T) {
 	w := newWorld(t)
 	w.must(RegisterNode{Node: testNode("n1", 4)})

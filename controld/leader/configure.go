@@ -11,9 +11,10 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// wantedOver returns the proposal of the configuration that this controller's file describes, nil if
-// that file, or one that says the same, has been proposed last: what an admin has applied since then
-// stays. A file does not name the cluster version, and if it names no policy the present one stays.
+// wantedOver returns the proposal of the configuration that this controller's file describes, nil
+// if that file, or one that says the same, has been proposed last: what an admin has applied since
+// then stays. A file does not name the cluster version, and if it names no policy the present one
+// stays.
 func wantedOver(want *model.Config, v *state.View, controller string) *fsm.SetConfig {
 	if want == nil {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// withDryRun adds to a plan what the cycle would have done to running jobs if there were no dry run.
-// That is found by a second cycle on the same view, of which nothing else is used: so the plan is
-// the same as if displacements were paused, whatever the policy does with room that it expects. Only
-// what is new is added, so that a cycle that finds the same again writes nothing into the log.
+// withDryRun adds to a plan what the cycle would have done to running jobs if there were no dry
+// run. That is found by a second cycle on the same view, of which nothing else is used: so the plan
+// is the same as if displacements were paused, whatever the policy does with room that it expects.
+// Only what is new is added, so that a cycle that finds the same again writes nothing into the log.
 func (d *Cache) withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.View, now model.Instant,
 	p model.Policy) (fsm.CommitPlan, model.Instant) {
 	if d.dry == nil {

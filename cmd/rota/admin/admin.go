@@ -1,5 +1,5 @@
-// Package admin has the commands of operators: node, cluster, check, sched and config; and token, which is for every
-// user.
+// Package admin has the commands of operators, such as node, cluster, sched and config; and token,
+// which is for every user.
 package admin
 
 import (

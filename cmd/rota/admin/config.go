@@ -19,8 +19,8 @@ import (
 func configCommand() *command.Command {
 	return &command.Command{Name: "config", Usage: "compare, apply and roll back the configuration of the cluster",
 		ArgsUsage: "diff FILE | apply FILE | history [N] | rollback VERSION", Action: configure,
-		Description: "FILE is a configuration file as controllers have it. Only what holds for the whole cluster counts. It\n" +
-			"describes all of that: what it leaves out has its default, and a policy that it does not name stays.\n" +
+		Description: "FILE is a configuration file as controllers have it. Only what holds for the whole cluster counts.\n" +
+			"It describes all of that: what it leaves out has its default, and a policy that it does not name stays.\n" +
 			"diff prints what FILE would change, and ends with 0 if that is nothing, with 1 if it is something, and with\n" +
 			"2 if FILE is wrong. apply puts FILE in force, and prints what has changed. A wrong FILE is refused with its\n" +
 			"line, and the configuration in force stays. history lists the last 20 versions, the one in force first, or\n" +
@@ -70,8 +70,8 @@ func readConfig(env *command.Env, path string) (*model.Config, error) {
 	}
 	cfg := f.Replicated()
 	if cfg == nil {
-		return nil, exit.Usagef("%s says nothing of the whole cluster: it has none of cluster, queue, policy, lease, limits, "+
-			"account, accounts, capacity, operators, admins and private", path)
+		return nil, exit.Usagef("%s says nothing of the whole cluster: it has none of cluster, queue, policy, lease, "+
+			"limits, account, accounts, capacity, operators, admins and private", path)
 	}
 	if f.OfController() {
 		env.Notef("settings of one controller in %s count only in that controller's own file", path)

@@ -30,7 +30,7 @@ func schedCommand() *command.Command {
 			"  growth      elastic jobs keep their size, unless they give up workers for another job\n" +
 			"  migration   no job moves so that a larger one fits\n" +
 			"  all         nothing starts, no room is reserved, and none of the above happens. Jobs run on, and end by\n" +
-			"              themselves, at their time limit, by rota cancel or with their node; new jobs are accepted, and wait\n" +
+			"              themselves, at their time limit, by rota cancel or with their node; new jobs wait\n" +
 			"Jobs that have been asked to leave already do so. resume all ends every pause, and leaves a dry run on.\n" +
 			"While dry-run is on, no job leaves, moves or gives up workers for another one. What would have happened is\n" +
 			"recorded once: as an event (rota events --type would-preempt), and in rota sched status and rota why.\n" +

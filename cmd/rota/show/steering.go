@@ -15,7 +15,8 @@ func Steering(s api.SchedSetting, utc bool) string {
 		text = fmt.Sprintf("all scheduling is paused by %s since %s", Clean(s.By), Time(s.Since, utc))
 		end = "rota sched resume"
 	case "dry-run":
-		text = fmt.Sprintf("a dry run is on, by %s since %s: jobs that would be displaced are only recorded", Clean(s.By), Time(s.Since, utc))
+		text = fmt.Sprintf("a dry run is on, by %s since %s: jobs that would be displaced are only recorded", Clean(s.By),
+			Time(s.Since, utc))
 		end = "rota sched dry-run off"
 	}
 	if s.Reason != "" {

@@ -53,9 +53,10 @@ type snapshotLine struct {
 	End         *int64                `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members, what
-// operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
-// states are written alike, byte for byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
+// what operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage
+// and idempotency keys, each in order. Equal states are written alike, byte for byte. What can be
+// derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,

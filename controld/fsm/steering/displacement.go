@@ -44,7 +44,8 @@ func (d *Displacement) same(o *Displacement) bool {
 // Record returns the displacements that are known after a cycle would have made some, and those
 // among them that are new. What is no longer possible is dropped. For a job that would get room
 // what the cycle found takes the place of what was known, if that has rested.
-func Record(known, would []Displacement, now model.Stamp, possible func(*Displacement) bool) (all, fresh []Displacement) {
+func Record(known, would []Displacement, now model.Stamp,
+	possible func(*Displacement) bool) (all, fresh []Displacement) {
 	rests, found := map[model.JobID]bool{}, map[model.JobID]bool{}
 	for i := range would {
 		found[would[i].For] = true

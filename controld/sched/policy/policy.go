@@ -32,7 +32,8 @@ type Rules struct {
 
 // Run runs the phases. When a start has freed room that was reserved, or the cycle has started as
 // many jobs as it may, nothing is taken from running jobs: jobs that were not tried may fit in the
-// next cycle. What an operator has paused is left out, and a dry run leaves out what displaces jobs.
+// next cycle. What an operator has paused is left out, and a dry run leaves out what displaces
+// jobs.
 func (r *Rules) Run(t *scratch.State) {
 	if t.Steering.Paused(steering.All) != nil {
 		return
@@ -56,8 +57,8 @@ func (r *Rules) Run(t *scratch.State) {
 	run(r.Grow, t.May(steering.Growth))
 }
 
-// withdrawMigrations takes back the room that was kept in this cycle for jobs for which others would
-// have moved: the moves themselves were dropped.
+// withdrawMigrations takes back the room that was kept in this cycle for jobs for which others
+// would have moved: the moves themselves were dropped.
 func withdrawMigrations(t *scratch.State) {
 	t.Actions = slices.DeleteFunc(t.Actions, func(a fsm.Action) bool {
 		r := a.Reserve

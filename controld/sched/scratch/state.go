@@ -195,8 +195,8 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 	}
 }
 
-// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is tried in
-// the next.
+// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is
+// tried in the next.
 func (t *State) EndsEarly() bool { return t.Freed || t.Cut }
 
 // Stop asks an attempt to leave so that another job can start.
