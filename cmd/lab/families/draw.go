@@ -29,10 +29,10 @@ const (
 )
 
 // Jobs of a draw: so many that they arrive for at least five mean lengths on the cluster, and so few
-// that las is simulated within seconds.
+// that las is simulated within seconds. A heavy tail needs a longer window before jobs queue.
 const (
 	leastJobs   = 400
-	mostJobs    = 1200
+	mostJobs    = 1200 // of similar lengths; twice as many of mixed ones
 	jobsPerNode = 40
 )
 
@@ -50,6 +50,9 @@ func drawWorkload(seed uint64, draw, jobs int) workload {
 	}
 	if jobs == 0 {
 		w.Jobs = min(max(leastJobs, jobsPerNode*w.Nodes), mostJobs)
+		if w.Kind == "mixed" {
+			w.Jobs *= 2
+		}
 	}
 	return w
 }

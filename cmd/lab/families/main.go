@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&o.draws, "n", 12, "how many workloads are drawn, at least one")
 	flag.IntVar(&o.draw, "draw", 0, "print the rota sim command that repeats this draw, and nothing else")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the draws")
-	flag.IntVar(&o.jobs, "jobs", 0, "of each draw; 0: 400 to 1200, by the size of the cluster")
+	flag.IntVar(&o.jobs, "jobs", 0, "of each draw; 0: 400 to 2400, by the size of the cluster")
 	flag.StringVar(&o.policy, "policy", "rota", "the judged policy, NAME or NAME:key=value,...")
 	flag.BoolVar(&o.json, "json", false, "print JSON")
 	flag.Parse()
