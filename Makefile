@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers figures third-party fuzz golden mutants cover clean
+.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,11 @@ bench: build ## measure; writes bench.json and prints a table
 papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-papers ./cmd/lab/papers
 	bin/rota-papers docs/papers.md $(if $(SECTION),"$(SECTION)")
+
+families: N      = 12
+families: POLICY = rota
+families: ## judge a policy by N drawn workloads, against the best of backfill, las and fairshare: N=12 SEED=1 POLICY=rota JOBS=400 of each; DRAW=K prints the rota sim command that repeats draw K, JSON=1 prints JSON
+	@CGO_ENABLED=0 $(GO) run ./cmd/lab/families -n $(N) -seed $(or $(SEED),1) -policy '$(POLICY)' -jobs $(or $(JOBS),0) $(if $(DRAW),-draw $(DRAW)) $(if $(JSON),-json)
 
 figures: ## print how large the product's code is: lines, tokens, files in reference cycles, methods of the largest types
 	@$(GO) run ./cmd/lab/figures

@@ -83,8 +83,12 @@ var rules = map[string]rule{
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/model": {ours: []string{"jobspec"}, pure: true,
 		why: "all daemons and the command share these types, and none needs the state machine"},
+	"controld/fsm/steering": {ours: []string{"controld/model"}, pure: true,
+		why: "what operators tell the scheduler is data, whichever policy honours it"},
+	"controld/fsm/versions": {ours: []string{"controld/model"}, pure: true,
+		why: "which configurations were in force is a list"},
 	"controld/fsm": {
-		ours: []string{"controld/fsm/state",
+		ours: []string{"controld/fsm/state", "controld/fsm/steering", "controld/fsm/versions",
 			"jobspec", "controld/model", "controld/fsm/grid",
 
 			"controld/fsm/lifecycle", "controld/fsm/admission",
@@ -95,7 +99,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
-			"controld/fsm/lifecycle", "controld/fsm/admission",
+			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
 		}, pure: true,
 		why: "what a replica holds; it knows no command",
 	},
@@ -119,7 +123,8 @@ var rules = map[string]rule{
 		why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/sched/baseline", "controld/sched/explain",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/sched/baseline",
+			"controld/sched/explain",
 			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/rota", "controld/sched/scratch",
@@ -131,7 +136,8 @@ var rules = map[string]rule{
 		"controld/fsm/topology", "controld/fsm/estimate"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate",
+			"controld/sched/fit",
 		}, pure: true,
 		why: "what a cycle works on, without a field for one policy",
 	},
@@ -171,7 +177,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/queue",
+			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate",
+			"controld/sched/queue",
 			"controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
@@ -198,7 +205,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/fsm/steering", "controld/sched/elastic", "controld/sched/fit",
+			"controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
@@ -206,14 +214,16 @@ var rules = map[string]rule{
 	},
 	"controld/sched/explain": {
 		ours: []string{"controld/fsm/topology",
-			"controld/model", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
+			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fit", "controld/sched/policy",
+			"controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "it compares a cycle before and after, and decides nothing",
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid", "controld/sched", "controld/sched/drf",
+			"controld/fsm/steering", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid",
+			"controld/sched", "controld/sched/drf",
 			"controld/sched/fairshare",
 			"controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
@@ -320,7 +330,8 @@ var rules = map[string]rule{
 	"controld/server/access": {why: "what a rule allows follows from roles, whatever the request is"},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/state", "controld/sched",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
+			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
@@ -518,7 +529,8 @@ func TestViolations(t *testing.T) {
 		{"trace readers in a test of both daemons", "cmd/e2e", module + "controld/sim/trace", "",
 			"only rota sim and measurement tools simulate"},
 		{"simulator in a measurement tool", "cmd/lab/papers", module + "controld/sim", "", ""},
-		{"measurement tool in the command", "cmd/rota", module + "cmd/lab/figures", "", "does not import measurement tools"},
+		{"measurement tool in the command", "cmd/rota", module + "cmd/lab/figures", "",
+			"does not import measurement tools"},
 		{"unknown package", "helpers", "fmt", "", "has no row"},
 		{"one group of commands in another", "cmd/rota/views", module + "cmd/rota/submit", "", "groups of commands"},
 		{"what groups of commands share", "cmd/rota/views", module + "cmd/rota/listing", "", ""},

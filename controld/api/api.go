@@ -236,6 +236,9 @@ type Why struct {
 	Funnel []FunnelStep `json:"funnel"`
 	Advice string       `json:"advice,omitempty"`
 	Ahead  int          `json:"ahead"` // jobs that go first
+	// of a job that waits: what operators have told the scheduler, and what a dry run recorded of it
+	Steering     []SchedSetting `json:"steering,omitempty"`
+	WouldPreempt []Displacement `json:"would_preempt,omitempty"`
 }
 
 // FunnelStep is one sieve that nodes pass through.
@@ -309,6 +312,7 @@ type Event struct {
 	Node    string      `json:"node,omitempty"`
 	Cause   model.Cause `json:"cause,omitempty"`
 	For     model.JobID `json:"for,omitempty"`
+	Text    string      `json:"text,omitempty"`
 }
 
 // Share is one account's part of the cluster.
@@ -354,6 +358,8 @@ type Cluster struct {
 	Version     int          `json:"version"`
 	Policy      string       `json:"policy"` // by which it schedules; its parameters are in the configuration
 	Controllers []Controller `json:"controllers"`
+	// what operators have told the scheduler
+	Steering []SchedSetting `json:"steering,omitempty"`
 }
 
 // Controller is one control daemon.

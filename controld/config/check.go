@@ -67,6 +67,10 @@ func (q Queue) check(bad func(field, text, hint string)) {
 	if q.Name == "" {
 		bad("name", "a queue has a name", "")
 	}
+	if most := q.MaxTime; most > 0 && q.TEMaxTime > most {
+		bad("te_max_time", fmt.Sprintf("te_max_time is %v, and max_time %v: no job may run for longer", q.TEMaxTime, most),
+			"")
+	}
 	if most := q.MaxTime; most > 0 && q.DefaultTime > most {
 		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused",
 			q.DefaultTime, most), "")

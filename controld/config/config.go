@@ -140,6 +140,18 @@ func (f *File) Replicated() *model.Config {
 	return &cfg
 }
 
+// OfController reports whether the file has settings of one controller, which are no part of the
+// replicated configuration.
+func (f *File) OfController() bool {
+	for _, text := range []*string{f.Name, f.DataDir, f.HTTP, f.Raft, f.Gossip, f.Advertise, f.Socket, f.LogFormat,
+		f.RootJobsAs} {
+		if text != nil {
+			return true
+		}
+	}
+	return len(f.Join) > 0 || f.AllowRootJobs != nil
+}
+
 // listed returns a list as the log has it: nil if it is empty.
 func listed(names []string) []string { return append([]string(nil), names...) }
 

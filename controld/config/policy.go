@@ -221,6 +221,7 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(Policies(), ", "))
 		return
 	}
+	p.checkTogether(bad)
 	for _, w := range p.written {
 		switch {
 		case w.name == "fit" && !slices.Contains(p.fits(), p.over(model.Policy{}).Placement):
@@ -231,6 +232,26 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 		default:
 			bad("policy."+w.name, fmt.Sprintf("policy %q has no %s", p.Name, w.name), "it has "+strings.Join(known, ", "))
 		}
+	}
+}
+
+// checkTogether reports parameters of which one takes the meaning from another.
+func (p *Policy) checkTogether(bad func(path, text, hint string)) {
+	var set model.Policy
+	wrote := map[string]bool{}
+	for _, w := range p.written {
+		w.over(&set)
+		wrote[w.name] = true
+	}
+	for _, name := range []string{"grow_after", "cooldown"} {
+		if set.Rigid && wrote[name] {
+			bad("policy."+name, fmt.Sprintf("elastic = false leaves %s without a meaning: elastic jobs keep their least workers",
+				name), "leave one of the two out")
+		}
+	}
+	if set.PreemptCapped && set.MaxPreempts < 0 {
+		bad("policy.random_obeys_p", `random_obeys_p has no meaning with p = "inf", which is no limit`,
+			"leave one of the two out")
 	}
 }
 

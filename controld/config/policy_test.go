@@ -119,6 +119,10 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 		{"policy {\n  p = 2\n}", 2, "name the one that is meant"},
 		{"policy \"rota\" {}\npolicy \"fifo\" {}", 2, "policy is written twice"},
 		{"policy \"rota\" \"fifo\" {}", 1, "policy has one label"},
+		{"policy \"rota\" {\n  elastic = false\n  grow_after = \"5m\"\n}", 3, "elastic = false leaves grow_after"},
+		{"policy \"rota\" {\n  cooldown = \"5m\"\n  elastic = false\n}", 2, "elastic = false leaves cooldown"},
+		{"policy \"fitgpp\" {\n  p = \"inf\"\n  random_obeys_p = true\n}", 3, "random_obeys_p has no meaning"},
+		{"queue \"q\" {\n  max_time = \"1h\"\n  te_max_time = \"2h\"\n}", 3, "no job may run for longer"},
 		{"policy {\n  max_bypass = -1\n}", 2, "-1 is not a whole number from 0"},
 		{"policy {\n  max_launch_failures = 0\n}", 2, "from 1"},
 	} {

@@ -39,17 +39,18 @@ var commandTable = []row{
 	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,
 		model.ErrMaxParallel, model.ErrWrongPlaces, model.ErrPort, model.ErrNoNode,
 		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning,
-		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue,
+		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),
-	command[SetConfig](model.ErrBadConfig),
+	command[SetConfig](model.ErrBadConfig, model.ErrConfigChanged, model.ErrNoConfigVersion),
 	command[FoundCluster](model.ErrFounded),
 	command[CreateJoinToken](anyLimit),
 	command[UseJoinToken](model.ErrNoToken, model.ErrTokenExpired, model.ErrTokenRole, model.ErrTokenUsed),
 	command[RevokeCertificates](anyLimit),
+	command[Steer](model.ErrBadSwitch, model.ErrStillPaused),
 }
 
 // Refusals that say more than one sentence, by their types.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -19,6 +20,8 @@ type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
 	Rotated bool     `json:"rotated,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
+	// Would is what the cycle would have done to running jobs but for a dry run.
+	Would []steering.Displacement `json:"would,omitempty"`
 }
 
 // Action is one decision: exactly one field is set.
@@ -79,7 +82,7 @@ type EndAttempt struct {
 func (CommitPlan) Kind() Kind { return KindCommitPlan }
 
 // Empty reports whether there is nothing in a plan to be carried out or noted.
-func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Rotated }
+func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Rotated && len(c.Would) == 0 }
 
 // apply carries out the actions of the plan in order. Each is checked against the state that the
 // ones before it have left.
@@ -102,6 +105,7 @@ func (c CommitPlan) apply(m *Machine) (any, error) {
 	if c.Rotated {
 		m.s.Learn().Rotation()
 	}
+	m.recordDisplacements(c.Would)
 	return errs, nil
 }
 
@@ -133,6 +137,8 @@ func (m *Machine) act(a Action) error {
 	switch {
 	case set != 1:
 		return model.ErrBadAction
+	case !MayDo(m.v.Steering(), &a):
+		return model.ErrPaused // decided before an operator said so
 	case a.Start != nil:
 		return wrapJob("start", a.Start.Job, m.start(a.Start))
 	case a.Stop != nil:

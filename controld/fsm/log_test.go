@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -127,11 +128,21 @@ func replay(t *testing.T, path string) *Machine {
 	return s
 }
 
+// steered turns switches of the scheduler, and records what a dry run would do.
+func steered(w *world) {
+	w.must(Steer{What: steering.Growth, On: true, By: "root", Reason: "a look at the racks"})
+	w.must(Steer{What: steering.DryRun, On: true, By: "root"})
+	waiting, spared := w.submit(1, 1), w.running(1, []string{"m1"})
+	w.must(CommitPlan{BasedOn: w.index, Would: []steering.Displacement{{Job: spared, Attempt: 1, For: waiting,
+		Cause: model.CauseOrder, GraceMS: 30_000}}})
+}
+
 func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
 	everything(w)
 	parentsInEveryState(w)
+	steered(w)
 	var log bytes.Buffer
 	for _, e := range w.log {
 		line, err := Encode(e)

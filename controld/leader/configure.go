@@ -2,42 +2,58 @@ package leader
 
 import (
 	"context"
-	"reflect"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// wantedOver returns the configuration to propose in place of the present one, nil if they agree. A
-// file does not name the version, and if it names no policy the present one stays.
-func wantedOver(want, have *model.Config) *model.Config {
-	if want == nil || want == have {
+// wantedOver returns the proposal of the configuration that this controller's file describes, nil
+// if that file, or one that says the same, has been proposed last: what an admin has applied since
+// then stays. A file does not name the cluster version, and if it names no policy the present one
+// stays.
+func wantedOver(want *model.Config, v *state.View, controller string) *fsm.SetConfig {
+	if want == nil {
 		return nil
 	}
-	next := *want
+	digest := digestOf(want)
+	if v.ConfigVersions().File == digest {
+		return nil
+	}
+	next, have := *want, v.Config()
 	next.Version = have.Version
 	if next.Policy.Name == "" {
 		next.Policy.Name = have.Policy.Name
 	}
-	if reflect.DeepEqual(next, *have) {
-		return nil
-	}
-	return &next
+	return &fsm.SetConfig{Config: next, By: "controller " + controller, Comment: "from its file", File: digest}
 }
 
-// configure proposes the configuration that this controller was given, whenever the state has
-// another.
+// digestOf names what a configuration says.
+func digestOf(c *model.Config) string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "unknown"
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// configure proposes the configuration that this controller was given, unless it was proposed last.
 func (l *Leader) configure(ctx context.Context) error {
 	var seen *model.Config
 	for {
 		changed := l.Replica.Changed()
-		want, have := l.wanted.Load(), l.Replica.View().Config()
+		v := l.Replica.View()
+		want, have := l.wanted.Load(), v.Config()
 		if have != seen {
 			seen = have
 			l.Contacts.Wake() // the time after which a silent node is down may be another
 		}
-		if next := wantedOver(want, have); next != nil {
-			if _, err := l.Replica.Propose(ctx, fsm.SetConfig{Config: *next}); err != nil {
+		if next := wantedOver(want, v, l.Name); next != nil {
+			if _, err := l.Replica.Propose(ctx, *next); err != nil {
 				if lostLead(err) || ctx.Err() != nil {
 					return err
 				}

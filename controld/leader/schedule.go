@@ -89,7 +89,7 @@ func parts(plan fsm.CommitPlan, most int) iter.Seq[fsm.CommitPlan] {
 			}
 			first, size = i, n
 		}
-		yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Rotated: plan.Rotated})
+		yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Rotated: plan.Rotated, Would: plan.Would})
 	}
 }
 

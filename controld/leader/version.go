@@ -30,7 +30,8 @@ func (l *Leader) raiseVersion(ctx context.Context) error {
 
 // raiseOnce proposes a greater version if every voter knows it.
 func (l *Leader) raiseOnce(ctx context.Context) error {
-	have := l.Replica.View().Config()
+	v := l.Replica.View()
+	have := v.Config()
 	if have.Version >= l.Knows {
 		return nil
 	}
@@ -40,7 +41,8 @@ func (l *Leader) raiseOnce(ctx context.Context) error {
 	}
 	next := *have
 	next.Version = known
-	if _, err := l.Replica.Propose(ctx, fsm.SetConfig{Config: next}); err != nil {
+	if _, err := l.Replica.Propose(ctx, fsm.SetConfig{Config: next, Comment: "cluster version raised",
+		IfVersion: v.ConfigVersions().Number()}); err != nil {
 		return fmt.Errorf("raise the cluster version to %d: %w", known, err)
 	}
 	l.Log.Info("cluster version raised", "from", have.Version, "to", known)

@@ -15,6 +15,7 @@ type Event struct {
 	Node    string
 	Cause   Cause
 	For     JobID // the job that it was done for
+	Text    string
 }
 
 // MaxEvents bounds what a replica remembers: a few minutes of a busy cluster, a few MiB.
@@ -40,6 +41,12 @@ const (
 	EventNodeDown   EventType = "node-down"
 	EventNodeDrain  EventType = "node-drained"
 	EventConfig     EventType = "config"
+	EventPaused     EventType = "sched-paused" // a part of scheduling; the text says which, and by which user
+	EventResumed    EventType = "sched-resumed"
+	EventDryRunOn   EventType = "dry-run-on" // displacements are only recorded from now on
+	EventDryRunOff  EventType = "dry-run-off"
+	// a job would have been asked to leave, or to give up workers, had there been no dry run
+	EventWouldPreempt EventType = "would-preempt"
 )
 
 // TrimEvents leaves the newest.

@@ -56,6 +56,7 @@ const (
 	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
 	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
+	ReasonPaused        ReasonCode = "Paused"       // an operator has paused all scheduling
 )
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for
@@ -122,6 +123,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonPreempted:  {"it has left its room to ", Reason.otherJob},
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
 	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
+	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
 	ReasonTELimit:    {"its account has as many GPUs in trial-and-error jobs as it may", nil},
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -23,7 +24,8 @@ type Cache struct {
 	due        scratch.Pages[model.Instant] // when the first time limit or deadline of the attempts of a page is over
 	candidates preempt.Cache
 	headroom   rota.Cache
-	maxStarts  int // of one cycle; 0: as the tunables say. Only tests set it
+	maxStarts  int    // of one cycle; 0: as the tunables say. Only tests set it
+	dry        *Cache // of the cycles of which a dry run only records what they do; nil until there is one
 }
 
 // Cycle is the function [Cycle] with this cache.
@@ -31,13 +33,25 @@ func (d *Cache) Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.Com
 	t, _ := d.decide(v, now, p)
 	rotation := t.RotationChecked
 	d.candidates.EndCycle()
-	return fsm.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Rotated: rotation}, t.NextWake()
+	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Rotated: rotation}, t.NextWake()
+	if v.Steering().Setting(steering.DryRun) == nil {
+		d.dry = nil
+		return plan, wake
+	}
+	return d.withDryRun(plan, wake, v, now, p)
 }
 
 // decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
 // need.
 func (d *Cache) decide(v *state.View, now model.Instant, p model.Policy) (*scratch.State, *policy.Rules) {
+	return d.decideUnder(v.Steering(), v, now, p)
+}
+
+// decideUnder is decide as if operators had told the scheduler something else.
+func (d *Cache) decideUnder(s *steering.Steering, v *state.View, now model.Instant,
+	p model.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
+	t.Steering = s
 	t.MaxStarts = cmp.Or(d.maxStarts, t.MaxStarts)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)

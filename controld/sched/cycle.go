@@ -30,6 +30,13 @@
 // asks the victims to leave, each with the job's name. The state refuses such a stop when that job
 // does not wait any more. A job that has left for one that is gone goes first when it is back.
 //
+// # Steering
+//
+// Operators pause parts of scheduling (package steering). policy.Rules.Run leaves out the phases
+// that they forbid, policies ask scratch.State.May, and scratch.State.Act drops what is forbidden
+// all the same. In a dry run the plan is made as if displacements were paused, and carries what a
+// second cycle without the dry run would have asked of running jobs.
+//
 // # Packages
 //
 //   - scratch: what a cycle works on; fit: room for gangs on the grid of nodes and GPUs

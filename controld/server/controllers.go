@@ -17,6 +17,7 @@ func getCluster(x *exchange) (*api.Cluster, error) {
 	out := &api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(),
 		Version:     cfg.Version,
 		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
+		Steering:    presentSteering(x.view),
 		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft}}}
 	for _, p := range x.s.Peers.All() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft})

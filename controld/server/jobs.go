@@ -262,8 +262,8 @@ func why(x *exchange) (*api.Why, error) {
 		return &api.Why{ID: j.ID, Reason: x.reasonOf(j, j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
-	return &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
-		Advice: e.Advice}, nil
+	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
+		Ahead: e.Ahead, Advice: e.Advice}), nil
 }
 
 // reasonOf is a reason of a job as the caller may see it.

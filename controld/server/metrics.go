@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -50,12 +51,15 @@ var (
 	descNodes  = prometheus.NewDesc("rota_nodes", "Nodes, by state.", []string{"state"}, nil)
 	descGPUs   = prometheus.NewDesc("rota_gpus", "GPUs, held by a job or not.", []string{"held"}, nil)
 	descIndex  = prometheus.NewDesc("rota_index", "Index of the last command applied here.", nil, nil)
+	descPaused = prometheus.NewDesc("rota_sched_paused", "1 while an operator has paused a part of scheduling, or has a "+
+		"dry run on.", []string{"what"}, nil)
+	descWould  = prometheus.NewDesc("rota_sched_would_preempt", "Displacements that a dry run has recorded.", nil, nil)
 	descLeader = prometheus.NewDesc("rota_leader", "1 on the controller that leads.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader} {
+	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader, descPaused, descWould} {
 		ch <- d
 	}
 }
@@ -88,6 +92,14 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descGPUs, n, strconv.FormatBool(held))
 	}
 	gauge(descIndex, int(v.Index()))
+	for _, what := range steering.Switches {
+		on := 0
+		if v.Steering().Setting(what) != nil {
+			on = 1
+		}
+		gauge(descPaused, on, string(what))
+	}
+	gauge(descWould, len(v.Displacements()))
 	leads := 0
 	if c.replica.Leading() {
 		leads = 1

@@ -1,5 +1,5 @@
-// Package admin has the commands of operators: node, cluster and check; and token, which is for every
-// user.
+// Package admin has the commands of operators, such as node, cluster, sched and config; and token,
+// which is for every user.
 package admin
 
 import (
@@ -36,6 +36,7 @@ func Commands() []*command.Command {
 			Values:    map[string]command.Source{"role": complete.Words(joiningRoles...)}},
 		{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]",
 			Action: checkState, Flags: command.CommonFlags()},
+		schedCommand(), configCommand(),
 	}), access...)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/config"
@@ -61,7 +62,7 @@ func controllers(env *command.Env, c *cli.Context) error {
 	if session.AsJSON {
 		return table.PrintJSON(env.Stdout, clusterShown{cl, &cfg.Policy})
 	}
-	_, err = fmt.Fprint(env.Stdout, clusterText(cl, &cfg.Policy))
+	_, err = fmt.Fprint(env.Stdout, clusterText(cl, &cfg.Policy, c.Bool("utc")))
 	return err
 }
 
@@ -110,11 +111,14 @@ func revoke(env *command.Env, c *cli.Context, members []string) error {
 }
 
 // clusterText writes the controllers, and the policy in the form of a configuration file.
-func clusterText(cl *api.Cluster, p *model.Policy) string {
+func clusterText(cl *api.Cluster, p *model.Policy, utc bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Cluster %s, version %d\n", cl.Name, cl.Version)
 	for _, m := range cl.Controllers {
 		fmt.Fprintf(&b, "  controller %s%s\n", m.Name, roleOf(&m))
+	}
+	for _, s := range cl.Steering {
+		fmt.Fprintf(&b, "  %s\n", show.Steering(s, utc))
 	}
 	return b.String() + "\n" + config.Text(p)
 }

@@ -169,7 +169,7 @@ func labelsText(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-var eventCells = []listing.Cell[api.Event]{
+var eventCells = append([]listing.Cell[api.Event]{
 	listing.NumberCell("index", "INDEX", "", func(e *api.Event) uint64 { return e.Index }),
 	listing.TimeCell("time", "TIME", "", func(e *api.Event) *api.Time { return e.At }),
 	listing.TextCell("type", "TYPE", 0, "", func(e *api.Event) string { return e.Type }),
@@ -179,4 +179,6 @@ var eventCells = []listing.Cell[api.Event]{
 	listing.TextCell("node", "NODE", 8, "", func(e *api.Event) string { return show.DashIfEmpty(e.Node) }),
 	listing.TextCell("cause", "CAUSE", 0, "", func(e *api.Event) string { return show.DashIfEmpty(string(e.Cause)) }),
 	listing.TextCell("for", "FOR", 0, "", func(e *api.Event) string { return show.NumberOrDash(e.For) }).AtRight(),
-}
+}, listing.OnDemand(
+	listing.TextCell("text", "TEXT", 20, "", func(e *api.Event) string { return show.DashIfEmpty(show.Clean(e.Text)) }),
+)...)

@@ -35,10 +35,10 @@ func showWhy(env *command.Env, c *cli.Context) error {
 			why.Advice = adviceAfterEnd(ref, job)
 		}
 	}
-	return printWhy(env.Stdout, ref, why)
+	return printWhy(env.Stdout, ref, why, c.Bool("utc"))
 }
 
-func printWhy(out io.Writer, ref string, why *api.Why) error {
+func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	b := bufio.NewWriter(out)
 	text := show.Clean(show.Reason(why.Reason))
 	if text == "" {
@@ -50,6 +50,15 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 	}
 	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
 		return err
+	}
+	if len(why.Steering) > 0 {
+		fmt.Fprintln(b)
+	}
+	for _, s := range why.Steering {
+		fmt.Fprintln(b, show.Steering(s, utc))
+	}
+	for _, d := range why.WouldPreempt {
+		fmt.Fprintln(b, show.Displacement(d))
 	}
 	return b.Flush()
 }

@@ -108,6 +108,8 @@ func (a *Auditor) checkStrays() {
 	a.note(v.keys.Check())
 	a.note(v.checkAccounts())
 	a.note(v.checkTokens())
+	a.note(v.steering.Check())
+	a.note(v.versions.Check(v.config))
 	a.note(a.s.names.Check())
 	a.note(v.statistics.Check())
 }

@@ -101,5 +101,4 @@ func (s *State) SetConfig(c *model.Config) {
 	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
 		s.rebuildRuns()
 	}
-	s.Emit(model.Event{Type: model.EventConfig})
 }

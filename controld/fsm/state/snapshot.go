@@ -10,6 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/admission"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -37,6 +39,8 @@ type snapshotHead struct {
 type snapshotLine struct {
 	Config      *model.Config         `json:"config,omitempty"`
 	Trust       *model.Trust          `json:"trust,omitempty"`
+	Steering    *steering.Steering    `json:"steering,omitempty"`
+	Versions    *versions.History     `json:"config_versions,omitempty"`
 	Account     *model.CreatedAccount `json:"account,omitempty"`
 	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
@@ -50,8 +54,9 @@ type snapshotLine struct {
 }
 
 // WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, members,
-// accounts, API tokens, nodes, jobs, reservations, usage and idempotency keys, each in order. Equal
-// states are written alike, byte for byte. What can be derived is left out.
+// what operators have told the scheduler, accounts, API tokens, nodes, jobs, reservations, usage
+// and idempotency keys, each in order. Equal states are written alike, byte for byte. What can be
+// derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil,
@@ -76,6 +81,12 @@ func (v *View) WriteSnapshot(w io.Writer) error {
 // snapshotLines yields the snapshot's records but the last.
 func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 	if !yield(snapshotLine{Config: v.config}) || !yield(snapshotLine{Trust: v.trust}) {
+		return
+	}
+	if len(v.steering.Settings) > 0 && !yield(snapshotLine{Steering: v.steering}) {
+		return
+	}
+	if (len(v.versions.Versions) > 0 || v.versions.File != "") && !yield(snapshotLine{Versions: v.versions}) {
 		return
 	}
 	for _, a := range v.accounts {
@@ -170,6 +181,11 @@ func (s *State) load(r *snapshotLine) error {
 	case r.Trust != nil:
 		s.v.trust = r.Trust
 		return nil
+	case r.Steering != nil:
+		s.v.steering = r.Steering
+		return nil
+	case r.Versions != nil:
+		return s.loadVersions(r.Versions)
 	case r.Account != nil:
 		s.v.accounts = append(s.v.accounts, r.Account)
 		return nil

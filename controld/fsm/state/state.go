@@ -8,7 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/texts"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -39,7 +41,7 @@ type State struct {
 func New(cfg model.Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1}
 	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
-	s.v.trust = &model.Trust{}
+	s.v.trust, s.v.steering, s.v.versions = &model.Trust{}, &steering.Steering{}, &versions.History{}
 	s.v.grid = grid.NewGrid(nil)
 	s.groups = groups.New(&s.v.groups)
 	s.names = index.NewNames(s.v.Jobs)
@@ -71,7 +73,7 @@ func (s *State) View() *View {
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
-		accounts: s.v.accounts, tokens: s.v.tokens,
+		accounts: s.v.accounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
 		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
 	}
 	s.cached = v

@@ -10,8 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/fsm/index"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/fsm/topology"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -37,6 +39,8 @@ type View struct {
 	nodes        []*model.Node // by name
 	reservations []*model.Reservation
 	keys         index.Keys
+	steering     *steering.Steering
+	versions     *versions.History       // of the configuration
 	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
 	tokens       []*model.APIToken       // by id; likewise
 	usage        estimate.UsageTable

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -50,7 +51,7 @@ func (d *dragonPolicy) pass() {
 		d.WakeAt(due)
 		urgent = due <= d.Now
 	}
-	if urgent {
+	if urgent && d.May(steering.Preemption) {
 		ok = d.scaleDown(d.queue[0])
 	}
 	if ok {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -124,6 +125,9 @@ func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 // giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
 // enough.
 func (s *elasticPolicy) giveWay(j *model.Job) bool {
+	if !s.May(steering.Preemption) {
+		return false
+	}
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
 		if queue.Compare(j, f.Job) < 0 && f.Surplus() > 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -54,7 +55,7 @@ func (p *fitgppPolicy) serve() {
 		switch own := p.Holders[j.ID]; {
 		case own == nil:
 			blocked = true
-			if g := p.Gang(j); !p.drains(j, &g) {
+			if g := p.Gang(j); !p.drains(j, &g) && p.May(steering.Preemption) {
 				p.choose(p, j, &g)
 			}
 		case own.At == p.Now:

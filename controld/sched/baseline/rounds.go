@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -30,7 +31,7 @@ func displace(t *scratch.State, minimum model.Instant, key func(*model.Job) int6
 	list := rankAll(t, key)
 	admit(t, list)
 	blocked := newStarter(t).startRanked(list)
-	if !blocked {
+	if !blocked || !t.May(steering.Preemption) {
 		return
 	}
 	if t.Now%roundMS != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -90,6 +91,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 		return r.before.View.DependencyReason(j)
 	case j.Eligible > r.before.Now:
 		return notYet(j)
+	case r.before.Steering.Paused(steering.All) != nil:
+		return model.Reason{Code: model.ReasonPaused}
 	case r.after.Started[id] > 0:
 		return model.Reason{Code: model.ReasonNotScheduled}
 	case scratch.Full(j):

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // ofPreemption says why a job waits if that has to do with preemption. It waits for jobs to leave,
@@ -19,11 +21,24 @@ func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 			return why, true
 		}
 	}
+	if r.spared(j) {
+		return model.Reason{Code: model.ReasonNoVictim}, true
+	}
 	if j.Reason.Code == model.ReasonPreempted {
 		o := t.View.Job(j.Reason.For)
 		return j.Reason, o != nil && !o.State.Final()
 	}
 	return model.Reason{}, false
+}
+
+// spared reports whether the policy would look for jobs to ask to leave for a trial-and-error job,
+// but for what operators have told the scheduler.
+func (r *Reasons) spared(j *model.Job) bool {
+	if j.Class != jobspec.TE || r.rules.Preempt == nil || r.after.May(steering.Preemption) {
+		return false
+	}
+	g := r.before.Gang(j)
+	return !r.before.Room.Fits(&g)
 }
 
 // leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there

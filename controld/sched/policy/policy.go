@@ -3,6 +3,10 @@
 package policy
 
 import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -28,19 +32,46 @@ type Rules struct {
 
 // Run runs the phases. When a start has freed room that was reserved, or the cycle has started as
 // many jobs as it may, nothing is taken from running jobs: jobs that were not tried may fit in the
-// next cycle.
+// next cycle. What an operator has paused is left out, and a dry run leaves out what displaces
+// jobs.
 func (r *Rules) Run(t *scratch.State) {
-	for _, phase := range []func(){r.Shrink, r.Serve, r.Resize} {
-		if phase != nil {
+	if t.Steering.Paused(steering.All) != nil {
+		return
+	}
+	run := func(phase func(), may bool) {
+		if phase != nil && may {
 			phase()
 		}
 	}
+	preempts := t.May(steering.Preemption)
+	run(r.Shrink, preempts)
+	run(r.Serve, true)
+	run(r.Resize, true)
 	if t.EndsEarly() {
 		return
 	}
-	for _, phase := range []func(){r.Preempt, r.Grow} {
-		if phase != nil {
-			phase()
-		}
+	run(r.Preempt, preempts)
+	if !t.May(steering.Migration) {
+		withdrawMigrations(t)
 	}
+	run(r.Grow, t.May(steering.Growth))
+}
+
+// withdrawMigrations takes back the room that was kept in this cycle for jobs for which others
+// would have moved: the moves themselves were dropped.
+func withdrawMigrations(t *scratch.State) {
+	t.Actions = slices.DeleteFunc(t.Actions, func(a fsm.Action) bool {
+		r := a.Reserve
+		if r == nil || !r.ForPreemptor || !t.Unmoved[r.Job] {
+			return false
+		}
+		t.Room.Unclaim(r.Job)
+		delete(t.Holders, r.Job)
+		if before := t.View.Reservation(r.Job); before != nil && before.Until > t.Now {
+			t.Room.Claim(before)
+			t.Holders[r.Job] = before
+		}
+		t.Revision++
+		return true
+	})
 }

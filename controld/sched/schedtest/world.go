@@ -90,6 +90,8 @@ func (w *World) Run(line string) error {
 		return w.advance(names[0])
 	case "cycle":
 		return w.cycle()
+	case "turn":
+		return w.turn(names)
 	case "trim": // as if the history were stored durably
 		_, err := w.Apply(fsm.TrimHistory{UpTo: math.MaxInt64})
 		return err
@@ -465,7 +467,7 @@ func (w *World) cycle() error {
 	for range 10 {
 		v := w.State.View()
 		plan, next := sched.Cycle(v, w.Now, v.Config().Policy)
-		if wake = next; len(plan.Actions) == 0 {
+		if wake = next; len(plan.Actions)+len(plan.Would) == 0 {
 			break
 		}
 		if err := w.Commit(plan); err != nil {
@@ -502,6 +504,9 @@ func (w *World) Commit(plan fsm.CommitPlan) error {
 			return fmt.Errorf("refused to %s: %w", w.Action(plan.Actions[i]), refused)
 		}
 		w.say("%s", w.Action(plan.Actions[i]))
+	}
+	for i := range plan.Would {
+		w.say("%s", w.wouldDo(&plan.Would[i]))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -33,6 +34,9 @@ type State struct {
 	MaxStarts       int  // the cycle ends after so many
 	Cut             bool // it has ended so: not all jobs were looked at
 	RotationChecked bool // the plan notes that the service order was checked
+	// what operators have told the scheduler: Act drops what it forbids
+	Steering *steering.Steering
+	Unmoved  map[model.JobID]bool // jobs for which others would have moved, had that not been paused
 
 	wake    model.Instant
 	starts  int
@@ -43,14 +47,23 @@ type State struct {
 func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *State {
 	room.Reset(v)
 	return &State{
-		View: v, Now: now, Policy: p, Room: room,
+		View: v, Now: now, Policy: p, Room: room, Steering: v.Steering(),
 		Holders: map[model.JobID]*model.Reservation{}, Started: map[model.JobID]int{}, Late: map[model.JobID]bool{},
 		Stopping: map[model.JobID]model.JobID{}, MaxStarts: tunables.MaxStarts,
 	}
 }
 
-// Act appends an action to the plan.
-func (t *State) Act(a fsm.Action) { t.Actions = append(t.Actions, a) }
+// Act appends an action to the plan, unless an operator has paused what it belongs to. Policies ask
+// May before they work something out; this holds for those that do not.
+func (t *State) Act(a fsm.Action) {
+	if fsm.MayDo(t.Steering, &a) {
+		t.Actions = append(t.Actions, a)
+	}
+}
+
+// May reports whether a part of scheduling may do anything in this cycle: it is not paused, and if
+// it displaces jobs there is no dry run.
+func (t *State) May(part steering.Switch) bool { return t.Steering.Forbids(part) == nil }
 
 // WakeAt asks for another cycle at an instant. An instant that has passed is ignored.
 func (t *State) WakeAt(at model.Instant) {
@@ -182,21 +195,31 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 	}
 }
 
-// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is tried in
-// the next.
+// EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is
+// tried in the next.
 func (t *State) EndsEarly() bool { return t.Freed || t.Cut }
 
 // Stop asks an attempt to leave so that another job can start.
 func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {
-	t.Act(fsm.Action{Stop: &fsm.StopJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}})
-	t.Stopping[j.ID] = beneficiary
+	stop := fsm.Action{Stop: &fsm.StopJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}}
+	switch {
+	case t.May(stop.PartOf()):
+		t.Act(stop)
+		t.Stopping[j.ID] = beneficiary
+	case cause == model.CauseMigrate:
+		if t.Unmoved == nil {
+			t.Unmoved = map[model.JobID]bool{}
+		}
+		t.Unmoved[beneficiary] = true
+	}
 }
 
 // Resize asks an elastic job to go on with other workers. beneficiary is the job that gets the
 // room, 0 if there is none.
 func (t *State) Resize(r *fsm.ResizeJob) {
-	t.Act(fsm.Action{Resize: r})
-	if r.For != 0 {
+	resize := fsm.Action{Resize: r}
+	t.Act(resize)
+	if r.For != 0 && t.May(resize.PartOf()) {
 		t.Stopping[r.Job] = r.For
 	}
 }

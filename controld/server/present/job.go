@@ -182,5 +182,5 @@ func nodeState(n *model.Node, out *api.Node) string {
 func Event(e *model.Event) api.Event {
 	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
 		Node:  e.Node,
-		Cause: e.Cause, For: e.For}
+		Cause: e.Cause, For: e.For, Text: e.Text}
 }

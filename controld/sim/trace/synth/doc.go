@@ -1,7 +1,8 @@
 // Package synth makes workloads from a seed, and changes workloads that were read.
 //
 // [ParseGenerator] describes a workload that is drawn: FitGpp's ([PaperModel]), a mix of
-// independent arrivals ([DefaultMix]), or one of the experiments of [Kubeflow]. [LabelTE],
+// independent arrivals ([DefaultMix]), a member of a [Family], or one of the experiments of
+// [Kubeflow]. [LabelTE],
 // [NoiseTE], [DrawGrace], [DrawSaves], [DrawEstimates], [Redraw], [Pace] and [Inflate] change a
 // trace.
 //

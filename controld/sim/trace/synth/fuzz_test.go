@@ -10,7 +10,7 @@ import (
 // FuzzTexts reads any text as a mix of checkpoints and as the description of a workload.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{"none:30%,signal:50%,30m:20%", "fitgpp:jobs=10,load=2", "poisson:jobs=5,gap=1m",
-		"kubeflow:experiment=2"} {
+		"mixed:jobs=9,gpus=1/0/0/0/1,saves=50%,mean=1h,sigma=2.5", "kubeflow:experiment=2"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -109,6 +109,7 @@ func TestSeedsStable(t *testing.T) {
 	for _, text := range []string{
 		"gen:fitgpp:jobs=2000", "gen:fitgpp:jobs=2000,load=2,te=50%,users=7,grace=4", "gen:poisson:jobs=2000",
 		"gen:poisson:jobs=500,gap=1m",
+		"gen:similar:jobs=200", "gen:mixed:jobs=200", "gen:mixed:jobs=200,saves=60%,users=3,elastic=40%",
 		"kubeflow", "kubeflow:experiment=2", "kubeflow:experiment=3",
 	} {
 		for _, seed := range []uint64{1, 2, 1 << 63} {
@@ -365,7 +366,7 @@ func TestKubeflow(t *testing.T) {
 
 func TestParseGeneratorRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                          "known are fitgpp, poisson, kubeflow",
+		"":                          "known are fitgpp, poisson, similar, mixed, kubeflow",
 		"slurm":                     `"slurm" is not known`,
 		"fitgpp:color=1":            "known are jobs, load, gap, te, users, grace",
 		"fitgpp:jobs=0":             "jobs is zero",

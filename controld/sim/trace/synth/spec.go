@@ -25,6 +25,8 @@ type Generator struct {
 	model FitGppModel
 	mix   Mix
 	which int // experiment of kubeflow
+	// family is set if the workload is a member of one.
+	family *Family
 }
 
 // generatorRow is one kind of workload.
@@ -51,6 +53,8 @@ var generators = []generatorRow{
 	}},
 	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs",
 		[]generatorKey{jobsKey, loadKey, gapKey}},
+	{"similar", "rigid jobs of nearly one length, for nodes of 8 GPUs", familyKeys(SimilarFamily())},
+	{"mixed", "run times with a heavy tail; trials, elastic jobs and jobs without GPUs too", familyKeys(MixedFamily())},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
 	{"seed000", "the same, by the name of the experiment",
 		[]generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"},
@@ -90,6 +94,8 @@ func generatorNames() []string {
 //
 //	fitgpp[:key=value,…]      the synthetic workload of FitGpp
 //	poisson[:key=value,…]     independent arrivals of trials, training, wide gangs and elastic jobs
+//	similar[:key=value,…]     a [Family] of jobs of nearly one length
+//	mixed[:key=value,…]       a [Family] of all kinds of jobs, with a heavy tail
 //	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
 //	seed000:e1                the same, by the name of an experiment: e1, e2 or e3
 //
@@ -104,7 +110,8 @@ func ParseGenerator(text string) (*Generator, error) {
 		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind),
 			strings.Join(generatorNames(), ", "))
 	}
-	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
+	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1,
+		family: familyOf(kind)}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(rest, ",") {
 		if !given {
@@ -136,6 +143,9 @@ func ParseGenerator(text string) (*Generator, error) {
 }
 
 func (g *Generator) set(key, value string) (err error) {
+	if g.family != nil {
+		return g.setFamily(key, value)
+	}
 	var n int64
 	switch key {
 	case "jobs":
@@ -193,6 +203,13 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 
 // Trace draws the workload with arrivals for a cluster of that capacity.
 func (g *Generator) Trace(seed uint64, capacity model.Vector) (*trace.Trace, error) {
+	if g.family != nil {
+		t, err := g.family.Generate(g.String(), seed, g.jobs, capacity)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g.String(), err)
+		}
+		return t, nil
+	}
 	var t *trace.Trace
 	switch g.kind {
 	case "kubeflow", "seed000":

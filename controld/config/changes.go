@@ -1,0 +1,169 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Change is a setting that two configurations have differently. A value is "" where it is left out.
+type Change struct {
+	Path string // as a file has it: policy.p, account "physics".deserved.gpus
+	Old  string
+	New  string
+}
+
+// String writes a change on one line.
+func (c Change) String() string {
+	return fmt.Sprintf("%s: %s -> %s", c.Path, cmp.Or(c.Old, "(none)"), cmp.Or(c.New, "(none)"))
+}
+
+// Changes lists what a new configuration has differently, by path.
+func Changes(before, after *model.Config) []Change {
+	old, next := settings(before), settings(after)
+	paths := map[string]bool{}
+	for path := range old {
+		paths[path] = true
+	}
+	for path := range next {
+		paths[path] = true
+	}
+	var list []Change
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if old[path] != next[path] {
+			list = append(list, Change{path, old[path], next[path]})
+		}
+	}
+	return list
+}
+
+// values are the settings of a configuration by their paths.
+type values map[string]string
+
+func (v values) set(path, text string) {
+	if text != "" {
+		v[path] = text
+	}
+}
+
+func (v values) setNames(path string, names []string) {
+	if len(names) > 0 {
+		v[path] = fmt.Sprintf("%q", names)
+	}
+}
+
+func (v values) setNumber(path string, n int64) {
+	if n != 0 {
+		v[path] = strconv.FormatInt(n, 10)
+	}
+}
+
+func (v values) setSeconds(path string, s jobspec.Seconds) {
+	if s != 0 {
+		v[path] = durationText(int64(s) * 1000)
+	}
+}
+
+// settings flattens a configuration.
+func settings(c *model.Config) values {
+	v := values{}
+	v.set("cluster.name", c.ClusterName)
+	v.setNumber("limits.max_submit_jobs", int64(c.MaxSubmitJobs))
+	v.setNumber("limits.max_requests", int64(c.MaxRequests))
+	v.set("lease.duration", durationText(c.LeaseMS))
+	v.set("lease.margin", durationText(c.MarginMS))
+	v.set("lease.node_down", durationText(c.NodeDownMS))
+	v.setNames("operators", c.Operators)
+	v.setNames("admins", c.Admins)
+	v.setNames("private", c.Private)
+	if c.NoNewAccounts {
+		v.set("accounts.create", "false")
+	}
+	for name, q := range c.Queues {
+		v.queue(fmt.Sprintf("queue %q", name), q)
+	}
+	v.set("policy.name", quoted(c.Policy.Name))
+	for _, p := range allParameters() {
+		v.set("policy."+p.name, p.text(&c.Policy))
+	}
+	v.quota("capacity", c.Capacity)
+	for name, a := range c.Accounts {
+		path := fmt.Sprintf("account %q", name)
+		v.set(path, "there")
+		v.set(path+".parent", quoted(a.Parent))
+		v.setNames(path+".coordinators", a.Coordinators)
+		v.setNames(path+".users and groups", a.Members)
+		v.terms(path, a.Terms)
+		for user, t := range a.Users {
+			of := fmt.Sprintf("%s.user %q", path, user)
+			v.set(of, "there")
+			v.terms(of, t)
+		}
+	}
+	return v
+}
+
+func (v values) queue(path string, q model.Queue) {
+	v.set(path, "there")
+	v.set(path+".default_class", quoted(string(q.DefaultClass)))
+	v.setSeconds(path+".default_time", q.DefaultTime)
+	v.setSeconds(path+".max_time", q.MaxTime)
+	v.setSeconds(path+".te_max_time", q.TEMaxTime)
+	v.setNumber(path+".te_max_gpus", int64(q.TEMaxGPUs))
+	v.setSeconds(path+".max_grace", q.MaxGrace)
+}
+
+func (v values) terms(path string, t model.Terms) {
+	v.setNumber(path+".weight", int64(t.Weight))
+	v.quota(path+".deserved", t.Deserved)
+	v.quota(path+".limit", t.Limit)
+}
+
+func (v values) quota(path string, q *model.Quota) {
+	if q == nil {
+		return
+	}
+	amount := func(name string, n *int64, unit int64) {
+		if n != nil {
+			v[path+"."+name] = strings.TrimSuffix(strconv.FormatFloat(float64(*n)/float64(unit), 'f', -1, 64), ".0")
+		}
+	}
+	amount("gpus", q.GPUs, model.WholeGPU)
+	amount("cores", q.Cores, 1)
+	if q.Memory != nil {
+		v[path+".memory"] = q.Memory.String()
+	}
+	for name, n := range q.Models {
+		amount(fmt.Sprintf("models[%q]", name), &n, model.WholeGPU)
+	}
+}
+
+// CheckReplicated refuses a configuration that no file can describe: a policy that a cluster cannot
+// have, or parameters that its policy does not. Files are checked where they are read, with their
+// lines; this is for what comes without one.
+func CheckReplicated(c *model.Config) error {
+	p := &c.Policy
+	known := Parameters(p.Name)
+	if known == nil {
+		return fmt.Errorf("there is no policy %q: there are %s", p.Name, strings.Join(Policies(), ", "))
+	}
+	base := model.DefaultConfig().Policy
+	for _, param := range allParameters() {
+		if text := param.text(p); text != param.text(&base) && !slices.Contains(known, param.name) {
+			return fmt.Errorf("policy %q has no %s: it has %s", p.Name, param.name, strings.Join(known, ", "))
+		}
+	}
+	lease, down := time.Duration(c.LeaseMS)*time.Millisecond, time.Duration(c.NodeDownMS)*time.Millisecond
+	if lease <= down || lease < leastSpan || down < leastSpan {
+		return fmt.Errorf("a lease of %v is not longer than the %v after which a node counts as down, or one is shorter "+
+			"than %v", lease, down, leastSpan)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/versions"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+// listConfigVersions answers GET /v1/config/versions, the one in force first.
+func listConfigVersions(x *exchange) (*api.List[api.ConfigVersion], error) {
+	list := newList[api.ConfigVersion]("ConfigVersionList", x.view)
+	list.Items = configVersions(x.view)
+	return list, nil
+}
+
+// configVersions are the versions that are remembered, the one in force first.
+func configVersions(v *state.View) []api.ConfigVersion {
+	known := v.ConfigVersions().Versions
+	if len(known) == 0 {
+		known = []versions.Version{{Number: 1, Config: v.Config()}}
+	}
+	list := make([]api.ConfigVersion, 0, len(known))
+	for i, k := range known {
+		item := api.ConfigVersion{Number: k.Number, By: k.By, Comment: k.Comment, At: api.At(k.Made.Wall),
+			Config: k.Config, Changes: []api.ConfigChange{}}
+		if i > 0 {
+			for _, c := range config.Changes(known[i-1].Config, k.Config) {
+				item.Changes = append(item.Changes, api.ConfigChange(c))
+			}
+		}
+		list = append(list, item)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// setConfig answers POST /v1/config.
+func setConfig(x *exchange, req *api.ConfigRequest) (*api.ConfigVersion, error) {
+	if req.Config == nil {
+		return nil, problem.Invalid("config is missing")
+	}
+	next, have := *req.Config, x.view.Config()
+	next.Version = have.Version
+	if next.Policy.Name == "" {
+		next.Policy.Name = have.Policy.Name
+	}
+	if err := config.CheckReplicated(&next); err != nil {
+		return nil, problem.Invalid("%v", err)
+	}
+	return x.proposeConfig(fsm.SetConfig{Config: next, Comment: req.Comment, IfVersion: req.IfVersion})
+}
+
+// rollBackConfig answers POST /v1/config/rollback.
+func rollBackConfig(x *exchange, req *api.RollbackRequest) (*api.ConfigVersion, error) {
+	if req.Version < 1 {
+		return nil, problem.Invalid("version is missing")
+	}
+	return x.proposeConfig(fsm.SetConfig{Restore: req.Version, Comment: req.Comment, IfVersion: req.IfVersion})
+}
+
+// proposeConfig puts a configuration in force and returns the version that is in force then.
+func (x *exchange) proposeConfig(c fsm.SetConfig) (*api.ConfigVersion, error) {
+	if len(c.Comment) > versions.MaxComment {
+		return nil, problem.Invalid("the comment has %d bytes, at most %d are allowed", len(c.Comment), versions.MaxComment)
+	}
+	c.By = x.caller.User.User
+	n, err := proposeFor[int](x, c)
+	if err != nil {
+		return nil, err
+	}
+	x.s.Log.Info("configuration set", "version", n, "by", c.By, "comment", c.Comment)
+	list := configVersions(x.view)
+	i := slices.IndexFunc(list, func(v api.ConfigVersion) bool { return v.Number == n })
+	if i < 0 {
+		return nil, problem.WrongState("version %d of the configuration was in force, and many others since then", n)
+	}
+	return &list[i], nil
+}
