@@ -171,16 +171,19 @@ func createLog(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// openLog opens the log at path. Damage that checkLog cannot see shows as a panic or as a fault in
-// mapped memory.
-func openLog(path string) (store *raftboltdb.BoltStore, err error) {
+// openLog opens the log at path for reading and writing.
+func openLog(path string) (*raftboltdb.BoltStore, error) { return openBolt(path, boltOptions()) }
+
+// openBolt opens a log. Damage that checkLog cannot see shows as a panic or as a fault in mapped
+// memory.
+func openBolt(path string, options *bbolt.Options) (store *raftboltdb.BoltStore, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			store, err = nil, corrupt(path, fmt.Errorf("%v", p))
 		}
 	}()
-	store, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(), MsgpackUseNewTimeFormat: true})
+	store, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: options, MsgpackUseNewTimeFormat: true})
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", path, err)
 	}

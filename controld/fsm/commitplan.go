@@ -16,10 +16,16 @@ var KindCommitPlan = newKind("commit-plan/1")
 // CommitPlan carries out what a scheduling cycle decided. Each action is checked against the
 // present state with the same Fits that decided; one that no longer holds is refused alone, a gang
 // whole. Its result is []error, one for each action.
+//
+// BasedOn, At and Rules are all that a cycle knows beside the state, so that it can be run again on
+// the state at BasedOn and must decide the same. Apply does not look at them.
 type CommitPlan struct {
-	BasedOn uint64   `json:"based_on"` // index of the view
-	Actions []Action `json:"actions"`
-	Rotated bool     `json:"rotated,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
+	BasedOn uint64        `json:"based_on"`       // index of the view
+	At      model.Instant `json:"at"`             // when the cycle decided
+	Rules   int           `json:"rules"`          // the version of the policy's rules
+	Part    int           `json:"part,omitempty"` // of a plan in several entries: which this is, from 0
+	Actions []Action      `json:"actions"`
+	Rotated bool          `json:"rotated,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
 	// Would is what the cycle would have done to running jobs but for a dry run.
 	Would []steering.Displacement `json:"would,omitempty"`
 }

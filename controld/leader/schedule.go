@@ -3,7 +3,6 @@ package leader
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -48,7 +47,7 @@ func (l *Leader) schedule(ctx context.Context) error {
 // decides again.
 func (l *Leader) commit(ctx context.Context, plan fsm.CommitPlan) error {
 	refused := 0
-	for part := range parts(plan, partMost) {
+	for part := range sched.Parts(plan, sched.PartMost) {
 		result, err := l.Replica.Propose(ctx, part)
 		if err != nil {
 			return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
@@ -67,38 +66,4 @@ func (l *Leader) commit(ctx context.Context, plan fsm.CommitPlan) error {
 		return context.Cause(ctx) // a plan that is refused whole must not be decided again without a break
 	}
 	return nil
-}
-
-// partMost is the number of actions and places in one entry of the log. A place takes at most some
-// 300 bytes: so many are well below the log's limit, and a plan that fills a large idle cluster is
-// above it.
-const partMost = 30_000
-
-// parts divides a plan, in order, into plans with at most so many actions and places each, or one
-// action.
-func parts(plan fsm.CommitPlan, most int) iter.Seq[fsm.CommitPlan] {
-	return func(yield func(fsm.CommitPlan) bool) {
-		rest, first, size := plan.Actions, 0, 0
-		for i, a := range rest {
-			n := placesOf(a) + 1
-			if size += n; size <= most || i == first {
-				continue
-			}
-			if !yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:i]}) {
-				return
-			}
-			first, size = i, n
-		}
-		yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Rotated: plan.Rotated, Would: plan.Would})
-	}
-}
-
-func placesOf(a fsm.Action) int {
-	switch {
-	case a.Start != nil:
-		return len(a.Start.Places)
-	case a.Resize != nil:
-		return len(a.Resize.Join) + len(a.Resize.Leave)
-	}
-	return 0
 }

@@ -33,7 +33,8 @@ func (d *Cache) Cycle(v *state.View, now model.Instant, p model.Policy) (fsm.Com
 	t, _ := d.decide(v, now, p)
 	rotation := t.RotationChecked
 	d.candidates.EndCycle()
-	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Rotated: rotation}, t.NextWake()
+	plan, wake := fsm.CommitPlan{BasedOn: v.Index(), At: now, Rules: RulesVersion(p.Name), Actions: t.Actions,
+		Rotated: rotation}, t.NextWake()
 	if v.Steering().Setting(steering.DryRun) == nil {
 		d.dry = nil
 		return plan, wake

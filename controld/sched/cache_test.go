@@ -1,7 +1,7 @@
 package sched_test
 
 import (
-	"reflect"
+	"bytes"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -11,15 +11,17 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestCache plays random histories with one cache for each, and has every decision made on a new
-// one as well: the plans must be the same, also when the cache is used with what a state shows in
+// TestCache plays random histories under every policy with one cache for each, and has every
+// decision made on a new one as well, and on the state that a snapshot of the view becomes: the
+// plans must be the same to the byte, also when the cache is used with what a state shows in
 // passing. What of the cache's memory was of use is counted, or the test would prove nothing.
 func TestCache(t *testing.T) {
-	for _, policy := range []string{"rota", "fairshare", "fitgpp", "elastic", "standard"} {
+	for _, policy := range sched.Policies() {
 		t.Run(policy, func(t *testing.T) {
 			repeated, due := 0, 0
 			for seed := range uint64(schedtest.States(1_500) / 30) {
 				l := newLife(1+seed, policy, map[string]int{})
+				l.unjudged = true
 				cache := &sched.Cache{}
 				l.decide = func(v *state.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 					if l.random.IntN(2) == 0 {
@@ -29,9 +31,16 @@ func TestCache(t *testing.T) {
 					candidates, ends := cache.Reused()
 					repeated, due = repeated+candidates, due+ends
 					want, wakeWant := sched.Cycle(v, now, p)
-					if !reflect.DeepEqual(plan, want) || wake != wakeWant {
+					if !bytes.Equal(encoded(t, plan), encoded(t, want)) || wake != wakeWant {
 						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan),
 							wake, l.told(want), wakeWant)
+					}
+					if policy != "rota" && l.random.IntN(8) == 0 {
+						again, wakeAgain := sched.Cycle(restored(t, v), now, p)
+						if !bytes.Equal(encoded(t, plan), encoded(t, again)) || wake != wakeAgain {
+							t.Fatalf("policy %s seed %d: %s, wake at %d, and from a snapshot %s, wake at %d", policy, 1+seed,
+								l.told(plan), wake, l.told(again), wakeAgain)
+						}
 					}
 					return plan, wake
 				}
@@ -50,4 +59,34 @@ func TestCache(t *testing.T) {
 			}
 		})
 	}
+}
+
+// encoded is a plan as the log has it.
+func encoded(t *testing.T, plan fsm.CommitPlan) []byte {
+	t.Helper()
+	b, err := fsm.Encode(fsm.Entry{Command: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// restored is the state of a view after it has been written and read.
+func restored(t *testing.T, v *state.View) *state.View {
+	t.Helper()
+	return machineOf(t, v).View()
+}
+
+// machineOf goes on from the state of a view after it has been written and read.
+func machineOf(t *testing.T, v *state.View) *fsm.Machine {
+	t.Helper()
+	var snapshot bytes.Buffer
+	if err := v.WriteSnapshot(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	m, err := fsm.ReadSnapshot(&snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

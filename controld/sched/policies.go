@@ -11,16 +11,24 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
+// sharedRules is raised when the policies decide differently because of what they share: the phases
+// of a cycle, the grid, the queue, reservations, preemption, the state that they read.
+const sharedRules = 1
+
 // namedPolicy is a set of rules for scheduling, known by a name.
 type namedPolicy struct {
-	name  string
-	begin func(*scratch.State, *Cache) policy.Rules // the rules in one cycle
+	name    string
+	version int                                       // raised when its own rules decide differently
+	begin   func(*scratch.State, *Cache) policy.Rules // the rules in one cycle
 }
 
+// rules is the version that plans carry. It grows with either number, so that no two versions of a
+// policy that were ever built have the same.
+func (p *namedPolicy) rules() int { return sharedRules + p.version }
+
 // plain makes a policy of a function that has one phase and needs no memory of earlier cycles.
-func plain(name string, serve func(*scratch.State)) namedPolicy {
-	return namedPolicy{name, func(t *scratch.State,
-		_ *Cache) policy.Rules {
+func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
+	return namedPolicy{name, version, func(t *scratch.State, _ *Cache) policy.Rules {
 		return policy.Rules{Serve: func() { serve(t) }}
 	}}
 }
@@ -29,22 +37,22 @@ func plain(name string, serve func(*scratch.State)) namedPolicy {
 // stands still because of its configuration. The state does not know the names; new clusters have
 // [model.NewPolicy].
 var policies = []namedPolicy{
-	plain("standard", place.Standard),
-	{"rota", func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
-	{"fairshare", func(t *scratch.State, _ *Cache) policy.Rules { return fairshare.Rules(t) }},
-	plain("fifo", baseline.FIFO),
-	plain("backfill", baseline.Backfill),
-	plain("easy", baseline.EASY),
-	plain("sjf", baseline.ShortestFirst),
-	plain("srtf", baseline.LeastRemaining),
-	plain("las", baseline.LAS),
-	plain("spread", baseline.Spread),
-	{"fitgpp", func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
-	{"lrtp", func(t *scratch.State, d *Cache) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
-	{"rand", func(t *scratch.State, d *Cache) policy.Rules { return baseline.Random(t, &d.candidates) }},
-	{"elastic", func(t *scratch.State, _ *Cache) policy.Rules { return baseline.Elastic(t) }},
-	plain("static", baseline.Static),
-	plain("dragon", baseline.Dragon),
+	plain("standard", 1, place.Standard),
+	{"rota", 1, func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
+	{"fairshare", 1, func(t *scratch.State, _ *Cache) policy.Rules { return fairshare.Rules(t) }},
+	plain("fifo", 1, baseline.FIFO),
+	plain("backfill", 1, baseline.Backfill),
+	plain("easy", 1, baseline.EASY),
+	plain("sjf", 1, baseline.ShortestFirst),
+	plain("srtf", 1, baseline.LeastRemaining),
+	plain("las", 1, baseline.LAS),
+	plain("spread", 1, baseline.Spread),
+	{"fitgpp", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
+	{"lrtp", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
+	{"rand", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.Random(t, &d.candidates) }},
+	{"elastic", 1, func(t *scratch.State, _ *Cache) policy.Rules { return baseline.Elastic(t) }},
+	plain("static", 1, baseline.Static),
+	plain("dragon", 1, baseline.Dragon),
 }
 
 // Policies returns the names of all policies, sorted.
@@ -56,6 +64,10 @@ func Policies() []string {
 	slices.Sort(names)
 	return names
 }
+
+// RulesVersion is the version of a policy's rules in this program. A plan of another version may
+// differ from what a cycle decides now.
+func RulesVersion(policy string) int { return policyNamed(policy).rules() }
 
 // policyNamed returns a policy by its name; "" stands for the first.
 func policyNamed(name string) *namedPolicy {

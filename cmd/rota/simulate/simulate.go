@@ -30,15 +30,15 @@ const simAbout = `Replays workloads with the scheduling code of a live cluster a
 plain or gzip, or a generated workload: gen:fitgpp, gen:poisson, gen:similar, gen:mixed or gen:kubeflow with
 parameters, such as gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as 84x32c/256g/8gpu, each
 optionally followed by @RACK, or a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64. --list
-shows all policies, workloads and parameters.`
+shows all policies, workloads and parameters. --from-log decides again what a live cluster has decided.`
 
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
 	return command.InCategory("Simulation", []*command.Command{
 
 		{Name: "sim", Usage: "simulate a workload under a scheduling policy",
-			Action:    replay,
-			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout,
+			Action:    simulateOrReplay,
+			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS] | --from-log DIR", Description: simAbout,
 			Flags: command.WithCommon(simFlags()...), Once: true, FlagHint: simFlagHint,
 			Arguments: complete.Files},
 	})
@@ -49,6 +49,10 @@ func simFlags() []cli.Flag {
 		command.List("trace", "trace `FILE`, - for standard input, or a generated workload "+
 			"gen:NAME; may be repeated for separate runs"),
 		command.List("from-history", "replay ended jobs from `FILE`, the output of \"rota hist -o json\""),
+		command.Text("from-log", "decide again every plan in the log of a stopped controller, whose data directory is "+
+			"`DIR`, and compare"),
+		command.Text("cluster", "with --from-log: refuse a log that is not of the cluster with this `ID`"),
+		command.Switch("no-cache", "with --from-log: decide each plan with an empty cycle cache"),
 		command.Text("format", "`FORMAT` of the traces, if it is not recognised: "+formatNames()),
 		command.Text("profiles", "`DIR` of the measured speeds for sia traces (default: profiles beside "+
 			"the trace)"),
@@ -117,8 +121,14 @@ type closedLoop struct {
 	policy sim.Policy
 }
 
-// replay runs rota sim.
-func replay(env *command.Env, c *cli.Context) error {
+// simulateOrReplay runs rota sim.
+func simulateOrReplay(env *command.Env, c *cli.Context) error {
+	if err := checkLogFlags(c); err != nil {
+		return err
+	}
+	if c.IsSet("from-log") {
+		return replayLog(env, c)
+	}
 	form, err := env.Format(c, table.AsTable, table.JSON, table.CSV)
 	if err != nil {
 		return err

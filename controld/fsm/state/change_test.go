@@ -332,7 +332,7 @@ func TestRoomThatIsHeld(t *testing.T) {
 	}
 	request := s.run.RequestOf(0)
 	s.s.Vacate(s.run, 0, request, &s.run.Live().Workers[0].Place, true)
-	if at := s.s.v.FreedAt(0); at != 11_000 {
+	if at := s.s.v.FreedAt(0); at != 1000 {
 		t.Errorf("room that is taken again at once is free since %d", at)
 	}
 	s.s.Vacate(s.run, 1, request, &s.run.Live().Workers[1].Place, false)

@@ -19,9 +19,9 @@ func (s *State) ownHolding(i int) *holding {
 	return next
 }
 
-// FreedAt returns since when at least all that is free on the node at a position has been free, as
-// far as that is known: since a worker last gave room back there, or since this replica was
-// restored.
+// FreedAt returns since when at least all that is free on the node at a position has been free:
+// since a worker last gave room back there, or since the node came. Cycles decide by it, so it is in
+// the snapshot: a replica that was restored must decide as the others do.
 func (v *View) FreedAt(node int) model.Instant {
 	h, _ := v.holdings.Get(int64(node))
 	return h.freed

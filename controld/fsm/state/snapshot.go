@@ -44,6 +44,7 @@ type snapshotLine struct {
 	Account     *model.CreatedAccount `json:"account,omitempty"`
 	Token       *model.APIToken       `json:"api_token,omitempty"`
 	Node        *model.Node           `json:"node,omitempty"`
+	Freed       model.Instant         `json:"freed,omitempty"` // of Node: see [View.FreedAt]
 	Text        *storedText           `json:"text,omitempty"`
 	Job         *model.StoredJob      `json:"job,omitempty"`
 	Scripts     []string              `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
@@ -99,8 +100,8 @@ func (v *View) snapshotLines(yield func(snapshotLine) bool) {
 			return
 		}
 	}
-	for _, n := range v.nodes {
-		if !yield(snapshotLine{Node: n}) {
+	for i, n := range v.nodes {
+		if !yield(snapshotLine{Node: n, Freed: v.FreedAt(i)}) {
 			return
 		}
 	}
@@ -193,7 +194,7 @@ func (s *State) load(r *snapshotLine) error {
 		s.v.tokens = append(s.v.tokens, r.Token)
 		return nil
 	case r.Node != nil:
-		return s.loadNode(r.Node)
+		return s.loadNode(r.Node, r.Freed)
 	case r.Job != nil:
 		return s.loadStored((*model.Job)(r.Job), r.Scripts)
 	case r.Text != nil:
@@ -210,14 +211,17 @@ func (s *State) load(r *snapshotLine) error {
 	return fmt.Errorf("nothing known in it: %w", model.ErrSnapshot)
 }
 
-func (s *State) loadNode(n *model.Node) error {
+func (s *State) loadNode(n *model.Node, freed model.Instant) error {
 	if err := admission.CheckInventory(n); err != nil {
 		return err
 	}
 	if i := len(s.v.nodes); i > 0 && s.v.nodes[i-1].Name >= n.Name {
 		return fmt.Errorf("node %s is out of order: %w", n.Name, model.ErrSnapshot)
 	}
-	s.v.holdings.Set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: s.v.at})
+	if freed < 0 || freed > s.v.at {
+		return fmt.Errorf("node %s has room since %d, after the last instant: %w", n.Name, freed, model.ErrSnapshot)
+	}
+	s.v.holdings.Set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: freed})
 	s.v.nodes = append(s.v.nodes, n)
 	s.restock(nil, n)
 	return nil

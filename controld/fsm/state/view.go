@@ -77,8 +77,7 @@ type holding struct {
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
 	epoch    uint64 // at which the lists became its own
-	// when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
-	freed model.Instant
+	freed    model.Instant // when room was last given back for good: see [View.FreedAt]
 }
 
 func (w HeldWorker) compare(o HeldWorker) int {

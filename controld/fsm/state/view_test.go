@@ -94,7 +94,7 @@ func TestWhatAViewShows(t *testing.T) {
 		{"ports in use", []any{v.PortsUsed("n1"), v.PortsUsed("n2"), v.PortsUsed("n9")}, "[[20000] [] []]"},
 		{"free ports", []string{port("n1"), port("n2"), port("n1", 20002, 20001), port("n1", 20001, 20002, 20003),
 			port("n2", 20000, 20001, 20002), port("n9")}, "[20001 true 20000 true 20003 true 0 false 20003 true 0 false]"},
-		{"when all on n1 was free", v.FreedAt(0), "11000"},
+		{"when all on n1 was free", v.FreedAt(0), "1000"},
 		{"when nothing runs any more on n1", v.LostAt(v.Nodes()[0]), "631000"}, // 1,000 and 10 minutes and 30 s
 		{"rooms that are kept", []any{len(v.Reservations()), v.Reservation(9).Job, v.Reservation(8) == nil}, "[1 9 true]"},
 		{"whose task it is", []string{parent(3), parent(4), parent(7), parent(8), parent(2), parent(0), parent(99)},

@@ -29,7 +29,8 @@ type World struct {
 	boots map[string]int
 	Out   strings.Builder
 
-	Unchecked bool // not after every command: the test does it by itself
+	Unchecked bool            // not after every command: the test does it by itself
+	Entered   func(fsm.Entry) // is told of each command, in order, before it is applied
 }
 
 // NewWorld returns a world without nodes.
@@ -44,8 +45,11 @@ func NewWorld() *World {
 // Apply proposes a command and checks every invariant after it.
 func (w *World) Apply(c fsm.Command) (any, error) {
 	w.Index++
-	result, err := w.State.Apply(w.Index, fsm.Entry{Stamp: model.Stamp{At: w.Now, Wall: model.UnixMS(w.Now)},
-		Command: c})
+	entry := fsm.Entry{Stamp: model.Stamp{At: w.Now, Wall: model.UnixMS(w.Now)}, Command: c}
+	if w.Entered != nil {
+		w.Entered(entry)
+	}
+	result, err := w.State.Apply(w.Index, entry)
 	if w.Unchecked {
 		return result, err
 	}

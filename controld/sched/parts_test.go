@@ -1,4 +1,4 @@
-package leader
+package sched_test
 
 import (
 	"reflect"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched"
 )
 
 func TestAPlanIsDividedInOrder(t *testing.T) {
@@ -14,22 +15,22 @@ func TestAPlanIsDividedInOrder(t *testing.T) {
 		return fsm.Action{Start: &fsm.StartJob{Places: make([]model.Place, places)}}
 	}
 	give := model.JobID(1)
-	plan := fsm.CommitPlan{BasedOn: 7, Rotated: true, Actions: []fsm.Action{
+	plan := fsm.CommitPlan{BasedOn: 7, At: 9, Rotated: true, Actions: []fsm.Action{
 		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &fsm.ResizeJob{Join: make([]model.Place,
 			2)}}, {GiveUp: &give},
 	}}
 	var lengths []int
 	var all []fsm.Action
-	for p := range parts(plan, 5) {
+	for p := range sched.Parts(plan, 5) {
 		lengths, all = append(lengths, len(p.Actions)), append(all, p.Actions...)
-		if p.BasedOn != 7 || p.Rotated != (len(all) == len(plan.Actions)) {
-			t.Errorf("part %d: based on %d, turns %t", len(lengths), p.BasedOn, p.Rotated)
+		if p.BasedOn != 7 || p.At != 9 || p.Part != len(lengths)-1 || p.Rotated != (len(all) == len(plan.Actions)) {
+			t.Errorf("part %d: %+v", len(lengths), p)
 		}
 	}
 	if !reflect.DeepEqual(all, plan.Actions) || !slices.Equal(lengths, []int{3, 1, 1, 2}) {
 		t.Errorf("parts of %v actions", lengths)
 	}
-	for p := range parts(fsm.CommitPlan{Rotated: true}, 5) {
+	for p := range sched.Parts(fsm.CommitPlan{Rotated: true}, 5) {
 		if !p.Rotated || len(p.Actions) != 0 {
 			t.Errorf("of a plan without actions: %+v", p)
 		}

@@ -1,0 +1,159 @@
+// Package replay decides again what a log has decided. It carries out the entries of a log on a
+// state machine and runs the scheduling cycle on the state that each committed plan is based on. What
+// a live leader decided and what the cycle decides now must be the same, byte for byte.
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched"
+)
+
+// viewsKept is how many states before the newest one are kept, one for each command. A plan is based
+// on a state from before its own entry: other commands are entered while a cycle runs and while its
+// plan waits for a quorum. That is some hundred commands on a busy cluster.
+const viewsKept = 8192
+
+// Replay is a replay in progress. It is not for concurrent use.
+type Replay struct {
+	Report
+	machine *fsm.Machine
+	cycle   func(*state.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
+	begin   uint64 // index of the first state
+	views   []*state.View
+	cut     cut
+}
+
+// cut is the newest plan that was decided again, divided as a leader divides it.
+type cut struct {
+	basedOn uint64
+	at      model.Instant
+	parts   []fsm.CommitPlan
+}
+
+// New returns a replay that goes on from a machine, with one cycle cache for all plans, or an empty
+// one for each.
+func New(m *fsm.Machine, withCache bool) *Replay {
+	r := &Replay{machine: m, cycle: sched.Cycle, begin: m.Index(), views: make([]*state.View, viewsKept)}
+	if withCache {
+		r.cycle = new(sched.Cache).Cycle
+	}
+	r.Cache, r.From, r.To = withCache, m.Index(), m.Index()
+	r.keep()
+	return r
+}
+
+// Machine is the state machine as the last entry has left it.
+func (r *Replay) Machine() *fsm.Machine { return r.machine }
+
+// Apply carries out a proposal of an entry of the log. If it is a plan, the cycle decides first.
+func (r *Replay) Apply(entry uint64, proposal []byte) error {
+	e, err := fsm.Decode(proposal)
+	if err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	if plan, ok := e.Command.(fsm.CommitPlan); ok {
+		if err := r.compare(entry, plan); err != nil {
+			return err
+		}
+	}
+	_, err = r.machine.Apply(r.machine.Index()+1, e)
+	if unknown := new(fsm.UnknownKindError); errors.As(err, &unknown) {
+		return fmt.Errorf("it cannot be carried out: %w", err)
+	}
+	r.Commands++
+	r.To = r.machine.Index()
+	r.keep()
+	return nil
+}
+
+// keep remembers the present state, in place of the oldest.
+func (r *Replay) keep() {
+	v := r.machine.View()
+	r.views[v.Index()%viewsKept] = v
+}
+
+// compare decides a plan again.
+func (r *Replay) compare(entry uint64, plan fsm.CommitPlan) error {
+	r.Plans++
+	v := r.views[plan.BasedOn%viewsKept]
+	if v == nil || v.Index() != plan.BasedOn {
+		r.OutOfReach++
+		if plan.BasedOn >= r.begin {
+			return fmt.Errorf("a plan is based on state %d, which is not among the %d before state %d: the log is not one "+
+				"that a leader has written", plan.BasedOn, viewsKept, r.machine.Index()+1)
+		}
+		return nil
+	}
+	if plan.Rules != sched.RulesVersion(v.Config().Policy.Name) {
+		r.OtherVersion++
+		return nil
+	}
+	d, err := firstDifference(plan, r.decide(v, &plan))
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		r.Identical++
+		return nil
+	}
+	r.Differing++
+	if r.First == nil {
+		d.Entry, d.Index, d.BasedOn, d.At = entry, r.machine.Index()+1, plan.BasedOn, plan.At
+		d.Policy = v.Config().Policy.Name
+		r.First = d
+	}
+	return nil
+}
+
+// decide returns the part of a plan that the cycle decides now; one without anything in it if there
+// are fewer parts.
+func (r *Replay) decide(v *state.View, plan *fsm.CommitPlan) fsm.CommitPlan {
+	c := &r.cut
+	if c.parts == nil || c.basedOn != plan.BasedOn || c.at != plan.At {
+		whole, _ := r.cycle(v, plan.At, v.Config().Policy)
+		*c = cut{basedOn: plan.BasedOn, at: plan.At}
+		for part := range sched.Parts(whole, sched.PartMost) {
+			c.parts = append(c.parts, part)
+		}
+	}
+	if plan.Part < 0 || plan.Part >= len(c.parts) {
+		return fsm.CommitPlan{BasedOn: plan.BasedOn, At: plan.At, Rules: plan.Rules, Part: plan.Part}
+	}
+	return c.parts[plan.Part]
+}
+
+// firstDifference compares two plans as the log has them, and returns nil if they are the same.
+func firstDifference(logged, decided fsm.CommitPlan) (*Difference, error) {
+	texts := make([][]byte, 2)
+	for i, p := range []fsm.CommitPlan{logged, decided} {
+		if p.Actions == nil {
+			p.Actions = []fsm.Action{}
+		}
+		var err error
+		if texts[i], err = json.Marshal(p); err != nil {
+			return nil, fmt.Errorf("encode a plan: %w", err)
+		}
+	}
+	if bytes.Equal(texts[0], texts[1]) {
+		return nil, nil
+	}
+	d := &Difference{Logged: whole(&logged), Decided: whole(&decided)}
+	for i := range max(len(logged.Actions), len(decided.Actions)) {
+		a, b := actionAt(&logged, i), actionAt(&decided, i)
+		if a.text != b.text {
+			d.Action, d.Logged, d.Decided = i+1, a.words, b.words
+			if a.words == b.words {
+				d.Logged, d.Decided = a.text, b.text
+			}
+			break
+		}
+	}
+	return d, nil
+}
