@@ -113,7 +113,8 @@ func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 
 // anySurplus reports whether an elastic job has workers beyond its least.
 func (m *preemptor) anySurplus() bool {
-	return slices.ContainsFunc(m.Elastic, func(f *elastic.Job) bool { return f.Job.Class == jobspec.BE && f.Surplus() > 0 })
+	return slices.ContainsFunc(m.Elastic,
+		func(f *elastic.Job) bool { return f.Job.Class == jobspec.BE && f.Surplus() > 0 })
 }
 
 // servedEnough reports whether a running job has had its turn: it can save what it has done, has
