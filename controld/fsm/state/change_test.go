@@ -187,9 +187,6 @@ func TestAShorterLease(t *testing.T) {
 	if at := s.s.v.LostAt(n); at != 13_000+930_000 {
 		t.Errorf("with an even shorter one at %d", at)
 	}
-	if got := s.events(20); got != "config, config, config" {
-		t.Errorf("events %s", got)
-	}
 	empty := New(model.DefaultConfig())
 	cfg := *empty.v.config
 	cfg.LeaseMS = 1

@@ -19,15 +19,18 @@ import (
 // Accounts is a cycle's view of accounts and users.
 type Accounts struct {
 	*queue.Order
-	// only accounts with a quota of their own reclaim, and room kept for any blocked head comes
-	// after what they are entitled to
+	// room kept for any blocked head comes after what accounts are entitled to, and without a quota
+	// of its own a node is entitled only to what is worth it
 	QuotaOnly bool
-	Tree      *drf.Tree
-	Models    []string // told apart, in the order of their amounts
-	pasts     []past   // by the mark of the node, less one
-	decay     *estimate.Decay
-	leaves    map[model.Association]*drf.Node
-	queues    []*leafQueue // to be told when holdings change
+	// whether a running job is worth displacing for a job whose account or user has no quota, only
+	// an equal part; nil: none is
+	Worth  func(*model.Job, *model.Attempt) bool
+	Tree   *drf.Tree
+	Models []string // told apart, in the order of their amounts
+	pasts  []past   // by the mark of the node, less one
+	decay  *estimate.Decay
+	leaves map[model.Association]*drf.Node
+	queues []*leafQueue // to be told when holdings change
 
 	counted     int                  // actions of this cycle of which the holdings know
 	anticipated map[model.JobID]bool // waiting jobs that count as there, because room is kept for them

@@ -260,10 +260,15 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	case mine == nil:
 		q.wrong("I1: job %d leaves for %d of the same user", v.ID, taker.ID)
 		return
+	case q.takesTurn(f, mine, taker, v):
+		if q.Now-v.Live().Started.At < q.minimum {
+			q.wrong("I3: job %d has run for %d ms when its turn is over", v.ID, q.Now-v.Live().Started.At)
+		}
+		return
 	case !mine.Within(f.Asks(taker)):
 		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
-	case q.policy == "rota" && !mine.Guaranteed():
-		q.wrong("I1: %s takes for job %d what was not anticipated to it", mine.Name, taker.ID)
+	case q.policy == "rota" && !mine.Guaranteed() && v.Spec.Checkpoint == nil:
+		q.wrong("I1: for an equal part of %s job %d leaves, which saves nothing", mine.Name, v.ID)
 	case !drf.HasUsedLess(mine, theirs):
 		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
 	}
@@ -272,6 +277,13 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victim
 	}
 	q.judgeLast(f, victims, theirs)
 	q.swap(v.ID, taker.ID)
+}
+
+// takesTurn reports whether a job that is larger than the part of its account or user, which holds
+// nothing, takes the room of a smaller one.
+func (q *quarrel) takesTurn(f *fairshare.Accounts, mine *drf.Node, taker, v *model.Job) bool {
+	return q.policy == "rota" && !mine.Guaranteed() && !mine.Within(f.Asks(taker)) && mine.Holding(nil).Sign() == 0 &&
+		v.Spec.Checkpoint != nil && v.Width() < taker.Width()
 }
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is

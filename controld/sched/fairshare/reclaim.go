@@ -47,8 +47,30 @@ func (f *Accounts) Reclaim() {
 			return
 		}
 		starved.pop(leaf)
+		before := len(f.Actions)
 		r.reclaimFor(c, leaf)
+		if len(f.Actions) == before {
+			continue
+		}
+		if j := f.nextStarved(leaf); j != nil && f.Entitled(leaf, f.Asks(j)) {
+			starved.push(leaf, &queue.Contender{Job: j})
+		}
 	}
+}
+
+// nextStarved returns the first waiting job of a leaf for which no room is kept by now, nil if there
+// is none.
+func (f *Accounts) nextStarved(leaf *drf.Node) *model.Job {
+	var first queue.Key
+	for g := range f.View.QueueGroups() {
+		if g.Head.Held || f.Leaf(g.Key.Association()) != leaf {
+			continue
+		}
+		if j := f.firstStarved(g); j != nil {
+			first.Keep(queue.KeyOf(j))
+		}
+	}
+	return f.View.Job(first.Job)
 }
 
 // reclaimer is a search for room for jobs of accounts below their entitlement.
@@ -171,7 +193,7 @@ func (f *Accounts) emptied() *fit.Room {
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
-	by := beneficiary{leaf, r.Asks(c.Job)}
+	by := beneficiary{c.Job, leaf, r.Asks(c.Job)}
 	defer r.apart(c.Job.ID)()
 	if r.Limited(leaf, c.Job) || !r.Entitled(leaf, by.asks) {
 		return
@@ -181,7 +203,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 	// what is kept for accounts over their share is taken before any job has to leave
 	defer r.room.WaiveUnguaranteed()()
 	if spots, ok := r.room.Place(g); ok { // room is on its way
-		if !r.onItsWay(c, spots) {
+		if !r.onItsWay(c, spots) && r.promised(leaf) { // else it is kept free for others
 			r.commit(c, spots, nil)
 		}
 		return
@@ -223,16 +245,21 @@ func (r *reclaimer) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 // to.
 func (f *Accounts) Entitled(leaf *drf.Node, asks drf.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
-		if n.Within(asks) && f.mayReclaim(n) {
+		if f.mayReclaim(n) && (n.Within(asks) || f.indivisible(n, asks)) {
 			return true
 		}
 	}
 	return false
 }
 
-// mayReclaim reports whether a node may have others displaced. Under policy rota, where service
-// counts too, an equal part of what is left is not worth that, but only what was configured.
-func (f *Accounts) mayReclaim(n *drf.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
+// mayReclaim reports whether a node may have others displaced.
+func (f *Accounts) mayReclaim(n *drf.Node) bool {
+	return !f.QuotaOnly || f.Worth != nil || n.Guaranteed()
+}
+
+// promised reports whether what a node is entitled to is more than an equal part: under policy rota
+// only what was configured is.
+func (f *Accounts) promised(n *drf.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
 
 // commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
 // there from now on.

@@ -20,6 +20,7 @@ import (
 
 // beneficiary is the account tree's leaf of a job that others leave for, and what the job asks for.
 type beneficiary struct {
+	job  *model.Job
 	leaf *drf.Node
 	asks drf.Amount
 }
@@ -94,7 +95,7 @@ func (r *reclaimer) cheapestRested(g *fit.Gang, by beneficiary) *reclaimSet {
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
 func (r *reclaimer) cheapest(g *fit.Gang, by beneficiary, reclaimables []reclaimable) *reclaimSet {
 	reclaimables = slices.DeleteFunc(slices.Clone(reclaimables), func(v reclaimable) bool {
-		return !r.mayTake(by, v.leaf)
+		return !r.mayTake(by, &v) || !r.worth(by, &v)
 	})
 	if len(reclaimables) == 0 {
 		return nil
@@ -173,7 +174,7 @@ func (r *reclaimer) next(by beneficiary, reclaimables, taken []reclaimable) int 
 	best := -1
 	for i := range reclaimables {
 		v := &reclaimables[i]
-		if slices.ContainsFunc(taken, func(o reclaimable) bool { return o.job == v.job }) || !r.mayTake(by, v.leaf) {
+		if slices.ContainsFunc(taken, func(o reclaimable) bool { return o.job == v.job }) || !r.mayTake(by, v) {
 			continue
 		}
 		if best < 0 || reclaimables[best].after(v) {
@@ -194,18 +195,48 @@ func (v *reclaimable) after(o *reclaimable) bool {
 		cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 
-// mayTake reports whether a job of a leaf may be taken now for another.
-func (r *reclaimer) mayTake(by beneficiary, from *drf.Node) bool {
-	mine, theirs := drf.Part(by.leaf, from)
-	if mine == nil || !r.mayReclaim(mine) || !mine.Within(by.asks) || !drf.HasUsedLess(mine, theirs) {
+// mayTake reports whether a job may be taken now for another. Two accounts or users that cannot
+// have their parts at once take turns: then the one that has had its turn need not be above its
+// share.
+func (r *reclaimer) mayTake(by beneficiary, v *reclaimable) bool {
+	mine, theirs := drf.Part(by.leaf, v.leaf)
+	if mine == nil || !r.mayReclaim(mine) {
 		return false
 	}
-	for n := from; n != theirs.Parent(); n = n.Parent() {
+	if !mine.Within(by.asks) {
+		return r.indivisible(mine, by.asks) && v.job.Width() < by.job.Width()
+	}
+	if !drf.HasUsedLess(mine, theirs) {
+		return false
+	}
+	for n := v.leaf; n != theirs.Parent(); n = n.Parent() {
 		if !n.Above() {
 			return false
 		}
 	}
 	return true
+}
+
+// indivisible reports whether a job asks for more than its account or user, which holds nothing, is
+// entitled to, but for no more than twice as much: it can never have its part at once with others.
+func (f *Accounts) indivisible(n *drf.Node, asks drf.Amount) bool {
+	if f.Worth == nil || n.Guaranteed() || n.Holding(nil).Sign() > 0 {
+		return false
+	}
+	return n.Holding(asks).Cmp(n.Due().Plus(n.Due())) <= 0
+}
+
+// worth reports whether a job is worth displacing for another. What is promised to the other's
+// account is. For an equal part the other waits first for as long as jobs run undisturbed: room may
+// come free by itself.
+func (r *reclaimer) worth(by beneficiary, v *reclaimable) bool {
+	mine, _ := drf.Part(by.leaf, v.leaf)
+	if r.promised(mine) {
+		return true
+	}
+	at := by.job.Eligible + MinRuntime(r.State)
+	r.WakeAt(at)
+	return at <= r.Now && r.Worth(v.job, v.attempt)
 }
 
 // prune puts back the jobs that are not needed for place to succeed, the dearest first, and returns

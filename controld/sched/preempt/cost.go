@@ -18,7 +18,7 @@ const MuchUnsaved = 24 * 3600 * 1000
 // of the greatest, the work that would be lost, and how often it was displaced of late.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
-	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight)), 0, 0
+	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
 	for _, v := range r.Each() {
 		v.Grace = min(v.declared, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
@@ -30,6 +30,11 @@ func (r *Candidates) price(t *scratch.State) {
 			v.Score += one * tunables.TimesWeight / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
 		}
 	}
+}
+
+// GraceWeight returns how much grace weighs against what is lost, in thousandths.
+func GraceWeight(t *scratch.State) int64 {
+	return max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight))
 }
 
 func lossPrice(unsaved int64) int64 {

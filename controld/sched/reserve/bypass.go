@@ -21,9 +21,7 @@ type HeadRules struct {
 	*queue.Order
 	// the job is within its account's quota: its reservation goes before others
 	Within func(*model.Job) bool
-	// how long a head waits before its room is kept; nil: as the policy block says
-	ReserveAfter func(j *model.Job, within bool) model.Instant
-	Start        func(c *queue.Contender, spots []fit.Spot, past model.JobID)
+	Start  func(c *queue.Contender, spots []fit.Spot, past model.JobID)
 }
 
 // Bypass bounds how often blocked heads are passed, and makes their reservations.
@@ -66,7 +64,7 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	case own == nil && b.reserved[h.Job.Account] && (!within || b.replaceable(h) == 0):
 		return
 	}
-	due := h.Job.Eligible + b.waitOf(h.Job, within)
+	due := h.Job.Eligible + model.Instant(b.Policy.ReserveAfterMS)
 	passed := h.Job.Bypassed
 	if b.Started[h.Job.ID] > 0 {
 		passed = 0 // the next task of an array has not been passed yet
@@ -77,14 +75,6 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	}
 	b.WakeAt(due)
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
-}
-
-// waitOf returns how long a head waits before its room is kept.
-func (b *Bypass) waitOf(j *model.Job, within bool) model.Instant {
-	if b.ReserveAfter != nil {
-		return b.ReserveAfter(j, within)
-	}
-	return model.Instant(b.Policy.ReserveAfterMS)
 }
 
 // replaceable returns the job whose reservation a head within quota may replace: of its own

@@ -14,7 +14,8 @@ import (
 // Accounts and users count in four ways. None holds more than its limit. Of best-effort jobs those
 // go first with which their account, and then their user, is within its entitlement; only then it
 // counts how little service a job has had. An account with less than its quota gets it back from
-// accounts over their shares: see package fairshare. And a job takes its turn from another
+// accounts over their shares: see package fairshare. So does an equal part without a quota, where it is worth
+// it. And a job takes its turn from another
 // account's only if that account is fuller.
 //
 // Holdings are computed when they are first needed: a cycle that starts all that waits need not
@@ -24,7 +25,7 @@ import (
 func (t *rotaPolicy) accounts() *fairshare.Accounts {
 	if t.fair == nil {
 		t.fair = fairshare.NewAccounts(&t.order)
-		t.fair.QuotaOnly = true
+		t.fair.QuotaOnly, t.fair.Worth = true, t.worthDisplacing
 	}
 	t.fair.CatchUp()
 	return t.fair

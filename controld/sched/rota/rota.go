@@ -80,7 +80,7 @@ func (t *rotaPolicy) mayStart(j *model.Job) bool { return !t.overTELimit(j) && !
 // serve starts what fits.
 func (t *rotaPolicy) serve() {
 	place.InOrder(&place.Rules{
-		HeadRules: reserve.HeadRules{Order: &t.order, Within: t.withinQuota, ReserveAfter: t.reserveAfter, Start: t.start},
+		HeadRules: reserve.HeadRules{Order: &t.order, Within: t.withinQuota, Start: t.start},
 		Blocked:   func(j *model.Job) bool { return !t.mayStart(j) || t.backsOff(j) },
 		Denied:    t.overLimitAt,
 		Next:      func(l *queue.Line) (*queue.Contender, []fit.Spot, bool) { return t.matches.next(t, l) },
@@ -96,19 +96,6 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobI
 	}
 	t.spare.took(spots)
 	t.pack.Took(spots)
-}
-
-// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers
-// comes free one after another, and what is kept of it stands idle until the last is there. Other
-// jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
-// That does not hold for a job within its account's quota, nor for a wide gang, which hardly ever
-// finds its room by itself.
-func (t *rotaPolicy) reserveAfter(j *model.Job, within bool) model.Instant {
-	after := model.Instant(t.Policy.ReserveAfterMS)
-	if !within && !j.OwnRoomFirst && j.Class == jobspec.BE && j.Width() < model.WideGPUs {
-		after *= model.Instant(max(1, min(j.Workers, tunables.GangPatience)))
-	}
-	return after
 }
 
 // reasonOf returns why a job waits, if that is a rule of the policy's own.
@@ -300,11 +287,11 @@ func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang, cause model.Cause)
 }
 
 // lift lifts the claims that are no obstacle to a job for which room is made, until the function
-// that it returns is called. Of room that is kept for blocked heads a trial-and-error job takes
-// any, another only what is kept for jobs that come after it.
+// that it returns is called: what is kept for blocked heads that come after it. What is kept for a
+// blocked head is no room for trial-and-error jobs: a stream of them would keep a gang from starting.
 func (m *preemptor) lift(j *model.Job, cause model.Cause) (restore func()) {
 	return m.Room.WaiveIf(func(r *model.Reservation) bool {
-		return !r.ForPreemptor && (cause == model.CauseTE || m.yields(r, j))
+		return !r.ForPreemptor && cause != model.CauseTE && m.yields(r, j)
 	})
 }
 

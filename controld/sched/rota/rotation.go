@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -37,14 +38,16 @@ func (m *preemptor) rotate() {
 	if !m.anyWaits() {
 		return
 	}
-	if l := m.View.Statistics(); l != nil && m.Now-l.LastRotation < tunables.RotationMS && l.LastRotation > 0 {
-		m.WakeAt(l.LastRotation + tunables.RotationMS)
+	every := min(tunables.RotationMS, fairshare.MinRuntime(m.State))
+	if l := m.View.Statistics(); l != nil && m.Now-l.LastRotation < every && l.LastRotation > 0 {
+		m.WakeAt(l.LastRotation + every)
 		return
 	}
 	m.RotationChecked = true
-	m.WakeAt(m.Now + tunables.RotationMS)
+	m.WakeAt(m.Now + every)
 	m.reclaim()
-	if m.Policy.MinTurnMS < 0 || !m.anyServedEnough(m.All()) {
+	turns, surplus := m.anyServedEnough(m.All()), m.anySurplus()
+	if !turns && !surplus {
 		return
 	}
 	f := m.accounts()
@@ -54,7 +57,7 @@ func (m *preemptor) rotate() {
 	asked, shared, vain := 0, m.Room.Sharing(), map[*groups.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.candidate >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) ||
+		if w.candidate >= 0 || !w.in && !surplus || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) ||
 			m.backsOff(w.job) {
 			continue
 		}
@@ -76,13 +79,11 @@ func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 	return r.Job == j.ID || known && place > m.place
 }
 
-// reclaim gives accounts and users back their quota, if any has one.
+// reclaim gives accounts and users back what they are entitled to.
 func (m *preemptor) reclaim() {
-	if m.hasQuota() {
-		f := m.accounts()
-		f.Candidates = m.All()
-		f.Reclaim()
-	}
+	f := m.accounts()
+	f.Candidates = m.All()
+	f.Reclaim()
 }
 
 // anyWaits reports whether best-effort jobs wait that are not held.
@@ -100,11 +101,19 @@ func (m *preemptor) anyWaits() bool {
 func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	any := false
 	m.servedLong = make([]bool, len(r.List))
+	if m.Policy.MinTurnMS < 0 {
+		return false
+	}
 	for i, v := range r.Each() {
 		m.servedLong[i] = !v.Taken && m.servedEnough(v)
 		any = any || m.servedLong[i]
 	}
 	return any
+}
+
+// anySurplus reports whether an elastic job has workers beyond its least.
+func (m *preemptor) anySurplus() bool {
+	return slices.ContainsFunc(m.Elastic, func(f *elastic.Job) bool { return f.Job.Class == jobspec.BE && f.Surplus() > 0 })
 }
 
 // servedEnough reports whether a running job has had its turn: it can save what it has done, has
@@ -134,12 +143,28 @@ func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	return known && model.Instant(left) >= tunables.LongTurnMS
 }
 
+// reluctanceToShrink says how readily an elastic job gives up workers beyond its least, as reluctance
+// does: for any job that waits, once it has kept its size for as long as a restart costs it.
+func (m *preemptor) reluctanceToShrink(v *preempt.Candidate) int {
+	at := v.Started + model.Instant(tunables.GiveAfter*elastic.RestartCost(v.Job))
+	if m.WakeAt(at); v.Started == 0 || at > m.Now || v.Unsaved > preempt.MuchUnsaved {
+		return -1
+	}
+	return 0
+}
+
 // reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does. It leaves
 // if it has had much, and much more than that job, and has no higher priority. It must be of the
 // same account or of a fuller one. Where GPUs are shared, the jobs whose turn is over do not leave
 // by what they have had: one leaves that keeps the rest of its GPU from being used.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
+	if v.Surplus != nil {
+		return m.reluctanceToShrink(v)
+	}
 	own := m.turnOf[v.Index]
+	if !w.in {
+		return -1
+	}
 	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority ||
 		own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1

@@ -149,7 +149,7 @@ func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
 		case !v.Job(a.Stop.For).Waits():
 			return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[a.Stop.For])
-		case c.Policy == "rota" && a.Stop.Cause != model.CauseMigrate &&
+		case c.Policy == "rota" && a.Stop.Cause != model.CauseMigrate && a.Stop.Cause != model.CauseReclaim &&
 			j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
 			return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
 		case a.Stop.Cause == model.CauseOrder && j.Spec.Checkpoint == nil:
