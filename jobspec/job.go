@@ -162,6 +162,13 @@ type Checkpoint struct {
 type Preemption struct {
 	Signal      string  `json:"signal,omitempty"`       // default SIGTERM, SIGUSR1 with launch "slurm"
 	GracePeriod Seconds `json:"grace_period,omitempty"` // default 30
+	// default true; false: a job that has begun is not started again, but for a request to requeue it
+	Requeue *bool `json:"requeue,omitempty"`
+}
+
+// RunsOnce reports whether a job that has begun must not be started again when it has to leave.
+func (j *Job) RunsOnce() bool {
+	return j.Preemption != nil && j.Preemption.Requeue != nil && !*j.Preemption.Requeue
 }
 
 // Group is a set of equal workers. With Gang they are placed together.

@@ -55,6 +55,7 @@ func TestSteeringOutlivesItsLeader(t *testing.T) {
 	w.wants(w.ok("sched", "resume"), "nothing is paused")
 	w.ends(trial)
 	w.ok("cancel", victim)
+	w.until(victim, "gone", func(j api.Job) bool { return j.Code == "CA" })
 	if out, errs, code := w.rota("check"); code != 0 {
 		t.Errorf("check: exit %d\n%s%s", code, out, errs)
 	}

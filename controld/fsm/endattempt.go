@@ -45,7 +45,7 @@ func (m *Machine) applyOutcome(j *model.Job, a *model.Attempt, o lifecycle.Outco
 		m.applyLaunchFailure(j, o)
 	case model.CauseNodeLost, model.CauseLease:
 		j.Counters.NodeLosses++
-		if j.Counters.NodeLosses > p.MaxNodeLosses {
+		if j.Counters.NodeLosses > p.MaxNodeLosses || runsOnce(j, a) {
 			m.finish(j, model.NodeFailed, model.Reason{Code: model.ReasonNodeDown, Text: o.Message})
 			return
 		}
@@ -61,6 +61,11 @@ func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 	c := &j.Counters
 	lifecycle.CountDisplacement(c, o.Cause)
 	m.displaced(j, o.Cause)
+	if j.Reason.Code == model.ReasonPreempted && runsOnce(j, &j.Attempts[len(j.Attempts)-1]) {
+		j.OwnRoomFirst = false
+		m.finish(j, model.Preempted, j.Reason)
+		return
+	}
 	if o.Checkpoint {
 		c.Requeues++
 		if c.Requeues > m.v.Config().Policy.MaxRequeues {
@@ -68,6 +73,12 @@ func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 		}
 	}
 	m.returnToQueue(j, o.Cause, 0)
+}
+
+// runsOnce reports whether a job must not be started again because its attempt has begun. One whose
+// commands have not run yet loses nothing by another attempt.
+func runsOnce(j *model.Job, a *model.Attempt) bool {
+	return j.Spec.RunsOnce() && a.Started != (model.Stamp{})
 }
 
 // applyLaunchFailure tries elsewhere after a failure to launch. It costs the user no retry.
@@ -146,7 +157,11 @@ func (m *Machine) finish(j *model.Job, state model.JobState, why model.Reason) {
 	if state == model.Cancelled {
 		cause = model.CauseCancelled
 	}
-	m.s.EmitJob(model.EventFinished, j, cause)
+	if state == model.Preempted {
+		m.emitFor(model.EventFinished, j, cause)
+	} else {
+		m.s.EmitJob(model.EventFinished, j, cause)
+	}
 	if j.Parent != 0 {
 		m.countEndedTask(j)
 	}

@@ -235,6 +235,7 @@ func TestALostShimIsTheSystemsFault(t *testing.T) {
 
 func TestEndsByCause(t *testing.T) {
 	ckpt := func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{} }
+	once := func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Requeue: new(bool)} }
 	lease := func(r *model.WorkerReport) { r.Lease, r.Signal = true, 15 }
 	oom := func(r *model.WorkerReport) { r.OOM, r.Signal = true, 9 }
 	for _, c := range []struct {
@@ -266,6 +267,14 @@ func TestEndsByCause(t *testing.T) {
 		{"cancelled", nil, model.CauseCancelled, code(0), model.Cancelled, model.CauseCancelled, model.Counters{}},
 		{"cancelled and 85", ckpt, model.CauseCancelled, code(85), model.Cancelled, model.CauseCancelled, model.Counters{}},
 		{"requeued by its owner", nil, model.CauseRequeue, code(0), model.Pending, model.CauseRequeue, model.Counters{}},
+		{"once, killed for te", once, model.CauseTE, signal(9), model.Preempted, model.CauseTE, model.Counters{TE: 1}},
+		{"once, reclaimed", once, model.CauseReclaim, code(1), model.Preempted, model.CauseReclaim,
+			model.Counters{Reclaim: 1}},
+		{"once, done when asked to go", once, model.CauseTE, code(0), model.Completed, model.CauseCompleted,
+			model.Counters{}},
+		{"once, requeued by its owner", once, model.CauseRequeue, code(0), model.Pending, model.CauseRequeue,
+			model.Counters{}},
+		{"once, lease", once, "", lease, model.NodeFailed, model.CauseLease, model.Counters{NodeLosses: 1}},
 		{"lease", nil, "", lease, model.Pending, model.CauseLease, model.Counters{NodeLosses: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -121,6 +121,7 @@ const (
 	Cancelled   JobState = "CA"
 	NodeFailed  JobState = "NF"
 	BootFailed  JobState = "BF" // could not be launched
+	Preempted   JobState = "PR" // had to leave for another job, and must not be started again
 	PastDue     JobState = "DL" // its deadline passed, or could not be met any more
 )
 
@@ -138,10 +139,10 @@ const (
 var Steps = map[JobState][]JobState{
 	"":      {Pending},
 	Pending: {Configuring, Cancelled, PastDue},
-	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed,
+	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed,
 		BootFailed},
-	Running:    {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
-	Completing: {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+	Running:    {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed},
+	Completing: {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed, BootFailed},
 }
 
 // ParentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of

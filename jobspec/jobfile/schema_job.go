@@ -210,6 +210,8 @@ var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
 		hclfile.Named("grace_period").AtLeastOne().
 			With("30s", "time between the signal and the kill"),
+		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node; "+
+			"with false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
 		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a "+
 			"checkpoint block says that it goes on where it was"),
 		hclfile.Later("max", "leave it out"),

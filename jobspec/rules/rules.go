@@ -91,7 +91,7 @@ func (c *checker) job(j *jobspec.Job) {
 	c.nodeNames(j)
 	c.restart("restart", j.Restart)
 	c.checkpoint(j.Checkpoint)
-	c.preemption(j.Preemption)
+	c.preemption(j)
 	c.groups(j)
 	c.stopMetrics(j)
 	c.atMost("", j.TextBytes(), jobspec.MaxTextBytes, "bytes of text")
@@ -155,9 +155,14 @@ func (c *checker) checkpoint(k *jobspec.Checkpoint) {
 	}
 }
 
-func (c *checker) preemption(p *jobspec.Preemption) {
+func (c *checker) preemption(j *jobspec.Job) {
+	p := j.Preemption
 	if p == nil {
 		return
+	}
+	if j.RunsOnce() && j.Checkpoint != nil {
+		c.add(jobspec.CodeConflict, "preemption.requeue", "leave out requeue = false (--no-requeue), or the checkpoint",
+			"a job that saves its progress to go on from there cannot be one that is never started again")
 	}
 	c.signal("preemption.signal", p.Signal)
 	c.duration("preemption.grace_period", p.GracePeriod)

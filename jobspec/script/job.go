@@ -50,11 +50,17 @@ func (a *request) warnOfWholeNodes(s shape) {
 
 // setStopSignal sets how the job is asked to stop.
 func (a *request) setStopSignal(task *jobspec.Task) {
-	if a.killSignal == "" {
+	if a.killSignal != "" {
+		task.KillSignal, task.KillTimeout = a.killSignal, a.killSeconds
+		a.job.Preemption = &jobspec.Preemption{Signal: a.killSignal, GracePeriod: a.killSeconds}
+	}
+	if a.noRequeue.spec == nil {
 		return
 	}
-	task.KillSignal, task.KillTimeout = a.killSignal, a.killSeconds
-	a.job.Preemption = &jobspec.Preemption{Signal: a.killSignal, GracePeriod: a.killSeconds}
+	if a.job.Preemption == nil {
+		a.job.Preemption = &jobspec.Preemption{}
+	}
+	a.job.Preemption.Requeue = new(bool)
 }
 
 // taskVariables adds the number of tasks to the variables of a script that runs once. So

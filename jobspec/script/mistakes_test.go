@@ -136,7 +136,6 @@ var mistakes = []struct {
 	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
 	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
-	{name: "python once", src: "#!/usr/bin/env python3\n#SBATCH --no-requeue\nprint(1)\n"},
 	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},
 	{name: "command line", src: "#!/bin/bash\necho\n",
 		flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},

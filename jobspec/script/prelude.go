@@ -10,10 +10,6 @@ import (
 
 // Lines that are put in front of the first command when they are needed. They are plain sh.
 const (
-	// onceOnly ends a job with --no-requeue when it is started again.
-	onceOnly = `if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then ` +
-		`echo "rota: this job is not run a second time (--no-requeue)" >&2; exit 1; fi`
-
 	// sameNumbers makes all ranks draw the same numbers, as in Slurm, where the script runs once.
 	sameNumbers = `RANDOM=$((SLURM_JOB_ID + SLURM_RESTART_COUNT))`
 
@@ -90,16 +86,6 @@ func (a *request) frontLines(t *text, p plan) []string {
 		} else {
 			a.addLine(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script",
 				"only shell scripts can have arguments, and %s runs this one", excerpt(t.shebang))
-		}
-	}
-	if a.noRequeue.spec != nil {
-		if isShell {
-			lines = append(lines, onceOnly)
-			a.warnChanged(a.noRequeue,
-				"is done by the script: a preempted job is started again, and its script then ends with exit code 1")
-		} else {
-			a.refuseFlag(a.noRequeue, "leave it out, or start the program from a shell script",
-				"is not supported: a preempted job is started again")
 		}
 	}
 	switch {

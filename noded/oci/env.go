@@ -50,7 +50,7 @@ func (in taskInput) rotaVariables() map[string]string {
 		"ROTA_CLASS":    string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account,
 		"ROTA_CLUSTER": in.Cluster,
 		"ROTA_WORKER":  itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
-		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
+		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": distinctNodes(in.Nodes),
 		"ROTA_GPUS": itoa(len(in.taskGPUs)), "ROTA_GPU_UUIDS": strings.Join(in.uuids(), ","),
 		"ROTA_CORES":  itoa(in.task.Resources.Cores),
 		"ROTA_MEMORY": strconv.FormatInt(int64(in.task.Resources.Memory), 10), "ROTA_RANKS": itoa(in.all),
@@ -68,6 +68,17 @@ func (in taskInput) rotaVariables() map[string]string {
 		}
 	}
 	return env
+}
+
+// distinctNodes writes nodes as a host list that names a node with several workers once.
+func distinctNodes(nodes []string) string {
+	var list []string
+	for _, n := range nodes {
+		if !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	return hostlist.Compress(list)
 }
 
 // workerRange returns between which numbers the group's workers may change from attempt to attempt.

@@ -31,7 +31,7 @@ func jobCode(j *api.Job) (code int, note string) {
 		return exit.OwnTimeout, "reached its time limit of " + show.Clock(j.TimeLimit)
 	case model.OutOfMemory:
 		return exit.OutOfMemory, "ran out of memory"
-	case model.NodeFailed, model.BootFailed:
+	case model.NodeFailed, model.BootFailed, model.Preempted:
 		return exit.OwnFailed, "ended as " + j.State + ": " + show.Reason(j.Reason)
 	case model.Cancelled:
 		if own == 0 {

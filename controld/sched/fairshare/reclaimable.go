@@ -69,8 +69,15 @@ func MinRuntime(t *scratch.State) model.Instant {
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *model.Job) int64 {
 	unsaved := preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID))
-	return (unsaved + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
+	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
+	if j.Spec.RunsOnce() {
+		cost += endsForGood
+	}
+	return cost
 }
+
+// endsForGood is more than any set of jobs can lose that are started again.
+const endsForGood = int64(1) << 48
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
 type reclaimSet struct {

@@ -50,13 +50,14 @@ type facts struct {
 	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
 	Again          bool  // it is not its first attempt
 	displaced      bool  // it was, within a day or so
+	once           bool  // it must not be started again
 }
 
 // factsOf returns what a run says, but for what has a number in Candidates.
 func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
 		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs,
-		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, displaced: len(r.Displaced) > 0,
+		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, displaced: len(r.Displaced) > 0, once: r.Job.Spec.RunsOnce(),
 	}
 	if len(r.Holds) == 1 {
 		f.node = int32(r.Holds[0].Node)

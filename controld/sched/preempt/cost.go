@@ -100,7 +100,11 @@ func log2Hours(ms int64) int64 {
 
 // scoreOf is what FitGpp rates a candidate at.
 func (r *Candidates) scoreOf(v *Candidate) int64 {
-	return part(v.size, r.greatest) + r.waitingCosts(v.Grace)
+	score := part(v.size, r.greatest) + r.waitingCosts(v.Grace)
+	if v.once {
+		score += one * tunables.OnceWeight / 1000
+	}
+	return score
 }
 
 // waitingCosts is what it costs to wait for so many ms.

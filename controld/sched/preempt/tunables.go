@@ -15,6 +15,10 @@ type Tunables struct {
 	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md,
 	// "Preemptions per job".
 	TimesWeight int64
+	// OnceWeight, in thousandths of the greatest size: what it costs to end a job that must not be
+	// started again. Reason: such a job leaves last, after those that lose all their work. Evidence:
+	// more than forty victims that are as dear as the other weights can make them.
+	OnceWeight int64
 	// NodeWeight, in thousandths of the greatest size: the weight of each node beyond the first that
 	// a gang is put on. Reason: gangs run faster close together. Evidence: a round number, chosen
 	// without measurement.
@@ -50,6 +54,7 @@ var tunables = Tunables{
 	GraceWeight:   4000,
 	LossWeight:    1000,
 	TimesWeight:   1000,
+	OnceWeight:    4_000_000,
 	NodeWeight:    500,
 	UselessWeight: 16000,
 	MaxItems:      64,

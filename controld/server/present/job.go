@@ -20,7 +20,7 @@ var StateNames = map[model.JobState]string{
 	model.Completed:  "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
 	model.OutOfMemory: "OUT_OF_MEMORY",
 	model.Cancelled:   "CANCELLED", model.NodeFailed: "NODE_FAIL", model.BootFailed: "BOOT_FAIL",
-	model.PastDue: "DEADLINE",
+	model.PastDue: "DEADLINE", model.Preempted: "PREEMPTED",
 }
 
 // milli is one whole GPU in the unit of the state.

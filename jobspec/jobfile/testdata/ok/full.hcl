@@ -51,6 +51,7 @@ job "full" {
   preemption {
     signal       = "SIGUSR2"
     grace_period = "5m"
+    requeue      = true
   }
   checkpoint {
     path      = local.ckpt

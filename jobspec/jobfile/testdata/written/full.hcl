@@ -36,6 +36,7 @@ job "full" {
   preemption {
     signal       = "SIGUSR2"
     grace_period = "5m"
+    requeue      = true
   }
 
   group "workers" {
