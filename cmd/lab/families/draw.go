@@ -17,6 +17,9 @@ type workload struct {
 	Load  float64 `json:"load"`
 	Jobs  int     `json:"jobs"`
 	Seed  uint64  `json:"seed"`
+
+	// Quotas makes every user an account, and all have the same quota.
+	Quotas bool `json:"quotas,omitempty"`
 }
 
 // How jobs are stopped and started again, as options of rota sim have it.
@@ -60,8 +63,12 @@ func drawWorkload(seed uint64, draw, jobs int) workload {
 // trace is the workload as rota sim --trace has it. Its jobs are rigid: the rivals do not resize,
 // and what a policy gains by that would hide what it loses by its order.
 func (w *workload) trace() string {
-	return fmt.Sprintf("gen:%s:jobs=%d,users=%d,mean=%dh,sigma=%g,load=%g,elastic=0%%",
+	text := fmt.Sprintf("gen:%s:jobs=%d,users=%d,mean=%dh,sigma=%g,load=%g,elastic=0%%",
 		w.Kind, w.Jobs, w.Users, w.Hours, w.Sigma, w.Load)
+	if w.Quotas {
+		text += fmt.Sprintf(",accounts=%d", w.Users)
+	}
+	return text
 }
 
 // nodes is the cluster as rota sim --nodes has it.
@@ -73,6 +80,10 @@ func (w *workload) command(judged string) string {
 	for _, p := range append(rivals[:], oracles[:]...) {
 		compared = append(compared, p.text)
 	}
-	return fmt.Sprintf("rota sim --trace %s --nodes %s --seed %d --overhead %s --grace %s --policy %s --compare %s",
-		w.trace(), w.nodes(), w.Seed, overheadText, graceText, judged, strings.Join(compared, ","))
+	quotas := ""
+	if w.Quotas {
+		quotas = " --deserved equal"
+	}
+	return fmt.Sprintf("rota sim --trace %s --nodes %s --seed %d --overhead %s --grace %s%s --policy %s --compare %s",
+		w.trace(), w.nodes(), w.Seed, overheadText, graceText, quotas, judged, strings.Join(compared, ","))
 }

@@ -24,6 +24,7 @@ type options struct {
 	seed   uint64
 	jobs   int // of each draw; 0: by the size of the cluster
 	policy string
+	quotas bool
 	json   bool
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of the draws")
 	flag.IntVar(&o.jobs, "jobs", 0, "of each draw; 0: 400 to 2400, by the size of the cluster")
 	flag.StringVar(&o.policy, "policy", "rota", "the judged policy, NAME or NAME:key=value,...")
+	flag.BoolVar(&o.quotas, "quotas", false, "every user is an account, and all accounts have the same quota")
 	flag.BoolVar(&o.json, "json", false, "print JSON")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -56,12 +58,14 @@ func run(o *options, out io.Writer) error {
 		return fmt.Errorf("-n is at least 1, and -draw and -jobs are not negative")
 	case o.draw > 0:
 		w := drawWorkload(o.seed, o.draw, o.jobs)
+		w.Quotas = o.quotas
 		_, err := fmt.Fprintln(out, w.command(judged.String()))
 		return err
 	}
 	workloads := make([]workload, o.draws)
 	for i := range workloads {
 		workloads[i] = drawWorkload(o.seed, i+1, o.jobs)
+		workloads[i].Quotas = o.quotas
 	}
 	rows, err := simulate(workloads, judged.String())
 	if err != nil {

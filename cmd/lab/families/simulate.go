@@ -81,7 +81,9 @@ func simulateOne(w *workload, policy string) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r, err := sim.Run(t, sim.Setup{Nodes: nodes, Policy: p, Seed: w.Seed, Overhead: overheadMS, Clock: clock()})
+	r, err := sim.Run(t, sim.Setup{
+		Nodes: nodes, Policy: p, Seed: w.Seed, Overhead: overheadMS, Deserved: sim.Shares{Equal: w.Quotas}, Clock: clock(),
+	})
 	switch {
 	case err != nil:
 		return outcome{}, err

@@ -13,6 +13,7 @@ import (
 const (
 	mostRegret  = 1.05 // of the mean, against the best of the rivals
 	mostTail    = 1.3  // of the 99th percentile, against the larger of backfill's and fairshare's
+	leastChoice = 1.01 // the worst mean over the best, below which a draw has no queue to order
 	shownWorst  = 3
 	ratioDigits = "%.3f"
 )
@@ -37,6 +38,12 @@ type row struct {
 	// the larger of backfill's and fairshare's.
 	Regret float64 `json:"mean_by_best"`
 	Tail   float64 `json:"p99_by_larger"`
+	// Exact is the mean with exact lengths, under the better of the oracles, over that of the best
+	// rival.
+	Exact float64 `json:"exact_by_best"`
+	// Equal says that all policies, the oracles too, have nearly the same mean: jobs hardly wait, and
+	// the draw says nothing about the order in which they are served.
+	Equal bool `json:"equal,omitempty"`
 }
 
 // newRow compares the outcomes of one draw: the judged policy's, the rivals', the oracles'.
@@ -44,7 +51,8 @@ func newRow(w workload, of []outcome) row {
 	r := row{workload: w, Judged: of[0]}
 	copy(r.Rivals[:], of[1:])
 	copy(r.Oracles[:], of[1+len(rivals):])
-	best := slices.MinFunc(r.Rivals[:], func(a, b outcome) int { return cmp.Compare(a.Mean, b.Mean) })
+	byMean := func(a, b outcome) int { return cmp.Compare(a.Mean, b.Mean) }
+	best := slices.MinFunc(r.Rivals[:], byMean)
 	larger := 0.0
 	for i, c := range rivals {
 		if c.name != "las" { // its longest jobs wait for ever longer
@@ -52,6 +60,8 @@ func newRow(w workload, of []outcome) row {
 		}
 	}
 	r.Regret, r.Tail = ratio(r.Judged.Mean, best.Mean), ratio(r.Judged.P99, larger)
+	r.Exact = ratio(slices.MinFunc(r.Oracles[:], byMean).Mean, best.Mean)
+	r.Equal = slices.MaxFunc(of, byMean).Mean <= leastChoice*slices.MinFunc(of, byMean).Mean
 	return r
 }
 
@@ -67,7 +77,10 @@ type summary struct {
 	Draws     int                `json:"draws"`
 	GoodMeans int                `json:"good_means"` // draws whose regret is at most mostRegret
 	GoodTails int                `json:"good_tails"` // draws whose tail is at most mostTail
+	Equal     int                `json:"equal"`      // draws in which all policies have nearly the same mean
 	Against   map[string]float64 `json:"against"`    // mean of the ratio of means, by policy
+	Regret    float64            `json:"regret"`     // mean of the draws'
+	Exact     float64            `json:"exact"`      // mean of the draws'
 	Worst     []int              `json:"worst"`      // draws of the largest regret, worst first
 	WorstTail []int              `json:"worst_tail"` // and of the longest tail
 	Unended   map[string]int     `json:"unended,omitempty"`
@@ -84,6 +97,11 @@ func summarise(rows []row) summary {
 		if r.Tail <= mostTail {
 			s.GoodTails++
 		}
+		if r.Equal {
+			s.Equal++
+		}
+		s.Regret += r.Regret / float64(len(rows))
+		s.Exact += r.Exact / float64(len(rows))
 		s.add("judged", &r.Judged)
 		for k, c := range rivals {
 			s.Against[c.name] += ratio(r.Judged.Mean, r.Rivals[k].Mean) / float64(len(rows))
@@ -128,7 +146,7 @@ func (t *table) print(out io.Writer) error {
 	for _, c := range append(rivals[:], oracles[:]...) {
 		fmt.Fprintf(w, "%s\t", c.name)
 	}
-	fmt.Fprintf(w, "%s\tmean/best\tp99/larger\t\n", t.Judged)
+	fmt.Fprintf(w, "%s\tmean/best\tp99/larger\texact/best\t\n", t.Judged)
 	for i := range t.Rows {
 		t.Rows[i].print(w)
 	}
@@ -143,7 +161,8 @@ func (r *row) print(w io.Writer) {
 	for _, o := range slices.Concat(r.Rivals[:], r.Oracles[:], []outcome{r.Judged}) {
 		fmt.Fprintf(w, "%.1f/%.0f\t", o.Mean, o.P99)
 	}
-	fmt.Fprintf(w, ratioDigits+"%s\t%.2f%s\t\n", r.Regret, star(r.Regret > mostRegret), r.Tail, star(r.Tail > mostTail))
+	fmt.Fprintf(w, ratioDigits+"%s\t%.2f%s\t"+ratioDigits+"\t\n", r.Regret, star(r.Regret > mostRegret), r.Tail,
+		star(r.Tail > mostTail), r.Exact)
 }
 
 func star(bad bool) string {
@@ -164,9 +183,10 @@ func (s *summary) print(out io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(out, "\n%d draws: mean at most %g times the best in %d, p99 at most %g times the larger in %d\n"+
-		"mean over theirs, on average: %s\n"+
+		"all policies within 1 %% of each other in %d: jobs hardly wait there\n"+
+		"mean over theirs, on average: %s; over the best "+ratioDigits+", exact lengths "+ratioDigits+"\n"+
 		"worst means: draws %s; worst p99: draws %s (-draw K prints the command that repeats draw K)\n",
-		s.Draws, mostRegret, s.GoodMeans, mostTail, s.GoodTails, strings.Join(against, ", "),
+		s.Draws, mostRegret, s.GoodMeans, mostTail, s.GoodTails, s.Equal, strings.Join(against, ", "), s.Regret, s.Exact,
 		numbers(s.Worst), numbers(s.WorstTail))
 	return err
 }

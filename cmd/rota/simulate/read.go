@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -132,7 +133,10 @@ func (s *simulation) readFormat(c *cli.Context) error {
 
 // readNodes reads --nodes, a description or the name of a file.
 func (s *simulation) readNodes(c *cli.Context) error {
-	text := c.String("nodes")
+	text, err := s.clusterOfTraces(c.String("nodes"))
+	if err != nil {
+		return err
+	}
 	if text == "" {
 		return exit.Usagef("no cluster given: --nodes 84x32c/256g/8gpu, or a file")
 	}
@@ -154,6 +158,33 @@ func (s *simulation) readNodes(c *cli.Context) error {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
 	}
 	return nil
+}
+
+// clusterOfTraces returns nodes as they are given. Without any it returns the nodes of generated
+// workloads that have their own, if all are for the same ones.
+func (s *simulation) clusterOfTraces(nodes string) (string, error) {
+	cluster := nodes
+	for i, name := range s.traces {
+		own := ""
+		if isGenerated(name) {
+			g, err := synth.ParseGenerator(name)
+			if err != nil {
+				return "", exit.Usagef("%v", err)
+			}
+			var given bool
+			if own, given = g.Cluster(); given && nodes != "" {
+				return "", exit.Usagef("--nodes and nodes of %s both describe the cluster: give one", name)
+			}
+		}
+		switch {
+		case nodes != "":
+		case i == 0:
+			cluster = own
+		case own != cluster:
+			return "", exit.Usagef("the workloads are not for the same nodes: give --nodes, such as 8x32c/256g/8gpu")
+		}
+	}
+	return cluster, nil
 }
 
 func (s *simulation) readPolicies(c *cli.Context) error {

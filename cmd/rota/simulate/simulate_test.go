@@ -128,6 +128,28 @@ func TestSimSeeds(t *testing.T) {
 	}
 }
 
+// TestSimClusterOfWorkload: workloads that say for which nodes they are need no --nodes.
+func TestSimClusterOfWorkload(t *testing.T) {
+	own := []string{"--trace", "gen:similar:jobs=20,nodes=2,node_gpus=4", "--trace",
+		"gen:mixed:jobs=20,nodes=2,node_gpus=4"}
+	given := []string{"--trace", "gen:similar:jobs=20,node_gpus=4", "--trace", "gen:mixed:jobs=20,node_gpus=4", "--nodes",
+		"2x16c/128g/4gpu"}
+	var makespans [2][]float64
+	for i, args := range [][]string{own, given} {
+		code, out, complaint := simulate(t, append(args, "-o", "json")...)
+		var results []sim.Result
+		if err := json.Unmarshal([]byte(out), &results); code != 0 || err != nil {
+			t.Fatalf("exit %d, %v\n%s", code, err, complaint)
+		}
+		for _, r := range results {
+			makespans[i] = append(makespans[i], r.MakespanS)
+		}
+	}
+	if len(makespans[0]) != 2 || !slices.Equal(makespans[0], makespans[1]) {
+		t.Errorf("with nodes of their own the workloads took %v s, with --nodes %v s", makespans[0], makespans[1])
+	}
+}
+
 // TestSimRefuses names what is wrong with a command line.
 func TestSimRefuses(t *testing.T) {
 	file := tinyFile(t)
@@ -146,6 +168,10 @@ func TestSimRefuses(t *testing.T) {
 	}{
 		{[]string{"--nodes", "1x8c"}, "no workload given"},
 		{[]string{"--trace", file}, "no cluster given"},
+		{[]string{"--trace", "gen:fitgpp"}, "no cluster given"},
+		{[]string{"--trace", "gen:similar:nodes=4", "--nodes", "8x32c/8gpu"}, "both describe the cluster"},
+		{[]string{"--trace", "gen:similar:nodes=4", "--trace", "gen:mixed"}, "not for the same nodes"},
+		{[]string{"--trace", "gen:similar", "--trace", file}, "not for the same nodes"},
 		{[]string{"--trace", file, "--nodes", "0x8c"}, "nodes, column 1"},
 		{[]string{"--trace", file, "--nodes", "4x32c/256q"}, "nodes, column 7"},
 		{[]string{"--trace", file + "x", "--nodes", "1x8c"}, "no such file"},

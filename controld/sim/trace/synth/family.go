@@ -14,14 +14,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// familyWidths are the numbers of GPUs of jobs in a [Family]. Those of more than a node's 8 are
-// gangs of whole nodes.
+// familyWidths are the numbers of GPUs of jobs in a [Family]. Those of more than a node's are gangs
+// of whole nodes.
 var familyWidths = [...]int{1, 2, 4, 8, 16}
 
 const (
-	nodeGPUs  = 8                // of a worker at most
-	gpuCores  = 3                // for each GPU, of the 4 that usual nodes have: jobs without GPUs find room
-	gpuMemory = 24 * jobspec.GiB // for each GPU
+	gpuCores  = 3                // for each GPU, of the 4 that nodes have: jobs without GPUs find room
+	gpuMemory = 24 * jobspec.GiB // for each GPU, of the 32 GiB that nodes have
 	shortest  = minute           // of all jobs
 	longest   = 60 * 24 * hour   // of all jobs
 	trialMean = 10 * minute      // of trial-and-error jobs
@@ -29,13 +28,18 @@ const (
 	coreGiB   = 4 * jobspec.GiB  // for each core of a job without GPUs
 )
 
-// Family is a family of workloads: log-normal run times of jobs of one account, which arrive at
-// random times of a window. Shares are in thousandths. Every seed draws another member.
+// Family is a family of workloads: log-normal run times of jobs that arrive at random times of a
+// window. Users differ in how much they ask for: the k-th submits 1/k as many jobs as the first.
+// Shares are in thousandths. Every seed draws another member.
 type Family struct {
-	Users int   // the k-th user submits 1/k as much as the first
-	Mean  int64 // ms that a best-effort job runs on average
-	Sigma int64 // thousandths, of the logarithm of run times
-	Load  int64 // thousandths of the cluster's scarcest resource that arrive in the window
+	Nodes    int // of the cluster, where nothing else says how large it is
+	NodeGPUs int // of a node, and of a worker at most: a power of two
+
+	Users    int   // in all accounts
+	Accounts int   // to which the users belong in turn; more than there are users is as many
+	Mean     int64 // ms that a best-effort job runs on average
+	Sigma    int64 // thousandths, of the logarithm of run times
+	Load     int64 // thousandths of the cluster's scarcest resource that arrive in the window
 
 	Weights [len(familyWidths)]int64 // of the widths of jobs with GPUs
 
@@ -47,15 +51,23 @@ type Family struct {
 
 // SimilarFamily has jobs of nearly one length, of which policies that guess lengths learn nothing.
 func SimilarFamily() Family {
-	return Family{Users: 6, Mean: 12 * hour, Sigma: 150, Load: 1050, Weights: [...]int64{50, 20, 15, 13, 2}, Saves: 1000}
+	return Family{
+		Nodes: 8, NodeGPUs: 8, Users: 6, Accounts: 1, Mean: 12 * hour, Sigma: 150, Load: 1050,
+		Weights: [...]int64{50, 20, 15, 13, 2}, Saves: 1000,
+	}
 }
 
 // MixedFamily has run times with a heavy tail, and every kind of job.
 func MixedFamily() Family {
 	return Family{
-		Users: 12, Mean: 4 * hour, Sigma: 2000, Load: 1000, Weights: [...]int64{50, 20, 15, 13, 2},
-		TE: 200, CPU: 100, Elastic: 150, Saves: 1000,
+		Nodes: 8, NodeGPUs: 8, Users: 12, Accounts: 1, Mean: 4 * hour, Sigma: 2000, Load: 1000,
+		Weights: [...]int64{50, 20, 15, 13, 2}, TE: 200, CPU: 100, Elastic: 150, Saves: 1000,
 	}
+}
+
+// Cluster describes the nodes of the family, for [trace.ParseNodes].
+func (f *Family) Cluster() string {
+	return fmt.Sprintf("%dx%dc/%dg/%dgpu", f.Nodes, 4*f.NodeGPUs, 32*f.NodeGPUs, f.NodeGPUs)
 }
 
 // Generate draws count jobs for a cluster of that capacity. Equal seeds give equal traces.
@@ -107,7 +119,7 @@ func (f *Family) job(seed uint64, index int) trace.Job {
 		j.Request = withGPUs(1)
 		j.Workers, j.MinWorkers, j.MaxWorkers = gpus, max(1, gpus/2), 2*gpus
 	default:
-		j.Workers = max(1, gpus/nodeGPUs)
+		j.Workers = max(1, gpus/f.NodeGPUs)
 		j.Request = withGPUs(gpus / j.Workers)
 	}
 	if f.Saves < 1000 { // otherwise the command line may say what is saved
@@ -116,7 +128,11 @@ func (f *Family) job(seed uint64, index int) trace.Job {
 			j.Saves = trace.SavesSignal
 		}
 	}
-	j.User = fmt.Sprintf("u%02d", rank(r, f.Users)+1)
+	user := rank(r, f.Users)
+	j.User = fmt.Sprintf("u%02d", user+1)
+	if f.Accounts > 1 {
+		j.Account = fmt.Sprintf("a%02d", user%f.Accounts+1)
+	}
 	j.Fill()
 	return *j
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
@@ -13,11 +14,12 @@ import (
 
 // Bounds of the parameters of a [Family].
 const (
-	mostUsers  = 1000
-	mostMean   = 30 * 24 * hour
-	mostSigma  = 4000 // thousandths
-	mostLoad   = 100_000
-	mostWeight = 1_000_000
+	mostUsers    = 1000
+	mostNodeGPUs = 16
+	mostMean     = 30 * 24 * hour
+	mostSigma    = 4000 // thousandths
+	mostLoad     = 100_000
+	mostWeight   = 1_000_000
 )
 
 // familyKeys describes the parameters of a family with its defaults.
@@ -29,7 +31,10 @@ func familyKeys(f Family) []generatorKey {
 	share := func(thousandths int64) string { return fmt.Sprintf("(%g%%)", float64(thousandths)/10) }
 	return []generatorKey{
 		jobsKey,
-		{"users", fmt.Sprintf("of one account, the k-th with 1/k of the first's jobs (%d)", f.Users)},
+		{"nodes", fmt.Sprintf("of the cluster, instead of --nodes (%d)", f.Nodes)},
+		{"node_gpus", fmt.Sprintf("of a node, and of a worker at most: 1, 2, 4, 8 or 16 (%d)", f.NodeGPUs)},
+		{"users", fmt.Sprintf("the k-th submits 1/k as many jobs as the first (%d)", f.Users)},
+		{"accounts", fmt.Sprintf("to which the users belong in turn (%d)", f.Accounts)},
 		{"mean", fmt.Sprintf("mean run time of best-effort jobs (%dh)", f.Mean/hour)},
 		{"sigma", fmt.Sprintf("of the logarithm of run times (%g)", float64(f.Sigma)/1000)},
 		{"load", fmt.Sprintf("what they bring of the cluster's scarcest resource (%g)", float64(f.Load)/1000)},
@@ -61,8 +66,17 @@ func (g *Generator) setFamily(key, value string) (err error) {
 	switch key {
 	case "jobs":
 		err = setWhole(&g.jobs, value, trace.MaxJobs)
+	case "nodes":
+		err = setWhole(&f.Nodes, value, model.MaxNodes)
+		g.placed = true
+	case "node_gpus":
+		if err = setWhole(&f.NodeGPUs, value, mostNodeGPUs); err != nil || f.NodeGPUs&(f.NodeGPUs-1) != 0 {
+			err = errors.New("is 1, 2, 4, 8 or 16")
+		}
 	case "users":
 		err = setWhole(&f.Users, value, mostUsers)
+	case "accounts":
+		err = setWhole(&f.Accounts, value, mostUsers)
 	case "mean":
 		var s jobspec.Seconds
 		if s, err = jobspec.ParseSeconds(value); err == nil {

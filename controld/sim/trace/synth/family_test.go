@@ -127,6 +127,57 @@ func TestFamilyUsers(t *testing.T) {
 	near(t, "of the last", count["u06"], 8163/6)
 }
 
+// TestFamilyAccounts: users belong to accounts in turn, which changes nothing else.
+func TestFamilyAccounts(t *testing.T) {
+	one, three := generate(t, "mixed:jobs=500,users=7", 1), generate(t, "mixed:jobs=500,users=7,accounts=3", 1)
+	accounts := map[string]string{}
+	for i := range three.Jobs {
+		accounts[three.Jobs[i].User] = three.Jobs[i].Account
+		three.Jobs[i].Account = "default"
+	}
+	for user, want := range map[string]string{"u01": "a01", "u02": "a02", "u03": "a03", "u04": "a01", "u07": "a01"} {
+		if accounts[user] != want {
+			t.Errorf("user %s is in account %s, want %s", user, accounts[user], want)
+		}
+	}
+	if three.Name = one.Name; digest(one) != digest(three) {
+		t.Error("more accounts are another workload")
+	}
+}
+
+// TestFamilyCluster: a workload says for which nodes it is, and its gangs fill these nodes.
+func TestFamilyCluster(t *testing.T) {
+	g, err := ParseGenerator("similar:jobs=200,nodes=12,node_gpus=4,gpus=0/0/0/1/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, given := g.Cluster()
+	if spec != "12x16c/128g/4gpu" || !given {
+		t.Fatalf("for %s, given %v", spec, given)
+	}
+	nodes, err := trace.ParseNodes(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := g.Trace(1, trace.Capacity(nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range tr.Jobs {
+		if j := &tr.Jobs[i]; j.Request.GPUs != 4*gpu || j.Workers != 2 && j.Workers != 4 {
+			t.Fatalf("not a gang of two or four whole nodes: %s", dumpJob(j))
+		}
+	}
+	for text, want := range map[string]string{"similar": "8x32c/256g/8gpu", "mixed": "8x32c/256g/8gpu", "fitgpp": ""} {
+		if g, err = ParseGenerator(text); err != nil {
+			t.Fatal(err)
+		}
+		if spec, given = g.Cluster(); spec != want || given {
+			t.Errorf("%s: for %q, given %v, want %q", text, spec, given, want)
+		}
+	}
+}
+
 // TestFamilySeeds: a seed says everything, and one parameter changes nothing else.
 func TestFamilySeeds(t *testing.T) {
 	for _, text := range []string{"similar:jobs=300", "mixed:jobs=300"} {
@@ -154,6 +205,9 @@ func TestFamilySeeds(t *testing.T) {
 func TestFamilyRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"similar:users=0":         `generator similar: users is a whole number from 1 to 1000, and not "0"`,
+		"mixed:nodes=0":           "nodes is a whole number from 1 to",
+		"mixed:node_gpus=6":       `node_gpus is 1, 2, 4, 8 or 16, and not "6"`,
+		"mixed:accounts=0":        "accounts is a whole number from 1 to 1000",
 		"mixed:users=1001":        "users is a whole number from 1 to 1000",
 		"mixed:jobs=0":            "jobs is a whole number from 1 to",
 		"mixed:mean=12":           "mean is a duration from 1m to 30d",
@@ -163,7 +217,7 @@ func TestFamilyRefuses(t *testing.T) {
 		"similar:sigma=4.1":       "sigma is a number from 0 to 4",
 		"similar:load=0":          "load is a number from 0.01 to 100",
 		"similar:load=":           "load is a number from 0.01 to 100",
-		"similar:gap=1m":          `key "gap" is not known; known are jobs, users, mean, sigma, load, gpus`,
+		"similar:gap=1m":          `key "gap" is not known; known are jobs, nodes, node_gpus, users, accounts, mean`,
 		"mixed:gpus=1/2/3":        "gpus is 5 whole numbers from 0 to 1000000",
 		"mixed:gpus=0/0/0/0/0":    "not all zero",
 		"mixed:gpus=1/1/1/1/-1":   "gpus is 5 whole numbers",

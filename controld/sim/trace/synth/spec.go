@@ -27,6 +27,7 @@ type Generator struct {
 	which int // experiment of kubeflow
 	// family is set if the workload is a member of one.
 	family *Family
+	placed bool // the description says for how many nodes
 }
 
 // generatorRow is one kind of workload.
@@ -188,6 +189,15 @@ func (g *Generator) set(key, value string) (err error) {
 // String is the description as it was read, with its prefix. Different workloads have different
 // descriptions.
 func (g *Generator) String() string { return GeneratorPrefix + g.text }
+
+// Cluster describes the nodes of a workload that has its own, for [trace.ParseNodes]. It is empty
+// for the others. given reports whether the user described them.
+func (g *Generator) Cluster() (spec string, given bool) {
+	if g.family == nil {
+		return "", false
+	}
+	return g.family.Cluster(), g.placed
+}
 
 // Source returns the jobs one by one for a closed loop. A workload with arrival times of its own is
 // an error.
