@@ -39,7 +39,7 @@ type policyRow struct {
 
 // policyRows has every policy but those that only a simulation can have.
 var policyRows = []policyRow{
-	{"rota", slices.Concat(reserving, placing[:1], making, resting, []parameter{rigid})},
+	{"rota", slices.Concat(reserving, placing[:1], making, resting, []parameter{rigid}, tuning())},
 	{"fairshare", slices.Concat(reserving, sharing)},
 	{"standard", reserving},
 	{"fifo", placing},
@@ -101,6 +101,15 @@ var making = slices.Concat(scoring, []parameter{
 		count(1, teAccountGPUs),
 		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
+
+// tuning are the tunables of policy rota.
+func tuning() (list []parameter) {
+	for _, t := range model.Tunables() {
+		list = append(list, parameter{t.Name, "int", t.Does + ": " + t.Unit + "; 0: off", orOff(t.Field),
+			func(p *model.Policy) string { return orWord(*t.Field(p), "0") }})
+	}
+	return list
+}
 
 // sharing are the parameters of policies that share by the quotas of accounts and users.
 var sharing = []parameter{

@@ -44,6 +44,17 @@ func orNone(field func(*model.Policy) *int64) func(*model.Policy, string) error 
 	}
 }
 
+// orOff sets a tunable; 0 switches its rule off.
+func orOff(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+	return func(p *model.Policy, text string) error {
+		n, err := whole(text, 0, model.MostTunable)
+		if *field(p) = n; n == 0 {
+			*field(p) = -1
+		}
+		return err
+	}
+}
+
 func truth(text string) (bool, error) {
 	on, err := strconv.ParseBool(text)
 	if err != nil {

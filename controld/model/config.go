@@ -93,6 +93,8 @@ type Policy struct {
 	// elastic: thousandths by which more workers must make a job faster to stay
 	GrowGainPM int64 `json:"grow_gain_pm,omitempty"`
 	Rigid      bool  `json:"rigid,omitempty"` // rota: elastic jobs have their least workers and no more
+
+	Tuning // of policy rota
 }
 
 // NewPolicy is the scheduling policy of a new cluster.

@@ -57,7 +57,7 @@ type policyKey struct {
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
 	{name: "rota", what: "the default: classes, preemption at least cost, rotation by attained service, reservations",
-		keys: slices.Concat(reservationKeys, rotaPreemptKeys, rotaKeys), elastic: true},
+		keys: slices.Concat(reservationKeys, rotaPreemptKeys, rotaKeys, tuningKeys()), elastic: true},
 	{name: "fairshare", what: "accounts and users in order of what they hold relative to their share; reclaim",
 		keys: slices.Concat(reservationKeys, shareKeys)},
 	{name: "standard", what: "class, priority, age; whole gangs, best fit, bounded bypass; no preemption",
@@ -130,6 +130,20 @@ var rotaKeys = []policyKey{
 		}
 		return fmt.Errorf("%q is not on or off", value)
 	}},
+}
+
+// tuningKeys are the tunables of policy rota.
+func tuningKeys() (keys []policyKey) {
+	for _, t := range model.Tunables() {
+		keys = append(keys, policyKey{t.Name, t.Does + ": " + t.Unit + "; 0: off", func(p *model.Policy, value string) error {
+			err := whole(0, model.MostTunable, t.Field)(p, value)
+			if err == nil && *t.Field(p) == 0 {
+				*t.Field(p) = -1
+			}
+			return err
+		}})
+	}
+	return keys
 }
 
 // whole sets a whole number within bounds.

@@ -76,7 +76,7 @@ type holding struct {
 	workers  []HeldWorker // by job and worker
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
-	epoch    uint64 // at which the lists became its own
+	epoch    uint64        // at which the lists became its own
 	freed    model.Instant // when room was last given back for good: see [View.FreedAt]
 }
 

@@ -243,7 +243,7 @@ func (r *reclaimer) worth(by beneficiary, v *reclaimable) bool {
 	}
 	at := by.job.Eligible + MinRuntime(r.State)
 	r.WakeAt(at)
-	return at <= r.Now && r.Worth(v.job, v.attempt)
+	return at <= r.Now && r.Worth(by.job, v.job, v.attempt)
 }
 
 // prune puts back the jobs that are not needed for place to succeed, the dearest first, and returns

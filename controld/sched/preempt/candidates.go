@@ -67,14 +67,15 @@ func factsOf(r *estimate.LiveAttempt) facts {
 
 // Candidates is all that could be asked to leave, and what is leaving already.
 type Candidates struct {
-	List     []Candidate
-	On       [][]int32       // by node: indices of candidates that hold room there, ascending
-	Draining []model.Request // by node: held by attempts that are being stopped
-	Over     []model.Instant // by node: when the last of those is killed
-	largest  model.Vector    // the most that any node that is up has of each resource
-	weight   int64           // of grace in the score
-	longest  int64           // grace, in ms
-	greatest float64         // size
+	List       []Candidate
+	On         [][]int32       // by node: indices of candidates that hold room there, ascending
+	Draining   []model.Request // by node: held by attempts that are being stopped
+	Over       []model.Instant // by node: when the last of those is killed
+	largest    model.Vector    // the most that any node that is up has of each resource
+	weight     int64           // of grace in the score
+	lossWeight int64
+	longest    int64   // grace, in ms
+	greatest   float64 // size
 
 	Asked map[model.JobID]model.Instant // when a job was last stopped for this one, of those that are still leaving
 

@@ -19,15 +19,17 @@ const MuchUnsaved = 24 * 3600 * 1000
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
+	r.lossWeight = model.LossWeight.Of(&t.Policy)
+	times := model.TimesWeight.Of(&t.Policy)
 	for _, v := range r.Each() {
 		v.Grace = min(v.declared, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
 	}
 	for _, v := range r.Each() {
 		v.Unsaved = v.unsavedAt(t.Now)
-		v.Score = r.scoreOf(v) + lossPrice(v.Unsaved)
+		v.Score = r.scoreOf(v) + r.lossPrice(v.Unsaved)
 		if v.displaced {
-			v.Score += one * tunables.TimesWeight / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
+			v.Score += one * times / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
 		}
 	}
 }
@@ -37,14 +39,14 @@ func GraceWeight(t *scratch.State) int64 {
 	return max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight))
 }
 
-func lossPrice(unsaved int64) int64 {
-	return one * tunables.LossWeight / 1000 * log2Hours(unsaved) / 1024
+func (r *Candidates) lossPrice(unsaved int64) int64 {
+	return one * r.lossWeight / 1000 * log2Hours(unsaved) / 1024
 }
 
 // priceOf is what a candidate costs that gives up some of its room and is started again: its size
 // is that of what it gives up, its grace and its loss are whole.
 func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
-	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + lossPrice(v.Unsaved)
+	return part(fit.Length(room, r.largest), r.greatest) + r.waitingCosts(v.Grace) + r.lossPrice(v.Unsaved)
 }
 
 // gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it

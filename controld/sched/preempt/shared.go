@@ -58,14 +58,14 @@ type sharedSet struct {
 	useless int64 // by how much more of the GPUs is of no use afterwards
 }
 
-func (e *sharedSet) better(o *sharedSet, unit int64) bool {
+func (e *sharedSet) better(o *sharedSet, weight, unit int64) bool {
 	if o.node < 0 || (len(e.victims) == 0) != (len(o.victims) == 0) {
 		return o.node < 0 || len(e.victims) == 0
 	}
 	a, b := e.cost, o.cost
 	if unit > 0 {
-		a += e.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
-		b += o.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
+		a += e.useless * (one * weight / 1000 / 1024) / unit
+		b += o.useless * (one * weight / 1000 / 1024) / unit
 	}
 	return a < b
 }
@@ -309,7 +309,7 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Re
 	if s.mix != nil {
 		e.useless = s.makesUseless(node, gpus, set, have)
 	}
-	if e.better(&s.best, s.unit) {
+	if e.better(&s.best, model.FragmentsWeight.Of(&s.state.Policy), s.unit) {
 		s.best = e
 	}
 }

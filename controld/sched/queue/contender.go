@@ -21,10 +21,9 @@ type Contender struct {
 	next    int              // index in group.Jobs of the first one behind job
 	Members *model.TaskOrder // the tasks of an array in the order in which they start, once one has started
 
-	head     bool        // the job does not fit, and is only to be protected
-	excess   OverQuota   // see jobOrder.excess
+	excess   int         // see Order.Excess
 	excessOf model.JobID // the job of which excess is known
-	level    int         // see jobOrder.level
+	level    int         // see Order.Level
 	levelOf  model.JobID // the job of which level is known
 }
 
@@ -85,7 +84,7 @@ func (c *Contender) Advance(o *Order) bool {
 	for c.next < len(c.Group.Jobs) {
 		j := c.Group.Jobs[c.next]
 		c.next++
-		if o.Holders[j.ID] == nil && !o.alone[j.ID] && o.Startable(j) {
+		if o.Holders[j.ID] == nil && o.Startable(j) {
 			c.Job, c.Members = j, nil
 			return true
 		}
@@ -107,19 +106,13 @@ func (c *Contender) Gang(t *scratch.State) *fit.Gang {
 }
 
 // before reports whether an entry comes before another one. Among best-effort jobs those come last
-// whose accounts are over quota. A user over quota counts only among jobs with about as much
-// service: a new job may take the room of jobs that have had much, so these must not find
-// themselves before it where room is free.
+// whose accounts or users hold their part already.
 func (c *Contender) before(o *Contender) bool {
-	if c.order == nil || c.order.Excess == nil || c.head || c.Job.Class == jobspec.TE || o.Job.Class == jobspec.TE {
+	if c.order == nil || c.order.Excess == nil || c.Job.Class == jobspec.TE || o.Job.Class == jobspec.TE {
 		return c.compare(o) < 0
 	}
-	mine, theirs := c.excessNow(), o.excessNow()
-	if by := cmp.Compare(mine.Accounts, theirs.Accounts); by != 0 {
+	if by := cmp.Compare(c.excessNow(), o.excessNow()); by != 0 {
 		return by < 0
-	}
-	if mine.User != theirs.User && c.order.byLevel(c.Job, o.Job) && c.levelNow() == o.levelNow() {
-		return mine.User < theirs.User
 	}
 	return c.compare(o) < 0
 }
@@ -141,7 +134,7 @@ func (c *Contender) levelNow() int {
 	return c.level
 }
 
-func (c *Contender) excessNow() OverQuota {
+func (c *Contender) excessNow() int {
 	if c.excessOf != c.Job.ID {
 		c.excess, c.excessOf = c.order.Excess(c.Job), c.Job.ID
 	}
@@ -152,7 +145,7 @@ func (c *Contender) excessNow() OverQuota {
 func (c *Contender) Alike(o *Contender) bool {
 	a, b := c.Job, o.Job
 	return c.excessNow() == o.excessNow() && a.OwnRoomFirst == b.OwnRoomFirst && a.Priority == b.Priority &&
-		c.order.Level(a) == c.order.Level(b)
+		c.levelNow() == o.levelNow()
 }
 
 // refreshExcess computes again how far the accounts of the job are over quota, and reports whether

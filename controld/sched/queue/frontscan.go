@@ -57,10 +57,7 @@ func (q *FrontScan) Groups() iter.Seq[*groups.Group] {
 // does handles a group by its front, and reports whether that was enough.
 func (q *FrontScan) does(at int64, f *groups.Head) bool {
 	if q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
-		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
-		return false
-	}
-	if q.order.Level != nil && (f.Level != 0 || f.Gang && !f.TE || f.TE && q.order.TeLimited) {
+		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) || f.TE && q.order.TeLimited {
 		return false
 	}
 	first := q.firstAt(at, f)

@@ -33,13 +33,13 @@ func ClassRank(c jobspec.Class) int {
 
 // Key is what decides the place of a job in the order. The zero value means: no job.
 type Key struct {
-	class, first, priority, level int
-	Job                           model.JobID
+	class, first, priority int
+	Job                    model.JobID
 }
 
 func (k *Key) compare(o *Key) int {
 	return cmp.Or(cmp.Compare(k.class, o.class), cmp.Compare(k.first, o.first), cmp.Compare(o.priority, k.priority),
-		cmp.Compare(k.level, o.level), cmp.Compare(k.Job, o.Job))
+		cmp.Compare(k.Job, o.Job))
 }
 
 // KeyOf returns the sort key of a job by the function compare.

@@ -53,9 +53,6 @@ func (l *Line) form(q *FrontScan) {
 	// collector busy
 	var c Contender
 	for g := range q.Groups() {
-		if l.Aged != nil && g.Key.Level > 0 {
-			l.promote(g)
-		}
 		c = Contender{order: l.Order, Group: g}
 		if c.Advance(l.Order) && l.screen(&c) {
 			open := c
@@ -63,7 +60,7 @@ func (l *Line) form(q *FrontScan) {
 		}
 	}
 	for _, first := range l.first {
-		l.heads = append(l.heads, &Contender{order: l.Order, Job: l.View.Job(first.Job), head: true})
+		l.heads = append(l.heads, &Contender{Job: l.View.Job(first.Job)})
 	}
 	heap.Init(&l.open)
 	heap.Init(&l.heads)
@@ -74,19 +71,6 @@ func (l *Line) form(q *FrontScan) {
 func (l *Line) standAlone(j *model.Job) {
 	if l.Startable(j) {
 		l.open = append(l.open, NewContender(l.Order, j))
-	}
-}
-
-// promote lines up apart from its group each job that has waited for so long that it counts as new.
-func (l *Line) promote(g *groups.Group) {
-	for _, j := range g.Jobs {
-		if l.Holders[j.ID] == nil && l.Aged(j) {
-			if l.alone == nil {
-				l.alone = map[model.JobID]bool{}
-			}
-			l.alone[j.ID] = true
-			l.standAlone(j)
-		}
 	}
 }
 
@@ -102,13 +86,12 @@ func (l *Line) screen(c *Contender) bool {
 	return true
 }
 
-// note notes a job that does not fit, and reports whether it is the first of its account. A job
-// that leaves room to new jobs blocks no other one: the next job of its account is protected.
+// note notes a job that does not fit, and reports whether it is the first of its account.
 func (l *Line) note(c *Contender) bool {
 	if l.LeavesRoom(c.Job) {
 		return false
 	}
-	return l.first.Of(c.Job.Account).Keep(l.keyOf(c.Job))
+	return l.first.Of(c.Job.Account).Keep(KeyOf(c.Job))
 }
 
 // Empty reports whether no open entry is left.
@@ -191,16 +174,17 @@ func (l *Line) Reorder(c *Contender) bool {
 // becomes a head.
 func (l *Line) drop(c *Contender) {
 	if l.note(c) {
-		heap.Push(&l.heads, &Contender{order: c.order, Job: c.Job, Members: c.Members, head: true})
+		heap.Push(&l.heads, &Contender{Job: c.Job, Members: c.Members})
 	}
 }
 
 // NextHead takes out and returns the first head, if it comes before the first open entry by class,
-// priority, service and age. What accounts hold does not count here.
+// priority and age. What decides otherwise among jobs does not count here: it could delay a job
+// without bound.
 func (l *Line) NextHead() *Contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]
-		if len(l.open) > 0 && l.open[0].compare(h) < 0 {
+		if len(l.open) > 0 && Compare(l.open[0].Job, h.Job) < 0 {
 			return nil
 		}
 		heap.Pop(&l.heads)

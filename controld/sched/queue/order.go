@@ -12,25 +12,17 @@ import (
 // jobs are ordered by [compare] alone.
 type Order struct {
 	*scratch.State
-	MayStart  func(*model.Job) bool      // the policy allows the start
-	Level     func(*model.Job) int       // service level, which decides before age: lower first
-	Aged      func(*model.Job) bool      // the job has waited for so long that it counts as new
-	Excess    func(*model.Job) OverQuota // how far its accounts are over quota, which decides before anything else
-	HoldsBack func(*model.Job) bool      // the job leaves free room to new jobs: no room is kept for it
-	Bounded   func(*groups.Group) bool   // a limit applies to the group's user or account
+	MayStart func(*model.Job) bool // the policy allows the start
+	Level    func(*model.Job) int  // service level, which decides before age: lower first
+	// which of its accounts hold what they are entitled to, or more: a bit for each level, from the top
+	// of the account tree down; -1: the job comes first. It decides before anything else.
+	Excess    func(*model.Job) int
+	HoldsBack func(*model.Job) bool
+	Bounded   func(*groups.Group) bool // a limit applies to the group's user or account
 	// all groups are looked at, also where their fronts say enough: the order is the same
 	FullScan  bool
 	Fronts    int  // groups of which the front said enough
 	TeLimited bool // accounts may hold only so many GPUs in trial-and-error jobs
-
-	alone map[model.JobID]bool // jobs that stand in line apart from their groups
-}
-
-// OverQuota says how far the accounts and the user of a job hold as much as they are entitled to,
-// or more.
-type OverQuota struct {
-	Accounts int // a bit for each level, from the top of the account tree down; -1: the job comes first
-	User     int // 1: the user does, and has no quota of its own
 }
 
 // Startable reports whether a job may start now.
@@ -55,13 +47,4 @@ func (o *Order) Compare(a, b *model.Job) int {
 // byLevel reports whether the service level decides between two jobs before age does.
 func (o *Order) byLevel(a, b *model.Job) bool {
 	return o != nil && o.Level != nil && a.Class == b.Class && a.OwnRoomFirst == b.OwnRoomFirst && a.Priority == b.Priority
-}
-
-// keyOf returns the sort key of a job.
-func (o *Order) keyOf(j *model.Job) Key {
-	k := KeyOf(j)
-	if o != nil && o.Level != nil {
-		k.level = o.Level(j)
-	}
-	return k
 }

@@ -3,10 +3,8 @@ package rota
 import (
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
 // # Accounts under policy rota
@@ -25,7 +23,7 @@ import (
 func (t *rotaPolicy) accounts() *fairshare.Accounts {
 	if t.fair == nil {
 		t.fair = fairshare.NewAccounts(&t.order)
-		t.fair.QuotaOnly, t.fair.Worth = true, t.worthDisplacing
+		t.fair.QuotaOnly, t.fair.Worth = true, t.worthEqualPart
 	}
 	t.fair.CatchUp()
 	return t.fair
@@ -105,32 +103,17 @@ func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	return f.Entitled(f.Leaf(j.Association()), f.Asks(j))
 }
 
-// excess returns what stands in the way of a job's going first.
-func (t *rotaPolicy) excess(j *model.Job) queue.OverQuota {
+// excess says which of a job's accounts hold what they are entitled to, or more, and whether its user
+// does if it has a quota: see [queue.Order].
+func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 	if j.OwnRoomFirst {
-		return queue.OverQuota{Accounts: -1}
+		return -1
 	}
-	const deepest = 16 // levels of accounts; there are fewer
-	var e queue.OverQuota
+	const deepest = 16 // levels of accounts and users; there are fewer
 	for n := t.accounts().Leaf(j.Association()); n.Parent() != nil; n = n.Parent() {
-		switch {
-		case !over(n):
-		case n.User && !n.Guaranteed():
-			e.User = 1
-		default:
-			e.Accounts |= 1 << (deepest - n.Depth())
+		if (!n.User || n.Guaranteed()) && n.Holding(nil).Cmp(n.Due()) >= 0 {
+			levels |= 1 << (deepest - n.Depth())
 		}
 	}
-	return e
-}
-
-// over reports whether an account or a user holds its entitlement or more. Without a configured
-// quota that is an equal part, which is no promise: then it takes twice as much, or a large job
-// would always have to wait for many small ones.
-func over(n *drf.Node) bool {
-	due := n.Due()
-	if !n.Guaranteed() {
-		due = due.Plus(due)
-	}
-	return n.Holding(nil).Cmp(due) >= 0
+	return levels
 }

@@ -103,7 +103,7 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 			v.Barred = false
 		}
 	}()
-	for tries := range 2*tunables.MaxRepairs + 1 {
+	for tries := range 2*maxRepairs + 1 {
 		set := m.Cheapest(g, limit)
 		if set == nil || cause != model.CauseTE {
 			return set
@@ -113,7 +113,7 @@ func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model
 			set.Inexact = set.Inexact || len(barred) > 0
 			return set
 		}
-		if tries < tunables.MaxRepairs {
+		if tries < maxRepairs {
 			v.Barred = true
 			barred = append(barred, v)
 		} else {
@@ -181,7 +181,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 		return true
 	}
 	lent, jobs := m.lent(account)
-	part := cmp.Or(m.Policy.TEBorrowPM, tunables.BorrowPM)
+	part := cmp.Or(m.Policy.TEBorrowPM, borrowPM)
 	if part < 0 {
 		return false
 	}

@@ -1,10 +1,7 @@
 package rota
 
 import (
-	"cmp"
-
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 )
@@ -25,9 +22,9 @@ func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
 	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
 	}
-	for range tunables.MaxRepairs {
+	for range maxRepairs {
 		set := m.affordable(j, g, 0, model.CauseMigrate)
-		if set == nil || len(set.Candidates) > tunables.MaxMoves {
+		if set == nil || len(set.Candidates) == 0 || len(set.Candidates) > maxMoves {
 			return false
 		}
 		stuck, ok := m.elsewhere(j, set)
@@ -71,8 +68,8 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 		return false
 	}
 	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
-	cost := tunables.TurnPerCost * (a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost)
-	least := max(cost, model.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS)), fairshare.MinRuntime(m.State))
+	cost := model.Instant(model.MigrationWorth.Of(&m.Policy)) * (a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost)
+	least := max(cost, m.minTurn())
 	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
 		return false
 	}
@@ -94,8 +91,7 @@ func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Ca
 		}
 		room.Take(&g, spots)
 	}
-	least := max(0, cmp.Or(m.Policy.HeadroomPM, tunables.HeadroomPM)) * m.Room.TotalUp().GPUs
-	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
+	return nil, m.spare == nil || m.spare.keptIn(room)
 }
 
 // reservationFor returns the reservation that keeps the room of a set for a job, which is there

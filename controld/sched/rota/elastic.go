@@ -54,14 +54,14 @@ func (s *elasticPhases) waitingJobs() []*model.Job {
 		if !g.Head.Elastic || g.Head.Held || g.Head.TE {
 			continue
 		}
-		for _, j := range g.Jobs[:min(len(g.Jobs), tunables.ElasticJobs)] {
+		for _, j := range g.Jobs[:min(len(g.Jobs), maxElastic)] {
 			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Children == nil && s.startable(j) {
 				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
 	}
 	slices.SortFunc(list, s.order.Compare)
-	return list[:min(len(list), tunables.ElasticJobs)]
+	return list[:min(len(list), maxElastic)]
 }
 
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
@@ -86,7 +86,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 		want = max(want, terms.Min)
 		g := s.Gang(j)
 		have := takeUpTo(try, &g, terms, want)
-		if have*tunables.ScantPart >= want && have > 0 {
+		if have*scantPart >= want && have > 0 {
 			continue
 		}
 		s.shrinkFor(j, terms, have, want)
@@ -153,7 +153,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
 	}
-	at := f.Attempt.Started.At + model.Instant(tunables.GiveAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + model.Instant(elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved
 }
@@ -163,7 +163,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
-	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
+	return s.canGive(f) && f.Size > size && left >= model.OrderWorth.Of(&s.Policy)*needs
 }
 
 // enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
@@ -306,7 +306,7 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + model.Instant(tunables.GrowAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + model.Instant(model.CostWorth.Of(&s.Policy)*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now
 }
@@ -344,7 +344,7 @@ func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
 		return true
 	}
 	c := s.sizes.CurveOf(f.Job)
-	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*tunables.GrowsByPM
+	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*growsByPM
 }
 
 // speedOf returns how fast a job that runs is, in the unit of its curve.
@@ -365,10 +365,10 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := tunables.GrowPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
+	cost := model.ResizeWorth.Of(&s.Policy) * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
-		return is*1000 >= was*tunables.GrowsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
+		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
 			o.Lasts(was)-o.Lasts(is) >= cost
 	}
 	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
@@ -401,7 +401,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 		return
 	}
 	after := model.TimeOf(model.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
-	s.WakeAt(s.Now + model.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
+	s.WakeAt(s.Now + model.Instant(min(max(after, growRecheck), scratch.Day)))
 }
 
 // nodeToConsolidateOn returns the node on which a job would have most of its workers if it had all

@@ -43,32 +43,32 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 		return nil
 	}
 	all := t.Room.TotalUp()
-	if all.GPUs < tunables.HeadroomCluster {
+	if all.GPUs < smallCluster*model.WholeGPU {
 		return nil
 	}
 	h := &headroom{State: t, cache: cache, demand: newDemand(&l.TE)}
 	if h.usual == 0 {
 		return nil
 	}
-	bound := cmp.Or(t.Policy.HeadroomPM, tunables.HeadroomPM)
+	bound := cmp.Or(t.Policy.HeadroomPM, headroomPM)
 	most := all.GPUs * bound / 1000 / h.usual
-	now, soon := worth(&l.Waits)
-	if most == 0 || !now || !h.within(all, tunables.OneWorkerPart*1000/bound) {
+	now, soon := worthKeeping(&l.Waits, model.TEWorth.Of(&t.Policy))
+	if most == 0 || !now || !h.within(all, oneWorkerPart*1000/bound) {
 		return nil
 	}
 	h.now.want = 1
 	if aMinute := l.TE.Mean / 256 / h.usual; soon && aMinute > 0 {
-		h.soon.want = int(min(tunables.SoonTimes*(aMinute+1), most))
+		h.soon.want = int(min(soonTimes*(aMinute+1), most))
 	}
 	h.countAll()
 	return h
 }
 
-// worth reports whether room that is free now is worth keeping, and whether room is that will be
+// worthKeeping reports whether room that is free now is worth keeping, and whether room is that will be
 // free soon. Both follow from how many jobs of each class have had to wait lately. Less is kept the
 // fewer trial-and-error jobs have waited for each best-effort job.
-func worth(w *estimate.QueueWaits) (now, soon bool) {
-	cost := w.TE * tunables.WaitForTE
+func worthKeeping(w *estimate.QueueWaits, times int64) (now, soon bool) {
+	cost := w.TE * times
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
@@ -125,7 +125,7 @@ func (h *headroom) comingFree() []model.Request {
 	coming := h.cache.coming
 	for _, list := range h.cache.briefs.Walk(h.View, briefsOf) {
 		for _, b := range list {
-			if h.State.Now-b.since >= tunables.BriefMS {
+			if h.State.Now-b.since >= briefMS {
 				continue
 			}
 			for _, r := range b.rooms {
@@ -184,7 +184,7 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 // patient reports whether a job still leaves all that is wanted: one that has waited for long
 // leaves half, rounded up.
 func (h *headroom) patient(j *model.Job) bool {
-	return h.State.Now-j.Eligible < tunables.HeadroomPatience*model.Instant(h.Policy.ReserveAfterMS)
+	return h.State.Now-j.Eligible < model.Instant(model.HeadroomPatience.Of(&h.Policy)*h.Policy.ReserveAfterMS)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for

@@ -15,13 +15,13 @@ func TestHeadroomWorth(t *testing.T) {
 	}{
 		{estimate.QueueWaits{}, true, true},
 		{estimate.QueueWaits{TE: 100}, true, true},
-		{estimate.QueueWaits{TE: 100, BE: 100 * tunables.WaitForTE}, true, true},
-		{estimate.QueueWaits{TE: 100, BE: 100*tunables.WaitForTE + 1}, true, false},
-		{estimate.QueueWaits{TE: 100, BE: 200 * tunables.WaitForTE}, true, false},
-		{estimate.QueueWaits{TE: 100, BE: 200*tunables.WaitForTE + 1}, false, false},
+		{estimate.QueueWaits{TE: 100, BE: 100 * 20}, true, true},
+		{estimate.QueueWaits{TE: 100, BE: 100*20 + 1}, true, false},
+		{estimate.QueueWaits{TE: 100, BE: 200 * 20}, true, false},
+		{estimate.QueueWaits{TE: 100, BE: 200*20 + 1}, false, false},
 		{estimate.QueueWaits{BE: 1}, false, false},
 	} {
-		if now, soon := worth(&c.waits); now != c.now || soon != c.soon {
+		if now, soon := worthKeeping(&c.waits, 20); now != c.now || soon != c.soon {
 			t.Errorf("%+v: room now %v and soon %v is worth keeping free, want %v and %v", c.waits, now, soon, c.now, c.soon)
 		}
 	}

@@ -26,7 +26,7 @@ func newDemand(a *estimate.Arrivals) demand {
 		recent = []model.Vector{w}
 	}
 	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)),
-		missed: len(recent) / tunables.MissedPart}
+		missed: len(recent) / missedPart}
 	known := make(map[model.Vector]int, len(recent))
 	for _, v := range recent {
 		d.usual += v.GPUs

@@ -63,7 +63,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	top := l.Lead()
 	var best *queue.Contender
 	var least int64
-	for _, c := range l.Some(max(1, tunables.MaxPairs/len(m.took))) {
+	for _, c := range l.Some(max(1, maxPairs/len(m.took))) {
 		if c != top && (!t.pairs(c) || !c.Alike(top)) {
 			continue
 		}
@@ -75,7 +75,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 		if p.node < 0 {
 			continue
 		}
-		cost := p.left - int64(t.Now-c.Job.Submitted.At)/tunables.AgeWorthMS
+		cost := p.left - t.ageWorth(c.Job)
 		if best == nil || cost < least || cost == least && t.order.Compare(c.Job, best.Job) < 0 {
 			best, least = c, cost
 		}
@@ -110,4 +110,13 @@ func (t *rotaPolicy) pairs(c *queue.Contender) bool {
 	g := c.Gang(t.State)
 	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil && t.Holders[c.Job.ID] == nil &&
 		len(t.View.Nodes()) <= place.PackNodes && !t.pack.Sharing() && !t.limited()
+}
+
+// ageWorth returns what a job's age makes up for, in units of leftover resources.
+func (t *rotaPolicy) ageWorth(j *model.Job) int64 {
+	each := model.AgeWorth.Of(&t.Policy)
+	if each == 0 {
+		return 0
+	}
+	return int64(t.Now-j.Submitted.At) / each
 }

@@ -31,8 +31,8 @@ type freeCapacity struct {
 func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
 	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.OwnRoomFirst || j.Class == jobspec.TE ||
-		j.Attained() < tunables.HadMuch ||
-		j.Width() >= model.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
+		j.Attained() < model.ShortService.Of(&t.Policy)*60_000 ||
+		j.Width() >= model.WideGPUs || t.Holders[j.ID] != nil || !t.jobsCome() {
 		return false
 	}
 	if !t.freeUp.known || t.freeUp.revision != t.Revision {
@@ -56,18 +56,19 @@ func (c *freeCapacity) short(need model.Vector) bool {
 // jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {
 	l := t.View.Statistics()
-	return l != nil && l.LastSubmitted > 0 && t.Now-l.LastSubmitted < tunables.ArrivalMS
+	return l != nil && l.LastSubmitted > 0 && t.Now-l.LastSubmitted < arrivals
 }
 
 // newFreeCapacity adds up what is free and not reserved on nodes that are up.
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
 	all := t.Room.TotalUp()
 	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}
-	if all.GPUs >= tunables.FreeCluster*model.WholeGPU {
-		a.keep.GPUs = all.GPUs / tunables.FreePart
+	part := model.Comeback.Of(&t.Policy)
+	if all.GPUs >= smallCluster*model.WholeGPU {
+		a.keep.GPUs = all.GPUs * part / 1000
 	}
-	if all.Cores >= tunables.FreeCluster {
-		a.keep.Cores = all.Cores / tunables.FreePart
+	if all.Cores >= smallCluster {
+		a.keep.Cores = all.Cores * part / 1000
 	}
 	return a
 }

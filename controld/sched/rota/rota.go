@@ -54,7 +54,7 @@ type rotaPolicy struct {
 	sizes    *elastic.Sizing
 	spare    *headroom // nil: none is kept
 	matches  matcher
-	freeUp   freeCapacity         // what is free altogether, as far as it is known
+	freeUp   freeCapacity
 	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
 	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
 	terms    *configuredTerms     // nil until it is needed
@@ -64,8 +64,7 @@ type rotaPolicy struct {
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
 	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms)}
 	p.order = queue.Order{
-		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff,
-		Bounded:   p.limits,
+		State: t, MayStart: p.mayStart, Level: p.levelOf, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
 		TeLimited: t.Policy.TEAccountGPUs > 0,
 	}
 	return p
@@ -126,16 +125,14 @@ func newPreemptor(p *rotaPolicy, candidates *preempt.Cache) *preemptor {
 type preemptor struct {
 	*rotaPolicy
 	*preempt.Preemptor
-	servedLong []bool              // by candidate: its turn is over
-	turnOf     []*rotationEntry    // by candidate: its place in the order; nil: it has none
-	places     map[model.JobID]int // places in the order of the jobs that hold a reservation
-	place      int                 // of the job at hand
+	places map[model.JobID]int // places of waiting jobs in the order
+	place  int                 // of the job at hand
 }
 
 // makeRoom makes room for jobs that still wait: for trial-and-error jobs first.
 func (m *preemptor) makeRoom() {
 	m.serveTE()
-	m.rotate()
+	m.makeRoomForBE()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -146,7 +143,7 @@ func (m *preemptor) serveTE() {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
 		}
 		if !vain[c.group] {
-			if tried++; tried > tunables.Callers {
+			if tried++; tried > maxCallers {
 				return
 			}
 			g := m.Gang(c.job)
@@ -167,6 +164,7 @@ func (m *preemptor) serveTE() {
 type waiter struct {
 	job   *model.Job
 	group *groups.Group
+	level int // of a best-effort job
 }
 
 // waitingTE are the trial-and-error jobs that may start and have neither started nor been promised
@@ -180,8 +178,8 @@ func (m *preemptor) waitingTE() []waiter {
 		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
 			if m.Started[j.ID] == 0 && !m.AwaitsVictims(j.ID) && m.startable(j) {
-				list = append(list, waiter{j, group})
-				if taken++; taken == tunables.Callers {
+				list = append(list, waiter{job: j, group: group})
+				if taken++; taken == maxCallers {
 					break
 				}
 			}
@@ -209,11 +207,11 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 // free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
-// mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
-// would not lose too much by it.
+// mayDisplace reports whether a job has been displaced seldom enough, of late, and would not lose too
+// much by it.
 func (m *preemptor) mayDisplace(j *model.Job) bool {
-	limit := cmp.Or(m.Policy.MaxPreempts, tunables.PreemptsPerDay)
-	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) &&
+	limit := cmp.Or(m.Policy.MaxPreempts, preemptsPerDay)
+	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit) &&
 		!preempt.Wasteful(m.State, j)
 }
 
@@ -326,28 +324,4 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 			m.start(queue.NewContenderFor(&m.order, j, g), spots, 0)
 		}
 	}
-}
-
-// levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
-// level that decides on its turn: one of a kind that takes long would else collect room that others
-// had been asked to leave for gangs.
-func (t *rotaPolicy) levelOf(j *model.Job) int {
-	if j.Workers > 1 && j.Class == jobspec.BE {
-		level, _ := t.serviceLevel(j, &served{})
-		return level
-	}
-	level := j.ServiceLevel()
-	if level > 0 && t.aged(j) {
-		return 0
-	}
-	return level
-}
-
-// aged reports whether a job has waited for so long that it counts as new.
-func (t *rotaPolicy) aged(j *model.Job) bool {
-	times := tunables.AgedAfter
-	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == model.CauseTE {
-		times = tunables.AgedAfterTE
-	}
-	return int64(t.Now-j.Eligible) >= times*j.RuntimeOf(j.Attained())
 }

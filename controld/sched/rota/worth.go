@@ -6,21 +6,37 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// worthDisplacing reports whether it is worth it that a running job leaves for the equal part of
-// another account or user. It must be able to save its state. By the history it must go on for
-// several times as long as what is lost by that: its grace, weighted as everywhere, its restart, and
-// the work that it has not saved. Without a history it is taken to go on for as long as it has run.
-func (t *rotaPolicy) worthDisplacing(j *model.Job, a *model.Attempt) bool {
-	if j.Spec.Checkpoint == nil {
+// worth is the rule of worth: whether a running job leaves for one that waits. By its service index it
+// must go on for as long as the least that is given, and beyond that for CostWorth times as long as it
+// loses: its grace, weighted as everywhere, its restart, and the work that it has not saved. It must be
+// able to save its state.
+func (t *rotaPolicy) worth(running *model.Job, a *model.Attempt, least int64) bool {
+	if running.Spec.Checkpoint == nil || a.Started.At == 0 {
 		return false
 	}
-	ran := j.RuntimeOf(scratch.AttainedService(j, a, t.Now))
-	left, known := t.View.Statistics().PredictRemaining(j, ran)
-	if !known {
-		left = ran
+	lost := preempt.GraceWeight(t.State)*scratch.GraceOf(running)/1000 + int64(a.Started.At-a.Assigned.At) +
+		preempt.UnsavedMS(running, a, t.Now)
+	left, _ := t.remaining(running, running.RuntimeOf(scratch.AttainedService(running, a, t.Now)))
+	short := least + model.CostWorth.Of(&t.Policy)*lost - left
+	if short > 0 {
+		t.WakeAt(t.Now + model.Instant(short))
 	}
-	lost := preempt.GraceWeight(t.State)*scratch.GraceOf(j)/1000 + int64(a.Started.At-a.Assigned.At) +
-		preempt.UnsavedMS(j, a, t.Now)
-	t.WakeAt(t.Now + model.Instant(max(0, tunables.WorthTimes*lost-left)))
-	return left >= tunables.WorthTimes*lost
+	return short <= 0
+}
+
+// worthInOrder is the rule of worth for a job that comes first in order: the other goes on for several
+// times as long. A job of no known kind is taken to need as much as many do.
+func (t *rotaPolicy) worthInOrder(waiting, running *model.Job, a *model.Attempt) bool {
+	need, known := t.needs(waiting)
+	if !known {
+		need = max(need, model.Prior.Of(&t.Policy)*60_000)
+	}
+	return t.worth(running, a, model.OrderWorth.Of(&t.Policy)*need)
+}
+
+// worthEqualPart is the rule of worth for a job of an account or user that holds less than its equal
+// part: the other goes on for as long.
+func (t *rotaPolicy) worthEqualPart(waiting, running *model.Job, a *model.Attempt) bool {
+	need, _ := t.needs(waiting)
+	return t.worth(running, a, need)
 }

@@ -1,0 +1,131 @@
+package rota
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/groups"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+)
+
+// makeRoomForBE makes room for best-effort jobs, once a minute: first for those of accounts and users
+// that hold less than their part, then in order for those that are worth it.
+func (m *preemptor) makeRoomForBE() {
+	if !m.anyWaits() {
+		return
+	}
+	every := min(checkEvery, fairshare.MinRuntime(m.State))
+	if l := m.View.Statistics(); l != nil && m.Now-l.LastRotation < every && l.LastRotation > 0 {
+		m.WakeAt(l.LastRotation + every)
+		return
+	}
+	m.RotationChecked = true
+	m.WakeAt(m.Now + every)
+	f := m.accounts()
+	f.Candidates = m.All()
+	f.Reclaim()
+	f.Foresee()
+	list := m.waitingBE()
+	m.places = make(map[model.JobID]int, len(list))
+	for i := range list {
+		m.places[list[i].job.ID] = i
+	}
+	asked, vain := 0, map[*groups.Group]bool{}
+	for i, w := range list {
+		if asked == maxCallers {
+			return
+		}
+		if vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+			continue
+		}
+		asked++
+		m.place = i
+		g := m.Gang(w.job)
+		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
+			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, w.job) }, allDegrees) {
+			vain[w.group] = len(w.job.Exclude) == 0
+		}
+		f.CatchUp()
+	}
+}
+
+// yields reports whether room that is kept for a blocked head is no obstacle to a job: it is kept
+// for that job, or for one that comes after it.
+func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
+	place, known := m.places[r.Job]
+	return r.Job == j.ID || known && place > m.place
+}
+
+// anyWaits reports whether best-effort jobs wait that are not held.
+func (m *preemptor) anyWaits() bool {
+	for g := range m.View.QueueGroups() {
+		if !g.Head.Held && !g.Head.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitingBE lists, in order, the best-effort jobs that wait and may start: the first of each group. A
+// job that asks for more than the nodes that are up could hold waits for other nodes.
+func (m *preemptor) waitingBE() []waiter {
+	var list []waiter
+	for g := range m.View.QueueGroups() {
+		if g.Head.Held || g.Head.TE || !reserve.Holdable(m.State, g) {
+			continue
+		}
+		taken := 0
+		for _, j := range g.Jobs {
+			if m.Started[j.ID] > 0 || m.AwaitsVictims(j.ID) || !m.startable(j) {
+				continue
+			}
+			list = append(list, waiter{job: j, group: g, level: m.levelOf(j)})
+			if taken++; taken == maxCallers {
+				break
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.level, b.level),
+			cmp.Compare(a.job.ID, b.job.ID))
+	})
+	return list
+}
+
+// reluctanceInOrder says how readily a candidate leaves for a best-effort job that waits: 0 or, never,
+// -1. The workers that an elastic job has beyond its least leave for any job, once they have been
+// there for as long as a restart costs. A whole job leaves if it is worth it, has run undisturbed for
+// long enough, and is not within its account's entitlement, unless both are of one account. A wide gang keeps its room: it waits long for a chance to
+// get it together again.
+func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job) int {
+	if v.Taken || v.Started == 0 {
+		return -1
+	}
+	if v.Surplus != nil {
+		at := v.Started + model.Instant(elastic.RestartCost(v.Job))
+		if m.WakeAt(at); at > m.Now || v.Unsaved > preempt.MuchUnsaved {
+			return -1
+		}
+		return 0
+	}
+	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) || m.Now-v.Started < m.minTurn() ||
+		!m.worthInOrder(j, v.Job, v.Attempt) || !m.mayDisplace(v.Job) {
+		return -1
+	}
+	f := m.accounts()
+	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(v.Job.Association()))
+	if mine != nil && !mine.User && theirs.Holding(nil).Cmp(theirs.Due()) <= 0 {
+		return -1
+	}
+	return 0
+}
+
+// minTurn is how long a job runs before it leaves for one that comes first in order.
+func (m *preemptor) minTurn() model.Instant {
+	return max(fairshare.MinRuntime(m.State), model.Instant(m.Policy.MinTurnMS))
+}
