@@ -78,8 +78,12 @@ type Policy struct {
 	MinRuntimeMS int64 `json:"min_runtime_ms,omitempty"`
 	// rota: how long a job runs before one that has had less may take its turn; negative: for ever
 	MinTurnMS int64 `json:"min_turn_ms,omitempty"`
-	// rota: GPUs that trial-and-error jobs of one account may hold at once
+	// rota: GPUs that trial-and-error jobs of one account may hold at once, instead of TEAccountPM
 	TEAccountGPUs int64 `json:"te_account_gpus,omitempty"`
+	// rota: thousandths of the cluster that trial-and-error jobs of one account, and of one user,
+	// may hold at once, but always one job; negative: no more than one; from 1000 on: any number
+	TEAccountPM int64 `json:"te_account_pm,omitempty"`
+	TEUserPM    int64 `json:"te_user_pm,omitempty"`
 	// rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others;
 	// negative: nothing
 	TEBorrowPM int64 `json:"te_borrow_pm,omitempty"`
