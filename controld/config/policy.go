@@ -129,7 +129,7 @@ var (
 		lasting(1, minRuntimeMS), span(minRuntimeMS)}
 	minRun = parameter{"min_run", "duration", "how long a job runs at least before it is displaced",
 		lasting(0, minRunMS), span(minRunMS)}
-	capped = parameter{"random_obeys_p", "bool", "victims drawn at random obey p too", randomObeysP, randomObeysPText}
+	capped = parameter{"random_obeys_p", "bool", "false: victims drawn at random do not obey p", randomObeysP, randomObeysPText}
 )
 
 // Fields of what is replicated.
@@ -257,7 +257,7 @@ func (p *Policy) checkTogether(bad func(path, text, hint string)) {
 				name), "leave one of the two out")
 		}
 	}
-	if set.PreemptCapped && set.MaxPreempts < 0 {
+	if wrote["random_obeys_p"] && !set.RandomUncapped && set.MaxPreempts < 0 {
 		bad("policy.random_obeys_p", `random_obeys_p has no meaning with p = "inf", which is no limit`,
 			"leave one of the two out")
 	}

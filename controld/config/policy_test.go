@@ -39,7 +39,7 @@ var valid = map[string]struct {
 	"cooldown":            {`"10m"`, func(p *model.Policy) { p.CooldownMS = 600_000 }},
 	"gain":                {`100`, func(p *model.Policy) { p.GrowGainPM = 100 }},
 	"elastic":             {`false`, func(p *model.Policy) { p.Rigid = true }},
-	"random_obeys_p":      {`true`, func(p *model.Policy) { p.PreemptCapped = true }},
+	"random_obeys_p":      {`false`, func(p *model.Policy) { p.RandomUncapped = true }},
 }
 
 // TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,

@@ -70,10 +70,10 @@ type Policy struct {
 	// thousandths: how much a long grace weighs against size; negative: nothing
 	GraceWeight int64 `json:"grace_weight,omitempty"`
 	// how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
-	MaxPreempts   int    `json:"max_preempts,omitempty"`
-	PreemptCapped bool   `json:"preempt_capped,omitempty"` // fitgpp: its victims drawn at random obey the limit too
-	Placement     string `json:"placement,omitempty"`      // fitgpp: first, best, worst or random fit
-	Seed          uint64 `json:"seed,omitempty"`           // of what is drawn at random
+	MaxPreempts    int    `json:"max_preempts,omitempty"`
+	RandomUncapped bool   `json:"random_uncapped,omitempty"` // fitgpp: its victims drawn at random do not obey the limit
+	Placement      string `json:"placement,omitempty"`       // fitgpp: first, best, worst or random fit
+	Seed           uint64 `json:"seed,omitempty"`            // of what is drawn at random
 	// rota: a job that has run for less is displaced only if nothing else helps
 	MinRuntimeMS int64 `json:"min_runtime_ms,omitempty"`
 	// rota: how long a job runs before one that has had less may take its turn; negative: for ever

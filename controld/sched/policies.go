@@ -47,7 +47,7 @@ var policies = []namedPolicy{
 	plain("srtf", 1, baseline.LeastRemaining),
 	plain("las", 1, baseline.LAS),
 	plain("spread", 1, baseline.Spread),
-	{"fitgpp", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
+	{"fitgpp", 2, func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
 	{"lrtp", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
 	{"rand", 1, func(t *scratch.State, d *Cache) policy.Rules { return baseline.Random(t, &d.candidates) }},
 	{"elastic", 1, func(t *scratch.State, _ *Cache) policy.Rules { return baseline.Elastic(t) }},
