@@ -100,9 +100,14 @@ func (m *Machine) applyLaunchFailure(j *model.Job, o lifecycle.Outcome) {
 		m.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message})
 		return
 	}
-	m.avoid(j, o.Nodes)
+	delay := lifecycle.LaunchBackOff(n)
+	if o.PortTaken {
+		delay = 0 // the next attempt gets another port
+	} else {
+		m.avoid(j, o.Nodes)
+	}
 	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.Message}
-	m.returnToQueue(j, o.Cause, lifecycle.LaunchBackOff(n))
+	m.returnToQueue(j, o.Cause, delay)
 }
 
 // applyFailure retries what failed by its own fault as far as the job's restart block allows.
