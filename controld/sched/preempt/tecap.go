@@ -11,7 +11,7 @@ import (
 
 // # How much trial-and-error jobs hold at once
 //
-// Trial-and-error jobs start before all others and take their room. So that a user who labels all
+// Trial-and-error jobs start before all others and take their room. So that a user that labels all
 // jobs so gains little by it, an account and a user hold only a part of the cluster in them at
 // once. A job with GPUs counts by its GPUs, and one without by its cores: both against the same
 // part. One job is always allowed, since the smallest part of a small cluster holds none.
