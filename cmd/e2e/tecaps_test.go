@@ -34,8 +34,7 @@ func TestAHundredTrialsLeaveTheOthersTheirRoom(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 2, GPUs: 6, Cores: 32, Controld: []string{"--config", config}})
 	w.policy("rota")
 	dir := w.scratch("caps")
-	script := fmt.Sprintf("trap 'exit 85' TERM; echo $ROTA_JOB_NAME >> %[1]s/up; while [ ! -e %[1]s/go ]; do sleep 0.1; done",
-		dir)
+	script := fmt.Sprintf("trap 'exit 85' TERM; echo up >> %[1]s/up; while [ ! -e %[1]s/go ]; do sleep 0.1; done", dir)
 	var usual []string
 	for k := range 12 {
 		usual = append(usual, w.submit(onGPUs(fmt.Sprintf("speech%d", k), 1,
@@ -53,7 +52,8 @@ func TestAHundredTrialsLeaveTheOthersTheirRoom(t *testing.T) {
 	for _, id := range []string{trials[1], trials[99]} {
 		w.until(id, "over the limit", func(j api.Job) bool { return j.Reason.Code == "TELimit" })
 	}
-	w.wants(w.ok("why", trials[99]), "TELimit", "user nobody holds 1 GPUs in them, may hold 1.8 (15 % of the cluster) at once")
+	w.wants(w.ok("why", trials[99]), "TELimit",
+		"user nobody holds 1 GPUs in them, may hold 1.8 (15 % of the cluster) at once")
 	if out, kept := w.putOut(usual); out != 1 || kept != 11 {
 		t.Errorf("%d jobs of the other account were put out and %d run, want 1 and 11", out, kept)
 	}

@@ -97,7 +97,7 @@ var making = slices.Concat(scoring, []parameter{
 		func(p *model.Policy) string { return orWord(p.HeadroomPM, "0") }},
 	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
 		orNone(teBorrow), func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once, instead of te_account_share",
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account hold at once, instead of te_account_share",
 		count(1, teAccountGPUs),
 		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 	{"te_account_share", "int", "thousandths of the cluster that trial-and-error jobs of one account may hold at once",
@@ -129,7 +129,8 @@ var (
 		lasting(1, minRuntimeMS), span(minRuntimeMS)}
 	minRun = parameter{"min_run", "duration", "how long a job runs at least before it is displaced",
 		lasting(0, minRunMS), span(minRunMS)}
-	capped = parameter{"random_obeys_p", "bool", "false: victims drawn at random do not obey p", randomObeysP, randomObeysPText}
+	capped = parameter{"random_obeys_p", "bool", "false: victims drawn at random do not obey p", randomObeysP,
+		randomObeysPText}
 )
 
 // Fields of what is replicated.

@@ -33,7 +33,8 @@ func TestUpdate(t *testing.T) {
 	before := w.s.View().NodeModified("n")
 	more := UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(60))}
 	w.refused(w.update(more), ErrRaisesLimit)
-	w.refused(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, TimeLimit: ptr(jobspec.Seconds(601))}), ErrRaisesLimit)
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, TimeLimit: ptr(jobspec.Seconds(601))}),
+		ErrRaisesLimit)
 	w.ok(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(-60))}))
 	if j := w.job(run); j.Limit != 540 || w.s.View().NodeModified("n") == before {
 		t.Fatalf("limit %d after it was shortened, or its node is not told", j.Limit)

@@ -597,7 +597,8 @@ func (c *cluster) goesBeyond(cell *server.Cell) (bool, string) {
 	id := c.submit(job("fresh"))
 	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/update", id), `{"time_limit":999999}`)
 	runs := fmt.Sprintf("/v1/jobs/%d/update", c.ids["running"])
-	if more, says := c.ask(cell.Role, cell.Method, runs, `{"add_time":1}`); (more == http.StatusOK) != (status == http.StatusOK) {
+	more, says := c.ask(cell.Role, cell.Method, runs, `{"add_time":1}`)
+	if (more == http.StatusOK) != (status == http.StatusOK) {
 		c.t.Errorf("%s gives a job that runs more time: %d %s", cell.Role, more, says)
 	}
 	if less, says := c.ask(access.Owner, "POST", runs, `{"add_time":-1}`); less != http.StatusOK {

@@ -59,8 +59,8 @@ func together(t *scratch.State, j *model.Job, g *fit.Gang) model.Reason {
 		return never
 	}
 	why := model.Reason{Code: model.ReasonGang, Need: g.Request.Active, Want: g.Size()}
-	missing := -1
-	if why.Fit, missing = t.Room.Reach(g); missing >= 0 {
+	reached, missing := t.Room.Reach(g)
+	if why.Fit = reached; missing >= 0 {
 		why.Need = g.At(missing).Request.Active
 		why.Text = fmt.Sprintf("group %q finds no room beside the others", groupOf(j, missing))
 	}
