@@ -19,7 +19,8 @@ import (
 // plan in the log of each is decided again, and is the same.
 func TestEveryPlanIsDecidedAgain(t *testing.T) {
 	servers := startThree(t, func(c *Config) {
-		c.Cluster = said(func(c *model.Config) { c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 }) // one user submits all
+		// one user submits all
+		c.Cluster = said(func(c *model.Config) { c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 })
 	})
 	addrs := ""
 	for i, s := range servers {
