@@ -100,6 +100,7 @@ var rules = map[string]rule{
 			"jobspec", "controld/model", "controld/fsm/table", "controld/fsm/index", "controld/fsm/groups",
 			"controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "controld/fsm/texts",
 			"controld/fsm/lifecycle", "controld/fsm/admission", "controld/fsm/steering", "controld/fsm/versions",
+			"jobspec/hostlist",
 		}, pure: true,
 		why: "what a replica holds; it knows no command",
 	},

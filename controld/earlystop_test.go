@@ -63,13 +63,16 @@ func TestAnArrayIsPruned(t *testing.T) {
 		t.Fatalf("pruned: %+v, %v", got, err)
 	}
 	waitFor(1, "CA")
-	minute := jobspec.Seconds(60)
+	minute := jobspec.Seconds(-60)
 	if _, err := c.Update(t.Context(), "1_1", api.UpdateRequest{AddTime: &minute}); err != nil {
 		t.Fatal(err)
 	}
-	if one, _, err = c.JobBy(t.Context(), "1_1", api.Read{}); err != nil || one.TimeLimit != 24*3600+60 {
-		t.Errorf("a minute was added: %+v, %v", one, err)
+	if one, _, err = c.JobBy(t.Context(), "1_1", api.Read{}); err != nil || one.TimeLimit != 24*3600-60 {
+		t.Errorf("a minute was taken away: %+v, %v", one, err)
 	}
+	longer := jobspec.Seconds(60)
+	_, err = c.Update(t.Context(), "1_1", api.UpdateRequest{AddTime: &longer})
+	wantProblem(t, err, api.CodeDenied)
 	close(n.hold)
 	waitFor(3, "CD")
 	_, err = c.Update(t.Context(), "1_1", api.UpdateRequest{AddTime: &minute})

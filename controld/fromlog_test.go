@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replay/datadir"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -17,7 +18,10 @@ import (
 // preemptions and elastic jobs, while their leader is stopped and started five times. Afterwards every
 // plan in the log of each is decided again, and is the same.
 func TestEveryPlanIsDecidedAgain(t *testing.T) {
-	servers := startThree(t, nil)
+	servers := startThree(t, func(c *Config) {
+		// one user submits all
+		c.Cluster = said(func(c *model.Config) { c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 })
+	})
 	addrs := ""
 	for i, s := range servers {
 		if i > 0 {

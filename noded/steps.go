@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"syscall"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -50,6 +54,10 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	if err := a.gpus.checkHealthy(f.Desired.GPUs); err != nil {
 		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
+	if port, err := takenPort(f.Desired); err != nil {
+		return a.recordResult(ctx, id, f,
+			model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err), PortTaken: port})
+	}
 	cores, err := a.takeCores(f)
 	if err != nil {
 		return nil, err
@@ -83,6 +91,29 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 			done(w)
 		}
 	}, ferr
+}
+
+// takenPort looks whether something else listens at a port that a worker was given, before the worker
+// finds out: its failure would count as the user's.
+func takenPort(d *api.Alloc) (int, error) {
+	ports := []int{d.Port}
+	if d.Worker == 0 {
+		ports = append(ports, d.MasterPort)
+	}
+	for _, port := range ports {
+		if port == 0 {
+			continue
+		}
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return port, fmt.Errorf("port %d, at which its workers were to meet, is taken on this node: the next attempt gets "+
+				"another one", port)
+		}
+		if err == nil {
+			l.Close()
+		}
+	}
+	return 0, nil
 }
 
 // cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the

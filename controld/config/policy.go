@@ -97,9 +97,15 @@ var making = slices.Concat(scoring, []parameter{
 		func(p *model.Policy) string { return orWord(p.HeadroomPM, "0") }},
 	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
 		orNone(teBorrow), func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once",
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account hold at once, instead of te_account_share",
 		count(1, teAccountGPUs),
 		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+	{"te_account_share", "int", "thousandths of the cluster that trial-and-error jobs of one account may hold at once",
+		orNone(teAccountPM),
+		func(p *model.Policy) string { return orWord(p.TEAccountPM, "0") }},
+	{"te_user_share", "int", "thousandths of the cluster that trial-and-error jobs of one user may hold at once",
+		orNone(teUserPM),
+		func(p *model.Policy) string { return orWord(p.TEUserPM, "0") }},
 })
 
 // tuning are the tunables of policy rota.
@@ -132,7 +138,8 @@ var (
 		lasting(1, minRuntimeMS), span(minRuntimeMS)}
 	minRun = parameter{"min_run", "duration", "how long a job runs at least before it is displaced",
 		lasting(0, minRunMS), span(minRunMS)}
-	capped = parameter{"random_obeys_p", "bool", "victims drawn at random obey p too", randomObeysP, randomObeysPText}
+	capped = parameter{"random_obeys_p", "bool", "false: victims drawn at random do not obey p", randomObeysP,
+		randomObeysPText}
 )
 
 // Fields of what is replicated.
@@ -149,6 +156,8 @@ func halfLife(p *model.Policy) *int64      { return &p.HalfLifeMS }
 func headroom(p *model.Policy) *int64      { return &p.HeadroomPM }
 func teBorrow(p *model.Policy) *int64      { return &p.TEBorrowPM }
 func teAccountGPUs(p *model.Policy) *int64 { return &p.TEAccountGPUs }
+func teAccountPM(p *model.Policy) *int64   { return &p.TEAccountPM }
+func teUserPM(p *model.Policy) *int64      { return &p.TEUserPM }
 
 // Block implements [hclfile.Described]. A parameter that the policy does not have is refused by
 // check, which knows its name.
@@ -258,7 +267,7 @@ func (p *Policy) checkTogether(bad func(path, text, hint string)) {
 				name), "leave one of the two out")
 		}
 	}
-	if set.PreemptCapped && set.MaxPreempts < 0 {
+	if wrote["random_obeys_p"] && !set.RandomUncapped && set.MaxPreempts < 0 {
 		bad("policy.random_obeys_p", `random_obeys_p has no meaning with p = "inf", which is no limit`,
 			"leave one of the two out")
 	}

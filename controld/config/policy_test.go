@@ -28,6 +28,8 @@ var valid = map[string]struct {
 	"headroom":            {`0`, func(p *model.Policy) { p.HeadroomPM = -1 }},
 	"te_borrow":           {`0`, func(p *model.Policy) { p.TEBorrowPM = -1 }},
 	"te_account_gpus":     {`8`, func(p *model.Policy) { p.TEAccountGPUs = 8 }},
+	"te_account_share":    {`500`, func(p *model.Policy) { p.TEAccountPM = 500 }},
+	"te_user_share":       {`0`, func(p *model.Policy) { p.TEUserPM = -1 }},
 	"half_life":           {`"7d"`, func(p *model.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
 	"usage_influence":     {`0.25`, func(p *model.Policy) { p.UsageInfluence = 250 }},
 	"min_run":             {`"500ms"`, func(p *model.Policy) { p.MinRunMS = 500 }},
@@ -37,7 +39,7 @@ var valid = map[string]struct {
 	"cooldown":            {`"10m"`, func(p *model.Policy) { p.CooldownMS = 600_000 }},
 	"gain":                {`100`, func(p *model.Policy) { p.GrowGainPM = 100 }},
 	"elastic":             {`false`, func(p *model.Policy) { p.Rigid = true }},
-	"random_obeys_p":      {`true`, func(p *model.Policy) { p.PreemptCapped = true }},
+	"random_obeys_p":      {`false`, func(p *model.Policy) { p.RandomUncapped = true }},
 }
 
 // TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,

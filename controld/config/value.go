@@ -161,8 +161,9 @@ func seed(p *model.Policy, text string) error {
 	return nil
 }
 
-func randomObeysP(p *model.Policy, text string) (err error) {
-	p.PreemptCapped, err = truth(text)
+func randomObeysP(p *model.Policy, text string) error {
+	obeys, err := truth(text)
+	p.RandomUncapped = !obeys
 	return err
 }
 
@@ -222,10 +223,10 @@ func minTurnText(p *model.Policy) string {
 }
 
 func randomObeysPText(p *model.Policy) string {
-	if !p.PreemptCapped {
+	if !p.RandomUncapped {
 		return ""
 	}
-	return "true"
+	return "false"
 }
 
 // orWord writes a number that is left to the policy where it is 0, and a word where it is negative.

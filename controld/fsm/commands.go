@@ -33,7 +33,7 @@ var commandTable = []row{
 		anyLimit, anyJob),
 	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
 		model.ErrHeldByAdmin, model.ErrStopping, anySpec, anyLimit),
-	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, anySpec, anyLimit),
+	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec, anyLimit),
 	command[RegisterNode](model.ErrBadInventory, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),
 	command[CommitPlan](model.ErrBadAction, model.ErrNoJob, model.ErrWrongState, model.ErrNotEligible, model.ErrNoTask,

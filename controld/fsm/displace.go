@@ -3,6 +3,7 @@ package fsm
 import (
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -48,7 +49,7 @@ func (m *Machine) wantsRoom(id model.JobID) bool {
 // emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
 // that it was stopped for.
 func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
-	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
+	e := state.JobEvent(t, j, cause)
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Stop != nil {
 		e.For = j.Attempts[n-1].Stop.For
 	}

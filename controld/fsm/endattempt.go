@@ -15,12 +15,23 @@ func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	a.Ended, a.Cause, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Code, o.Signal
 	m.s.FreePorts(a)
 	m.s.Learn().Release()
+	m.measureGrace(j, a)
 	j.ExitCode, j.Signal = o.Code, o.Signal
 	m.emitFor(model.EventEnded, j, o.Cause)
 	m.applyOutcome(j, a, o)
 	if next != nil && resizes(o.Cause) {
 		m.relaunch(j.ID, next, o.Cause)
 	}
+}
+
+// measureGrace learns how long an attempt took to leave that was asked to make room. One whose
+// commands did not run had nothing to save, and a node that is lost says nothing about the job.
+func (m *Machine) measureGrace(j *model.Job, a *model.Attempt) {
+	if a.Stop == nil || a.Started == (model.Stamp{}) || a.Cause == model.CauseNodeLost || a.Cause == model.CauseLease ||
+		!lifecycle.Yields(a.Stop.Cause) {
+		return
+	}
+	m.s.Learn().Grace(j, a.Ended.At-a.Stop.At)
 }
 
 // applyOutcome gives a job the state that follows from how its attempt has ended, see
@@ -89,9 +100,14 @@ func (m *Machine) applyLaunchFailure(j *model.Job, o lifecycle.Outcome) {
 		m.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message})
 		return
 	}
-	m.avoid(j, o.Nodes)
+	delay := lifecycle.LaunchBackOff(n)
+	if o.PortTaken {
+		delay = 0 // the next attempt gets another port
+	} else {
+		m.avoid(j, o.Nodes)
+	}
 	j.Reason = model.Reason{Code: model.ReasonBackoff, Text: o.Message}
-	m.returnToQueue(j, o.Cause, lifecycle.LaunchBackOff(n))
+	m.returnToQueue(j, o.Cause, delay)
 }
 
 // applyFailure retries what failed by its own fault as far as the job's restart block allows.

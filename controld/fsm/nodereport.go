@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -57,6 +58,19 @@ func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, 
 	return a, &a.Workers[r.Worker]
 }
 
+// portTaken notes that something else listens at a port that a worker was given, so that the next
+// attempt there gets another one.
+func (m *Machine) portTaken(a *model.Attempt, r *model.WorkerReport) bool {
+	if r.State != model.WorkerFailed || r.Began || !slices.Contains(a.Ports(r.Worker), r.PortTaken) {
+		return false
+	}
+	old, i := m.v.Node(a.Workers[r.Worker].Node)
+	n := *old
+	n.PortsTaken = old.WithPortTaken(r.PortTaken)
+	m.s.ReplaceNode(i, &n)
+	return true
+}
+
 func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	a, w := m.reported(node, r)
 	if a == nil || model.Rank(r.State) <= model.Rank(w.State) {
@@ -71,6 +85,7 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
 		w.LaunchFinal, w.Why = r.Final, r.Why
+		w.PortTaken = m.portTaken(a, r)
 		m.vacate(next, a, w)
 	}
 	m.advance(next, a)

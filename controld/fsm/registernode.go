@@ -33,6 +33,10 @@ func (c RegisterNode) apply(m *Machine) (any, error) {
 	} else if err := m.s.CheckHeld(i, &n); err != nil {
 		return nil, err
 	}
+	n.PortsTaken = nil
+	if old.BootID == n.BootID && old.PortMin == n.PortMin && old.PortMax == n.PortMax {
+		n.PortsTaken = old.PortsTaken
+	}
 	n.State, n.Reason, n.Since, n.Drained = old.State, old.Reason, old.Since, old.Drained
 	if n.State == model.NodeDown {
 		m.bringUp(&n)

@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -240,12 +241,11 @@ func TestEvents(t *testing.T) {
 	from := w.s.Index()
 	id := w.running(1, []string{"n1"})
 	w.report(id, 0, model.WorkerExited)
-	var got []model.EventType
+	var got []string
 	for _, e := range w.s.View().Events(from) {
-		got = append(got, e.Type)
+		got = append(got, strings.TrimSpace(string(e.Type)+" "+e.Node))
 	}
-	want := []model.EventType{model.EventSubmitted, model.EventAssigned, model.EventStarted, model.EventEnded,
-		model.EventFinished}
+	want := []string{"submitted", "assigned n1", "started n1", "ended n1", "finished"}
 	if !slices.Equal(got, want) {
 		t.Fatalf("events %v, want %v", got, want)
 	}

@@ -31,7 +31,17 @@ func TestUpdate(t *testing.T) {
 	run := w.running(1, []string{"n"})
 	wait := w.submit(1, 1)
 	before := w.s.View().NodeModified("n")
-	w.ok(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(60))}))
+	more := UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(60))}
+	w.refused(w.update(more), ErrRaisesLimit)
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, TimeLimit: ptr(jobspec.Seconds(601))}),
+		ErrRaisesLimit)
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(-60))}))
+	if j := w.job(run); j.Limit != 540 || w.s.View().NodeModified("n") == before {
+		t.Fatalf("limit %d after it was shortened, or its node is not told", j.Limit)
+	}
+	before = w.s.View().NodeModified("n")
+	more.AddTime, more.Admin, more.By = ptr(jobspec.Seconds(120)), true, 0
+	w.ok(w.update(more))
 	if j := w.job(run); j.Limit != 660 || w.s.View().NodeModified("n") == before {
 		t.Fatalf("limit %d, or its node is not told", j.Limit)
 	}

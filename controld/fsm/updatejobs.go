@@ -15,6 +15,11 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
+// ErrRaisesLimit says that a job's owner asks for more time than a running job was started with. What
+// waits behind it, and where it was put, went by that.
+var ErrRaisesLimit = errors.New("its time limit can be shortened while it runs, and only an operator may raise it: " +
+	"ask one, or submit it anew with a longer limit")
+
 // UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is.
 // With a parent job it counts for the children that are yet to start. The server has decided that
 // its caller may. Its result is []ControlResult, one for each id; one refusal does not stop the
@@ -22,7 +27,7 @@ var ErrNoLimit = errors.New("the job has no time limit that could be raised or l
 type UpdateJobs struct {
 	IDs []model.JobID `json:"ids"`
 	By  uint32        `json:"by"` // uid of the caller
-	// an operator: beyond the queue's limits
+	// an operator: beyond the queue's limits, and more time for a job that runs
 	Admin     bool             `json:"admin"`
 	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // per attempt, the present one included
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
@@ -108,8 +113,10 @@ func (m *Machine) updateTasks(record *model.Job, c UpdateJobs) error {
 	return refused
 }
 
-// newLimit changes a job's time limit as far as its queue allows. An operator is not bound by that.
+// newLimit changes a job's time limit as far as its queue allows; that of a job that runs can only be
+// shortened. An operator is not bound by that.
 func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
+	before := j.Limit
 	switch {
 	case c.TimeLimit != nil:
 		j.Limit = *c.TimeLimit
@@ -123,6 +130,9 @@ func (m *Machine) newLimit(j *model.Job, c *UpdateJobs) error {
 	if j.Limit <= 0 || j.Limit > jobspec.MaxDuration {
 		return &model.SpecError{Text: fmt.Sprintf("a time limit is at least one second and at most ten years, not %d s",
 			j.Limit)}
+	}
+	if before > 0 && j.Limit > before && j.Live() != nil && !c.Admin {
+		return ErrRaisesLimit
 	}
 	if q, ok := m.v.Config().Queues[j.Queue]; ok && !c.Admin {
 		return admission.CheckQueue(j, j.Queue, &q)

@@ -27,6 +27,7 @@ type Worker struct {
 	Message  string      `json:"message,omitempty"` // why it could not be launched
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
+	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
 	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
@@ -85,6 +86,8 @@ type WorkerReport struct {
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
+	// of a failure to launch: the port of the worker at which something else listens on its node
+	PortTaken int `json:"port_taken,omitempty"`
 
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].

@@ -70,16 +70,20 @@ type Policy struct {
 	// thousandths: how much a long grace weighs against size; negative: nothing
 	GraceWeight int64 `json:"grace_weight,omitempty"`
 	// how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
-	MaxPreempts   int    `json:"max_preempts,omitempty"`
-	PreemptCapped bool   `json:"preempt_capped,omitempty"` // fitgpp: its victims drawn at random obey the limit too
-	Placement     string `json:"placement,omitempty"`      // fitgpp: first, best, worst or random fit
-	Seed          uint64 `json:"seed,omitempty"`           // of what is drawn at random
+	MaxPreempts    int    `json:"max_preempts,omitempty"`
+	RandomUncapped bool   `json:"random_uncapped,omitempty"` // fitgpp: its victims drawn at random do not obey the limit
+	Placement      string `json:"placement,omitempty"`       // fitgpp: first, best, worst or random fit
+	Seed           uint64 `json:"seed,omitempty"`            // of what is drawn at random
 	// rota: a job that has run for less is displaced only if nothing else helps
 	MinRuntimeMS int64 `json:"min_runtime_ms,omitempty"`
 	// rota: how long a job runs before one that has had less may take its turn; negative: for ever
 	MinTurnMS int64 `json:"min_turn_ms,omitempty"`
-	// rota: GPUs that trial-and-error jobs of one account may hold at once
+	// rota: GPUs that trial-and-error jobs of one account may hold at once, instead of TEAccountPM
 	TEAccountGPUs int64 `json:"te_account_gpus,omitempty"`
+	// rota: thousandths of the cluster that trial-and-error jobs of one account, and of one user,
+	// may hold at once, but always one job; negative: no more than one; from 1000 on: any number
+	TEAccountPM int64 `json:"te_account_pm,omitempty"`
+	TEUserPM    int64 `json:"te_user_pm,omitempty"`
 	// rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others;
 	// negative: nothing
 	TEBorrowPM int64 `json:"te_borrow_pm,omitempty"`

@@ -12,7 +12,7 @@ type Event struct {
 	Type    EventType
 	Job     JobID
 	Attempt int
-	Node    string
+	Node    string // of an event of an attempt all its nodes, as n[1-3]
 	Cause   Cause
 	For     JobID // the job that it was done for
 	Text    string

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -30,12 +32,25 @@ type Node struct {
 	SharedPath []string          `json:"shared_paths,omitempty"`
 	PortMin    int               `json:"port_min"` // MASTER_PORT range, inclusive
 	PortMax    int               `json:"port_max"`
-	State      NodeState         `json:"state"`
-	Reason     string            `json:"reason,omitempty"`
-	Notice     string            `json:"notice,omitempty"`  // what the node says of itself, shown if there is no Reason
-	Since      Stamp             `json:"since"`             // of State
-	Drained    bool              `json:"drained,omitempty"` // returns from being down as drained, not up
+	// ports of the range at which something else listens that is no job's: found when one was to start
+	PortsTaken []int     `json:"ports_taken,omitempty"`
+	State      NodeState `json:"state"`
+	Reason     string    `json:"reason,omitempty"`
+	Notice     string    `json:"notice,omitempty"`  // what the node says of itself, shown if there is no Reason
+	Since      Stamp     `json:"since"`             // of State
+	Drained    bool      `json:"drained,omitempty"` // returns from being down as drained, not up
 }
+
+// WithPortTaken returns the ports of a node that something else has, with one more. As many as half of
+// the range are remembered: something else may have gone since.
+func (n *Node) WithPortTaken(port int) []int {
+	most := min(maxPortsTaken, (n.PortMax-n.PortMin+1)/2)
+	all := append(slices.DeleteFunc(slices.Clone(n.PortsTaken), func(p int) bool { return p == port }), port)
+	return all[max(0, len(all)-most):]
+}
+
+// maxPortsTaken bounds what is remembered of a node's ports.
+const maxPortsTaken = 64
 
 // MaxGPUsPerNode bounds a node's GPUs: which of them are free is one machine word.
 const MaxGPUsPerNode = 64

@@ -54,7 +54,7 @@ const (
 	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
 	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
 	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
-	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
+	ReasonTELimit       ReasonCode = "TELimit"      // its account or user holds as much in trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
 	ReasonPaused        ReasonCode = "Paused"       // an operator has paused all scheduling
 )
@@ -124,7 +124,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
 	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
-	ReasonTELimit:    {"its account has as many GPUs in trial-and-error jobs as it may", nil},
+	ReasonTELimit:    {"there is a limit on how much trial-and-error jobs hold at once", nil},
 }
 
 func (r Reason) otherJob() string { return jobOr(r.For, "another job") }

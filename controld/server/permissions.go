@@ -36,9 +36,10 @@ var (
 	partAct     = &access.Part{Name: "a job of the selection", Roles: family | operators}
 	partHold    = &access.Part{Name: "a hold that its owner cannot end", Roles: access.Coordinator | operators}
 	partRelease = &access.Part{Name: "a job that an operator holds", Roles: access.Coordinator | operators}
-	partBeyond  = &access.Part{Name: "a time limit above the queue's maximum", Roles: operators}
-	partDepend  = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
-	partUsage   = &access.Part{Name: "shares of other users",
+	partBeyond  = &access.Part{Name: "a time limit above the queue's maximum, or a longer one while the job runs",
+		Roles: operators}
+	partDepend = &access.Part{Name: "a dependency on a job of another user", Roles: operators}
+	partUsage  = &access.Part{Name: "shares of other users",
 		Roles: access.User | access.Coordinator | operators, Private: []string{model.PrivateUsage}}
 	partTokens = &access.Part{Name: "API tokens of other users, but not of root", Roles: access.Admin}
 	partAudit  = &access.Part{Name: "requests of other users", Roles: access.Admin}

@@ -485,7 +485,7 @@ var probes = map[string]func(*cluster, *server.Cell) (bool, string){
 	"a job of the selection":                     (*cluster).cancelsSelection,
 	"a hold that its owner cannot end":           (*cluster).holdsForGood,
 	"a job that an operator holds":               (*cluster).releases,
-	"a time limit above the queue's maximum":     (*cluster).goesBeyond,
+	"a time limit above the queue's maximum, or a longer one while the job runs":     (*cluster).goesBeyond,
 	"shares of other users":                      (*cluster).seesAccount,
 	"accounts that the user is not in":           (*cluster).seesAccount,
 	"events of nodes":                            contains("node-up"),
@@ -591,10 +591,19 @@ func (c *cluster) releases(cell *server.Cell) (bool, string) {
 	return status == http.StatusOK, text
 }
 
-// goesBeyond reports whether a role gives a job more time than its queue has.
+// goesBeyond reports whether a role gives a job more time than its queue has, and more to one that
+// runs.
 func (c *cluster) goesBeyond(cell *server.Cell) (bool, string) {
 	id := c.submit(job("fresh"))
 	status, text := c.ask(cell.Role, cell.Method, fmt.Sprintf("/v1/jobs/%d/update", id), `{"time_limit":999999}`)
+	runs := fmt.Sprintf("/v1/jobs/%d/update", c.ids["running"])
+	more, says := c.ask(cell.Role, cell.Method, runs, `{"add_time":1}`)
+	if (more == http.StatusOK) != (status == http.StatusOK) {
+		c.t.Errorf("%s gives a job that runs more time: %d %s", cell.Role, more, says)
+	}
+	if less, says := c.ask(access.Owner, "POST", runs, `{"add_time":-1}`); less != http.StatusOK {
+		c.t.Errorf("its owner shortens the time of a job that runs: %d %s", less, says)
+	}
 	return status == http.StatusOK, text
 }
 

@@ -87,12 +87,13 @@ var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *mod
 var (
 	fitKey   = oneOf("first", "best", "worst", "random", "frag")
 	packKey  = oneOf("tight", "frag")
-	obeysKey = policyKey{"random_obeys_p", "yes: victims drawn at random, because no other fits, obey p too",
+	obeysKey = policyKey{"random_obeys_p",
+		"no: victims drawn at random, because no other fits, do not obey p, as in the paper",
 		func(p *model.Policy, value string) error {
 			if value != "yes" && value != "no" {
 				return fmt.Errorf("%q is neither yes nor no", value)
 			}
-			p.PreemptCapped = value == "yes"
+			p.RandomUncapped = value == "no"
 			return nil
 		}}
 	seedKey = policyKey{"seed", "of random draws, instead of --seed", func(p *model.Policy, value string) error {

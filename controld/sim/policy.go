@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -223,7 +224,7 @@ func ParsePolicy(text string) (Policy, error) {
 		}
 		p.Params[key] = value
 	}
-	_, err := p.config()
+	_, err := p.config(nil)
 	return p, err
 }
 
@@ -243,13 +244,24 @@ func (p *Policy) String() string {
 func (p *Policy) keys() []string { return slices.Sorted(maps.Keys(p.Params)) }
 
 // config returns the configuration of a cluster with this policy. Its queue has no limits, because
-// traces have jobs of any length.
-func (p *Policy) config() (model.Config, error) {
+// traces have jobs of any length. Of a configured policy it has what trial-and-error jobs may hold
+// at once, and if it is the same policy all else too, unless it is a parameter; without one
+// trial-and-error jobs may hold any number of GPUs.
+func (p *Policy) config(configured *model.Policy) (model.Config, error) {
 	cfg := model.DefaultConfig()
+	switch {
+	case configured == nil:
+		cfg.Policy.TEAccountPM, cfg.Policy.TEUserPM = 1000, 1000 // a trace has as many as it has
+	case cmp.Or(configured.Name, model.NewPolicy) == p.Name:
+		cfg.Policy = *configured
+	default:
+		cfg.Policy.TEAccountGPUs = configured.TEAccountGPUs
+		cfg.Policy.TEAccountPM, cfg.Policy.TEUserPM = configured.TEAccountPM, configured.TEUserPM
+	}
 	cfg.ClusterName = "simulation"
 	cfg.Queues = map[string]model.Queue{"default": {DefaultClass: jobspec.BE}}
 	cfg.Policy.Name = p.Name
-	cfg.Policy.GrowAfterMS = p.row.idle
+	cfg.Policy.GrowAfterMS = cmp.Or(cfg.Policy.GrowAfterMS, p.row.idle)
 	for _, key := range p.keys() {
 		i := slices.IndexFunc(p.row.keys, func(k policyKey) bool { return k.name == key })
 		if i < 0 {

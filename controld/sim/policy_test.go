@@ -34,7 +34,7 @@ func TestPolicies(t *testing.T) {
 	}
 	if p, err := ParsePolicy("rota:min_turn=never"); err != nil {
 		t.Error(err)
-	} else if cfg, err := p.config(); err != nil || cfg.Policy.MinTurnMS >= 0 {
+	} else if cfg, err := p.config(nil); err != nil || cfg.Policy.MinTurnMS >= 0 {
 		t.Errorf("a turn that is never over lasts %d ms, %v", cfg.Policy.MinTurnMS, err)
 	}
 	if _, err := ParsePolicy("fifo:seed=3,fit=random"); err != nil {
@@ -44,7 +44,7 @@ func TestPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := p.config()
+	cfg, err := p.config(nil)
 	if err != nil || cfg.Policy.MaxBypass != 8 || cfg.Policy.ReserveHoldMS != 30*minute || cfg.Policy.Name != "rota" {
 		t.Errorf("got %+v, %v", cfg.Policy, err)
 	}

@@ -18,8 +18,12 @@ const (
 
 // Setup says on which cluster and how a trace is replayed. Times are in ms.
 type Setup struct {
-	Nodes    []model.Node
-	Policy   Policy
+	Nodes  []model.Node
+	Policy Policy
+	// of a cluster's file: what trial-and-error jobs may hold at once, and all else if it is the same
+	// policy; nil: they may hold any number of GPUs
+	Configured *model.Policy
+
 	Seed     uint64
 	Tick     int64 // cycles run at its multiples only; 0: whenever something happens
 	Overhead int64 // a restart holds its capacity this long without progress, unless the trace says otherwise

@@ -81,7 +81,7 @@ func jobFlags() []Spec {
 		honoured("partition,queue/p=SBATCH_PARTITION", "queue", "submit to `QUEUE`", (*request).partition),
 		honoured("account/A=SBATCH_ACCOUNT", "account", "charge `ACCOUNT`",
 			textFlag(func(a *request) *string { return &a.job.Account })),
-		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` te or be", (*request).qos),
+		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` be, or te for trial and error; normal is be", (*request).qos),
 		honoured("priority", "n", "`N` from 0 to 100 among the account's jobs", (*request).priority),
 		honoured("time/t=SBATCH_TIMELIMIT", "time", "limit each attempt to `TIME`: 90 (minutes), 1:30:00, 2-0, 30m",
 			(*request).time),

@@ -77,15 +77,20 @@ func (a *request) partition(s setting) {
 	textFlag(func(a *request) *string { return &a.job.Queue })(a, s)
 }
 
+// normalQOS is the class of service that Slurm gives all jobs which name none.
+const normalQOS = "normal"
+
 func (a *request) qos(s setting) {
 	switch class := jobspec.Class(strings.ToLower(s.value)); {
 	case class == jobspec.TE || class == jobspec.BE:
 		a.job.Class = class
+	case class == normalQOS && s.given != "--class":
+		a.job.Class = jobspec.BE // which it is even where a queue's jobs are trial and error by default
 	case s.given == "--class":
 		a.badValue(s, "write te (trial and error) or be (best effort)", "%q is not a class", s.value)
 	default:
-		a.addFlag(Warning, CodeIgnored, s, "write --qos=te for a short job that goes first, --qos=be for any other",
-			"is left out: %q is not one of the classes te and be", s.value)
+		a.addFlag(Warning, CodeIgnored, s, "the job has the class that its queue gives; be is that of all usual jobs",
+			"is left out: there is no class %q", s.value)
 	}
 }
 

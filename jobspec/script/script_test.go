@@ -369,3 +369,18 @@ func TestSpellings(t *testing.T) {
 		t.Errorf("two workers write %s and %s", l.Stdout, l.Stderr)
 	}
 }
+
+// TestQOS reads classes of service: normal is what Slurm gives all jobs, and never trial and error.
+func TestQOS(t *testing.T) {
+	for qos, class := range map[string]jobspec.Class{
+		"normal": jobspec.BE, "be": jobspec.BE, "te": jobspec.TE, "TE": jobspec.TE, "long": "",
+	} {
+		if j := read(t, "#!/bin/sh\n#SBATCH --qos="+qos+"\n./x\n", Options{}); j.Class != class {
+			t.Errorf("--qos=%s has class %q, want %q", qos, j.Class, class)
+		}
+	}
+	p := Read([]byte("#!/bin/sh\n#SBATCH --qos=long\n./x\n"), Options{Name: "x.sh", Dir: "/", Clock: clock()}).Problems
+	if text := p.Format("x.sh"); strings.Contains(text, "te ") {
+		t.Errorf("an unknown class of service is told of another one:\n%s", text)
+	}
+}

@@ -29,7 +29,7 @@ const (
 func commonValues() map[string]command.Source {
 	return map[string]command.Source{
 		"output": Words(string(table.AsTable), string(table.JSON)), "color": Words("auto", "always", "never"),
-		"states": completeStates, "class": Words("te", "be"), "queue": completeQueues,
+		"states": completeStates, "class": Words("be", "te"), "queue": completeQueues,
 		"account": completeAccounts, "user": completeField(func(j *api.Job) string { return j.User }),
 		"var-file": Files, "image": Files, "workdir": Files,
 		"job": AllJobs, "jobs": AllJobs, "node": Nodes, "nodelist": Nodes, "exclude": Nodes,

@@ -13,6 +13,8 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
@@ -54,6 +56,22 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	return s, s.readArrivals(c)
 }
 
+// readConfig reads a cluster's file. What it says of anything but the policy has no place in a trace's
+// cluster.
+func (s *simulation) readConfig(path string) error {
+	f, err := config.Read(path)
+	if err != nil {
+		return exit.Usagef("--config: %v", err)
+	}
+	cfg := f.Replicated()
+	if cfg == nil {
+		c := model.DefaultConfig()
+		cfg = &c
+	}
+	s.setup.Configured = &cfg.Policy
+	return nil
+}
+
 // valueReader reads the value of a flag.
 type valueReader struct {
 	flag string
@@ -65,6 +83,7 @@ func (s *simulation) values() []valueReader {
 	h := &s.shape
 	return []valueReader{
 		{"closed-loop", s.readLoop},
+		{"config", s.readConfig},
 		positive("tick", &s.setup.Tick), duration("overhead", &s.setup.Overhead),
 		positive("bound", &s.setup.Bound), positive("until", &s.setup.Until),
 		{"deserved", s.readDeserved},

@@ -54,7 +54,7 @@ func Commands() []*command.Command {
 				command.Text("name,J,job-name", "name the job `NAME`"),
 				command.Text("queue,p,partition", "submit to `QUEUE`"),
 				command.Text("account,A", "charge `ACCOUNT`"),
-				command.Text("class,q,qos", "`CLASS` of the job, te or be"),
+				command.Text("class,q,qos", "`CLASS` of the job, be or te"),
 				command.Text("time,t", "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"),
 				command.Number("priority", "priority `N` among the account's jobs, 0 to 100"),
 			), EndsFlags: command.AtFirstArgument, JobCode: true,

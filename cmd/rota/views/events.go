@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
 // eventFilter selects events; an empty field matches all events.
@@ -28,8 +29,14 @@ type eventFilter struct {
 
 func (f eventFilter) matches(e *api.Event) bool {
 	return (len(f.jobs) == 0 || slices.Contains(f.jobs, e.Job)) &&
-		(len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) &&
+		(len(f.nodes) == 0 || f.onNode(e.Node)) &&
 		(len(f.types) == 0 || slices.Contains(f.types, e.Type))
+}
+
+// onNode reports whether one of the nodes is in the list that an event names.
+func (f eventFilter) onNode(list string) bool {
+	names, err := hostlist.Expand(list)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(f.nodes, name) })
 }
 
 func showEvents(env *command.Env, c *cli.Context) error {

@@ -4,6 +4,8 @@
 package admission
 
 import (
+	"fmt"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -43,12 +45,14 @@ func CheckQueue(j *model.Job, name string, q *model.Queue) error {
 	}
 	if q.TEMaxTime > 0 {
 		if err := model.SecondsLimit("time_limit of a te job in queue "+name, j.Limit, q.TEMaxTime); err != nil {
-			return err
+			return fmt.Errorf("%w: write a shorter time_limit, or class = \"be\"", err)
 		}
 	}
 	if q.TEMaxGPUs > 0 {
 		gpus := model.RoundUp(j.Total().GPUs) / model.WholeGPU
-		return model.Limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
+		if err := model.Limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), ""); err != nil {
+			return fmt.Errorf("%w: ask for fewer, or write class = \"be\"", err)
+		}
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ type Recorder struct {
 	now *(*Statistics)
 
 	// The epochs of the state at which each part was last copied.
-	whole, recent, runtimes, mix uint64
+	whole, recent, runtimes, mix, graces uint64
 }
 
 // NewRecorder returns one that keeps *now; nil there means that nothing has been seen yet.

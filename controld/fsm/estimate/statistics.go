@@ -17,7 +17,9 @@ import (
 type Statistics struct {
 	// by queue: how long displaced attempts took to leave
 	StopDurations map[string]StopDurations `json:"stop_durations,omitempty"`
-	TE            Arrivals                 `json:"te,omitzero"`
+	// by kind of job: how long displaced attempts took, of what they had declared
+	Graces map[string]MeasuredGrace `json:"graces,omitempty"`
+	TE     Arrivals                 `json:"te,omitzero"`
 	// when a cycle last looked whose turn it is; see CommitPlan.Rotated
 	LastRotation  model.Instant `json:"last_rotation,omitempty"`
 	LastEnded     model.Instant `json:"last_ended,omitempty"`     // when an attempt last ended
@@ -174,10 +176,13 @@ func (s *Statistics) MeanService(j *model.Job) int64 {
 	return s.StepRates[RateKey(j)].Service
 }
 
-// Check says whether the runtime history is kept as it should be.
+// Check says whether the runtime history and the grace periods are kept as they should be.
 func (s *Statistics) Check() error {
-	if s == nil || s.Runtimes == nil {
+	if s == nil {
 		return nil
+	}
+	if err := checkGraces(s.Graces); err != nil || s.Runtimes == nil {
+		return err
 	}
 	return s.Runtimes.Check()
 }

@@ -18,6 +18,7 @@ type Outcome struct {
 	Nodes      []string // of the workers that caused it
 	policy     string   // the action of the log policy that decided it
 	Final      bool     // of a failure to launch: trying again cannot help
+	PortTaken  bool     // of a failure to launch: only a port was taken, so that the node will do with another
 }
 
 // OutcomeOf says how an attempt, all of whose workers are final, ended.
@@ -92,6 +93,7 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 			w.ExitCode == checkpointCode(j.Spec)
 		switch {
 		case w.Trouble() == model.CauseLaunch:
+			o.PortTaken = w.PortTaken && (cause != model.CauseLaunch || o.PortTaken)
 			cause = model.CauseLaunch
 			o.Final = o.Final || w.LaunchFinal
 		case w.Trouble() == model.CauseNodeLost && cause != model.CauseLaunch:

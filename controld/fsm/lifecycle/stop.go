@@ -40,15 +40,25 @@ func Outranks(cause model.Cause, stop *model.Stop) bool {
 	return stop == nil || strength[stop.Cause] < strength[cause]
 }
 
+// Yields reports whether a job that is stopped for a cause makes room, and has its grace period to
+// save its work.
+func Yields(cause model.Cause) bool {
+	switch cause {
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseMigrate,
+		model.CauseDrain:
+		return true
+	}
+	return false
+}
+
 // StopSignalAndGrace returns the signal and the grace with which a job is stopped for a cause.
 func StopSignalAndGrace(spec *jobspec.Job, g *jobspec.Group, cause model.Cause) (signal string, grace jobspec.Seconds) {
 	t := mainTask(g)
 	signal, grace = cmp.Or(t.KillSignal, "SIGTERM"), cmp.Or(t.KillTimeout, model.DefaultGrace)
-	switch cause {
-	case model.CauseLease:
+	if cause == model.CauseLease {
 		return signal, model.LeaseGrace
-	case model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseShrink, model.CauseGrow, model.CauseMigrate,
-		model.CauseDrain, model.CauseRequeue:
+	}
+	if Yields(cause) || cause == model.CauseRequeue {
 		signal, grace = "SIGTERM", model.DefaultGrace
 		if t.Launch != nil && t.Launch.Type == "slurm" {
 			signal = "SIGUSR1"

@@ -1,7 +1,10 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
 // Emit appends an event. Views share the array: they hold a shorter length, and what they see is
@@ -28,5 +31,37 @@ func (s *State) makeRoomForEvents() {
 
 // EmitJob appends an event about a job.
 func (s *State) EmitJob(t model.EventType, j *model.Job, cause model.Cause) {
-	s.Emit(model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause})
+	s.Emit(JobEvent(t, j, cause))
+}
+
+// JobEvent is an event about a job. One about an attempt names its nodes, so that what happened on a
+// node can be told from the events alone.
+func JobEvent(t model.EventType, j *model.Job, cause model.Cause) model.Event {
+	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
+	switch t {
+	case model.EventAssigned, model.EventCreated, model.EventStarted, model.EventStopping, model.EventEnded:
+		if n := len(j.Attempts); n > 0 {
+			e.Node = nodesOf(j.Attempts[n-1].Workers)
+		}
+	}
+	return e
+}
+
+// nodesOf lists the nodes of workers, as n[1-3] if there are several.
+func nodesOf(workers []model.Worker) string {
+	if len(workers) == 0 {
+		return ""
+	}
+	first := workers[0].Node
+	names := []string{first}
+	for i := range workers {
+		if name := workers[i].Node; name != names[len(names)-1] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 1 {
+		return first
+	}
+	slices.Sort(names)
+	return hostlist.Compress(slices.Compact(names))
 }

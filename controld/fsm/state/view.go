@@ -291,7 +291,7 @@ func (v *View) PortsUsed(node string) []int {
 	return nil
 }
 
-// FreePort returns the lowest port of a node's range that no job holds and that is not in taken,
+// FreePort returns the lowest port of a node's range that no job and nothing else holds and that is not in taken,
 // and false if there is none.
 func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	n, _ := v.Node(node)
@@ -300,7 +300,8 @@ func (v *View) FreePort(node string, taken ...int) (int, bool) {
 	}
 	used := v.PortsUsed(node)
 	for port := n.PortMin; port <= n.PortMax; port++ {
-		if _, held := slices.BinarySearch(used, port); !held && !slices.Contains(taken, port) {
+		if _, held := slices.BinarySearch(used, port); !held && !slices.Contains(taken, port) &&
+			!slices.Contains(n.PortsTaken, port) {
 			return port, true
 		}
 	}

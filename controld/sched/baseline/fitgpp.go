@@ -158,13 +158,14 @@ func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 }
 
 // randomVictim takes a victim at random, once at each instant, and keeps the room on its node if
-// that will be enough.
+// that will be enough. The paper's took any; here it obeys P as the others do, unless the policy block
+// says otherwise.
 func (p *fitgppPolicy) randomVictim(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	if at, called := r.Asked[j.ID]; called && at >= p.Now {
 		return false
 	}
-	v := p.drawn(j, func(v *preempt.Candidate) bool { return !p.Policy.PreemptCapped || p.mayTake(v) })
+	v := p.drawn(j, func(v *preempt.Candidate) bool { return p.Policy.RandomUncapped || p.mayTake(v) })
 	if v == nil {
 		return false
 	}

@@ -38,23 +38,33 @@ func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 	case s.unclaimed < p.Workers:
 		why.Code, why.For, why.Fit = model.ReasonReservation, s.claimant, s.unclaimed
 	case len(g.More) > 0:
-		return together(t, g)
+		return together(t, j, g)
 	default:
 		why.Code, why.Fit, why.Text = model.ReasonResources, s.unclaimed,
 			"every port at which its workers could meet is in use"
 	}
 	if len(g.More) > 0 && why.Text == "" {
-		why.Text = fmt.Sprintf("group %q", j.Spec.Groups[j.Parts[s.part].Group].Name)
+		why.Text = fmt.Sprintf("group %q", groupOf(j, s.part))
 	}
 	return why
 }
 
-// together says why parts do not fit at once each of which would fit by itself.
-func together(t *scratch.State, g *fit.Gang) model.Reason {
+// groupOf returns the name of the group that is a part of a gang.
+func groupOf(j *model.Job, part int) string { return j.Spec.Groups[j.Parts[part].Group].Name }
+
+// together says why parts do not fit at once each of which would fit by itself, and which is left
+// over.
+func together(t *scratch.State, j *model.Job, g *fit.Gang) model.Reason {
 	if ok, never := t.View.NearestFit(g.Shape); !ok {
 		return never
 	}
-	return model.Reason{Code: model.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.Room.Reach(g)}
+	why := model.Reason{Code: model.ReasonGang, Need: g.Request.Active, Want: g.Size()}
+	reached, missing := t.Room.Reach(g)
+	if why.Fit = reached; missing >= 0 {
+		why.Need = g.At(missing).Request.Active
+		why.Text = fmt.Sprintf("group %q finds no room beside the others", groupOf(j, missing))
+	}
+	return why
 }
 
 // beaten returns the job that a gang waits for which would fit.

@@ -69,7 +69,7 @@ func MinRuntime(t *scratch.State) model.Instant {
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *model.Job) int64 {
 	unsaved := preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID))
-	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
+	cost := (unsaved + j.ServiceOf(tunables.GraceWeight*preempt.ExpectedGrace(f.State, j))) / 1000
 	if j.Spec.RunsOnce() {
 		cost += endsForGood
 	}

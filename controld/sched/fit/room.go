@@ -59,8 +59,8 @@ func (r *Room) Fits(g *Gang) bool {
 func (r *Room) Place(g *Gang) ([]Spot, bool) {
 	defer r.Waive(g.For)()
 	if len(g.More) > 0 {
-		found, ok := r.placeParts(g)
-		if !ok {
+		found, missing := r.placeParts(g)
+		if missing >= 0 {
 			return nil, false
 		}
 		return slices.Concat(found...), true
@@ -72,26 +72,28 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 }
 
 // Reach returns how many workers of a gang of several parts find room before one of its parts does
-// not.
-func (r *Room) Reach(g *Gang) int {
+// not, and which part that is; -1: all do.
+func (r *Room) Reach(g *Gang) (workers, missing int) {
 	defer r.Waive(g.For)()
-	found, _ := r.placeParts(g)
-	n := 0
+	found, missing := r.placeParts(g)
 	for _, spots := range found {
-		n += len(spots)
+		workers += len(spots)
 	}
-	return n
+	return workers, missing
 }
 
 // placeParts places the parts, those first that are hardest to place, and changes nothing. A part
 // that finds no room behind others goes before them the next time, so that what only it can use is
-// not given away. It returns the spots of each part that it came to, and whether these are all.
-func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
+// not given away. It returns the spots of each part that it came to, and the part that found no room, -1 if all did.
+func (r *Room) placeParts(g *Gang) (spots [][]Spot, missing int) {
 	order := g.Hardest()
 	for tries := g.Parts(); ; tries-- {
 		found, failed := r.placeInOrder(g, order)
-		if failed <= 0 || tries == 0 {
-			return found, failed < 0
+		if failed < 0 {
+			return found, -1
+		}
+		if failed == 0 || tries == 0 {
+			return found, order[failed]
 		}
 		part := order[failed]
 		copy(order[1:failed+1], order[:failed])

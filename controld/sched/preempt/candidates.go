@@ -30,6 +30,7 @@ type Candidate struct {
 	Score   int64                    // what it costs to take it
 	Taken   bool                     // in this cycle
 	facts
+	kind estimate.GraceKind
 
 	Index       int32        // of the entry for all of the job
 	Unsaved     int64        // ms of one GPU of work that would be lost
@@ -118,6 +119,7 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	clear(r.before)
 	r.list()
 	r.discount(t)
+	r.expectGraces(t)
 	return r
 }
 
@@ -320,6 +322,7 @@ func (r *Candidates) add(run *estimate.LiveAttempt) {
 	v := Candidate{
 		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Holds, Grace: run.Grace,
 		size: fit.Length(held.Active, r.largest), facts: factsOf(run),
+		kind: estimate.GraceKindOf(run.Job),
 	}
 	v.Account, v.queue = r.Accounts.of(run.Job.Account), r.queues.of(run.Queue)
 	r.List = append(r.List, v)

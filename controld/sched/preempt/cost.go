@@ -22,7 +22,7 @@ func (r *Candidates) price(t *scratch.State) {
 	r.lossWeight = model.LossWeight.Of(&t.Policy)
 	times := model.TimesWeight.Of(&t.Policy)
 	for _, v := range r.Each() {
-		v.Grace = min(v.declared, usual[v.queue])
+		v.Grace = min(v.Grace, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
 	}
 	for _, v := range r.Each() {
@@ -32,6 +32,20 @@ func (r *Candidates) price(t *scratch.State) {
 			v.Score += one * times / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
 		}
 	}
+}
+
+// expectGraces says of each candidate how long it will take to leave: as long as it declares, or less
+// if jobs like it took less.
+func (r *Candidates) expectGraces(t *scratch.State) {
+	known := t.View.Statistics()
+	for _, v := range r.Each() {
+		v.Grace = known.ExpectedGrace(v.kind, v.declared)
+	}
+}
+
+// ExpectedGrace returns how long a job will take to leave, in ms.
+func ExpectedGrace(t *scratch.State, j *model.Job) int64 {
+	return t.View.Statistics().ExpectedGrace(estimate.GraceKindOf(j), scratch.GraceOf(j))
 }
 
 // GraceWeight returns how much grace weighs against what is lost, in thousandths.

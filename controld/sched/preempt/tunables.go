@@ -47,6 +47,14 @@ type Tunables struct {
 	// MaxNumbered, in names: so many are numbered before all are forgotten. Reason: they may not be
 	// in use any more. Evidence: a round number, chosen without measurement.
 	MaxNumbered int
+	// TEAccountPM, in thousandths of the cluster: the trial-and-error jobs of one account hold so
+	// much at once, if the policy block does not say, but always one job. Reason: all jobs of a
+	// group that are labelled so must not put out those of others. Evidence: a round number, chosen
+	// without measurement.
+	TEAccountPM int64
+	// TEUserPM, in thousandths of the cluster: the same for one user. Reason: several users of an
+	// account can try something at once. Evidence: a round number, chosen without measurement.
+	TEUserPM int64
 }
 
 // tunables are the values in use. They never change.
@@ -63,4 +71,6 @@ var tunables = Tunables{
 	MaxAcross:     2048,
 	KeepCycles:    256,
 	MaxNumbered:   1 << 14,
+	TEAccountPM:   250,
+	TEUserPM:      150,
 }

@@ -22,7 +22,7 @@ type Order struct {
 	// all groups are looked at, also where their fronts say enough: the order is the same
 	FullScan  bool
 	Fronts    int  // groups of which the front said enough
-	TeLimited bool // accounts may hold only so many GPUs in trial-and-error jobs
+	TeLimited bool // accounts and users may hold only so much in trial-and-error jobs
 }
 
 // Startable reports whether a job may start now.

@@ -17,6 +17,9 @@ import (
 // of it than a small part, but one job in any case. What it has lent is what its jobs held that
 // wait because a trial-and-error job of another account has their room. Where no account has a
 // quota no account lends.
+//
+// That holds for as long as trial-and-error jobs may run. An account that has been put out for longer
+// loses nothing more that is within its share.
 
 const (
 	tiers = 3
@@ -44,6 +47,9 @@ func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 		}
 		if known[v.Account] == 0 {
 			known[v.Account] = 1 + m.tier(j, v.Job)
+		}
+		if known[v.Account]-1 == ofLender && m.putOut[v.Job.Account] {
+			return -1
 		}
 		return degree*tiers + known[v.Account] - 1
 	}
@@ -161,12 +167,12 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 }
 
 // lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
-// is above its share until the last of them leaves, it has no quota, or all that it has
-// lent then is within what it lends.
+// is above its share until the last of them leaves, it has no quota, or all that it has lent then is
+// within what it lends. One that has been put out keeps its share.
 func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	f := m.accounts()
 	n := f.Account(account)
-	if !n.Guaranteed() {
+	if !n.Guaranteed() && !m.putOut[account] {
 		return true
 	}
 	sum, largest := f.Amount(0, 0, 0), f.Amount(0, 0, 0)
@@ -175,6 +181,9 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 		if sum = sum.Plus(a); partOf(n, a).Cmp(partOf(n, largest)) > 0 {
 			largest = a
 		}
+	}
+	if m.putOut[account] {
+		return n.Holding(sum.Negative()).Cmp(n.Share()) >= 0
 	}
 	before := n.Holding(largest.Minus(sum))
 	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {

@@ -44,7 +44,7 @@ func (t *rotaPolicy) levelOf(j *model.Job) int {
 		return 0
 	}
 	need, _ := t.needs(j)
-	level := 2 * bits.Len64(uint64(max(0, j.ServiceOf(need))) / uint64(max(1, model.ShortService.Of(&t.Policy)*60_000)))
+	level := 2 * bits.Len64(uint64(max(0, j.ServiceOf(need)))/uint64(max(1, model.ShortService.Of(&t.Policy)*60_000)))
 	if user := t.accounts().Leaf(j.Association()); !user.Guaranteed() {
 		if due := user.Due(); user.Holding(nil).Cmp(due.Plus(due)) >= 0 {
 			level++

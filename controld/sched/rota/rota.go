@@ -58,14 +58,16 @@ type rotaPolicy struct {
 	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
 	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
 	terms    *configuredTerms     // nil until it is needed
-	teHeld   map[string]int64     // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
+	teCaps   *preempt.TECaps      // what trial-and-error jobs hold at once
+	putOut   map[string]bool      // accounts: see [preempt.PutOut]
 }
 
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
-	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms)}
+	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms),
+		teCaps: preempt.NewTECaps(t)}
 	p.order = queue.Order{
 		State: t, MayStart: p.mayStart, Level: p.levelOf, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
-		TeLimited: t.Policy.TEAccountGPUs > 0,
+		TeLimited: p.teCaps.Binds(),
 	}
 	return p
 }
@@ -74,7 +76,7 @@ func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
 func (t *rotaPolicy) startable(j *model.Job) bool { return t.order.Startable(j) }
 
 // mayStart reports whether no limit of its account or user keeps a job from starting.
-func (t *rotaPolicy) mayStart(j *model.Job) bool { return !t.overTELimit(j) && !t.overLimit(j) }
+func (t *rotaPolicy) mayStart(j *model.Job) bool { return !t.teCaps.Exceeds(j) && !t.overLimit(j) }
 
 // serve starts what fits.
 func (t *rotaPolicy) serve() {
@@ -88,7 +90,7 @@ func (t *rotaPolicy) serve() {
 
 // start starts a job and keeps count of what depends on that.
 func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) {
-	t.countTE(c.Job)
+	t.teCaps.Count(c.Job)
 	c.Start(t.State, spots, past)
 	if c.Job.Class == jobspec.TE {
 		t.spare.begun(c.Gang(t.State), spots)
@@ -99,13 +101,10 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobI
 
 // reasonOf returns why a job waits, if that is a rule of the policy's own.
 func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
-	switch {
-	case t.overTELimit(j):
-		return model.Reason{Code: model.ReasonTELimit}, true
-	case t.hopeless[j.ID]:
-		return model.Reason{Code: model.ReasonNoVictim}, true
+	if why, capped := t.teCaps.Reason(j); capped {
+		return why, true
 	}
-	return model.Reason{}, false
+	return model.Reason{Code: model.ReasonNoVictim}, t.hopeless[j.ID]
 }
 
 // advise tells what a user cannot see of why a job waits.
@@ -127,18 +126,32 @@ type preemptor struct {
 	*preempt.Preemptor
 	places map[model.JobID]int // places of waiting jobs in the order
 	place  int                 // of the job at hand
+	beyond []int64             // by candidate: see beyondCost
 }
 
-// makeRoom makes room for jobs that still wait: for trial-and-error jobs first.
+// makeRoom makes room for jobs that still wait: for trial-and-error jobs first, unless they have put
+// out an account for too long.
 func (m *preemptor) makeRoom() {
-	m.serveTE()
+	waiting := m.waitingTE()
+	if len(waiting) > 0 {
+		m.putOut = preempt.PutOut(m.State)
+	}
+	if len(m.putOut) > 0 {
+		m.makeRoomForBE()
+		m.serveTE(waiting)
+		return
+	}
+	m.serveTE(waiting)
 	m.makeRoomForBE()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
-func (m *preemptor) serveTE() {
+func (m *preemptor) serveTE(waiting []waiter) {
 	vain, tried := map[*groups.Group]bool{}, 0
-	for _, c := range m.waitingTE() {
+	for _, c := range waiting {
+		if m.teCaps.Exceeds(c.job) {
+			continue // by what was promised to those before it
+		}
 		if _, known := vain[c.group]; !known {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
 		}
@@ -190,8 +203,17 @@ func (m *preemptor) waitingTE() []waiter {
 }
 
 // reluctance says how readily a candidate may be taken for a trial-and-error job: 0 at once, 1 if
-// nothing else helps, 2 only when not even that does, -1 never.
+// nothing else helps, 2 only when not even that does, -1 never. What loses all its work comes after
+// all others.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
+	degree := m.reluctanceOfSaver(v)
+	if degree >= 0 && preempt.CannotSave(v) {
+		degree += 3
+	}
+	return degree
+}
+
+func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 	switch {
 	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
@@ -309,7 +331,7 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 		over = max(over, r.Over[c.Node])
 	}
 	m.Room.Unclaim(j.ID)
-	m.countTE(j)
+	m.teCaps.Count(j)
 	m.Reserve(m.reservationFor(j, set, over))
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {

@@ -30,6 +30,10 @@ func (m *preemptor) makeRoomForBE() {
 	f.Candidates = m.All()
 	f.Reclaim()
 	f.Foresee()
+	m.beyond = make([]int64, len(m.All().List))
+	for i, v := range m.All().Each() {
+		m.beyond[i] = m.beyondCost(v.Job, v.Attempt)
+	}
 	list := m.waitingBE()
 	m.places = make(map[model.JobID]int, len(list))
 	for i := range list {
@@ -45,9 +49,9 @@ func (m *preemptor) makeRoomForBE() {
 		}
 		asked++
 		m.place = i
-		g := m.Gang(w.job)
+		g, least := m.Gang(w.job), m.worthInOrder(w.job)
 		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
-			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, w.job) }, allDegrees) {
+			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, w.job, least) }, allDegrees) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
@@ -100,9 +104,9 @@ func (m *preemptor) waitingBE() []waiter {
 // reluctanceInOrder says how readily a candidate leaves for a best-effort job that waits: 0 or, never,
 // -1. The workers that an elastic job has beyond its least leave for any job, once they have been
 // there for as long as a restart costs. A whole job leaves if it is worth it, has run undisturbed for
-// long enough, and is not within its account's entitlement, unless both are of one account. A wide gang keeps its room: it waits long for a chance to
-// get it together again.
-func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job) int {
+// long enough, and its account holds more than it is entitled to, unless both are of one account. A wide
+// gang keeps its room: it waits long for a chance to get it together again.
+func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least int64) int {
 	if v.Taken || v.Started == 0 {
 		return -1
 	}
@@ -114,7 +118,7 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job) int {
 		return 0
 	}
 	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) || m.Now-v.Started < m.minTurn() ||
-		!m.worthInOrder(j, v.Job, v.Attempt) || !m.mayDisplace(v.Job) {
+		m.beyond[v.Index] < least || !m.mayDisplace(v.Job) {
 		return -1
 	}
 	f := m.accounts()

@@ -1,42 +1,50 @@
 package rota
 
 import (
+	"math"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// worth is the rule of worth: whether a running job leaves for one that waits. By its service index it
-// must go on for as long as the least that is given, and beyond that for CostWorth times as long as it
-// loses: its grace, weighted as everywhere, its restart, and the work that it has not saved. It must be
-// able to save its state.
-func (t *rotaPolicy) worth(running *model.Job, a *model.Attempt, least int64) bool {
-	if running.Spec.Checkpoint == nil || a.Started.At == 0 {
-		return false
+// # The rule of worth
+//
+// A running job leaves for one of its class only if it goes on for long by its service index: beyond
+// several times what it loses by leaving, for several times as long as the other needs. What it loses is
+// its grace, weighted as everywhere, its restart, and the work that it has not saved. It must be able to
+// save its state. For the equal part of another account or user it need only go on for as long as the
+// other.
+
+// beyondCost returns for how long a running job goes on beyond CostWorth times what it loses by leaving,
+// in ms; less than anything if it must not leave.
+func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt) int64 {
+	if j.Spec.Checkpoint == nil || a.Started.At == 0 {
+		return math.MinInt64
 	}
-	lost := preempt.GraceWeight(t.State)*scratch.GraceOf(running)/1000 + int64(a.Started.At-a.Assigned.At) +
-		preempt.UnsavedMS(running, a, t.Now)
-	left, _ := t.remaining(running, running.RuntimeOf(scratch.AttainedService(running, a, t.Now)))
-	short := least + model.CostWorth.Of(&t.Policy)*lost - left
-	if short > 0 {
-		t.WakeAt(t.Now + model.Instant(short))
-	}
-	return short <= 0
+	lost := preempt.GraceWeight(t.State)*preempt.ExpectedGrace(t.State, j)/1000 + int64(a.Started.At-a.Assigned.At) +
+		preempt.UnsavedMS(j, a, t.Now)
+	left, _ := t.remaining(j, j.RuntimeOf(scratch.AttainedService(j, a, t.Now)))
+	return left - model.CostWorth.Of(&t.Policy)*lost
 }
 
-// worthInOrder is the rule of worth for a job that comes first in order: the other goes on for several
-// times as long. A job of no known kind is taken to need as much as many do.
-func (t *rotaPolicy) worthInOrder(waiting, running *model.Job, a *model.Attempt) bool {
+// worthInOrder returns for how long a job must go on beyond what it loses, in ms, to leave for one that
+// comes first in order. A job of no known kind is taken to need as much as many do.
+func (t *rotaPolicy) worthInOrder(waiting *model.Job) int64 {
 	need, known := t.needs(waiting)
 	if !known {
 		need = max(need, model.Prior.Of(&t.Policy)*60_000)
 	}
-	return t.worth(running, a, model.OrderWorth.Of(&t.Policy)*need)
+	return model.OrderWorth.Of(&t.Policy) * need
 }
 
-// worthEqualPart is the rule of worth for a job of an account or user that holds less than its equal
-// part: the other goes on for as long.
+// worthEqualPart reports whether it is worth it that a running job leaves for one whose account or user
+// holds less than its equal part.
 func (t *rotaPolicy) worthEqualPart(waiting, running *model.Job, a *model.Attempt) bool {
 	need, _ := t.needs(waiting)
-	return t.worth(running, a, need)
+	beyond := t.beyondCost(running, a)
+	if beyond < need && beyond != math.MinInt64 {
+		t.WakeAt(t.Now + model.Instant(need-beyond))
+	}
+	return beyond >= need
 }

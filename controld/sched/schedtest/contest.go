@@ -50,6 +50,9 @@ func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy,
 		1+c.Random.IntN(3), 1+c.Random.IntN(10),
 		1+c.Random.IntN(20), c.Random.IntN(5), []int{0, 0, 8}[c.Random.IntN(3)], 10+c.Random.IntN(60))
+	if policy == "rota" {
+		c.Must("policy te-account=%d te-user=%d", []int{1000, 500, 250}[seed%3], []int{1000, 1000, 300, 150}[seed%4])
+	}
 	for i := range 2 + c.Random.IntN(3) {
 		c.Must("node n%d gpus=%d cores=%d memory=%d", i, 2+c.Random.IntN(7), 8+c.Random.IntN(8), 8+c.Random.IntN(24))
 	}

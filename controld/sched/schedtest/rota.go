@@ -20,6 +20,12 @@ func setRota(p *model.Policy, k, v string) (err error) {
 		p.Placement = v
 	case "te-gpus":
 		p.TEAccountGPUs = int64(n)
+	case "random-obeys-p":
+		p.RandomUncapped = v == "no"
+	case "te-account":
+		p.TEAccountPM = int64(n)
+	case "te-user":
+		p.TEUserPM = int64(n)
 	case "te-borrow":
 		p.TEBorrowPM = int64(n)
 	case "headroom":

@@ -73,9 +73,9 @@ func (w *World) reference(name string) string {
 	return name
 }
 
-// update changes jobs: limit, more (time), priority, name.
+// update changes jobs, as an operator: limit, more (time), priority, name.
 func (w *World) update(names []string, options map[string]string) error {
-	c := fsm.UpdateJobs{By: Ada.UID}
+	c := fsm.UpdateJobs{By: Ada.UID, Admin: true}
 	for k, v := range options {
 		switch k {
 		case "limit", "more":

@@ -36,6 +36,7 @@ type World struct {
 // NewWorld returns a world without nodes.
 func NewWorld() *World {
 	c := model.DefaultConfig()
+	c.Policy.TEAccountPM, c.Policy.TEUserPM = 1000, 1000 // what is not told of them
 	return &World{
 		State: fsm.New(c), Now: 1000, Ids: map[string]model.JobID{}, Names: map[model.JobID]string{},
 		boots: map[string]int{},

@@ -53,6 +53,7 @@ var refusals = []struct {
 	{model.ErrWrongState, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrForgotten, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
+	{fsm.ErrRaisesLimit, http.StatusForbidden, api.CodeDenied},
 	{model.ErrOtherBoot, http.StatusConflict, api.CodeWrongState},
 	{model.ErrKeyReused, http.StatusConflict, api.CodeKeyReused},
 	{model.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},
