@@ -155,6 +155,25 @@ type Attempt struct {
 	Findings []Finding   `json:"findings,omitempty"` // of log policies, oldest first
 	Workers  int         `json:"workers"`
 	Rate     int64       `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
+
+	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
+	// if it is still there
+	For        model.JobID `json:"for,omitempty"`
+	ForUser    string      `json:"for_user,omitempty"`
+	ForAccount string      `json:"for_account,omitempty"`
+	LeaveBy    *Time       `json:"leave_by,omitempty"`
+	// what that has cost by now, in seconds of one GPU
+	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
+	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Lost says what makes up a loss, in seconds of one GPU. A job without GPUs counts by its GPU
+// equivalents.
+type Lost struct {
+	GPUSeconds int64 `json:"gpu_s"`     // in all
+	Work       int64 `json:"work_s"`    // done since the last checkpoint
+	Grace      int64 `json:"grace_s"`   // held while it left
+	Restart    int64 `json:"restart_s"` // held by the next attempt until its commands ran
 }
 
 // Finding is the first line of output in which a log policy found its pattern.
@@ -313,6 +332,12 @@ type Event struct {
 	Cause   model.Cause `json:"cause,omitempty"`
 	For     model.JobID `json:"for,omitempty"`
 	Text    string      `json:"text,omitempty"`
+
+	// of one that had to leave: whose job it was for, and what it has cost by then, in seconds of one
+	// GPU
+	ForUser        string `json:"for_user,omitempty"`
+	ForAccount     string `json:"for_account,omitempty"`
+	LostGPUSeconds int64  `json:"lost_gpu_s,omitempty"`
 }
 
 // Share is one account's part of the cluster.

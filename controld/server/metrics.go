@@ -70,9 +70,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
 	v := c.replica.View()
+	now := c.replica.Now(v)
 	jobs := map[model.JobState]int{}
 	for j := range v.Jobs() {
-		jobs[j.State]++
+		jobs[j.ShownState(now)]++
 	}
 	for code, name := range present.StateNames {
 		gauge(descJobs, jobs[code], name)

@@ -76,6 +76,8 @@ func notWaiting(j *api.Job) string {
 		return "it is running on " + show.Hosts(j.Nodes)
 	case j.Code == model.Completing:
 		return "it is stopping on " + show.Hosts(j.Nodes)
+	case j.Code == model.Checkpointing:
+		return "it is leaving " + show.Hosts(j.Nodes) + show.LeavingFor(j)
 	case j.Code == model.Completed:
 		return "it has completed"
 	case j.Code == model.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
