@@ -217,8 +217,9 @@ var rules = map[string]rule{
 		why: "policies to compare with, a file each",
 	},
 	"controld/sched/explain": {
-		ours: []string{"controld/fsm/topology",
-			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fit", "controld/sched/policy",
+		ours: []string{"controld/fsm/estimate", "controld/fsm/topology",
+			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,

@@ -258,6 +258,48 @@ type Why struct {
 	// of a job that waits: what operators have told the scheduler, and what a dry run recorded of it
 	Steering     []SchedSetting `json:"steering,omitempty"`
 	WouldPreempt []Displacement `json:"would_preempt,omitempty"`
+
+	Quotas []Quota          `json:"quota,omitempty"`            // those that apply to it
+	After  *AfterPreemption `json:"after_preemption,omitempty"` // of a job that waits for room
+}
+
+// Quota is what is configured for an account or for a user in it, and what they hold of it.
+type Quota struct {
+	Account  string   `json:"account"`
+	User     string   `json:"user,omitempty"` // none: the account itself
+	Kind     string   `json:"kind"`           // limit, deserved
+	Resource string   `json:"resource"`       // cores, memory, gpus, or a model of GPUs
+	Used     int64    `json:"used"`           // cores, MiB, or thousandths of a GPU
+	Most     int64    `json:"most"`
+	Binds    bool     `json:"binds"` // with the job it would be exceeded
+	Text     string   `json:"text"`
+	Holders  []Holder `json:"holders"`
+}
+
+// Holder is what a user has of a quota. It has no name if the caller may not see it.
+type Holder struct {
+	User    string        `json:"user,omitempty"`
+	Account string        `json:"account,omitempty"`
+	Held    int64         `json:"held"` // as Quota.Used
+	Jobs    []model.JobID `json:"jobs"` // the largest, as far as the caller may see them
+}
+
+// AfterPreemption says whether a job would fit if jobs of lower precedence left, and which rules
+// spare them.
+type AfterPreemption struct {
+	By     model.Cause `json:"by"`     // the rule by which jobs could leave for it: te, reclaim, order
+	Jobs   int         `json:"jobs"`   // that run with lower precedence
+	Fits   bool        `json:"fits"`   // if all of them left
+	Lawful bool        `json:"lawful"` // if those left that no rule spares
+	Spared []Spared    `json:"spared"`
+	Text   string      `json:"text"`
+}
+
+// Spared are jobs that a rule spares.
+type Spared struct {
+	Rule  string        `json:"rule"`
+	Count int           `json:"count"`
+	Jobs  []model.JobID `json:"jobs"` // some of them, as far as the caller may see them
 }
 
 // FunnelStep is one sieve that nodes pass through.
@@ -281,6 +323,15 @@ type PlanResponse struct {
 	Ahead  int          `json:"ahead"`  // jobs that go first
 	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
+
+	// the jobs that would be asked to leave for it when it would wait, and in how many seconds; an id is
+	// 0 if the caller may not see the job
+	Displaces      []Displacement `json:"displaces,omitempty"`
+	DisplacesAfter int64          `json:"displaces_after,omitempty"`
+	// an operator has paused that, or has a dry run on
+	Steering []SchedSetting   `json:"steering,omitempty"`
+	Quotas   []Quota          `json:"quota,omitempty"`
+	After    *AfterPreemption `json:"after_preemption,omitempty"`
 }
 
 // PlanNode is one worker's place.

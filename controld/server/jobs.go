@@ -283,7 +283,7 @@ func why(x *exchange) (*api.Why, error) {
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
 	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
-		Ahead: e.Ahead, Advice: e.Advice}), nil
+		Ahead: e.Ahead, Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas), After: x.presentAfter(e.After)}), nil
 }
 
 // reasonOf is a reason of a job as the caller may see it.

@@ -21,7 +21,8 @@ const maxShareLabels = 100
 const otherAccounts = "(others)"
 
 var descShare = prometheus.NewDesc("rota_account_share", "Part of the cluster that an account holds, deserves "+
-	"whatever others ask for, and should have now. Of many accounts the smallest are added up.", []string{"account", "part"}, nil)
+	"whatever others ask for, and should have now. Of many accounts the smallest are added up.",
+	[]string{"account", "part"}, nil)
 
 // shareFigures computes the shares of accounts for the metrics, and then takes ten times as long
 // until it does so again.

@@ -51,6 +51,8 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
 		return err
 	}
+	show.Quotas(b, why.Quotas)
+	show.AfterPreemption(b, why.After)
 	if len(why.Steering) > 0 {
 		fmt.Fprintln(b)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -28,6 +29,9 @@ type Rules struct {
 	Limit  func(*model.Job) model.Reason
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
 	Advice func(*model.Job) string               // what else a user should know, "" if nothing
+	// why the policy spares a running job from leaving for one that waits, by the rule for a cause, ""
+	// if it does not: what the rules do not say that hold under every policy
+	Spares func(waiting *model.Job, running *estimate.LiveAttempt, by model.Cause) string
 }
 
 // Run runs the phases. When a start has freed room that was reserved, or the cycle has started as

@@ -83,6 +83,36 @@ func amount(v model.Vector) string {
 	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
 }
 
+// after says which quotas apply to a job, and what would be after preemption.
+func (w *World) after(id model.JobID) {
+	v := w.State.View()
+	e := sched.Explain(v, w.Now, v.Config().Policy, id)
+	for i := range e.Quotas {
+		q := &e.Quotas[i]
+		w.say("%s: %s, binds: %t", w.Names[id], q.Text, q.Binds)
+		for _, h := range q.Holders {
+			w.say("  %s in %s holds %d: %s", h.User, h.Account, h.Held, w.list(h.Jobs))
+		}
+	}
+	if e.After == nil {
+		w.say("%s: nothing is known of preemption", w.Names[id])
+		return
+	}
+	w.say("%s, by %s: %s", w.Names[id], e.After.By, e.After.Text)
+	for _, s := range e.After.Spared {
+		w.say("  %s: %s", w.list(s.Jobs), s.Rule)
+	}
+}
+
+// list names jobs.
+func (w *World) list(ids []model.JobID) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = w.Names[id]
+	}
+	return strings.Join(names, " ")
+}
+
 // why prints the reason, the funnel without its unchanging steps, and the advice.
 func (w *World) why(id model.JobID) {
 	v := w.State.View()

@@ -110,6 +110,11 @@ func (w *World) Run(line string) error {
 			w.why(w.Ids[name])
 		}
 		return nil
+	case "after":
+		for _, name := range names {
+			w.after(w.Ids[name])
+		}
+		return nil
 	case "waiting":
 		return w.waiting()
 	case "jobs":
