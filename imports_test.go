@@ -127,7 +127,7 @@ var rules = map[string]rule{
 			"controld/sched/explain",
 			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
-			"controld/sched/rota", "controld/sched/scratch",
+			"controld/sched/queue", "controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},

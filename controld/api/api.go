@@ -402,6 +402,68 @@ type Share struct {
 	Parent string `json:"parent,omitempty"` // "": at the top
 	Fairness
 	Users []UserShare `json:"users,omitempty"`
+
+	Explanation *ShareExplanation `json:"explanation,omitempty"` // of the account that explain names
+}
+
+// ShareExplanation says how the share of an account comes about. Parts are as in Fairness.
+type ShareExplanation struct {
+	Steps    []ShareStep `json:"steps"`    // from the top of the tree down to the account
+	Promised bool        `json:"promised"` // what it deserves is configured, for it or above it; else an equal part
+	// seconds after which past usage counts half, 0: it does not age; and thousandths by which usage
+	// moves spare capacity
+	HalfLife  int64 `json:"half_life"`
+	Influence int64 `json:"influence"`
+	// what it may take back, and the accounts above their shares, by how much; and the reverse
+	Reclaims int64     `json:"reclaims"`
+	From     []ShareOf `json:"from,omitempty"`
+	Over     int64     `json:"over"`
+	By       []ShareOf `json:"by,omitempty"`
+}
+
+// ShareStep is one level of the tree of accounts.
+type ShareStep struct {
+	Account    string `json:"account"`
+	Weight     int64  `json:"weight"`
+	Weights    int64  `json:"weights"`    // of all its siblings that hold or ask for something, itself included
+	Configured bool   `json:"configured"` // what it deserves is
+	Deserved   int64  `json:"deserved"`
+	Demand     int64  `json:"demand"` // what it holds and asks for, within its limits
+	Fair       int64  `json:"fair"`
+	Alloc      int64  `json:"alloc"`
+}
+
+// ShareOf is a part of the cluster with its account.
+type ShareOf struct {
+	Account string `json:"account"`
+	Part    int64  `json:"part"`
+}
+
+// Priority is a waiting job with what decides its place in the order, the first that differs first.
+type Priority struct {
+	Position int           `json:"position"` // from 1; 0 of a job that cannot start now whatever is free
+	ID       model.JobID   `json:"id"`
+	Name     string        `json:"name"`
+	Ref      string        `json:"ref"` // 123, 123_[0-9] for the tasks of an array
+	User     string        `json:"user"`
+	Account  string        `json:"account"`
+	Class    jobspec.Class `json:"class"`
+
+	OwnRoom bool `json:"own_room,omitempty"` // it left its room to a job that did not want it: first in its class
+	// levels of the account tree at which its accounts hold what they are entitled to, a bit each from
+	// the top down
+	AccountsOver int   `json:"accounts_over"`
+	UserOver     bool  `json:"user_over"` // its user does
+	Priority     int   `json:"priority"`
+	Level        int   `json:"level"`     // service level: the lower one first
+	Service      int64 `json:"service_s"` // what it counts for, in seconds of one GPU
+	Aged         bool  `json:"aged"`      // it has waited for so long that it counts as new
+	Age          int64 `json:"age"`       // seconds for which it has waited since it could start
+	Reserved     bool  `json:"reserved"`  // room is kept for it
+
+	AccountShare Fairness `json:"account_share"`
+	UserShare    Fairness `json:"user_share"`
+	Reason       Reason   `json:"reason"` // why it waits
 }
 
 // UserShare is one user's part of what an account has.

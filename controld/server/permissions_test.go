@@ -531,6 +531,8 @@ func (c *cluster) seesJob(cell *server.Cell) (bool, string) {
 		path, sought = path+"?account=physics", fmt.Sprintf(`"id":%d,`, c.ids["ended"])
 	case "/v1/events":
 		sought = fmt.Sprintf(`"job":%d,`, c.ids["running"])
+	case "/v1/priorities":
+		sought = fmt.Sprintf(`"id":%d,`, c.ids["held"])
 	case "/v1/nodes":
 		sought = fmt.Sprintf(`"jobs":[%d]`, c.ids["running"])
 	case "/v1/jobs/cancel":

@@ -65,7 +65,7 @@ func AfterPreemption(w io.Writer, a *api.AfterPreemption) {
 	}
 	fmt.Fprintf(w, "\nAFTER PREEMPTION (%s)\n    %s\n", a.By, Clean(a.Text))
 	for _, s := range a.Spared {
-		fmt.Fprintf(w, "%5d %s%s\n", s.Count, Clean(s.Rule), behind(": ", jobs(len(s.Jobs), IDs(s.Jobs))))
+		fmt.Fprintf(w, "%5d  %s%s\n", s.Count, Clean(s.Rule), behind(": ", jobs(len(s.Jobs), IDs(s.Jobs))))
 	}
 }
 

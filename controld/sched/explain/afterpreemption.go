@@ -120,11 +120,11 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	limit := cmp.Or(t.Policy.MaxPreempts, usualPreempts)
 	switch {
 	case limit > 0 && o.DisplacedSince(t.Now-scratch.Day) >= limit:
-		return fmt.Sprintf("has been preempted as often as allowed within a day, %d (p)", limit)
+		return fmt.Sprintf("preempted as often as allowed within a day, %d (p)", limit)
 	case v.by != model.CauseReclaim && preempt.WornOut(o):
-		return fmt.Sprintf("has been preempted as often as allowed in all, %d", preempt.MaxDisplacements)
+		return fmt.Sprintf("preempted as often as allowed in all, %d", preempt.MaxDisplacements)
 	case preempt.Wasteful(t, o):
-		return "a fifth of what it held within a day was lost to preemptions already"
+		return "a fifth of what was held within a day was lost to preemptions already"
 	}
 	if rule := v.sparesBE(run); rule != "" {
 		return rule
@@ -142,11 +142,11 @@ func (v *victimRules) sparesBE(run *estimate.LiveAttempt) string {
 	case v.by == model.CauseTE:
 		return ""
 	case run.Started == 0 || t.Now-run.Started < v.minRun:
-		return fmt.Sprintf("has run for less than min_runtime, %v", jobspec.Seconds(v.minRun/1000))
+		return fmt.Sprintf("started less than min_runtime ago, %v", jobspec.Seconds(v.minRun/1000))
 	case v.by == model.CauseReclaim:
 		return v.fair.SparedByShare(v.j, run.Job)
 	case run.CheckpointEvery < 0:
-		return "cannot save its state: no checkpoint block"
+		return "without a checkpoint block: cannot save state"
 	}
 	return ""
 }

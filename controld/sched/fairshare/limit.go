@@ -23,16 +23,19 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 // whose account or user is below its entitlement, "" if none does.
 func (f *Accounts) SparedByShare(j, running *model.Job) string {
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(running.Association()))
-	if mine == nil || !f.mayReclaim(mine) || !mine.Within(f.Asks(j)) {
-		return "is of the same account, which is over its quota where it could take back from others"
+	switch {
+	case mine == nil:
+		return "of the same account"
+	case !f.mayReclaim(mine) || !mine.Within(f.Asks(j)):
+		return fmt.Sprintf("out of reach: %s has no quota left with this job", nameOf(mine))
 	}
 	for n := f.Leaf(running.Association()); n != theirs.Parent(); n = n.Parent() {
 		if !n.Above() {
-			return fmt.Sprintf("%s holds no more than its fair share", nameOf(n))
+			return fmt.Sprintf("within its fair share: %s", nameOf(n))
 		}
 	}
 	if !drf.HasUsedLess(mine, theirs) {
-		return fmt.Sprintf("%s has used less of its share of late than %s", nameOf(theirs), nameOf(mine))
+		return fmt.Sprintf("past usage: %s has used no more of its share than %s", nameOf(theirs), nameOf(mine))
 	}
 	return ""
 }

@@ -25,6 +25,9 @@ type Rules struct {
 
 	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
+	// the order of jobs in which accounts come first whatever their jobs are; nil: that of Order
+	Compare func(a, b *model.Job) int
+	Terms   func(*model.Job) queue.Terms // what decides a job's place; nil: what the hooks of Order tell
 	// the limit that keeps a job from starting, the zero reason if none does
 	Limit  func(*model.Job) model.Reason
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none

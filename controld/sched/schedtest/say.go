@@ -187,3 +187,37 @@ func duration(ms int64) string {
 	}
 	return s
 }
+
+// prio lists the jobs that wait in the order of the policy, with its terms.
+func (w *World) prio() {
+	v := w.State.View()
+	for _, p := range sched.Priorities(v, w.Now, v.Config().Policy) {
+		text := fmt.Sprintf("%d %s: %s priority %d level %d service %ds age %ds", p.Position, w.Names[p.Job.ID], p.Class,
+			p.Priority, p.Level, p.Service/1000, p.Age/1000)
+		if p.Aged {
+			text += " aged"
+		}
+		if p.Reserved {
+			text += " reserved"
+		}
+		if p.Over.Accounts != 0 || p.Over.User != 0 {
+			text += fmt.Sprintf(" over %d %d", p.Over.Accounts, p.Over.User)
+		}
+		w.say("%s", text)
+	}
+}
+
+// share says how the share of an account comes about.
+func (w *World) share(account string) {
+	v := w.State.View()
+	e := sched.ExplainShare(v, w.Now, v.Config().Policy, account)
+	if e == nil {
+		w.say("no account %s", account)
+		return
+	}
+	for _, s := range e.Steps {
+		w.say("%s weight %d of %d deserves %d (configured: %t) asks for %d fair %d holds %d", s.Account, s.Weight, s.Weights,
+			s.Deserved, s.Configured, s.Demand, s.Fair, s.Alloc)
+	}
+	w.say("promised: %t, takes back %d from %v, is above by %d for %v", e.Promised, e.Reclaims, e.From, e.Over, e.By)
+}

@@ -115,6 +115,12 @@ func (w *World) Run(line string) error {
 			w.after(w.Ids[name])
 		}
 		return nil
+	case "prio":
+		w.prio()
+		return nil
+	case "share":
+		w.share(names[0])
+		return nil
 	case "waiting":
 		return w.waiting()
 	case "jobs":

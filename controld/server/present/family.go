@@ -1,6 +1,7 @@
 package present
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -38,6 +39,15 @@ func addFamily(out *api.Job, j *model.Job, v *state.View) {
 	if j.Deadline != 0 {
 		out.Deadline = wallOf(v, j.Deadline)
 	}
+}
+
+// Ref names a job as users do: 123, 123_4, 123.train, and 123_[0-9] for the tasks of an array that
+// wait.
+func Ref(v *state.View, j *model.Job) string {
+	if j.Spec.Array != nil && j.Children != nil {
+		return fmt.Sprintf("%d_[%s]", j.ID, arrayPlace(j.Spec.Array, j.Children).Indices)
+	}
+	return v.NameOf(j.ID)
 }
 
 // wallOf is an instant of the log as a time to show.
