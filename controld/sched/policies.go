@@ -38,7 +38,7 @@ func plain(name string, version int, serve func(*scratch.State)) namedPolicy {
 // [model.NewPolicy].
 var policies = []namedPolicy{
 	plain("standard", 1, place.Standard),
-	{"rota", 1, func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
+	{"rota", 2, func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
 	{"fairshare", 1, func(t *scratch.State, _ *Cache) policy.Rules { return fairshare.Rules(t) }},
 	plain("fifo", 1, baseline.FIFO),
 	plain("backfill", 1, baseline.Backfill),

@@ -173,6 +173,8 @@ func (a *AfterPreemption) sentence(t *scratch.State) string {
 		return "no job of lower precedence runs"
 	case !a.Fits:
 		return "it would not fit even if every job of lower precedence left"
+	case t.Steering.Setting(steering.DryRun) != nil:
+		return "it would fit if jobs of lower precedence left, but a dry run only records that"
 	case !t.May(steering.Preemption):
 		return "it would fit if jobs of lower precedence left, but preemption is paused"
 	case a.Lawful && a.By == model.CauseTE:
