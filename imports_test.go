@@ -200,7 +200,7 @@ var rules = map[string]rule{
 	"controld/sched/rota": {
 		ours: []string{"controld/sched/drf",
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate",
-			"controld/sched/elastic",
+			"controld/fsm/steering", "controld/sched/elastic",
 			"controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
 			"controld/sched/reserve", "controld/sched/scratch", "jobspec",

@@ -37,13 +37,14 @@ func TestALeavingJobSaysWhy(t *testing.T) {
 		a.ForAccount == "" || a.LeaveBy == nil || a.End != nil || a.Lost.Work != 0 || a.LostGPUSeconds < 2 {
 		t.Errorf("in its grace: %s, attempt %+v", during.State, a)
 	}
-	whose := fmt.Sprintf(`%s \(nobody/%s\)`, trial, a.ForAccount)
+	owner := a.ForUser + "/" + a.ForAccount
+	whose := fmt.Sprintf(`%s \(%s\)`, trial, owner)
 	w.says(w.ok("status", victim), `state +CHECKPOINTING \(CK,stopping\)\n`,
 		`leaving +te: a trial-and-error job takes its room, job `+whose, `leaves by +.*then it is killed`,
 		`lost so far +\d+ GPU seconds: 0 of work, \d+ of grace`)
 	w.says(w.ok("why", victim), `it is leaving .*te: a trial-and-error job takes its room, job `+whose)
 	w.says(w.ok("events", "--job", victim, "--no-header", "--columns", "type,cause,for,of"),
-		fmt.Sprintf(`stopping +te +%s nobody/%s`, trial, a.ForAccount))
+		fmt.Sprintf(`stopping +te +%s %s`, trial, owner))
 	w.says(w.ok("why", trial), `AFTER PREEMPTION \(te\)\n +jobs are leaving for it already`)
 
 	w.must(os.WriteFile(filepath.Join(dir, "saved"), nil, 0o644))
@@ -57,8 +58,8 @@ func TestALeavingJobSaysWhy(t *testing.T) {
 		t.Errorf("afterwards the first attempt has lost %+v", l)
 	}
 	w.says(w.ok("events", "--job", victim, "--type", "ended", "--no-header", "--columns", "type,cause,for,of,lost"),
-		fmt.Sprintf(`ended +te +%s nobody/%s +[1-9]`, trial, a.ForAccount))
-	w.says(w.ok("hist", "-l", "-j", victim), fmt.Sprintf(`te:%s\(nobody/%s\) +[1-9]\d*\s`, trial, a.ForAccount))
+		fmt.Sprintf(`ended +te +%s %s +[1-9]`, trial, owner))
+	w.says(w.ok("hist", "-l", "-j", victim), fmt.Sprintf(`te:%s\(%s\) +[1-9]\d*\s`, trial, owner))
 	var hist api.List[api.Job]
 	if err := json.Unmarshal([]byte(w.ok("hist", "-j", victim, "-o", "json")), &hist); err != nil ||
 		len(hist.Items) != 1 || fmt.Sprint(hist.Items[0].Attempts[0].For) != trial ||
