@@ -46,16 +46,16 @@ type victimRules struct {
 }
 
 // afterPreemption finds out what would be if jobs of lower precedence left. It is nil under a policy
-// that preempts no jobs.
+// that preempts no jobs for one of this kind.
 func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
-	if r.rules.Preempt == nil {
-		return nil
-	}
 	t := r.before
 	v := victimRules{Reasons: r, j: j, minRun: fairshare.MinRuntime(t)}
 	v.fair = fairshare.NewAccounts(&queue.Order{State: t})
-	v.fair.QuotaOnly = r.rules.Order != nil // policy fairshare has none
-	v.by = v.cause()
+	// where jobs also leave by the order of service, an equal part is no quota to take back
+	v.fair.QuotaOnly = slices.Contains(r.rules.Causes, model.CauseOrder)
+	if v.by = v.cause(); v.by == "" {
+		return nil
+	}
 	out := &AfterPreemption{By: v.by}
 	all, lawful := t.Room.Copy(), t.Room.Copy()
 	for run := range t.View.LiveAttempts() {
@@ -98,15 +98,18 @@ func (r *Reasons) overLimit(j *model.Job) bool {
 	return r.rules.Limit != nil && r.rules.Limit(j).Code != model.ReasonNone
 }
 
-// cause returns the rule by which others could leave for a job.
+// cause returns the rule by which others could leave for a job, "" if there is none.
 func (v *victimRules) cause() model.Cause {
+	knows := func(c model.Cause) bool { return slices.Contains(v.rules.Causes, c) }
 	switch {
-	case v.j.Class == jobspec.TE:
+	case v.j.Class == jobspec.TE && knows(model.CauseTE):
 		return model.CauseTE
-	case v.fair.Entitled(v.fair.Leaf(v.j.Association()), v.fair.Asks(v.j)):
+	case knows(model.CauseReclaim) && v.fair.Entitled(v.fair.Leaf(v.j.Association()), v.fair.Asks(v.j)):
 		return model.CauseReclaim
+	case v.j.Class == jobspec.BE && knows(model.CauseOrder):
+		return model.CauseOrder
 	}
-	return model.CauseOrder
+	return ""
 }
 
 // lower reports whether a running job is of lower precedence.

@@ -18,7 +18,8 @@ import (
 // get room back from those that hold more than their share: see reclaim.go.
 func Rules(t *scratch.State) policy.Rules {
 	f := newPolicy(NewAccounts(&queue.Order{State: t}))
-	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf, Compare: f.compare}
+	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf, Compare: f.compare,
+		Causes: []model.Cause{model.CauseReclaim}}
 }
 
 // fairsharePolicy is policy fairshare in one cycle.

@@ -23,6 +23,9 @@ type Rules struct {
 	Preempt func() // asks running jobs to leave for jobs that still wait
 	Grow    func() // gives running jobs the room that is left
 
+	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
+	Causes []model.Cause
+
 	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
 	// the order of jobs in which accounts come first whatever their jobs are; nil: that of Order
