@@ -267,7 +267,7 @@ type Why struct {
 type Quota struct {
 	Account  string   `json:"account"`
 	User     string   `json:"user,omitempty"` // none: the account itself
-	Kind     string   `json:"kind"`           // limit, deserved
+	Kind     string   `json:"kind"`           // limit, deserved, te
 	Resource string   `json:"resource"`       // cores, memory, gpus, or a model of GPUs
 	Used     int64    `json:"used"`           // cores, MiB, or thousandths of a GPU
 	Most     int64    `json:"most"`

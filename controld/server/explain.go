@@ -13,11 +13,8 @@ func (x *exchange) presentQuotas(quotas []fairshare.Quota) []api.Quota {
 	list := make([]api.Quota, 0, len(quotas))
 	for i := range quotas {
 		q := &quotas[i]
-		out := api.Quota{Account: q.Account, User: q.User, Kind: "deserved", Resource: q.Resource, Used: q.Used,
+		out := api.Quota{Account: q.Account, User: q.User, Kind: q.Kind, Resource: q.Resource, Used: q.Used,
 			Most: q.Most, Binds: q.Binds, Text: q.Text, Holders: []api.Holder{}}
-		if q.Limit {
-			out.Kind = "limit"
-		}
 		for _, h := range q.Holders {
 			holder := api.Holder{User: h.User, Account: h.Account, Held: h.Held, Jobs: x.visible(h.Jobs)}
 			if h.User != x.caller.User.User && !partUsage.Allows(x.roles, x.config().Private) {

@@ -16,9 +16,11 @@ func Quotas(w io.Writer, quotas []api.Quota) {
 	for i := range quotas {
 		q := &quotas[i]
 		text := q.Text
-		if q.Binds && q.Kind == "limit" {
+		switch {
+		case !q.Binds || q.Kind == "te":
+		case q.Kind == "limit":
 			text += ": this job is beyond it"
-		} else if q.Binds {
+		default:
 			text += ": this job would borrow"
 		}
 		fmt.Fprintf(w, "    %s\n", Clean(text))

@@ -83,7 +83,7 @@ func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	case r.after.AwaitsVictims(j.ID):
 		out.Text, out.Spared = "jobs are leaving for it already", nil
 	case r.overLimit(j):
-		out.Text = "a limit keeps it from starting, whichever other jobs leave"
+		out.Text, out.Spared = "a limit keeps it from starting, whichever other jobs leave", nil
 	}
 	return out
 }

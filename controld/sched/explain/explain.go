@@ -72,7 +72,11 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	e.Ahead = r.ahead(j)
 	g := t.Gang(j)
 	e.Funnel = funnel(t, j, &g)
-	e.Quotas = fairshare.NewAccounts(&queue.Order{State: t}).Quotas(j)
+	accounts := fairshare.NewAccounts(&queue.Order{State: t})
+	e.Quotas = accounts.Quotas(j)
+	if e.Reason.Code == model.ReasonTELimit {
+		e.Quotas = append([]fairshare.Quota{accounts.TEQuota(j, e.Reason.Sentence())}, e.Quotas...)
+	}
 	if t.Startable(j) && r.after.Started[j.ID] == 0 {
 		e.After = r.afterPreemption(j)
 	}

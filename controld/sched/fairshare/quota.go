@@ -13,13 +13,20 @@ import (
 // hold of it.
 type Quota struct {
 	Account, User string // User is "" of the account itself
-	Limit         bool   // it bounds what is held; else it is what is deserved
+	Kind          string // one of the kinds below
 	Resource      string // "cores", "memory", "gpus" or the model of GPUs
 	Used, Most    int64  // cores, MiB, or thousandths of a GPU
 	Binds         bool   // with the job that was asked about it would be exceeded
 	Text          string
 	Holders       []Holder // by what they hold of the resource, most first
 }
+
+// Kinds of quotas.
+const (
+	KindLimit    = "limit"    // it bounds what is held
+	KindDeserved = "deserved" // it is what is deserved whatever others ask for
+	KindTE       = "te"       // it bounds what trial-and-error jobs hold
+)
 
 // Holder is what one user has of a quota.
 type Holder struct {
@@ -40,29 +47,29 @@ func (f *Accounts) Quotas(j *model.Job) []Quota {
 	asks := f.AmountOf(j.Total())
 	for n := f.Leaf(j.Association()); n.Parent() != nil; n = n.Parent() {
 		terms := n.Terms()
-		list = append(list, f.quotasOf(n, terms.Limit, asks, true)...)
-		list = append(list, f.quotasOf(n, terms.Deserved, asks, false)...)
+		list = append(list, f.quotasOf(n, terms.Limit, asks, KindLimit)...)
+		list = append(list, f.quotasOf(n, terms.Deserved, asks, KindDeserved)...)
 	}
 	return list
 }
 
-func (f *Accounts) quotasOf(n *drf.Node, most, asks drf.Amount, limit bool) (list []Quota) {
+func (f *Accounts) quotasOf(n *drf.Node, most, asks drf.Amount, kind string) (list []Quota) {
 	for r, amount := range most {
 		if amount == drf.Unset {
 			continue
 		}
 		used := n.Held()[r]
-		q := Quota{Account: n.Name, Limit: limit, Resource: f.resource(r), Used: used, Most: amount,
+		q := Quota{Account: n.Name, Kind: kind, Resource: f.resource(r), Used: used, Most: amount,
 			Binds: asks[r] > 0 && used+asks[r] > amount}
 		if n.User {
 			q.User, q.Account = n.Name, n.Parent().Name
 		}
 		verb := "deserves"
-		if limit {
+		if kind == KindLimit {
 			verb = "may hold"
 		}
 		q.Text = fmt.Sprintf("%s %s %s and holds %s", nameOf(n), verb, f.told(r, amount), f.told(r, used))
-		q.Holders = f.holders(n, r)
+		q.Holders = f.holders(r, func(j *model.Job) bool { return below(f.Leaf(j.Association()), n) })
 		list = append(list, q)
 	}
 	return list
@@ -81,15 +88,31 @@ func (f *Accounts) resource(r int) string {
 	return f.Models[r-drf.Models]
 }
 
-// holders lists the users that hold some of a resource at an account or below it.
-func (f *Accounts) holders(n *drf.Node, r int) []Holder {
+// TEQuota is the quota of trial-and-error jobs that keeps a job from starting, as a policy has it.
+// The text says what it is.
+func (f *Accounts) TEQuota(j *model.Job, text string) Quota {
+	q := Quota{Account: j.Account, Kind: KindTE, Resource: f.resource(drf.GPUs), Most: f.Policy.TEAccountGPUs * model.WholeGPU,
+		Binds: true, Text: text}
+	q.Holders = f.holders(drf.GPUs, func(o *model.Job) bool {
+		return o.Class == j.Class && (o.Account == j.Account || o.Owner.User == j.Owner.User)
+	})
+	for _, h := range q.Holders {
+		if h.Account == j.Account {
+			q.Used += h.Held
+		}
+	}
+	return q
+}
+
+// holders lists the users of which some jobs hold some of a resource.
+func (f *Accounts) holders(r int, counts func(*model.Job) bool) []Holder {
 	type held struct {
 		id     model.JobID
 		amount int64
 	}
 	jobs := map[model.Association][]held{}
 	for j := range f.View.Live() {
-		if !below(f.Leaf(j.Association()), n) {
+		if !counts(j) {
 			continue
 		}
 		if amount := f.HeldBy(j, j.Live())[r]; amount > 0 {
