@@ -91,8 +91,8 @@ func (f *Accounts) resource(r int) string {
 // TEQuota is the quota of trial-and-error jobs that keeps a job from starting, as a policy has it.
 // The text says what it is.
 func (f *Accounts) TEQuota(j *model.Job, text string) Quota {
-	q := Quota{Account: j.Account, Kind: KindTE, Resource: f.resource(drf.GPUs), Most: f.Policy.TEAccountGPUs * model.WholeGPU,
-		Binds: true, Text: text}
+	q := Quota{Account: j.Account, Kind: KindTE, Resource: f.resource(drf.GPUs), Binds: true, Text: text,
+		Most: f.Policy.TEAccountGPUs * model.WholeGPU}
 	q.Holders = f.holders(drf.GPUs, func(o *model.Job) bool {
 		return o.Class == j.Class && (o.Account == j.Account || o.Owner.User == j.Owner.User)
 	})
