@@ -22,8 +22,8 @@ func listPriorities(x *exchange) (*api.List[api.Priority], error) {
 			continue
 		}
 		item := api.Priority{Position: p.Position, ID: j.ID, Name: j.Spec.Name, Ref: present.Ref(x.view, j),
-			User: j.Owner.User, Account: j.Account, Class: j.Class, OwnRoom: p.OwnRoom, AccountsOver: p.Over.Accounts,
-			UserOver: p.Over.User != 0, Priority: p.Priority, Level: p.Level, Service: p.Service / 1000, Aged: p.Aged,
+			User: j.Owner.User, Account: j.Account, Class: j.Class, OwnRoom: p.OwnRoom, AccountsOver: p.AccountsOver,
+			UserOver: p.UserOver, Priority: p.Priority, Level: p.Level, Service: p.Service / 1000, Aged: p.Aged,
 			Age: p.Age / 1000, Reserved: p.Reserved,
 			AccountShare: shares[model.Association{Account: j.Account}], UserShare: shares[j.Association()],
 			Reason: present.PublicReason(x.s.waiting.reason(x.view, now, j))}

@@ -10,13 +10,16 @@ import (
 
 // Terms are what decides the place of a waiting job in the order, the first that differs first.
 type Terms struct {
-	Class    jobspec.Class // te before be
-	OwnRoom  bool          // it left its room to a job that did not want it: it goes first in its class
-	Over     OverQuota     // its accounts and its user hold as much as they are entitled to
-	Priority int
-	Level    int   // service level: the lower one first
-	Service  int64 // what it counts for, in ms of one GPU; the level follows from it
-	Aged     bool  // it has waited for so long that it counts as new
+	Class   jobspec.Class // te before be
+	OwnRoom bool          // it left its room to a job that did not want it: it goes first in its class
+	// levels of the account tree at which its accounts hold as much as they are entitled to, a bit each
+	// from the top down; and whether its user does
+	AccountsOver int
+	UserOver     bool
+	Priority     int
+	Level        int   // service level: the lower one first
+	Service      int64 // what it counts for, in ms of one GPU; the level follows from it
+	Aged         bool  // it has waited for so long that it counts as new
 }
 
 // Terms returns what decides the place of a job, as far as the hooks of the order tell.
@@ -32,7 +35,8 @@ func (o *Order) Terms(j *model.Job) Terms {
 		t.Aged = j.Attempt > 0 && o.Aged(j)
 	}
 	if o.Excess != nil && j.Class == jobspec.BE {
-		t.Over = o.Excess(j)
+		over := o.Excess(j)
+		t.AccountsOver, t.UserOver = max(0, over.Accounts), over.User != 0
 	}
 	return t
 }

@@ -200,8 +200,8 @@ func (w *World) prio() {
 		if p.Reserved {
 			text += " reserved"
 		}
-		if p.Over.Accounts != 0 || p.Over.User != 0 {
-			text += fmt.Sprintf(" over %d %d", p.Over.Accounts, p.Over.User)
+		if p.AccountsOver != 0 || p.UserOver {
+			text += fmt.Sprintf(" over %d %t", p.AccountsOver, p.UserOver)
 		}
 		w.say("%s", text)
 	}
