@@ -128,7 +128,7 @@ var rules = map[string]rule{
 			"controld/sched/explain",
 			"controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
-			"controld/sched/rota", "controld/sched/scratch",
+			"controld/sched/queue", "controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
@@ -201,7 +201,7 @@ var rules = map[string]rule{
 	"controld/sched/rota": {
 		ours: []string{"controld/sched/drf",
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/groups", "controld/fsm/estimate",
-			"controld/sched/elastic",
+			"controld/fsm/steering", "controld/sched/elastic",
 			"controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
 			"controld/sched/reserve", "controld/sched/scratch", "jobspec",
@@ -218,8 +218,9 @@ var rules = map[string]rule{
 		why: "policies to compare with, a file each",
 	},
 	"controld/sched/explain": {
-		ours: []string{"controld/fsm/topology",
-			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fit", "controld/sched/policy",
+		ours: []string{"controld/fsm/estimate", "controld/fsm/topology",
+			"controld/model", "jobspec", "controld/fsm/steering", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
@@ -337,7 +338,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/fsm/steering", "controld/config",
 			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
-			"controld/sched/explain",
+			"controld/sched/explain", "controld/sched/fairshare",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",

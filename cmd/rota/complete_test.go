@@ -48,7 +48,7 @@ func TestComplete(t *testing.T) {
 		{"queue --st", "--start --states"},
 		{"queue --states R,P", "R,PD R,PR"},
 		{"queue -t R,P", "R,PD R,PR"},
-		{"queue --states=C", "--states=CG --states=CF --states=CD --states=CA"},
+		{"queue --states=C", "--states=CK --states=CG --states=CF --states=CD --states=CA"},
 		{"queue -o j", "json"},
 		{"queue -o t", "table template="},
 		{"status -o ", "table json"},

@@ -155,6 +155,25 @@ type Attempt struct {
 	Findings []Finding   `json:"findings,omitempty"` // of log policies, oldest first
 	Workers  int         `json:"workers"`
 	Rate     int64       `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
+
+	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
+	// if it is still there
+	For        model.JobID `json:"for,omitempty"`
+	ForUser    string      `json:"for_user,omitempty"`
+	ForAccount string      `json:"for_account,omitempty"`
+	LeaveBy    *Time       `json:"leave_by,omitempty"`
+	// what that has cost by now, in seconds of one GPU
+	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
+	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Lost says what makes up a loss, in seconds of one GPU. A job without GPUs counts by its GPU
+// equivalents.
+type Lost struct {
+	GPUSeconds int64 `json:"gpu_s"`     // in all
+	Work       int64 `json:"work_s"`    // done since the last checkpoint
+	Grace      int64 `json:"grace_s"`   // held while it left
+	Restart    int64 `json:"restart_s"` // held by the next attempt until its commands ran
 }
 
 // Finding is the first line of output in which a log policy found its pattern.
@@ -239,6 +258,48 @@ type Why struct {
 	// of a job that waits: what operators have told the scheduler, and what a dry run recorded of it
 	Steering     []SchedSetting `json:"steering,omitempty"`
 	WouldPreempt []Displacement `json:"would_preempt,omitempty"`
+
+	Quotas []Quota          `json:"quota,omitempty"`            // those that apply to it
+	After  *AfterPreemption `json:"after_preemption,omitempty"` // of a job that waits for room
+}
+
+// Quota is what is configured for an account or for a user in it, and what they hold of it.
+type Quota struct {
+	Account  string   `json:"account"`
+	User     string   `json:"user,omitempty"` // none: the account itself
+	Kind     string   `json:"kind"`           // limit, deserved, te
+	Resource string   `json:"resource"`       // cores, memory, gpus, or a model of GPUs
+	Used     int64    `json:"used"`           // cores, MiB, or thousandths of a GPU
+	Most     int64    `json:"most"`
+	Binds    bool     `json:"binds"` // with the job it would be exceeded
+	Text     string   `json:"text"`
+	Holders  []Holder `json:"holders"`
+}
+
+// Holder is what a user has of a quota. It has no name if the caller may not see it.
+type Holder struct {
+	User    string        `json:"user,omitempty"`
+	Account string        `json:"account,omitempty"`
+	Held    int64         `json:"held"` // as Quota.Used
+	Jobs    []model.JobID `json:"jobs"` // the largest, as far as the caller may see them
+}
+
+// AfterPreemption says whether a job would fit if jobs of lower precedence left, and which rules
+// spare them.
+type AfterPreemption struct {
+	By     model.Cause `json:"by"`     // the rule by which jobs could leave for it: te, reclaim, order
+	Jobs   int         `json:"jobs"`   // that run with lower precedence
+	Fits   bool        `json:"fits"`   // if all of them left
+	Lawful bool        `json:"lawful"` // if those left that no rule spares
+	Spared []Spared    `json:"spared"`
+	Text   string      `json:"text"`
+}
+
+// Spared are jobs that a rule spares.
+type Spared struct {
+	Rule  string        `json:"rule"`
+	Count int           `json:"count"`
+	Jobs  []model.JobID `json:"jobs"` // some of them, as far as the caller may see them
 }
 
 // FunnelStep is one sieve that nodes pass through.
@@ -262,6 +323,15 @@ type PlanResponse struct {
 	Ahead  int          `json:"ahead"`  // jobs that go first
 	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
+
+	// the jobs that would be asked to leave for it when it would wait, and in how many seconds; an id is
+	// 0 if the caller may not see the job
+	Displaces      []Displacement `json:"displaces,omitempty"`
+	DisplacesAfter int64          `json:"displaces_after,omitempty"`
+	// an operator has paused that, or has a dry run on
+	Steering []SchedSetting   `json:"steering,omitempty"`
+	Quotas   []Quota          `json:"quota,omitempty"`
+	After    *AfterPreemption `json:"after_preemption,omitempty"`
 }
 
 // PlanNode is one worker's place.
@@ -313,6 +383,12 @@ type Event struct {
 	Cause   model.Cause `json:"cause,omitempty"`
 	For     model.JobID `json:"for,omitempty"`
 	Text    string      `json:"text,omitempty"`
+
+	// of one that had to leave: whose job it was for, and what it has cost by then, in seconds of one
+	// GPU
+	ForUser        string `json:"for_user,omitempty"`
+	ForAccount     string `json:"for_account,omitempty"`
+	LostGPUSeconds int64  `json:"lost_gpu_s,omitempty"`
 }
 
 // Share is one account's part of the cluster.
@@ -326,6 +402,67 @@ type Share struct {
 	Parent string `json:"parent,omitempty"` // "": at the top
 	Fairness
 	Users []UserShare `json:"users,omitempty"`
+
+	Explanation *ShareExplanation `json:"explanation,omitempty"` // of the account that explain names
+}
+
+// ShareExplanation says how the share of an account comes about. Parts are as in Fairness.
+type ShareExplanation struct {
+	Steps    []ShareStep `json:"steps"`    // from the top of the tree down to the account
+	Promised bool        `json:"promised"` // what it deserves is configured, for it or above it; else an equal part
+	// seconds after which past usage counts half, 0: it does not age; and thousandths by which usage
+	// moves spare capacity
+	HalfLife  int64 `json:"half_life"`
+	Influence int64 `json:"influence"`
+	// what it may take back, and the accounts above their shares, by how much; and the reverse
+	Reclaims int64     `json:"reclaims"`
+	From     []ShareOf `json:"from,omitempty"`
+	Over     int64     `json:"over"`
+	By       []ShareOf `json:"by,omitempty"`
+}
+
+// ShareStep is one level of the tree of accounts.
+type ShareStep struct {
+	Account    string `json:"account"`
+	Weight     int64  `json:"weight"`
+	Weights    int64  `json:"weights"`    // of all its siblings that hold or ask for something, itself included
+	Configured bool   `json:"configured"` // what it deserves is
+	Deserved   int64  `json:"deserved"`
+	Demand     int64  `json:"demand"` // what it holds and asks for, within its limits
+	Fair       int64  `json:"fair"`
+	Alloc      int64  `json:"alloc"`
+}
+
+// ShareOf is a part of the cluster with its account.
+type ShareOf struct {
+	Account string `json:"account"`
+	Part    int64  `json:"part"`
+}
+
+// Priority is a waiting job with what decides its place in the order, the first that differs first.
+type Priority struct {
+	Position int           `json:"position"` // from 1; 0 of a job that cannot start now whatever is free
+	ID       model.JobID   `json:"id"`
+	Name     string        `json:"name"`
+	Ref      string        `json:"ref"` // 123, 123_[0-9] for the tasks of an array
+	User     string        `json:"user"`
+	Account  string        `json:"account"`
+	Class    jobspec.Class `json:"class"`
+
+	OwnRoom bool `json:"own_room,omitempty"` // it left its room to a job that did not want it: first in its class
+	// levels of the account tree at which its accounts hold what they are entitled to, a bit each from
+	// the top down
+	AccountsOver int   `json:"accounts_over"`
+	UserOver     bool  `json:"user_over"` // its user does
+	Priority     int   `json:"priority"`
+	Level        int   `json:"level"`     // service level: the lower one first
+	Service      int64 `json:"service_s"` // what it counts for, in seconds of one GPU
+	Age          int64 `json:"age"`       // seconds for which it has waited since it could start
+	Reserved     bool  `json:"reserved"`  // room is kept for it
+
+	AccountShare Fairness `json:"account_share"`
+	UserShare    Fairness `json:"user_share"`
+	Reason       Reason   `json:"reason"` // why it waits
 }
 
 // UserShare is one user's part of what an account has.

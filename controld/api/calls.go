@@ -284,6 +284,16 @@ func (c *Client) Shares(ctx context.Context, read Read) (*List[Share], Answer, e
 	return get[List[Share]](ctx, c, "/v1/shares", nil, read)
 }
 
+// ExplainShare lists what each account holds, with how the share of one comes about.
+func (c *Client) ExplainShare(ctx context.Context, account string) (*List[Share], Answer, error) {
+	return get[List[Share]](ctx, c, "/v1/shares", url.Values{"explain": {account}}, Read{})
+}
+
+// Priorities lists the jobs that wait, in the order in which the scheduler comes to them.
+func (c *Client) Priorities(ctx context.Context) (*List[Priority], Answer, error) {
+	return get[List[Priority]](ctx, c, "/v1/priorities", nil, Read{})
+}
+
 // Config returns the replicated configuration.
 func (c *Client) Config(ctx context.Context, read Read) (*model.Config, Answer, error) {
 	return get[model.Config](ctx, c, "/v1/config", nil, read)

@@ -36,7 +36,9 @@ type Displacement struct {
 	Workers        int         `json:"workers,omitempty"` // that it would give up; 0: all
 	Grace          int64       `json:"grace"`             // seconds that it has asked for to leave
 	LostGPUSeconds int64       `json:"lost_gpu_s"`        // work that it would lose
-	Since          *Time       `json:"since"`             // when it was recorded
+	Since          *Time       `json:"since"`             // when it was recorded; null in a plan
+	User           string      `json:"user,omitempty"`    // of the job
+	Account        string      `json:"account,omitempty"`
 }
 
 // Sched returns what operators have told the scheduler.

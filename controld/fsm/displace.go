@@ -47,11 +47,18 @@ func (m *Machine) wantsRoom(id model.JobID) bool {
 }
 
 // emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
-// that it was stopped for.
+// that it was stopped for, and says what it has cost.
 func (m *Machine) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
 	e := state.JobEvent(t, j, cause)
-	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Stop != nil {
-		e.For = j.Attempts[n-1].Stop.For
+	if n := len(j.Attempts); n > 0 {
+		lost := j.LostBy(n-1, m.v.At())
+		leave := model.Leave{Lost: lost.Total()}
+		if s := j.Attempts[n-1].Stop; s != nil {
+			e.For, leave.User, leave.Account = s.For, s.ForUser, s.ForAccount
+		}
+		if leave != (model.Leave{}) {
+			e.Leave = &leave
+		}
 	}
 	m.s.Emit(e)
 }

@@ -17,6 +17,9 @@ func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 		m.cancelResize(j, a, false)
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
 	}
+	if o := m.v.Job(ask.For); o != nil {
+		ask.ForUser, ask.ForAccount = o.Owner.User, o.Account
+	}
 	a.Stop = &ask
 	j.State = model.Completing
 	m.s.TouchNodesOf(a)

@@ -47,13 +47,14 @@ type Config struct {
 // Leader runs the loops of the leader whenever it is this controller's turn.
 type Leader struct {
 	Config
-	metrics metrics
-	wanted  atomic.Pointer[model.Config]
+	metrics  metrics
+	observed observed
+	wanted   atomic.Pointer[model.Config]
 }
 
 // New returns a leader that does not run yet, and registers its metrics.
 func New(cfg Config) *Leader {
-	l := &Leader{Config: cfg, metrics: newMetrics(cfg.Metrics)}
+	l := &Leader{Config: cfg, metrics: newMetrics(cfg.Metrics), observed: newObserved(cfg.Metrics)}
 	l.wanted.Store(cfg.Wanted)
 	return l
 }
@@ -124,6 +125,7 @@ func (l *Leader) runLoops(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context) error{
 		l.schedule, l.watchNodes, l.trimHistory, l.configure, l.addControllers, l.raiseVersion, l.stopTasksEarly,
+		l.observe,
 	} {
 		g.Go(func() error { return loop(ctx) })
 	}

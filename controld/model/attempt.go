@@ -43,6 +43,9 @@ type Stop struct {
 	By     string  `json:"by,omitempty"`
 	Reason string  `json:"reason,omitempty"` // in the words of the caller
 	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
+	// the user and the account of that job: the history has them when the job is forgotten
+	ForUser    string `json:"for_user,omitempty"`
+	ForAccount string `json:"for_account,omitempty"`
 
 	// how the next attempt of an elastic job will begin; nil: it goes back to the queue
 	Resize *Resize `json:"resize,omitempty"`

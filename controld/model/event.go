@@ -1,5 +1,7 @@
 package model
 
+import "fmt"
+
 // EventType is what happened.
 type EventType string
 
@@ -16,7 +18,18 @@ type Event struct {
 	Cause   Cause
 	For     JobID // the job that it was done for
 	Text    string
+	Leave   *Leave // of one that had to leave its place; nil: of others
 }
+
+// Leave says of an event for which user a job left its place, and at what cost. It is apart because
+// few events have it.
+type Leave struct {
+	User, Account string // of the job that it was done for
+	Lost          int64  // by then, as [Lost.Total] says
+}
+
+// String writes it for logs and tests.
+func (l *Leave) String() string { return fmt.Sprintf("%s/%s %d", l.User, l.Account, l.Lost) }
 
 // MaxEvents bounds what a replica remembers: a few minutes of a busy cluster, a few MiB.
 const MaxEvents = 10_000

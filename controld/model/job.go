@@ -125,6 +125,12 @@ const (
 	PastDue     JobState = "DL" // its deadline passed, or could not be met any more
 )
 
+// States that are only shown.
+const (
+	// of a job in state [Completing] that saves its state within its grace period: see [Job.Saving]
+	Checkpointing JobState = "CK"
+)
+
 // Holds.
 const (
 	NotHeld     Hold = ""
@@ -168,7 +174,7 @@ func (j *Job) Weight() int {
 // Final reports whether a job in state s has ended for good.
 func (s JobState) Final() bool {
 	switch s {
-	case Pending, Configuring, Running, Completing:
+	case Pending, Configuring, Running, Completing, Checkpointing:
 		return false
 	}
 	return true

@@ -28,6 +28,11 @@ func Shares(v *state.View, now model.Instant, p model.Policy) []fairshare.Share 
 	return fairshare.Shares(v, now, p)
 }
 
+// ExplainShare says how the share of an account comes about, nil if there is no such account.
+func ExplainShare(v *state.View, now model.Instant, p model.Policy, account string) *fairshare.ShareExplanation {
+	return fairshare.ExplainShare(v, now, p, account)
+}
+
 func reasonsAt(v *state.View, now model.Instant, p model.Policy) *explain.Reasons {
 	return new(Cache).reasons(v, now, p)
 }

@@ -18,6 +18,7 @@ type jobFilter struct {
 	name                        string
 	states                      []model.JobState
 	all                         bool
+	now                         model.Instant // for the states that depend on the time
 }
 
 func (x *exchange) jobFilter() (jobFilter, error) {
@@ -28,7 +29,9 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 	if err != nil {
 		return f, err
 	}
-	f.states, err = parseStates(splitAll(q["state"]))
+	if f.states, err = parseStates(splitAll(q["state"])); slices.Contains(f.states, model.Checkpointing) {
+		f.now = x.s.Replica.Now(x.view)
+	}
 	return f, err
 }
 
@@ -91,8 +94,8 @@ func (f *jobFilter) selects(j *model.Job) bool {
 		len(f.refs) > 0 && !f.named.Has(int(j.ID)):
 		return false
 	case len(f.states) > 0:
-		return slices.Contains(f.states, j.State) || j.Children != nil && j.Waits() &&
-			slices.Contains(f.states, model.Pending)
+		return slices.Contains(f.states, j.State) || slices.Contains(f.states, j.ShownState(f.now)) ||
+			j.Children != nil && j.Waits() && slices.Contains(f.states, model.Pending)
 	}
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }

@@ -29,6 +29,7 @@ func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
 	out := present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+	x.hideOthers(&out)
 	switch {
 	case !x.mayOn(partDetails, j):
 		present.Redact(&out, why)
@@ -36,6 +37,25 @@ func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 		out.Spec = j.FullSpec()
 	}
 	return out
+}
+
+// hideOthers takes out of the attempts of a job the jobs of others that the caller may not see.
+func (x *exchange) hideOthers(out *api.Job) {
+	for i := range out.Attempts {
+		if a := &out.Attempts[i]; a.For != 0 && !x.maySeeJob(a.For) {
+			a.For, a.ForUser, a.ForAccount = 0, "", ""
+		}
+	}
+}
+
+// maySeeJob reports whether the caller may see a job. Of one that has left the state the owner is
+// not asked.
+func (x *exchange) maySeeJob(id model.JobID) bool {
+	roles := x.roles
+	if j := x.view.Job(id); j != nil {
+		roles = x.rolesTo(j)
+	}
+	return partJobs.Allows(roles, x.config().Private)
 }
 
 // getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.
@@ -198,7 +218,7 @@ func cancelMany(x *exchange, req *api.CancelRequest) (*api.ControlResponse, erro
 	if n := len(req.IDs) + len(req.Refs); n > model.MaxJobsPerCall {
 		return nil, problem.Invalid("%d ids, at most %d are allowed", n, model.MaxJobsPerCall)
 	}
-	f := jobFilter{user: req.User, account: req.Account, name: req.Name}
+	f := jobFilter{user: req.User, account: req.Account, name: req.Name, now: x.s.Replica.Now(x.view)}
 	var err error
 	if f.states, err = parseStates(req.States); err != nil {
 		return nil, err
@@ -263,7 +283,7 @@ func why(x *exchange) (*api.Why, error) {
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
 	return x.steeringOf(j, &api.Why{ID: j.ID, Reason: x.reasonOf(j, e.Reason), Funnel: presentFunnel(e.Funnel),
-		Ahead: e.Ahead, Advice: e.Advice}), nil
+		Ahead: e.Ahead, Advice: e.Advice, Quotas: x.presentQuotas(e.Quotas), After: x.presentAfter(e.After)}), nil
 }
 
 // reasonOf is a reason of a job as the caller may see it.

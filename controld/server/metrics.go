@@ -30,7 +30,7 @@ func newMetrics(registry *prometheus.Registry, r *replica.Replica) metrics {
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rota_http_request_seconds",
 			Help: "Time to answer, long polls included.", Buckets: replica.Buckets()}, []string{"route"}),
 	}
-	registry.MustRegister(m.requests, m.latency, &stateCollector{r})
+	registry.MustRegister(m.requests, m.latency, &stateCollector{replica: r})
 	return m
 }
 
@@ -44,7 +44,10 @@ func (m *metrics) served(route string, err error, took time.Duration) {
 }
 
 // stateCollector counts what the state has when it is asked for.
-type stateCollector struct{ replica *replica.Replica }
+type stateCollector struct {
+	replica *replica.Replica
+	shares  shareFigures
+}
 
 var (
 	descJobs   = prometheus.NewDesc("rota_jobs", "Jobs in the state, by state.", []string{"state"}, nil)
@@ -59,7 +62,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader, descPaused, descWould} {
+	for _, d := range []*prometheus.Desc{descJobs, descNodes, descGPUs, descIndex, descLeader, descPaused, descWould,
+		descShare} {
 		ch <- d
 	}
 }
@@ -70,9 +74,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
 	v := c.replica.View()
+	now := c.replica.Now(v)
 	jobs := map[model.JobState]int{}
 	for j := range v.Jobs() {
-		jobs[j.State]++
+		jobs[j.ShownState(now)]++
 	}
 	for code, name := range present.StateNames {
 		gauge(descJobs, jobs[code], name)
@@ -100,6 +105,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descPaused, on, string(what))
 	}
 	gauge(descWould, len(v.Displacements()))
+	c.shares.collect(ch, v, now)
 	leads := 0
 	if c.replica.Leading() {
 		leads = 1

@@ -480,12 +480,12 @@ var samples = map[string]string{
 
 // probes report whether a part of a route is allowed, and what was answered.
 var probes = map[string]func(*cluster, *server.Cell) (bool, string){
-	"a dependency on a job of another user":      (*cluster).depends,
-	"jobs of other users":                        (*cluster).seesJob,
-	"a job of the selection":                     (*cluster).cancelsSelection,
-	"a hold that its owner cannot end":           (*cluster).holdsForGood,
-	"a job that an operator holds":               (*cluster).releases,
-	"a time limit above the queue's maximum, or a longer one while the job runs":     (*cluster).goesBeyond,
+	"a dependency on a job of another user": (*cluster).depends,
+	"jobs of other users":                   (*cluster).seesJob,
+	"a job of the selection":                (*cluster).cancelsSelection,
+	"a hold that its owner cannot end":      (*cluster).holdsForGood,
+	"a job that an operator holds":          (*cluster).releases,
+	"a time limit above the queue's maximum, or a longer one while the job runs": (*cluster).goesBeyond,
 	"shares of other users":                      (*cluster).seesAccount,
 	"accounts that the user is not in":           (*cluster).seesAccount,
 	"events of nodes":                            contains("node-up"),
@@ -531,6 +531,8 @@ func (c *cluster) seesJob(cell *server.Cell) (bool, string) {
 		path, sought = path+"?account=physics", fmt.Sprintf(`"id":%d,`, c.ids["ended"])
 	case "/v1/events":
 		sought = fmt.Sprintf(`"job":%d,`, c.ids["running"])
+	case "/v1/priorities":
+		sought = fmt.Sprintf(`"id":%d,`, c.ids["held"])
 	case "/v1/nodes":
 		sought = fmt.Sprintf(`"jobs":[%d]`, c.ids["running"])
 	case "/v1/jobs/cancel":

@@ -52,6 +52,14 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 		e := sched.Explain(trial, now, trial.Config().Policy, id)
 		resp.Reason, resp.Funnel = present.Reason(e.Reason), presentFunnel(e.Funnel)
 		resp.Ahead, resp.Advice = e.Ahead, e.Advice
+		resp.Quotas, resp.After = x.presentQuotas(e.Quotas), x.presentAfter(e.After)
+		resp.Steering = presentSteering(x.view)
+		last := id
+		if c := trial.Job(id).Children; c != nil {
+			last += model.JobID(c.Size)
+		}
+		foreseen := sched.Foresee(trial, now, trial.Config().Policy, id, last)
+		x.presentForeseen(&foreseen, resp)
 	}
 	return resp, nil
 }

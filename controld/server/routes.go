@@ -116,7 +116,9 @@ func jobRoutes() []route {
 		taking(route{Operation: post("/v1/plan", "Whether a job would start now"), rule: with(forUsers, partDepend),
 			token: model.ScopeSubmit, quiet: true}, plan),
 		returning(route{Operation: finished, rule: with(seeJobs, partEnded, partDetails), past: true}, listHistory),
-		returning(route{Operation: poll("/v1/shares", "What each account holds"),
+		returning(route{Operation: poll("/v1/priorities", "Jobs that wait, in the order of the scheduler"),
+			rule: with(seeJobs, partJobs)}, listPriorities),
+		returning(route{Operation: poll("/v1/shares", "What each account holds", inQuery(openapi.String, "explain")),
 			rule: with(seeAccounts, partUsage, partAccounts)}, listShares),
 	}
 }

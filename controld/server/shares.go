@@ -7,6 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
 // milli is one whole GPU in the unit of the state, and a whole share.
@@ -17,10 +19,7 @@ func listShares(x *exchange) (*api.List[api.Share], error) {
 	items := heldByAccount(x.view)
 	for _, s := range sched.Shares(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy) {
 		item := shareOf(items, s.Account)
-		fair := api.Fairness{
-			Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed, Usage: s.Usage,
-			Ratio: s.Ratio,
-		}
+		fair := fairnessOf(&s)
 		if s.User == "" {
 			item.Parent, item.Fairness = s.Parent, fair
 			continue
@@ -29,13 +28,48 @@ func listShares(x *exchange) (*api.List[api.Share], error) {
 	}
 	list := newList[api.Share]("ShareList", x.view)
 	own := x.ownAccounts()
+	if account := x.query.Get("explain"); account != "" {
+		item := items[account]
+		if item == nil || !x.seesAccount(own, account) {
+			return nil, problem.NotFound("there is no account %q that this caller may see: `rota share` lists accounts", account)
+		}
+		item.Explanation = x.presentShare(sched.ExplainShare(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy,
+			account), own)
+	}
 	for _, s := range items {
-		if own[s.Account] || x.mayOnAccount(partUsage, s.Account) && x.mayOnAccount(partAccounts, s.Account) {
+		if x.seesAccount(own, s.Account) {
 			list.Items = append(list.Items, x.visibleShare(s))
 		}
 	}
 	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
 	return list, nil
+}
+
+// seesAccount reports whether the caller may see the share of an account.
+func (x *exchange) seesAccount(own map[string]bool, account string) bool {
+	return own[account] || x.mayOnAccount(partUsage, account) && x.mayOnAccount(partAccounts, account)
+}
+
+// presentShare shows how a share comes about, as far as the caller may see the accounts.
+func (x *exchange) presentShare(e *fairshare.ShareExplanation, own map[string]bool) *api.ShareExplanation {
+	if e == nil {
+		return nil
+	}
+	out := &api.ShareExplanation{Promised: e.Promised, HalfLife: e.HalfLife, Influence: e.Influence, Reclaims: e.Reclaims,
+		Over: e.Over}
+	for _, s := range e.Steps {
+		out.Steps = append(out.Steps, api.ShareStep(s))
+	}
+	of := func(list []fairshare.ShareOf) (shown []api.ShareOf) {
+		for _, s := range list {
+			if x.seesAccount(own, s.Account) {
+				shown = append(shown, api.ShareOf(s))
+			}
+		}
+		return shown
+	}
+	out.From, out.By = of(e.From), of(e.By)
+	return out
 }
 
 // visibleShare is the share of an account as the caller may see it.
@@ -47,6 +81,11 @@ func (x *exchange) visibleShare(s *api.Share) api.Share {
 		})
 	}
 	return out
+}
+
+func fairnessOf(s *fairshare.Share) api.Fairness {
+	return api.Fairness{Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed,
+		Usage: s.Usage, Ratio: s.Ratio}
 }
 
 // ownAccounts returns the accounts that name the caller, or in which it has jobs.

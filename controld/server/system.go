@@ -34,7 +34,7 @@ func listEvents(x *exchange) (*api.List[api.Event], error) {
 // an event that was for it.
 func (x *exchange) maySeeEvent(e *api.Event) bool {
 	if e.For != 0 && !x.maySeeEventOf(e.For) {
-		e.For = 0
+		e.For, e.ForUser, e.ForAccount = 0, "", ""
 	}
 	if e.Job == 0 {
 		return x.may(partNodes)

@@ -3,6 +3,7 @@ package submit
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -54,7 +55,11 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		if plan.Ahead > 0 {
 			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
-		return table.PrintObstacles(env.Stdout, plan.Funnel, plan.Advice)
+		if err := table.PrintObstacles(env.Stdout, plan.Funnel, plan.Advice); err != nil {
+			return err
+		}
+		printDisplaced(env.Stdout, plan)
+		return nil
 	}
 	if plan.Begins > 1 {
 		what := "tasks"
@@ -75,4 +80,24 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		t.Add(strconv.Itoa(i), place.Node, show.DashIfEmpty(strings.Join(gpus, ",")))
 	}
 	return t.Print(env.Stdout, table.AsTable, true)
+}
+
+// printDisplaced writes which quotas apply, and which jobs would be asked to leave.
+func printDisplaced(w io.Writer, plan *api.PlanResponse) {
+	show.Quotas(w, plan.Quotas)
+	if len(plan.Displaces) == 0 {
+		show.AfterPreemption(w, plan.After)
+		return
+	}
+	when := "at once"
+	if plan.DisplacesAfter > 0 {
+		when = "in " + show.Clock(jobspec.Seconds(plan.DisplacesAfter)) + " if it still waits then"
+	}
+	fmt.Fprintf(w, "\nDISPLACES, %s\n", when)
+	for _, d := range plan.Displaces {
+		fmt.Fprintf(w, "    %s\n", show.Displaced(d))
+	}
+	for _, s := range plan.Steering {
+		fmt.Fprintf(w, "but %s\n", show.Steering(s, false))
+	}
 }

@@ -56,6 +56,9 @@ var (
 	preemptCell = listing.NumberCell("preemptions", "PREEMPTED", "preemptions", func(j *api.Job) int {
 		return j.Preemptions.TE + j.Preemptions.Reclaim + j.Preemptions.Order
 	})
+	lostCell = listing.NumberCell("lost", "LOST GPU S", "attempts", show.LostGPUSeconds)
+	leftCell = listing.TextCell("left", "LEFT FOR", 10, "attempts",
+		func(j *api.Job) string { return show.DashIfEmpty(show.AllLeft(j)) })
 	whereCell = listing.Cell[api.Job]{Name: "where", Column: table.Column{Title: "REASON|NODELIST", Least: 20},
 		Needs: []string{"code", "nodes", "reason"},
 		Text:  func(j *api.Job, s listing.Style) string { return nodesOrReason(j, s.Full) }}
@@ -71,7 +74,7 @@ var queueCells = append([]listing.Cell[api.Job]{
 	priorityCell, attemptCell.InWide(), stepsCell.InWide(), submittedCell.InWide(), whereCell,
 }, listing.OnDemand(
 	stateCell, coresCell, memoryCell, workersCell, startedCell, endedCell, eligibleCell, deadlineCell, dependsCell,
-	nodelistCell, reasonCell, workdirCell, exitCell, gpuHoursCell, preemptCell,
+	nodelistCell, reasonCell, workdirCell, exitCell, gpuHoursCell, preemptCell, leftCell, lostCell,
 )...)
 
 // startCells are the columns of rota queue --start.
@@ -100,7 +103,7 @@ var histCells = append([]listing.Cell[api.Job]{
 	jobIDCell, jobNameCell, userCell, accountCell.InWide(), queueCell, classCell, gpusCell, stateCell, exitCell,
 	listing.Titled(elapsedCell, "ELAPSED", "elapsed"),
 	gpuHoursCell, listing.Titled(attemptCell, "ATTEMPTS", "attempts").InWide(), startedCell.InWide(),
-	endedCell.InWide(), nodelistCell, reasonCell.InWide(),
+	endedCell.InWide(), nodelistCell, leftCell.InWide(), lostCell.InWide(), reasonCell.InWide(),
 }, listing.OnDemand(
 	codeCell, submittedCell, limitCell, priorityCell, coresCell, memoryCell, workersCell, stepsCell, preemptCell,
 	workdirCell, nodesCell,
@@ -179,6 +182,9 @@ var eventCells = append([]listing.Cell[api.Event]{
 	listing.TextCell("node", "NODE", 8, "", func(e *api.Event) string { return show.DashIfEmpty(e.Node) }),
 	listing.TextCell("cause", "CAUSE", 0, "", func(e *api.Event) string { return show.DashIfEmpty(string(e.Cause)) }),
 	listing.TextCell("for", "FOR", 0, "", func(e *api.Event) string { return show.NumberOrDash(e.For) }).AtRight(),
+	listing.TextCell("of", "OF", 6, "",
+		func(e *api.Event) string { return show.DashIfEmpty(show.Whose(e.ForUser, e.ForAccount)) }),
+	listing.AmountCell("lost", "LOST GPU S", "", func(e *api.Event) int64 { return e.LostGPUSeconds }, show.NumberOrDash),
 }, listing.OnDemand(
 	listing.TextCell("text", "TEXT", 20, "", func(e *api.Event) string { return show.DashIfEmpty(show.Clean(e.Text)) }),
 )...)

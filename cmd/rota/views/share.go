@@ -68,6 +68,9 @@ func (s *shareLine) ofAccount(n int) string {
 }
 
 func showShares(env *command.Env, c *cli.Context) error {
+	if c.IsSet("explain") {
+		return explainShare(env, c)
+	}
 	return simpleList(env, c, shareCells, func(client *api.Client, v *listing.View[shareLine]) (*api.List[shareLine],
 		api.Answer, error) {
 		list, answer, err := client.Shares(c.Context, api.Read{})

@@ -76,6 +76,13 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
 	s.linef("state", "%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ","))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
+	if a := show.Leaving(j); a != nil {
+		s.line("leaving", show.Left(a))
+		if a.LeaveBy != nil {
+			s.linef("leaves by", "%s, then it is killed", show.Time(a.LeaveBy, utc))
+		}
+		s.line("lost so far", show.Loss(a.Lost))
+	}
 	s.line("depends on", show.Dependencies(j))
 	s.line("submitted", show.Time(j.Submitted, utc))
 	s.line("not before", show.Time(j.Eligible, utc))
@@ -187,6 +194,13 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	t := &table.Table{Columns: []table.Column{{Title: "  N", Right: true}, {Title: "START"}, {Title: "END"},
 		{Title: "CAUSE"}, {Title: "EXIT", Right: true},
 		{Title: "NODELIST", Least: 8}}}
+	for i := range j.Attempts {
+		if j.Attempts[i].Lost != nil {
+			t.Columns = slices.Insert(t.Columns, 4, table.Column{Title: "FOR"}, table.Column{Title: "LOST GPU S", Right: true})
+			break
+		}
+	}
+	lost := len(t.Columns) > 6
 	if j.Elastic != nil {
 		t.Columns = append(t.Columns, table.Column{Title: "WORKERS", Right: true})
 	}
@@ -197,6 +211,10 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		}
 		row := []string{fmt.Sprint(a.N), show.DashIfEmpty(show.Time(a.Start, utc)),
 			show.DashIfEmpty(show.Time(a.End, utc)), show.DashIfEmpty(string(a.Cause)), exit, show.Hosts(a.Nodes)}
+		if lost {
+			row = slices.Insert(row, 4, show.DashIfEmpty(show.ForJob(a.For, a.ForUser, a.ForAccount)),
+				show.NumberOrDash(a.LostGPUSeconds))
+		}
 		if j.Elastic != nil {
 			row = append(row, fmt.Sprint(a.Workers))
 		}
@@ -208,6 +226,23 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		s.linef("preempted", "%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
 			p.Order, j.Resizes, j.Migrations)
 	}
+	if lost {
+		s.line("lost", show.Loss(totalLoss(j)))
+	}
+}
+
+// totalLoss adds up what the attempts of a job have lost.
+func totalLoss(j *api.Job) *api.Lost {
+	var sum api.Lost
+	for i := range j.Attempts {
+		if l := j.Attempts[i].Lost; l != nil {
+			sum.GPUSeconds += l.GPUSeconds
+			sum.Work += l.Work
+			sum.Grace += l.Grace
+			sum.Restart += l.Restart
+		}
+	}
+	return &sum
 }
 
 func (s sections) tasks(spec *jobspec.Job) {

@@ -74,7 +74,19 @@ func Commands() []*command.Command {
 				"with their number.",
 			Flags: listing.ViewFlags(auditFlags()...), Values: listing.Completions(auditCells, nil)},
 		{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
-			Action: showShares, Flags: listing.ViewFlags(), Values: listing.Completions(shareCells, nil)},
+			Action: showShares, Flags: listing.ViewFlags(
+				command.Text("explain", "how the share of `ACCOUNT` comes about")), Values: listing.Completions(shareCells, nil)},
+		{Name: "prio", Usage: "show pending jobs in the order in which the scheduler comes to them", ArgsUsage: "[OPTIONS]",
+			Action: showPriorities,
+			Description: "The terms decide from left to right: class, accounts and user over quota, priority, service level, " +
+				"age. Jobs without a position cannot start now.",
+			Flags: listing.ViewFlags(
+				command.Switch("me", "only your jobs"),
+				command.Text("user,u", "only jobs of `USER`"),
+				command.Text("account,A", "only jobs of `ACCOUNT`"),
+				command.Text("jobs,j,job", "only jobs `IDS`"),
+				command.Switch("long,l", "the same as -o wide"),
+			), Values: listing.Completions(priorityCells, nil)},
 		{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: showEvents,
 			Flags: listing.ViewFlags(
 				command.Switch("follow,f", "continue with new events"),

@@ -51,6 +51,8 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 	if err := table.PrintObstacles(b, why.Funnel, why.Advice); err != nil {
 		return err
 	}
+	show.Quotas(b, why.Quotas)
+	show.AfterPreemption(b, why.After)
 	if len(why.Steering) > 0 {
 		fmt.Fprintln(b)
 	}
@@ -76,6 +78,8 @@ func notWaiting(j *api.Job) string {
 		return "it is running on " + show.Hosts(j.Nodes)
 	case j.Code == model.Completing:
 		return "it is stopping on " + show.Hosts(j.Nodes)
+	case j.Code == model.Checkpointing:
+		return "it is leaving " + show.Hosts(j.Nodes) + show.LeavingFor(j)
 	case j.Code == model.Completed:
 		return "it has completed"
 	case j.Code == model.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -18,9 +19,12 @@ import (
 type Explanation struct {
 	Job    model.JobID
 	Reason model.Reason
-	Funnel []Step // the sieves that nodes pass through, in order; the first that too few pass is what it waits for
-	Ahead  int    // jobs that come before it, those held or in back-off left out
-	Advice string // what its owner could do, "" if only waiting helps
+	// the sieves that nodes pass through, in order; the first that too few pass is what it waits for
+	Funnel []Step
+	Ahead  int               // jobs that come before it, those held or in back-off left out
+	Advice string            // what its owner could do, "" if only waiting helps
+	Quotas []fairshare.Quota // of its user and accounts
+	After  *AfterPreemption  // nil: its policy preempts no jobs, or it does not wait for room
 }
 
 // Step is one sieve: how many nodes have passed it and all before it.
@@ -68,6 +72,14 @@ func (r *Reasons) Explain(id model.JobID) Explanation {
 	e.Ahead = r.ahead(j)
 	g := t.Gang(j)
 	e.Funnel = funnel(t, j, &g)
+	accounts := fairshare.NewAccounts(&queue.Order{State: t})
+	e.Quotas = accounts.Quotas(j)
+	if e.Reason.Code == model.ReasonTELimit {
+		e.Quotas = append([]fairshare.Quota{accounts.TEQuota(j, e.Reason.Sentence())}, e.Quotas...)
+	}
+	if t.Startable(j) && r.after.Started[j.ID] == 0 {
+		e.After = r.afterPreemption(j)
+	}
 	e.Advice = advice(t, j, t.View.NameOf(id), e.Reason)
 	if e.Advice == "" && r.rules.Advice != nil {
 		e.Advice = r.rules.Advice(j)

@@ -18,7 +18,8 @@ import (
 // get room back from those that hold more than their share: see reclaim.go.
 func Rules(t *scratch.State) policy.Rules {
 	f := newPolicy(NewAccounts(&queue.Order{State: t}))
-	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf}
+	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf, Compare: f.compare,
+		Causes: []model.Cause{model.CauseReclaim}}
 }
 
 // fairsharePolicy is policy fairshare in one cycle.
@@ -139,6 +140,19 @@ func (f *fairsharePolicy) before(a *queue.Contender, x *drf.Node, b *queue.Conte
 		return queue.Compare(a.Job, b.Job) < 0
 	}
 	return drf.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
+}
+
+// compare is before for any two jobs.
+func (f *fairsharePolicy) compare(a, b *model.Job) int {
+	x, y := &queue.Contender{Job: a}, &queue.Contender{Job: b}
+	m, n := f.Leaf(a.Association()), f.Leaf(b.Association())
+	switch {
+	case f.before(x, m, y, n):
+		return -1
+	case f.before(y, n, x, m):
+		return 1
+	}
+	return 0
 }
 
 // block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes

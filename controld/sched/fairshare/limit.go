@@ -13,13 +13,39 @@ func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 	if at == nil {
 		return model.Reason{}
 	}
-	of := "account " + at.Name
-	if at.User {
-		of = "user " + at.Name + " in account " + at.Parent().Name
-	}
+	of := nameOf(at)
 	return model.Reason{Code: model.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
 		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
 			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
+}
+
+// SparedByShare returns the rule of reclaim that spares a running job from leaving for another one
+// whose account or user is below its entitlement, "" if none does.
+func (f *Accounts) SparedByShare(j, running *model.Job) string {
+	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(running.Association()))
+	switch {
+	case mine == nil:
+		return "of the same account"
+	case !f.mayReclaim(mine) || !mine.Within(f.Asks(j)):
+		return fmt.Sprintf("out of reach: %s has no quota left with this job", nameOf(mine))
+	}
+	for n := f.Leaf(running.Association()); n != theirs.Parent(); n = n.Parent() {
+		if !n.Above() {
+			return fmt.Sprintf("within its fair share: %s", nameOf(n))
+		}
+	}
+	if !drf.HasUsedLess(mine, theirs) {
+		return fmt.Sprintf("past usage: %s has used no more of its share than %s", nameOf(theirs), nameOf(mine))
+	}
+	return ""
+}
+
+// nameOf says which account or user a node is.
+func nameOf(n *drf.Node) string {
+	if n.User {
+		return "user " + n.Name + " in account " + n.Parent().Name
+	}
+	return "account " + n.Name
 }
 
 // Limited reports whether a limit keeps a job from starting wherever it is put.

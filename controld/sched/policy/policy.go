@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -22,12 +23,21 @@ type Rules struct {
 	Preempt func() // asks running jobs to leave for jobs that still wait
 	Grow    func() // gives running jobs the room that is left
 
+	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
+	Causes []model.Cause
+
 	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
+	// the order of jobs in which accounts come first whatever their jobs are; nil: that of Order
+	Compare func(a, b *model.Job) int
+	Terms   func(*model.Job) queue.Terms // what decides a job's place; nil: what the hooks of Order tell
 	// the limit that keeps a job from starting, the zero reason if none does
 	Limit  func(*model.Job) model.Reason
 	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
 	Advice func(*model.Job) string               // what else a user should know, "" if nothing
+	// why the policy spares a running job from leaving for one that waits, by the rule for a cause, ""
+	// if it does not: what the rules do not say that hold under every policy
+	Spares func(waiting *model.Job, running *estimate.LiveAttempt, by model.Cause) string
 }
 
 // Run runs the phases. When a start has freed room that was reserved, or the cycle has started as

@@ -1,6 +1,7 @@
 package rota
 
 import (
+	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -19,6 +20,9 @@ import (
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free
 // would do. It reports whether it did.
 func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
+	if !m.May(steering.Migration) {
+		return false // the job may still take its turn
+	}
 	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
 	}

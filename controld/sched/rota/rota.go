@@ -37,7 +37,8 @@ func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rul
 	m := newPreemptor(p, candidates)
 	r := policy.Rules{
 		Serve: p.serve, Preempt: m.makeRoom,
-		Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise,
+		Causes: []model.Cause{model.CauseTE, model.CauseReclaim, model.CauseOrder},
+		Order:  &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise, Spares: p.spares, Terms: p.termsOf,
 	}
 	if s := newElasticPhases(p); s != nil {
 		m.Elastic = s.running

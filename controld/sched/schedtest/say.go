@@ -83,6 +83,36 @@ func amount(v model.Vector) string {
 	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
 }
 
+// after says which quotas apply to a job, and what would be after preemption.
+func (w *World) after(id model.JobID) {
+	v := w.State.View()
+	e := sched.Explain(v, w.Now, v.Config().Policy, id)
+	for i := range e.Quotas {
+		q := &e.Quotas[i]
+		w.say("%s: %s, binds: %t", w.Names[id], q.Text, q.Binds)
+		for _, h := range q.Holders {
+			w.say("  %s in %s holds %d: %s", h.User, h.Account, h.Held, w.list(h.Jobs))
+		}
+	}
+	if e.After == nil {
+		w.say("%s: nothing is known of preemption", w.Names[id])
+		return
+	}
+	w.say("%s, by %s: %s", w.Names[id], e.After.By, e.After.Text)
+	for _, s := range e.After.Spared {
+		w.say("  %s: %s", w.list(s.Jobs), s.Rule)
+	}
+}
+
+// list names jobs.
+func (w *World) list(ids []model.JobID) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = w.Names[id]
+	}
+	return strings.Join(names, " ")
+}
+
 // why prints the reason, the funnel without its unchanging steps, and the advice.
 func (w *World) why(id model.JobID) {
 	v := w.State.View()
@@ -156,4 +186,35 @@ func duration(ms int64) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// prio lists the jobs that wait in the order of the policy, with its terms.
+func (w *World) prio() {
+	v := w.State.View()
+	for _, p := range sched.Priorities(v, w.Now, v.Config().Policy) {
+		text := fmt.Sprintf("%d %s: %s priority %d level %d service %ds age %ds", p.Position, w.Names[p.Job.ID], p.Class,
+			p.Priority, p.Level, p.Service/1000, p.Age/1000)
+		if p.Reserved {
+			text += " reserved"
+		}
+		if p.AccountsOver != 0 || p.UserOver {
+			text += fmt.Sprintf(" over %d %t", p.AccountsOver, p.UserOver)
+		}
+		w.say("%s", text)
+	}
+}
+
+// share says how the share of an account comes about.
+func (w *World) share(account string) {
+	v := w.State.View()
+	e := sched.ExplainShare(v, w.Now, v.Config().Policy, account)
+	if e == nil {
+		w.say("no account %s", account)
+		return
+	}
+	for _, s := range e.Steps {
+		w.say("%s weight %d of %d deserves %d (configured: %t) asks for %d fair %d holds %d", s.Account, s.Weight, s.Weights,
+			s.Deserved, s.Configured, s.Demand, s.Fair, s.Alloc)
+	}
+	w.say("promised: %t, takes back %d from %v, is above by %d for %v", e.Promised, e.Reclaims, e.From, e.Over, e.By)
 }

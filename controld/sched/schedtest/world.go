@@ -111,6 +111,17 @@ func (w *World) Run(line string) error {
 			w.why(w.Ids[name])
 		}
 		return nil
+	case "after":
+		for _, name := range names {
+			w.after(w.Ids[name])
+		}
+		return nil
+	case "prio":
+		w.prio()
+		return nil
+	case "share":
+		w.share(names[0])
+		return nil
 	case "waiting":
 		return w.waiting()
 	case "jobs":

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -20,7 +21,7 @@ func addFamily(out *api.Job, j *model.Job, v *state.View) {
 	case j.Parent != 0:
 		out.Group = &api.GroupPlace{Job: j.Parent, Name: j.Spec.Groups[j.GroupIndex()].Name}
 	case len(j.Spec.Groups) > 1:
-		out.Groups = groupStates(j, v)
+		out.Groups = groupStates(out, j, v)
 	}
 	for _, n := range j.Dependencies {
 		d := api.Dependency{Type: n.Type, Jobs: n.Jobs, Delay: n.Delay}
@@ -38,6 +39,15 @@ func addFamily(out *api.Job, j *model.Job, v *state.View) {
 	if j.Deadline != 0 {
 		out.Deadline = wallOf(v, j.Deadline)
 	}
+}
+
+// Ref names a job as users do: 123, 123_4, 123.train, and 123_[0-9] for the tasks of an array that
+// wait.
+func Ref(v *state.View, j *model.Job) string {
+	if j.Spec.Array != nil && j.Children != nil {
+		return fmt.Sprintf("%d_[%s]", j.ID, arrayPlace(j.Spec.Array, j.Children).Indices)
+	}
+	return v.NameOf(j.ID)
 }
 
 // wallOf is an instant of the log as a time to show.
@@ -79,15 +89,15 @@ func indices(a *jobspec.Array, members model.Ranges) string {
 
 // groupStates lists the groups of a job with several: each by the job that runs it or, in a gang of
 // all, with the job's own state.
-func groupStates(j *model.Job, v *state.View) []api.GroupState {
+func groupStates(out *api.Job, j *model.Job, v *state.View) []api.GroupState {
 	var list []api.GroupState
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]
-		s := api.GroupState{Name: g.Name, Code: j.State, Workers: g.Fewest()}
+		s := api.GroupState{Name: g.Name, Code: out.Code, Workers: g.Fewest()}
 		if j.Children != nil {
 			s.ID = j.ID + model.JobID(i+1)
 			if v != nil && v.Job(s.ID) != nil {
-				s.Code = v.Job(s.ID).State
+				s.Code = v.Job(s.ID).ShownState(v.At())
 			}
 		}
 		list = append(list, s)

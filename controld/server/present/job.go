@@ -16,8 +16,8 @@ import (
 // StateNames are Slurm's long names of the states of jobs.
 var StateNames = map[model.JobState]string{
 	model.Pending: "PENDING", model.Configuring: "CONFIGURING", model.Running: "RUNNING",
-	model.Completing: "COMPLETING",
-	model.Completed:  "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
+	model.Completing: "COMPLETING", model.Checkpointing: "CHECKPOINTING",
+	model.Completed: "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
 	model.OutOfMemory: "OUT_OF_MEMORY",
 	model.Cancelled:   "CANCELLED", model.NodeFailed: "NODE_FAIL", model.BootFailed: "BOOT_FAIL",
 	model.PastDue: "DEADLINE", model.Preempted: "PREEMPTED",
@@ -29,10 +29,11 @@ const milli = 1000
 // Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
 // nil for a job of the history.
 func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
-	all := j.Total()
+	all, at := j.Total(), instantOf(v, now)
+	state := j.ShownState(at)
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
-		State: StateNames[j.State], Code: j.State, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
+		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
 		Elapsed:   elapsed(j, now),
@@ -44,7 +45,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
 	}
 	for i := range j.Attempts {
-		out.Attempts = append(out.Attempts, attempt(&j.Attempts[i]))
+		out.Attempts = append(out.Attempts, attempt(v, j, i, at))
 	}
 	if n := len(out.Attempts); n > 0 && j.State != model.Pending {
 		out.Nodes = out.Attempts[n-1].Nodes
@@ -53,7 +54,17 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	return out
 }
 
-func attempt(a *model.Attempt) api.Attempt {
+// instantOf is a time of the wall clock as an instant of the log; a job of the history has neither.
+func instantOf(v *state.View, wall model.UnixMS) model.Instant {
+	if v == nil {
+		return 0
+	}
+	return v.At() + model.Instant(max(0, wall-v.Wall()))
+}
+
+// attempt is the attempt of a job at an index. The view is nil for a job of the history.
+func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt {
+	a := &j.Attempts[i]
 	cause := a.Cause
 	if cause == "" && a.Stop != nil {
 		cause = a.Stop.Cause
@@ -61,6 +72,18 @@ func attempt(a *model.Attempt) api.Attempt {
 	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a),
 		ExitCode: a.ExitCode,
 		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
+	if s := a.Stop; s != nil && cause.Displaces() {
+		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
+		if v != nil && a.Ended.At == 0 {
+			out.LeaveBy = wallOf(v, s.KillAt)
+		}
+	}
+	if cause.LosesWork() {
+		l := j.LostBy(i, now)
+		out.Lost = &api.Lost{GPUSeconds: l.Total() / 1000, Work: l.Work / 1000, Grace: l.Grace / 1000,
+			Restart: l.Restart / 1000}
+		out.LostGPUSeconds = out.Lost.GPUSeconds
+	}
 	for _, f := range a.Findings {
 		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line,
 			At: api.At(f.At.Wall)})
@@ -180,7 +203,11 @@ func nodeState(n *model.Node, out *api.Node) string {
 
 // Event is an event as users see it.
 func Event(e *model.Event) api.Event {
-	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
+	out := api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
 		Node:  e.Node,
 		Cause: e.Cause, For: e.For, Text: e.Text}
+	if l := e.Leave; l != nil {
+		out.ForUser, out.ForAccount, out.LostGPUSeconds = l.User, l.Account, l.Lost/1000
+	}
+	return out
 }

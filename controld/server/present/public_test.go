@@ -69,7 +69,8 @@ func TestOthersSeeOnlyTheseTextsOfAJob(t *testing.T) {
 		t.Fatalf("only %d texts are filled in: %v", len(all), all)
 	}
 	Redact(job, model.Reason{Code: model.ReasonLaunchFailure, Text: "<.Reason.Text>", Node: "n1"})
-	want := []string{".Account", ".Array.Indices", ".Attempts.Cause", ".Attempts.Nodes", ".Class", ".Code",
+	want := []string{".Account", ".Array.Indices", ".Attempts.Cause", ".Attempts.ForAccount",
+		".Attempts.ForUser", ".Attempts.Nodes", ".Class", ".Code",
 		".Dependencies.Match", ".Dependencies.Type", ".Elastic.Text", ".Flags", ".Group.Name", ".Groups.Code",
 		".Groups.Name", ".Name", ".Nodes", ".Queue", ".State", ".User"}
 	if got := textsIn(t, job); !slices.Equal(got, want) {

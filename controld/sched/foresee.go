@@ -1,0 +1,45 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// foreseeCycles is how many further cycles are looked at: policies check the order of service once
+// a minute, and wait until a job has run for its least time.
+const foreseeCycles = 8
+
+// Foreseen is what a job that waits would have asked of running jobs.
+type Foreseen struct {
+	Displacements []steering.Displacement
+	After         model.Instant // from now on; 0: at once
+	DryRun        bool          // it would only be recorded: an operator has a dry run on
+}
+
+// Foresee returns which running jobs would be asked to leave for a job or for its members, whose ids
+// follow its own. It runs the cycles that would come next on the view, which stays as it is: the
+// first that asks a job to leave decides. Nothing of them is carried out, so that what ends or starts
+// meanwhile is not foreseen.
+func Foresee(v *state.View, now model.Instant, p model.Policy, first, last model.JobID) Foreseen {
+	var d Cache
+	settings := v.Steering().WithoutDryRun()
+	for at, n := now, 0; n <= foreseeCycles; n++ {
+		t, _ := d.decideUnder(settings, v, at, p)
+		d.candidates.EndCycle()
+		out := Foreseen{After: at - now, DryRun: v.Steering().Setting(steering.DryRun) != nil}
+		for _, x := range displacements(t) {
+			if x.For >= first && x.For <= last {
+				out.Displacements = append(out.Displacements, x)
+			}
+		}
+		if len(out.Displacements) > 0 {
+			return out
+		}
+		if t.NextWake() <= at {
+			break
+		}
+		at = t.NextWake()
+	}
+	return Foreseen{}
+}

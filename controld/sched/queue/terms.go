@@ -1,0 +1,58 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Terms are what decides the place of a waiting job in the order, the first that differs first.
+type Terms struct {
+	Class   jobspec.Class // te before be
+	OwnRoom bool          // it left its room to a job that did not want it: it goes first in its class
+	// levels of the account tree at which its accounts hold as much as they are entitled to, a bit each
+	// from the top down; and whether its user does
+	AccountsOver int
+	UserOver     bool
+	Priority     int
+	Level        int   // service level: the lower one first
+	Service      int64 // what it counts for, in ms of one GPU; the level follows from it
+}
+
+// Terms returns what decides the place of a job, as far as the hooks of the order tell.
+func (o *Order) Terms(j *model.Job) Terms {
+	t := Terms{Class: j.Class, OwnRoom: j.OwnRoomFirst, Priority: j.Priority, Service: j.Attained()}
+	if o == nil {
+		return t
+	}
+	if o.Level != nil {
+		t.Level = max(0, o.Level(j))
+	}
+	if o.Excess != nil && j.Class == jobspec.BE {
+		t.AccountsOver = max(0, o.Excess(j))
+	}
+	return t
+}
+
+// Sort puts jobs into the order in which a cycle comes to them. The holders of reservations keep
+// their places in it: what is kept for them is theirs whichever job comes first.
+func (o *Order) Sort(jobs []*model.Job) {
+	entries := make([]*Contender, len(jobs))
+	for i, j := range jobs {
+		entries[i] = NewContender(o, j)
+	}
+	slices.SortStableFunc(entries, func(a, b *Contender) int {
+		switch {
+		case a.before(b):
+			return -1
+		case b.before(a):
+			return 1
+		}
+		return cmp.Compare(a.Job.ID, b.Job.ID)
+	})
+	for i, c := range entries {
+		jobs[i] = c.Job
+	}
+}

@@ -1,0 +1,55 @@
+package rota
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// termsOf returns what decides the place of a waiting job, with what it counts for by the history.
+func (t *rotaPolicy) termsOf(j *model.Job) queue.Terms {
+	terms := t.order.Terms(j)
+	if j.Class == jobspec.BE {
+		need, _ := t.needs(j)
+		terms.Service = j.ServiceOf(need)
+		terms.Level, terms.UserOver = max(0, t.levelOf(j))/2, max(0, t.levelOf(j))%2 == 1
+	}
+	return terms
+}
+
+// spares says which rule of this policy's own spares a running job from leaving for one that waits:
+// see [policy.Rules]. Nothing is decided by it.
+func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Cause) string {
+	o := run.Job
+	switch by {
+	case model.CauseTE:
+		if o.Account != j.Account && t.hopeless[j.ID] {
+			return fmt.Sprintf("lent enough: account %s lends no more of what it deserves (te_borrow)", o.Account)
+		}
+		return ""
+	case model.CauseOrder:
+	default:
+		return ""
+	}
+	ran, least := t.Now-run.Started, max(fairshare.MinRuntime(t.State), model.Instant(t.Policy.MinTurnMS))
+	f := t.accounts()
+	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(o.Association()))
+	switch {
+	case t.Policy.MinTurnMS < 0:
+		return "no job leaves in order (min_turn)"
+	case o.Width() >= model.WideGPUs:
+		return "wide gangs keep their room"
+	case ran < least:
+		return fmt.Sprintf("started less than %v ago (min_runtime)", jobspec.Seconds(least/1000))
+	case t.beyondCost(o, run.Attempt) < t.worthInOrder(j):
+		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
+	case mine != nil && !mine.User && theirs.Holding(nil).Cmp(theirs.Due()) <= 0:
+		return fmt.Sprintf("account %s is within its part", o.Account)
+	}
+	return ""
+}
