@@ -35,7 +35,7 @@ func TestCache(t *testing.T) {
 						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan),
 							wake, l.told(want), wakeWant)
 					}
-					if policy != "rota" && l.random.IntN(8) == 0 {
+					if l.random.IntN(8) == 0 {
 						again, wakeAgain := sched.Cycle(restored(t, v), now, p)
 						if !bytes.Equal(encoded(t, plan), encoded(t, again)) || wake != wakeAgain {
 							t.Fatalf("policy %s seed %d: %s, wake at %d, and from a snapshot %s, wake at %d", policy, 1+seed,

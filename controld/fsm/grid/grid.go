@@ -28,6 +28,7 @@ type Grid struct {
 	// ever shared
 	lent   []uint16
 	stride int
+	shared int // GPUs of which something is lent
 }
 
 // pageNodes is the nodes of a page: few, since the first change after a view copies a page.
@@ -170,7 +171,7 @@ func (g *Grid) CopyFrom(src *Grid) {
 		}
 	}
 	g.bucket = append(g.bucket[:0], src.bucket...)
-	g.lent = append(g.lent[:0], src.lent...)
+	g.lent, g.shared = append(g.lent[:0], src.lent...), src.shared
 }
 
 // Len returns the number of nodes.

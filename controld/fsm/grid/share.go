@@ -29,8 +29,9 @@ func (g *Grid) SharedGPUs(node int) uint64 {
 	return mask & g.usable[node]
 }
 
-// HasSharedGPUs reports whether any GPU has been shared since the grid was made.
-func (g *Grid) HasSharedGPUs() bool { return len(g.lent) > 0 }
+// HasSharedGPUs reports whether workers share any GPU now. It must follow from what is there, and not
+// from what once was: a grid that is made anew from a snapshot has to decide like the one before.
+func (g *Grid) HasSharedGPUs() bool { return g.shared > 0 }
 
 // FreeShare returns how many thousandths of a GPU are free: of one that is broken none.
 func (g *Grid) FreeShare(node, gpu int) int64 {
@@ -185,6 +186,12 @@ func (g *Grid) lend(node, gpu int, by int64) {
 	before := int64(*lent)
 	after := before + by
 	*lent = uint16(after)
+	switch {
+	case before == 0 && after > 0:
+		g.shared++
+	case before > 0 && after == 0:
+		g.shared--
+	}
 	if g.usable[node]&bit == 0 {
 		return
 	}
@@ -209,6 +216,11 @@ func (g *Grid) recall(node int) {
 			copy(wide[i*most:], g.row(i))
 		}
 		g.lent, g.stride = wide, most
+	}
+	for _, lent := range g.row(node) {
+		if lent > 0 {
+			g.shared--
+		}
 	}
 	clear(g.row(node))
 }
