@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// valid is a value for every parameter that is not the one of a new cluster, and what it means.
-var valid = map[string]struct {
+// value is a value of a parameter that is not the one of a new cluster, and what it means.
+type value struct {
 	text string
 	want func(*model.Policy)
-}{
+}
+
+// valid has a value for every parameter but the tunables of policy rota.
+var valid = map[string]value{
 	"reserve_after":       {`"1m"`, func(p *model.Policy) { p.ReserveAfterMS = 60_000 }},
 	"reserve_hold":        {`"1d"`, func(p *model.Policy) { p.ReserveHoldMS = 86_400_000 }},
 	"max_bypass":          {`0`, func(p *model.Policy) { p.MaxBypass = 0 }},
@@ -42,6 +46,22 @@ var valid = map[string]struct {
 	"random_obeys_p":      {`false`, func(p *model.Policy) { p.RandomUncapped = true }},
 }
 
+// validValue returns the value of a parameter to try, and what it means. A tunable of policy rota is
+// set beyond its default, the first of them to 0.
+func validValue(name string) (v value, known bool) {
+	for i, t := range model.Tunables() {
+		switch {
+		case t.Name == name && i == 0:
+			return value{"0", func(p *model.Policy) { *t.Field(p) = -1 }}, true
+		case t.Name == name:
+			n := t.Default + 1
+			return value{strconv.FormatInt(n, 10), func(p *model.Policy) { *t.Field(p) = n }}, true
+		}
+	}
+	v, known = valid[name]
+	return v, known
+}
+
 // TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,
 // and nothing else, in what is replicated.
 func TestEveryParameterOfEveryPolicy(t *testing.T) {
@@ -49,7 +69,7 @@ func TestEveryParameterOfEveryPolicy(t *testing.T) {
 	set := map[string]bool{"Name": true}
 	for _, policy := range Policies() {
 		for _, name := range Parameters(policy) {
-			v, known := valid[name]
+			v, known := validValue(name)
 			if !known {
 				t.Errorf("no value is known for %s of %s", name, policy)
 				continue
@@ -73,17 +93,24 @@ func TestEveryParameterOfEveryPolicy(t *testing.T) {
 					t.Errorf("%swritten as\n%sand read: %v", src, Text(&got), err)
 				}
 			}
-			before, after := reflect.ValueOf(base), reflect.ValueOf(want)
-			for i := range before.NumField() {
-				if before.Field(i).Interface() != after.Field(i).Interface() {
-					set[before.Type().Field(i).Name] = true
-				}
-			}
+			markChanged(set, reflect.ValueOf(base), reflect.ValueOf(want))
 		}
 	}
-	for f := range reflect.TypeFor[model.Policy]().Fields() {
-		if !set[f.Name] {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[model.Policy]()) {
+		if !f.Anonymous && !set[f.Name] {
 			t.Errorf("nothing in a policy block sets %s", f.Name)
+		}
+	}
+}
+
+// markChanged marks the fields in which two values differ, by name, those of embedded structs too.
+func markChanged(set map[string]bool, before, after reflect.Value) {
+	for i := range before.NumField() {
+		f := before.Type().Field(i)
+		if f.Anonymous {
+			markChanged(set, before.Field(i), after.Field(i))
+		} else if before.Field(i).Interface() != after.Field(i).Interface() {
+			set[f.Name] = true
 		}
 	}
 }
@@ -96,8 +123,8 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 	}{
 		{"policy \"rota\" {\n  p = 0\n}", 2, "0 is not a whole number from 1"},
 		{"policy \"rota\" {\n  p = \"often\"\n}", 2, `nor "inf"`},
-		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, cooldown, elastic, fit, gain, grow_after, half_life, " +
-			"headroom, max_bypass"},
+		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, comeback, cooldown, cost_worth, elastic, fit, " +
+			"fragments_weight, gain, grow_after"},
 		{"policy \"rota\" {\n  min_runtim = \"5m\"\n}", 2, `did you mean "min_runtime"?`},
 		{"policy \"rota\" {\n  min_turn = \"0s\"\n}", 2, `"0s" is nothing`},
 		{"policy \"rota\" {\n  min_runtime = 5\n}", 2, `5 has no unit; write "5s"`},

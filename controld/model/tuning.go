@@ -11,9 +11,7 @@ type Tuning struct {
 	MigrationWorth  int64 `json:"migration_worth,omitempty"`
 	TEWorth         int64 `json:"te_worth,omitempty"`
 	HeadroomTimes   int64 `json:"headroom_patience,omitempty"`
-	AgeWorth        int64 `json:"age_worth,omitempty"`
 	LossWeight      int64 `json:"loss_weight,omitempty"`
-	TimesWeight     int64 `json:"times_weight,omitempty"`
 	FragmentsWeight int64 `json:"fragments_weight,omitempty"`
 	ResizeWorth     int64 `json:"resize_worth,omitempty"`
 }
@@ -69,12 +67,8 @@ var (
 		func(p *Policy) *int64 { return &p.TEWorth }}
 	HeadroomPatience = &Tunable{"headroom_patience", "times reserve_after", 6,
 		"a job that has waited for longer may use half of the headroom", func(p *Policy) *int64 { return &p.HeadroomTimes }}
-	AgeWorth = &Tunable{"age_worth", "ms of waiting", 16,
-		"make up for one unit of what a job leaves unused on its node", func(p *Policy) *int64 { return &p.AgeWorth }}
 	LossWeight = &Tunable{"loss_weight", "thousandths of the greatest size", 1000,
 		"what each doubling of lost GPU hours adds to the cost of a preemption", func(p *Policy) *int64 { return &p.LossWeight }}
-	TimesWeight = &Tunable{"times_weight", "thousandths of the greatest size", 1000,
-		"what each preemption of the job within a day adds to it", func(p *Policy) *int64 { return &p.TimesWeight }}
 	FragmentsWeight = &Tunable{"fragments_weight", "thousandths of the greatest size", 16000,
 		"what making a whole GPU useless to usual jobs adds to it, where GPUs are shared",
 		func(p *Policy) *int64 { return &p.FragmentsWeight }}
@@ -85,6 +79,6 @@ var (
 
 // Tunables lists the tunables of policy rota.
 func Tunables() []*Tunable {
-	return []*Tunable{OrderWorth, CostWorth, Prior, ShortService, Comeback, MigrationWorth, TEWorth, HeadroomPatience, AgeWorth,
-		LossWeight, TimesWeight, FragmentsWeight, ResizeWorth}
+	return []*Tunable{OrderWorth, CostWorth, Prior, ShortService, Comeback, MigrationWorth, TEWorth, HeadroomPatience,
+		LossWeight, FragmentsWeight, ResizeWorth}
 }

@@ -16,11 +16,9 @@ type Head struct {
 	Priority int
 	Shape    int32 // as Group.Number
 	Leaf     int32 // as Group.Leaf
-	Level    int16 // of the key
 	TE       bool  // of class te
 	Held     bool  // as in the key
 	Elastic  bool  // the first job is
-	Gang     bool  // the first job has several workers
 	// nothing but its class, account, priority, level and shape, and since when it may start, tells
 	// the first job from others
 	Plain bool
@@ -32,8 +30,7 @@ func headOf(g *Group) Head {
 	_, elastic := j.Elastic()
 	return Head{
 		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf),
-		Level: int16(g.Key.Level),
-		TE:    g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
+		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic,
 		Plain: !g.Key.Held && j.Children == nil && len(j.Exclude) == 0 && !j.OwnRoomFirst,
 	}
 }

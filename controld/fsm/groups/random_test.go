@@ -147,9 +147,9 @@ func (l *line) compare(t *testing.T, q *Queue, v *View) {
 		}
 		first := jobs[0]
 		head := Head{Job: first.ID, Eligible: first.Eligible, Priority: k.Priority, Shape: int32(g.Number),
-			Leaf: int32(g.Leaf), TE: k.Class == jobspec.TE, Held: k.Held, Level: int16(k.Level),
-			Elastic: first.Spec.Groups[0].Elastic != nil, Gang: first.Workers > 1,
-			Plain: first.Hold == model.NotHeld && len(first.Exclude) == 0 && !first.OwnRoomFirst}
+			Leaf: int32(g.Leaf), TE: k.Class == jobspec.TE, Held: k.Held,
+			Elastic: first.Spec.Groups[0].Elastic != nil,
+			Plain:   first.Hold == model.NotHeld && len(first.Exclude) == 0 && !first.OwnRoomFirst}
 		if g.Head != head {
 			t.Errorf("the head is %+v, want %+v", g.Head, head)
 		}

@@ -124,8 +124,6 @@ func (v *victimRules) spares(run *estimate.LiveAttempt) string {
 	switch {
 	case limit > 0 && o.DisplacedSince(t.Now-scratch.Day) >= limit:
 		return fmt.Sprintf("preempted as often as allowed within a day, %d (p)", limit)
-	case v.by != model.CauseReclaim && preempt.WornOut(o):
-		return fmt.Sprintf("preempted as often as allowed in all, %d", preempt.MaxDisplacements)
 	case preempt.Wasteful(t, o):
 		return "a fifth of what was held within a day was lost to preemptions already"
 	}

@@ -208,7 +208,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 		}
 		return
 	}
-	best := r.cheapestRested(g, by)
+	best := r.cheapest(g, by, r.reclaimables)
 	if best == nil {
 		r.WakeAt(r.Now + tunables.ReconsiderMS)
 		return

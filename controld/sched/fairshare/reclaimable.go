@@ -32,10 +32,7 @@ type reclaimable struct {
 	leaf    *drf.Node
 	amount  drf.Amount
 	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
-	// of attained service, where that counts; 0 of all small jobs, of which the last that started
-	// leaves first
-	level int
-	since model.Instant
+	since   model.Instant
 }
 
 // reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
@@ -52,9 +49,6 @@ func (f *Accounts) reclaimables() []reclaimable {
 		default:
 			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Association()), amount: f.HeldBy(j, a), cost: f.lost(j),
 				since: a.Started.At}
-			if had := scratch.AttainedService(j, a, f.Now); f.QuotaOnly && had >= preempt.ServedLeast {
-				d.level = j.ServiceLevelAt(had)
-			}
 			list = append(list, d)
 		}
 	}
@@ -84,19 +78,6 @@ type reclaimSet struct {
 	taken []reclaimable
 	spots []fit.Spot
 	cost  int64
-}
-
-// cheapestRested is cheapest, but if only configured quota counts it takes jobs that were preempted
-// as often as a job may be only if there is no other way: an account is entitled to its quota all
-// the same.
-func (r *reclaimer) cheapestRested(g *fit.Gang, by beneficiary) *reclaimSet {
-	if r.QuotaOnly {
-		rested := slices.DeleteFunc(slices.Clone(r.reclaimables), func(v reclaimable) bool { return preempt.WornOut(v.job) })
-		if best := r.cheapest(g, by, rested); best != nil || len(rested) == len(r.reclaimables) {
-			return best
-		}
-	}
-	return r.cheapest(g, by, r.reclaimables)
 }
 
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
@@ -198,7 +179,7 @@ func (v *reclaimable) after(o *reclaimable) bool {
 			return by < 0
 		}
 	}
-	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since),
+	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.since, v.since),
 		cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 

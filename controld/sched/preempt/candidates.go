@@ -50,7 +50,6 @@ type facts struct {
 	Account, queue int32 // by their numbers in Candidates
 	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
 	Again          bool  // it is not its first attempt
-	displaced      bool  // it was, within a day or so
 	once           bool  // it must not be started again
 }
 
@@ -58,7 +57,7 @@ type facts struct {
 func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
 		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs,
-		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, displaced: len(r.Displaced) > 0, once: r.Job.Spec.RunsOnce(),
+		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, once: r.Job.Spec.RunsOnce(),
 	}
 	if len(r.Holds) == 1 {
 		f.node = int32(r.Holds[0].Node)

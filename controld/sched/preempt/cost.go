@@ -15,12 +15,11 @@ import (
 const MuchUnsaved = 24 * 3600 * 1000
 
 // price says what each candidate costs, before any has been taken: its size and its grace as parts
-// of the greatest, the work that would be lost, and how often it was displaced of late.
+// of the greatest, and the work that would be lost.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
 	r.lossWeight = model.LossWeight.Of(&t.Policy)
-	times := model.TimesWeight.Of(&t.Policy)
 	for _, v := range r.Each() {
 		v.Grace = min(v.Grace, usual[v.queue])
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
@@ -28,9 +27,6 @@ func (r *Candidates) price(t *scratch.State) {
 	for _, v := range r.Each() {
 		v.Unsaved = v.unsavedAt(t.Now)
 		v.Score = r.scoreOf(v) + r.lossPrice(v.Unsaved)
-		if v.displaced {
-			v.Score += one * times / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
-		}
 	}
 }
 

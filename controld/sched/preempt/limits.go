@@ -80,16 +80,3 @@ func UnsavedMS(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 	}
 	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
 }
-
-// ServedLeast is what a job counts for at least, in the unit of [model.Job.Attained], before
-// others take its turn: four hours of one GPU. A user with more work than there is room for mostly
-// has many jobs that take about equally long, and most are over before. To put one of those off for
-// the next delays both jobs. The few that hold their room for days leave it for all others.
-const ServedLeast = 4 * 3600 * 1000
-
-// MaxDisplacements is how often a job may be displaced in its life. An account still gets back what
-// it is entitled to if there is no other way.
-const MaxDisplacements = 10
-
-// WornOut reports whether a job has been displaced as often as a job may be in its life.
-func WornOut(j *model.Job) bool { return Displacements(j) >= MaxDisplacements }

@@ -7,14 +7,6 @@ type Tunables struct {
 	// the cost, if the policy block does not say. Reason: room that comes late is worth less.
 	// Evidence: docs/papers.md, "The weight s of grace".
 	GraceWeight int64
-	// LossWeight, in thousandths of the greatest size: the weight of each doubling of the lost
-	// work, in GPU hours. Reason: lost work is done again. Evidence: docs/papers.md, "Wrong labels
-	// and lost work".
-	LossWeight int64
-	// TimesWeight, in thousandths of the greatest size: the weight of each preemption of the job
-	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md,
-	// "Preemptions per job".
-	TimesWeight int64
 	// OnceWeight, in thousandths of the greatest size: what it costs to end a job that must not be
 	// started again. Reason: such a job leaves last, after those that lose all their work. Evidence:
 	// more than forty victims that are as dear as the other weights can make them.
@@ -23,10 +15,6 @@ type Tunables struct {
 	// a gang is put on. Reason: gangs run faster close together. Evidence: a round number, chosen
 	// without measurement.
 	NodeWeight int64
-	// UselessWeight, in thousandths of the greatest size: what it costs to make the whole of a GPU
-	// useless to what is usually asked for. Reason: fragments of GPUs stay idle. Evidence:
-	// docs/papers.md, "Shared GPUs".
-	UselessWeight int64
 	// MaxItems, in candidates on one node: so many are looked at, the cheapest; at most 64, they are
 	// bits. Reason: bounds the time of a search. Evidence: as many as a word has bits; whether fewer
 	// would do was not measured.
@@ -59,18 +47,15 @@ type Tunables struct {
 
 // tunables are the values in use. They never change.
 var tunables = Tunables{
-	GraceWeight:   4000,
-	LossWeight:    1000,
-	TimesWeight:   1000,
-	OnceWeight:    4_000_000,
-	NodeWeight:    500,
-	UselessWeight: 16000,
-	MaxItems:      64,
-	MaxStates:     512,
-	MaxForced:     6,
-	MaxAcross:     2048,
-	KeepCycles:    256,
-	MaxNumbered:   1 << 14,
-	TEAccountPM:   250,
-	TEUserPM:      150,
+	GraceWeight: 4000,
+	OnceWeight:  4_000_000,
+	NodeWeight:  500,
+	MaxItems:    64,
+	MaxStates:   512,
+	MaxForced:   6,
+	MaxAcross:   2048,
+	KeepCycles:  256,
+	MaxNumbered: 1 << 14,
+	TEAccountPM: 250,
+	TEUserPM:    150,
 }

@@ -11,9 +11,8 @@ import (
 // # Pairs of jobs and nodes
 //
 // Best-effort jobs that only age tells apart are not started strictly by age. Of all pairs of such
-// a job and a node, the pair comes first that leaves least of what is scarce. Each minute of
-// waiting makes up for some of that. So nodes are filled well while there is a choice, and no job
-// is passed for long.
+// a job and a node, the pair comes first that leaves least of what is scarce: nodes are filled well
+// while there is a choice. A job that is passed for long gets a reservation, as any other.
 
 // matcher chooses the job that starts next. It remembers where each would go.
 type matcher struct {
@@ -75,9 +74,8 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 		if p.node < 0 {
 			continue
 		}
-		cost := p.left - t.ageWorth(c.Job)
-		if best == nil || cost < least || cost == least && t.order.Compare(c.Job, best.Job) < 0 {
-			best, least = c, cost
+		if best == nil || p.left < least || p.left == least && t.order.Compare(c.Job, best.Job) < 0 {
+			best, least = c, p.left
 		}
 	}
 	return best
@@ -110,13 +108,4 @@ func (t *rotaPolicy) pairs(c *queue.Contender) bool {
 	g := c.Gang(t.State)
 	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil && t.Holders[c.Job.ID] == nil &&
 		len(t.View.Nodes()) <= place.PackNodes && !t.pack.Sharing() && !t.limited()
-}
-
-// ageWorth returns what a job's age makes up for, in units of leftover resources.
-func (t *rotaPolicy) ageWorth(j *model.Job) int64 {
-	each := model.AgeWorth.Of(&t.Policy)
-	if each == 0 {
-		return 0
-	}
-	return int64(t.Now-j.Submitted.At) / each
 }
