@@ -11,15 +11,15 @@ import (
 // TestForesee: which jobs would leave for one that waits is found out without doing it, also when
 // the policy looks for them only later.
 func TestForesee(t *testing.T) {
-	for _, c := range []struct{ name, job, want string }{
-		{"at once", "submit new class=te gpus=2", "0s: stubborn te 30000 9900000; "},
-		{"by order, when the other has had much", "submit new gpus=2 save=yes", "300s: long order 60000 0; "},
-		{"it fits", "submit new gpus=1", "0s: "},
-		{"never", "submit new gpus=9", "0s: "},
+	for _, c := range []struct{ name, ran, job, want string }{
+		{"at once", "55m", "submit new class=te gpus=2", "0s: long te 60000 0; "},
+		{"by order, when the other has had much", "205m", "submit new gpus=2 save=yes", "0s: long order 60000 0; "},
+		{"it fits", "55m", "submit new gpus=1", "0s: "},
+		{"never", "55m", "submit new gpus=9", "0s: "},
 	} {
 		w := schedtest.NewWorld()
 		for _, line := range []string{"policy name=rota", "node n1 gpus=8", "submit stubborn gpus=3",
-			"submit long gpus=4 grace=60s save=yes", "cycle", "run stubborn long", "advance 55m", c.job} {
+			"submit long gpus=4 grace=60s save=yes", "cycle", "run stubborn long", "advance " + c.ran, c.job} {
 			if err := w.Run(line); err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}

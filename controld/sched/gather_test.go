@@ -44,7 +44,7 @@ func newPieces(seed uint64) *schedtest.Contest {
 // are smaller, and once they have left all of them run again at once, and the larger one too.
 func TestWhoMovesGoesOn(t *testing.T) {
 	moved, several := 0, 0
-	first, last := uint64(1), uint64(schedtest.States(1_000))
+	first, last := uint64(1), uint64(schedtest.States(4_000))
 	if *schedtest.Seed != 0 {
 		first, last = *schedtest.Seed, *schedtest.Seed
 	}

@@ -58,7 +58,9 @@ func (f *Accounts) Starved() *LeafQueue { return f.starved() }
 // FirstsStarved returns the sort keys of those for which no room is kept.
 func (f *Accounts) FirstsStarved() queue.Firsts[*drf.Node] {
 	first := queue.Firsts[*drf.Node]{}
-	f.firstsStarved(first, f.frontScan(nil, first))
+	for leaf, j := range f.firstsStarved() {
+		first.Of(leaf).Keep(queue.KeyOf(j))
+	}
 	return first
 }
 

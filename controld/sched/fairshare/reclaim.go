@@ -61,16 +61,16 @@ func (f *Accounts) Reclaim() {
 // nextStarved returns the first waiting job of a leaf for which no room is kept by now, nil if there
 // is none.
 func (f *Accounts) nextStarved(leaf *drf.Node) *model.Job {
-	var first queue.Key
+	var first *model.Job
 	for g := range f.View.QueueGroups() {
 		if g.Head.Held || f.Leaf(g.Key.Association()) != leaf {
 			continue
 		}
-		if j := f.firstStarved(g); j != nil {
-			first.Keep(queue.KeyOf(j))
+		if j := f.firstStarved(g); j != nil && (first == nil || f.Compare(j, first) < 0) {
+			first = j
 		}
 	}
-	return f.View.Job(first.Job)
+	return first
 }
 
 // reclaimer is a search for room for jobs of accounts below their entitlement.
@@ -125,8 +125,6 @@ func precedence(a, b *model.Reservation) int {
 // starved lines up the first waiting job of every leaf for which no room is kept, and those whose
 // room is in doubt; nil if there is none.
 func (f *Accounts) starved() *leafQueue {
-	first := queue.Firsts[*drf.Node]{}
-	f.firstsStarved(first, f.frontScan(nil, first))
 	var q *leafQueue
 	add := func(leaf *drf.Node, c *queue.Contender) {
 		if f.Entitled(leaf, f.Asks(c.Job)) {
@@ -136,8 +134,8 @@ func (f *Accounts) starved() *leafQueue {
 			q.push(leaf, c)
 		}
 	}
-	for leaf, r := range first {
-		add(leaf, &queue.Contender{Job: f.View.Job(r.Job)})
+	for leaf, j := range f.firstsStarved() {
+		add(leaf, &queue.Contender{Job: j})
 	}
 	for _, j := range f.doubted() {
 		restore := f.apart(j.ID)
@@ -147,14 +145,35 @@ func (f *Accounts) starved() *leafQueue {
 	return q
 }
 
-// firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
-// front scan all groups are looked at.
-func (f *Accounts) firstsStarved(first queue.Firsts[*drf.Node], q *queue.FrontScan) {
-	for g := range q.Groups() {
-		if j := f.firstStarved(g); j != nil {
-			first.Of(f.Leaf(j.Association())).Keep(queue.KeyOf(j))
+// firstsStarved returns the first waiting job of every leaf for which no room is kept.
+func (f *Accounts) firstsStarved() map[*drf.Node]*model.Job {
+	if f.Level == nil {
+		return f.oldestStarved()
+	}
+	first := map[*drf.Node]*model.Job{}
+	for g := range f.View.QueueGroups() {
+		leaf := f.Leaf(g.Key.Association())
+		if j := f.firstStarved(g); j != nil && (first[leaf] == nil || f.Compare(j, first[leaf]) < 0) {
+			first[leaf] = j
 		}
 	}
+	return first
+}
+
+// oldestStarved is firstsStarved where only class, priority and age decide. Of most groups the front
+// says enough.
+func (f *Accounts) oldestStarved() map[*drf.Node]*model.Job {
+	keys := queue.Firsts[*drf.Node]{}
+	for g := range f.frontScan(nil, keys).Groups() {
+		if j := f.firstStarved(g); j != nil {
+			keys.Of(f.Leaf(g.Key.Association())).Keep(queue.KeyOf(j))
+		}
+	}
+	first := map[*drf.Node]*model.Job{}
+	for leaf, k := range keys {
+		first[leaf] = f.View.Job(k.Job)
+	}
+	return first
 }
 
 // firstStarved returns the first job of a group for which no room is kept, nil if there is none. It

@@ -129,7 +129,7 @@ func (c *Contender) compare(o *Contender) int {
 
 func (c *Contender) levelNow() int {
 	if c.levelOf != c.Job.ID {
-		c.level, c.levelOf = c.order.Level(c.Job), c.Job.ID
+		c.level, c.levelOf = c.order.levelOf(c.Job), c.Job.ID
 	}
 	return c.level
 }
@@ -148,13 +148,12 @@ func (c *Contender) Alike(o *Contender) bool {
 		c.levelNow() == o.levelNow()
 }
 
-// refreshExcess computes again how far the accounts of the job are over quota, and reports whether
-// that has changed.
-func (c *Contender) refreshExcess() bool {
-	now := c.order.Excess(c.Job)
-	changed := now != c.excessNow()
-	c.excess = now
-	return changed
+// refresh computes again what depends on what accounts and users hold, which grows as jobs start,
+// and reports whether that has changed.
+func (c *Contender) refresh() bool {
+	excess, level := c.excessNow(), c.levelNow()
+	c.excess, c.level = c.order.Excess(c.Job), c.order.levelOf(c.Job)
+	return c.excess != excess || c.level != level
 }
 
 // Contenders is a heap of entries, best first.

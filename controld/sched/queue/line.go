@@ -106,7 +106,7 @@ func (l *Line) Some(n int) []*Contender { return l.open[:min(n, len(l.open))] }
 // Lead returns the best open entry. What has started since may have put others before it.
 func (l *Line) Lead() *Contender {
 	for c := l.open[0]; len(l.open) > 1 && c.excessOf == c.Job.ID; c = l.open[0] {
-		if !c.refreshExcess() {
+		if !c.refresh() {
 			break
 		}
 		heap.Fix(&l.open, 0)
@@ -160,10 +160,10 @@ func (l *Line) Pass(c *Contender) {
 	}
 }
 
-// Reorder puts an open entry where it belongs if its accounts are over quota by another amount than
+// Reorder puts an open entry where it belongs if its accounts or its user hold another part than
 // before, and reports whether that is so.
 func (l *Line) Reorder(c *Contender) bool {
-	if !c.refreshExcess() {
+	if !c.refresh() {
 		return false
 	}
 	heap.Fix(&l.open, slices.Index(l.open, c))
@@ -184,7 +184,7 @@ func (l *Line) drop(c *Contender) {
 func (l *Line) NextHead() *Contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]
-		if len(l.open) > 0 && Compare(l.open[0].Job, h.Job) < 0 {
+		if len(l.open) > 0 && Compare(l.Lead().Job, h.Job) < 0 {
 			return nil
 		}
 		heap.Pop(&l.heads)

@@ -48,3 +48,11 @@ func (o *Order) Compare(a, b *model.Job) int {
 func (o *Order) byLevel(a, b *model.Job) bool {
 	return o != nil && o.Level != nil && a.Class == b.Class && a.OwnRoomFirst == b.OwnRoomFirst && a.Priority == b.Priority
 }
+
+// levelOf returns the service level of a job, 0 if the policy has none.
+func (o *Order) levelOf(j *model.Job) int {
+	if o.Level == nil {
+		return 0
+	}
+	return o.Level(j)
+}
