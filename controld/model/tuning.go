@@ -68,7 +68,8 @@ var (
 	HeadroomPatience = &Tunable{"headroom_patience", "times reserve_after", 6,
 		"a job that has waited for longer may use half of the headroom", func(p *Policy) *int64 { return &p.HeadroomTimes }}
 	LossWeight = &Tunable{"loss_weight", "thousandths of the greatest size", 1000,
-		"what each doubling of lost GPU hours adds to the cost of a preemption", func(p *Policy) *int64 { return &p.LossWeight }}
+		"what each doubling of lost GPU hours adds to the cost of a preemption",
+		func(p *Policy) *int64 { return &p.LossWeight }}
 	FragmentsWeight = &Tunable{"fragments_weight", "thousandths of the greatest size", 16000,
 		"what making a whole GPU useless to usual jobs adds to it, where GPUs are shared",
 		func(p *Policy) *int64 { return &p.FragmentsWeight }}

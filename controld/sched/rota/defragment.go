@@ -72,7 +72,8 @@ func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 		return false
 	}
 	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
-	cost := model.Instant(model.MigrationWorth.Of(&m.Policy)) * (a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost)
+	takes := a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost
+	cost := model.Instant(model.MigrationWorth.Of(&m.Policy)) * takes
 	least := max(cost, m.minTurn())
 	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
 		return false

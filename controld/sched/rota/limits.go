@@ -7,7 +7,7 @@ const (
 	maxCallers  = 64                    // jobs of each class for which room is sought
 	maxElastic  = 64                    // waiting elastic jobs
 	maxPairs    = 1 << 15               // pairs of a job and a node that one choice looks at
-	maxRepairs  = 8                     // victims, and then accounts, that are left out because their account lends no more
+	maxRepairs  = 8                     // victims, then accounts, that are left out because their account lends no more
 	maxMoves    = 16                    // jobs that move for one
 	checkEvery  = model.Instant(60_000) // ms between looks at best-effort jobs that could leave
 	growRecheck = int64(60_000)         // ms until it is checked again whether more workers pay
