@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -89,14 +88,8 @@ func start(t *testing.T, o lab.Options) *world {
 	dir, err := os.MkdirTemp("", "rota-e2e-") // short: the path of a socket has a limit
 	w.must(err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	w.must(os.Chmod(dir, 0o755))
-	w.shared = filepath.Join(dir, "shared")
-	w.must(os.Mkdir(w.shared, 0o755))
-	w.must(os.Chmod(w.shared, 0o1777))
-	w.must(os.Mkdir(filepath.Join(w.shared, "bin"), 0o755))
-	trainer, err := os.ReadFile(filepath.Join(bin, "trainer"))
+	w.shared, err = lab.Share(bin, dir)
 	w.must(err)
-	w.must(os.WriteFile(filepath.Join(w.shared, "bin", "trainer"), trainer, 0o755))
 	o.Bin, o.Dir, o.Shared = bin, dir, []string{w.shared}
 	o.Controld = append([]string{"--root-jobs-as", "nobody"}, o.Controld...)
 	if o.Cores == 0 {

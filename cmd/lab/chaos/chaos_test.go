@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
 )
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -124,7 +126,7 @@ func TestAttemptsThatOverlapOrForgetAreSeen(t *testing.T) {
 		"from the beginning":       {"1 0 0 1000\n1 0 99 3000\n2 0 0 3500\n", "begins at step 0"},
 		"workers of one attempt":   {"1 0 0 1000\n1 1 0 1000\n1 1 20 2000\n1 0 20 2000\n", ""},
 	} {
-		all, err := lives(beats(t, c.lines))
+		all, err := training.Lives(beats(t, c.lines))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,10 +136,10 @@ func TestAttemptsThatOverlapOrForgetAreSeen(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if all, err := lives(filepath.Join(t.TempDir(), "none")); err != nil || all != nil {
+	if all, err := training.Lives(filepath.Join(t.TempDir(), "none")); err != nil || all != nil {
 		t.Errorf("a job that never ran: %v, %v", all, err)
 	}
-	if _, err := lives(beats(t, "1 0 x\n")); err == nil {
+	if _, err := training.Lives(beats(t, "1 0 x\n")); err == nil {
 		t.Error("a line that is no heartbeat is taken")
 	}
 }

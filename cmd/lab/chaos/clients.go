@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -109,16 +110,7 @@ func (c *clients) count(err error) bool {
 
 // held is a job that nothing starts.
 func held(name, dir string) *jobspec.Job {
-	return job(name, dir, true, jobspec.Resources{Cores: 1, Memory: 64 * jobspec.MiB}, 1, "true")
-}
-
-func job(name, dir string, hold bool, r jobspec.Resources, workers int, command ...string) *jobspec.Job {
-	return &jobspec.Job{
-		Name: name, Hold: hold, Workdir: dir,
-		Groups: []jobspec.Group{{Name: "main", Count: workers, Tasks: []jobspec.Task{{
-			Name: "main", Command: command, Resources: r,
-		}}}},
-	}
+	return lab.Job(name, dir, true, jobspec.Resources{Cores: 1, Memory: 64 * jobspec.MiB}, 1, "true")
 }
 
 // submit submits one job until it is acknowledged, with one key. It returns 0 when ctx ends before.
@@ -139,7 +131,7 @@ func (c *clients) submit(client *api.Client, j *jobspec.Job) (model.JobID, error
 		if errors.As(err, &p) && p.Status < 500 && p.Status != 429 {
 			return 0, fmt.Errorf("a submission is refused: %w", err)
 		}
-		sleep(c.ctx, 20*time.Millisecond)
+		lab.Sleep(c.ctx, 20*time.Millisecond)
 	}
 }
 
@@ -151,7 +143,7 @@ func (c *clients) submitter(client *api.Client, n int) error {
 		return err
 	}
 	defer file.Close()
-	for i := 0; sleep(c.ctx, submitEvery); i++ {
+	for i := 0; lab.Sleep(c.ctx, submitEvery); i++ {
 		id, err := c.submit(client, held(fmt.Sprintf("s%d-%d", n, i), c.shared))
 		if err != nil || id == 0 {
 			return err
@@ -185,8 +177,8 @@ func (c *clients) onceRunner(client *api.Client) error {
 		return err
 	}
 	defer file.Close()
-	for i := 0; sleep(c.ctx, 2*time.Second); i++ {
-		j := job("once-"+strconv.Itoa(i), c.shared, false, jobspec.Resources{Cores: 1, Memory: 64 * jobspec.MiB}, 1,
+	for i := 0; lab.Sleep(c.ctx, 2*time.Second); i++ {
+		j := lab.Job("once-"+strconv.Itoa(i), c.shared, false, jobspec.Resources{Cores: 1, Memory: 64 * jobspec.MiB}, 1,
 			"/bin/sh", "-c", `echo "$ROTA_JOB_ID $ROTA_ATTEMPT" >> once`)
 		id, err := c.submit(client, j)
 		if err != nil || id == 0 {
@@ -228,7 +220,7 @@ func (r *register) at(c *clients, client *api.Client, n int) (model.JobID, error
 // registerUser writes and reads a register, by turns.
 func (c *clients) registerUser(client *api.Client, r *register, n, user int) error {
 	number := n*users + user // of this client
-	for i := 0; sleep(c.ctx, callEvery); i++ {
+	for i := 0; lab.Sleep(c.ctx, callEvery); i++ {
 		id, err := r.at(c, client, n)
 		if err != nil || id == 0 {
 			return err
@@ -263,10 +255,10 @@ type trained struct {
 func (c *clients) trainer(client *api.Client, n, workers, steps int) error {
 	for i := 0; c.ctx.Err() == nil; i++ {
 		dir := filepath.Join(c.shared, fmt.Sprintf("train%d-%d", n, i))
-		if err := openDir(dir); err != nil {
+		if err := lab.OpenDir(dir); err != nil {
 			return err
 		}
-		j := job(fmt.Sprintf("train%d-%d", n, i), c.shared, false,
+		j := lab.Job(fmt.Sprintf("train%d-%d", n, i), c.shared, false,
 			jobspec.Resources{Cores: 1, Memory: 128 * jobspec.MiB, GPUs: 1}, workers,
 			filepath.Join(c.bin, "trainer"), "-steps", strconv.Itoa(steps), "-every", strconv.Itoa(saveEvery), "-pause", "40ms",
 			"-dir", dir)
@@ -280,7 +272,7 @@ func (c *clients) trainer(client *api.Client, n, workers, steps int) error {
 		c.mu.Lock()
 		c.trained = append(c.trained, trained{id, dir, workers, steps})
 		c.mu.Unlock()
-		for sleep(c.ctx, 500*time.Millisecond) {
+		for lab.Sleep(c.ctx, 500*time.Millisecond) {
 			if j, _, err := client.Job(c.ctx, id, api.Read{}); err == nil && j.Ended != nil {
 				break
 			}
@@ -288,6 +280,3 @@ func (c *clients) trainer(client *api.Client, n, workers, steps int) error {
 	}
 	return nil
 }
-
-// openDir makes a directory that the users of jobs may write to.
-func openDir(dir string) error { return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o1777)) }

@@ -42,7 +42,7 @@ type harm struct {
 // run carries a schedule out.
 func (h *harm) run(ctx context.Context, faults []fault, on []*lab.Daemon) error {
 	for _, f := range faults {
-		if !sleep(ctx, f.after) {
+		if !lab.Sleep(ctx, f.after) {
 			return nil
 		}
 		from := time.Now()
@@ -286,7 +286,7 @@ func (h *harm) applied(ctx context.Context, d *lab.Daemon, index uint64) error {
 func until[T any](ctx context.Context, try func() (T, error)) (T, error) {
 	for {
 		v, err := try()
-		if err == nil || !sleep(ctx, 50*time.Millisecond) {
+		if err == nil || !lab.Sleep(ctx, 50*time.Millisecond) {
 			return v, err
 		}
 	}
@@ -410,16 +410,6 @@ func (h *harm) heal(ctx context.Context) error {
 				}
 			}
 		}
-		sleep(ctx, 100*time.Millisecond)
-	}
-}
-
-// sleep waits, and returns false when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
+		lab.Sleep(ctx, 100*time.Millisecond)
 	}
 }

@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) (bad bool, err error) {
 		defer func() {
 			err = errors.Join(err, cluster.Stop())
 			if o.keep != "" && (bad || err != nil) {
-				err = errors.Join(err, keepLogs(cluster, o.keep))
+				err = errors.Join(err, cluster.KeepLogs(o.keep))
 			}
 		}()
 	}
@@ -119,15 +119,12 @@ func run(ctx context.Context, o options) (bad bool, err error) {
 
 // start starts the cluster. Jobs share one directory.
 func start(ctx context.Context, bin, dir string) (*lab.Cluster, string, error) {
-	shared, config := filepath.Join(dir, "shared"), filepath.Join(dir, "cluster.hcl")
-	trainer, err := os.ReadFile(filepath.Join(bin, "trainer"))
+	shared, err := lab.Share(bin, dir)
 	if err != nil {
 		return nil, "", err
 	}
-	err = errors.Join(os.Chmod(dir, 0o755), openDir(shared), os.Mkdir(filepath.Join(shared, "bin"), 0o755),
-		os.WriteFile(filepath.Join(shared, "bin", "trainer"), trainer, 0o755),
-		os.WriteFile(config, []byte(settings), 0o644))
-	if err != nil {
+	config := filepath.Join(dir, "cluster.hcl")
+	if err := os.WriteFile(config, []byte(settings), 0o644); err != nil {
 		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -167,7 +164,7 @@ func hurt(ctx context.Context, o options, cluster *lab.Cluster, dir, shared stri
 	wg.Go(func() { harm(0, one, cluster.Controllers) })
 	wg.Go(func() { harm(1, two, cluster.Nodes) })
 	wg.Wait()
-	sleep(loading, length-time.Since(begin))
+	lab.Sleep(loading, length-time.Since(begin))
 	stop()
 	err := errors.Join(errs[0], errs[1], <-loaded)
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -199,14 +196,4 @@ func countsText(windows []window) string {
 	}
 	slices.Sort(words)
 	return fmt.Sprintf("%d (%s)", len(windows), strings.Join(words, ", "))
-}
-
-// keepLogs copies the logs of the daemons.
-func keepLogs(c *lab.Cluster, to string) error {
-	errs := []error{os.MkdirAll(to, 0o755)}
-	for _, d := range slices.Concat(c.Controllers, c.Nodes) {
-		b, err := os.ReadFile(d.Log)
-		errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(d.Log)), b, 0o644))
-	}
-	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -83,7 +83,7 @@ func (v *judge) awaitTrainers(ctx context.Context) error {
 	}
 	for _, t := range v.clients.trained {
 		for waits(t.id) {
-			if !sleep(ctx, 200*time.Millisecond) {
+			if !lab.Sleep(ctx, 200*time.Millisecond) {
 				v.violation("job %d has not ended %v after the last fault", t.id, endPatience)
 				return nil
 			}
@@ -91,7 +91,7 @@ func (v *judge) awaitTrainers(ctx context.Context) error {
 	}
 	for _, p := range v.clients.promises {
 		for p.runs && waits(p.id) {
-			if !sleep(ctx, 200*time.Millisecond) {
+			if !lab.Sleep(ctx, 200*time.Millisecond) {
 				v.violation("job %d has not ended %v after the last fault", p.id, endPatience)
 				return nil
 			}
@@ -263,70 +263,6 @@ func (v *judge) onlyOnce(ctx context.Context) error {
 	return nil
 }
 
-// beat is one line of a trainer's heartbeat.
-type beat struct {
-	attempt, rank, step int
-	at                  time.Time
-}
-
-// life is what the heartbeats say of one attempt.
-type life struct {
-	attempt     int
-	first, last time.Time
-	from, to    int // steps
-	workers     map[int][2]time.Time
-}
-
-// lives returns the attempts in a heartbeat file, in order.
-func lives(path string) ([]life, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	byAttempt := map[int]*life{}
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		var x beat
-		var ms int64
-		if _, err := fmt.Sscanf(lines.Text(), "%d %d %d %d", &x.attempt, &x.rank, &x.step, &ms); err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", path, lines.Text(), err)
-		}
-		x.at = time.UnixMilli(ms)
-		l := byAttempt[x.attempt]
-		if l == nil {
-			l = &life{attempt: x.attempt, first: x.at, last: x.at, from: x.step, workers: map[int][2]time.Time{}}
-			byAttempt[x.attempt] = l
-		}
-		l.add(x)
-	}
-	var all []life
-	for _, l := range byAttempt {
-		all = append(all, *l)
-	}
-	slices.SortFunc(all, func(a, b life) int { return a.attempt - b.attempt })
-	return all, nil
-}
-
-func (l *life) add(x beat) {
-	w, ok := l.workers[x.rank]
-	if !ok || x.at.Before(w[0]) {
-		w[0] = x.at
-	}
-	if !ok || x.at.After(w[1]) {
-		w[1] = x.at
-	}
-	l.workers[x.rank] = w
-	l.from, l.to = min(l.from, x.step), max(l.to, x.step)
-	if x.at.Before(l.first) {
-		l.first = x.at
-	}
-	if x.at.After(l.last) {
-		l.last = x.at
-	}
-}
-
 // training checks each training job: at most one attempt at a time, no step lost, the result of a job
 // that was left alone, and the ledger.
 func (v *judge) training(ctx context.Context) error {
@@ -341,7 +277,7 @@ func (v *judge) training(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		all, err := lives(filepath.Join(t.dir, "heartbeat"))
+		all, err := training.Lives(filepath.Join(t.dir, "heartbeat"))
 		if err != nil {
 			return err
 		}
@@ -366,15 +302,15 @@ func (v *judge) training(ctx context.Context) error {
 }
 
 // attempts checks that one attempt ended before the next began, and went on where that was.
-func (v *judge) attempts(t trained, all []life) {
+func (v *judge) attempts(t trained, all []training.Life) {
 	for i := 1; i < len(all); i++ {
 		before, after := all[i-1], all[i]
-		if overlap := before.last.Sub(after.first); overlap > 0 {
-			v.violation("attempts %d and %d of job %d ran at once for %v", before.attempt, after.attempt, t.id, overlap)
+		if overlap := before.Overlap(&after); overlap > 0 {
+			v.violation("attempts %d and %d of job %d ran at once for %v", before.Attempt, after.Attempt, t.id, overlap)
 		}
-		if saved := before.to / saveEvery * saveEvery; after.from < min(saved, t.steps)-saveEvery {
-			v.violation("attempt %d of job %d begins at step %d, attempt %d had come to %d", after.attempt, t.id,
-				after.from, before.attempt, before.to)
+		if saved := before.To / saveEvery * saveEvery; after.From < min(saved, t.steps)-saveEvery {
+			v.violation("attempt %d of job %d begins at step %d, attempt %d had come to %d", after.Attempt, t.id,
+				after.From, before.Attempt, before.To)
 		}
 	}
 }
@@ -389,13 +325,13 @@ type ledger struct {
 }
 
 // charge adds one job. GPUs are held until the last worker has ended, and each worker has one.
-func (v *judge) charge(sum *ledger, j *api.Job, all []life) {
+func (v *judge) charge(sum *ledger, j *api.Job, all []training.Life) {
 	var beaten, allowed time.Duration
 	for _, l := range all {
-		for _, w := range l.workers {
-			beaten += w[1].Sub(w[0])
-			allowed += attemptSlack + v.late(w[0], true) + v.late(w[1], false)
-			allowed += w[0].Sub(l.first) + l.last.Sub(w[1]) // of a gang, one may wait for another
+		for _, w := range l.Workers {
+			beaten += w.Last.Sub(w.First)
+			allowed += attemptSlack + v.late(w.First, true) + v.late(w.Last, false)
+			allowed += w.First.Sub(l.First) + l.Last.Sub(w.Last) // of a gang, one may wait for another
 		}
 	}
 	charged := time.Duration(j.GPUSeconds)*time.Second + 500*time.Millisecond // it is cut to whole seconds
@@ -461,42 +397,12 @@ func (v *judge) alone(ctx context.Context) (map[int][]byte, error) {
 
 // invariants checks that every controller holds all invariants, and that all have the same state.
 func (v *judge) invariants(ctx context.Context) error {
-	var digests []string
-	for try := 0; ; try++ {
-		same := map[uint64]map[string]bool{}
-		digests = digests[:0]
-		for _, d := range v.cluster.Controllers {
-			client, err := api.Dial("unix:" + d.Socket)
-			if err != nil {
-				return err
-			}
-			c, _, err := client.Check(ctx)
-			client.Close()
-			if err != nil {
-				return fmt.Errorf("check of %s: %w", d.Name, err)
-			}
-			for _, what := range c.Violations {
-				v.violation("%s: %s", d.Name, what)
-			}
-			digests = append(digests, fmt.Sprintf("%s at %d", c.Digest[:8], c.Index))
-			if same[c.Index] == nil {
-				same[c.Index] = map[string]bool{}
-			}
-			same[c.Index][c.Digest] = true
-		}
-		for index, all := range same {
-			if len(all) > 1 {
-				v.violation("controllers differ at index %d: %v", index, digests)
-			}
-		}
-		if len(same) == 1 {
-			v.note("all controllers have state %s", digests[0])
-			return nil
-		}
-		if try == 100 {
-			v.violation("the controllers do not come to one index: %v", digests)
-			return nil
-		}
-		sleep(ctx, 100*time.Millisecond)
+	state, problems, err := v.cluster.Check(ctx)
+	for _, p := range problems {
+		v.violation("%s", p)
 	}
+	if state != "" {
+		v.note("all controllers have state %s", state)
+	}
+	return err
 }
