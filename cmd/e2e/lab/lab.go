@@ -502,9 +502,7 @@ func (c *Cluster) Rota(ctx context.Context, args ...string) *exec.Cmd {
 // Stop ends everything and removes what the lab made outside Dir: shims that outlived their daemon,
 // cgroups, namespaces.
 func (c *Cluster) Stop() error {
-	for _, d := range slices.Concat(c.Nodes, c.Controllers) {
-		d.Term()
-	}
+	c.Term()
 	err := removeCgroups(c.cgroup)
 	if c.Disks != "" {
 		for _, d := range slices.Concat(c.Nodes, c.Controllers) {

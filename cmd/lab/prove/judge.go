@@ -1,0 +1,282 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// What the comparisons allow.
+const (
+	ledgerMost  = 0.01 // of all GPU time
+	graceSlack  = time.Second
+	latencyGoal = 500 * time.Millisecond // of 99 in 100 trials, on a quiet machine
+)
+
+// judge tells each property that is seen from jobs and events.
+func (p *proof) judge(f *found) {
+	for _, check := range []func(*found){p.ends, p.order, p.steps, p.alone, p.ledger, p.grace, p.latency} {
+		check(f)
+	}
+}
+
+// ends checks that each job that was acknowledged is in the history, and that no job failed.
+func (p *proof) ends(f *found) {
+	var wrong complaints
+	completed, cancelled, attempts := 0, 0, 0
+	for _, t := range f.trained {
+		j := f.history[t.id]
+		switch {
+		case j == nil:
+			wrong.add("job %d was acknowledged and is not in the history", t.id)
+			continue
+		case j.Code == model.Completed:
+			completed++
+		case j.Code == model.Cancelled && len(f.attempts(t.id)) == 0:
+			cancelled++
+		default:
+			wrong.add("job %d ended as %s in attempt %d: %s", t.id, j.Code, j.Attempt, j.Reason.Text)
+		}
+		attempts += len(f.attempts(t.id))
+		if len(f.attempts(t.id)) != j.Attempt {
+			wrong.add("job %d has %d attempts, and there are events of %d", t.id, j.Attempt, len(f.attempts(t.id)))
+		}
+	}
+	for _, t := range f.tried {
+		if j := f.history[t.id]; j == nil || j.Code != model.Completed {
+			wrong.add("trial %d did not complete", t.id)
+		}
+	}
+	p.tell("jobs", wrong, "%d training jobs completed in %s, %d never started, %s completed", completed,
+		countText(attempts, "attempt"), cancelled, countText(len(f.tried), "trial"))
+}
+
+// order checks a simple form of the order that no reading of the policy allows to break: of jobs
+// that are alike in user, account, priority, kind and shape, none starts for the first time before an
+// older one has. What is free and lawful for the younger one is so for the older one too.
+func (p *proof) order(f *found) {
+	type alike struct {
+		kind, account string
+		priority      int
+	}
+	byKind := map[alike][]trained{}
+	for _, t := range f.trained { // by age
+		key := alike{t.name, t.account, t.priority}
+		byKind[key] = append(byKind[key], t)
+	}
+	var wrong complaints
+	starts, pairs := 0, 0
+	for _, jobs := range byKind {
+		for i, young := range jobs {
+			start, ok := f.assigned[attemptID{young.id, 1}]
+			if !ok {
+				continue
+			}
+			starts++
+			for _, old := range jobs[:i] {
+				pairs++
+				if s, ok := f.assigned[attemptID{old.id, 1}]; !ok || s.Index > start.Index {
+					wrong.add("job %d (%s) started although job %d, which is older and alike, waited", young.id, young.name, old.id)
+				}
+			}
+		}
+	}
+	p.tell("order", wrong, "%s in %d groups of jobs that are alike, %s of an older and a younger job compared",
+		countText(starts, "first start"), len(byKind), countText(pairs, "pair"))
+}
+
+// steps checks that each attempt goes on at least where the last checkpoint before was: at the step
+// at which the job says that it left, or at the last multiple of saveEvery that it had surely saved.
+func (p *proof) steps(f *found) {
+	var wrong complaints
+	resumed, lost := 0, 0
+	for _, t := range f.trained {
+		all, saved := f.lives[t.id], 0
+		for i, l := range all {
+			if i > 0 {
+				resumed++
+				lost += all[i-1].To - l.From
+			}
+			if l.From < saved {
+				wrong.add("attempt %d of job %d begins at step %d, and step %d was saved", l.Attempt, t.id, l.From, saved)
+			}
+			saved = max(saved, (l.To-1)/saveEvery*saveEvery)
+			if f.left(t, l) {
+				saved = max(saved, l.To)
+			}
+		}
+	}
+	p.tell("checkpoints", wrong, "%s from a checkpoint, %s done twice in all", countText(resumed, "restart"),
+		countText(lost, "step"))
+}
+
+// left reports whether an attempt says itself that it has saved everything.
+func (f *found) left(t trained, l training.Life) bool {
+	j := f.history[t.id]
+	if j == nil {
+		return false
+	}
+	for _, a := range j.Attempts {
+		if a.N == l.Attempt {
+			return a.ExitCode == model.DefaultCkptCode && a.Signal == 0
+		}
+	}
+	return false
+}
+
+// alone checks that no two attempts of a job were alive at one moment.
+func (p *proof) alone(f *found) {
+	var wrong complaints
+	n, least := 0, time.Duration(math.MaxInt64)
+	for _, t := range f.trained {
+		all := f.lives[t.id]
+		for i := 1; i < len(all); i++ {
+			n++
+			overlap := all[i-1].Overlap(&all[i])
+			least = min(least, -overlap)
+			if overlap > 0 {
+				wrong.add("attempts %d and %d of job %d were alive at once for %v", all[i-1].Attempt, all[i].Attempt, t.id, overlap)
+			}
+		}
+	}
+	text := "no attempt followed another"
+	if n > 0 {
+		text = fmt.Sprintf("%s followed another of its job, at least %d ms after its last beat",
+			countText(n, "attempt"), least.Milliseconds())
+	}
+	p.tell("one attempt", wrong, "%s", text)
+}
+
+// ledger compares the GPU time of the history with the heartbeats. The GPUs are held from the
+// assignment of an attempt, before there can be a beat, which is known from the events.
+func (p *proof) ledger(f *found) {
+	var charged, beaten, starting, worst time.Duration
+	var wrong complaints
+	var of model.JobID
+	for _, t := range f.trained {
+		j := f.history[t.id]
+		if j == nil || j.Attempt == 0 {
+			continue
+		}
+		diff := time.Duration(j.GPUSeconds)*time.Second + time.Second/2 // it is cut to whole seconds
+		charged += diff
+		for _, a := range f.attempts(t.id) {
+			b, s := f.held(a, t.workers)
+			beaten += time.Duration(t.gpus) * b
+			starting += time.Duration(t.gpus) * s
+			diff -= time.Duration(t.gpus) * (b + s)
+		}
+		if diff.Abs() >= worst.Abs() {
+			worst, of = diff, t.id
+		}
+	}
+	total := beaten + starting
+	if total == 0 {
+		p.tell("ledger", nil, "no job ran")
+		return
+	}
+	off := (charged - total).Seconds() / total.Seconds()
+	if math.Abs(off) > ledgerMost {
+		wrong.add("that is more than %.0f %%", 100*ledgerMost)
+	}
+	p.tell("ledger", wrong, "%.1f GPU s charged; %.1f s by heartbeats and %.1f s from assignments to first beats: %+.2f %% "+
+		"(%+.2f %% of the heartbeats alone); job %d is off most, by %+.1f s", charged.Seconds(), beaten.Seconds(),
+		starting.Seconds(), 100*off, 100*(charged-beaten).Seconds()/beaten.Seconds(), of, worst.Seconds())
+}
+
+// held is for how long the workers of an attempt beat, and for how long they held their places before
+// that.
+func (f *found) held(a attemptID, workers int) (beaten, starting time.Duration) {
+	begin := f.assigned[a].At.Time
+	l := f.life(a)
+	if l == nil {
+		if e, ok := f.ended[a]; ok {
+			starting = time.Duration(workers) * e.At.Sub(begin)
+		}
+		return 0, starting
+	}
+	for _, w := range l.Workers {
+		beaten += w.Last.Sub(w.First)
+		starting += w.First.Sub(begin)
+	}
+	return beaten, starting
+}
+
+// grace checks that a job that was asked to leave was gone when its grace was over.
+func (p *proof) grace(f *found) {
+	var wrong complaints
+	asked, killed, latest := 0, 0, time.Duration(math.MinInt64)
+	for _, t := range f.trained {
+		for _, a := range f.attempts(t.id) {
+			stop, ok := f.stopping[a]
+			if !ok || !stop.Cause.Displaces() {
+				continue
+			}
+			end, ok := f.ended[a]
+			if !ok {
+				wrong.add("attempt %d of job %d was asked to leave and has not ended", a.n, a.job)
+				continue
+			}
+			asked++
+			by := stop.At.Add(time.Duration(t.grace) * time.Second)
+			late := f.exit(end).Sub(by)
+			latest = max(latest, late)
+			if t.stubborn {
+				killed++
+			}
+			if late > graceSlack {
+				wrong.add("attempt %d of job %d was gone %v after the end of its grace of %d s", a.n, a.job, late, t.grace)
+			}
+		}
+	}
+	text := "no job was asked to leave"
+	if asked > 0 {
+		text = fmt.Sprintf("%s asked to leave, %d of them do not listen; the last was gone %d ms after the end of its grace",
+			countText(asked, "attempt"), killed, latest.Milliseconds())
+	}
+	p.tell("grace", wrong, "%s", text)
+}
+
+// latency tells how long trials waited for their first line, from when nothing but the cluster was
+// in their way.
+func (p *proof) latency(f *found) {
+	var wrong complaints
+	var all, quiet spread
+	for _, t := range f.tried {
+		line, err := firstLine(t.file)
+		if err != nil {
+			wrong.add("trial %d: %v", t.id, err)
+			continue
+		}
+		since := t.asked
+		for _, e := range f.ended {
+			if e.For == t.id && f.exit(e).After(since) {
+				since = f.exit(e)
+			}
+		}
+		all = append(all, line.Sub(since))
+		if within(f.takeOvers, t.asked, line) == 0 {
+			quiet = append(quiet, line.Sub(since))
+		}
+	}
+	p.tell("latency", wrong, "trials began after %s; without those during a take-over %s", all, quiet)
+	if quiet.at(99) > latencyGoal {
+		p.remark("the goal is a p99 of %d ms on a quiet machine", latencyGoal.Milliseconds())
+	}
+}
+
+// firstLine reads when a trial wrote its first line.
+func firstLine(path string) (time.Time, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	ms, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return time.UnixMilli(ms), err
+}
