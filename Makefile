@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean
+.PHONY: help setup packages repo release test-packages test-installed build test check same lint demo test-browser race chaos prove vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ test-installed: $(NFPM) ## install packages on machines that boot systemd (syste
 chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
 	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
+
+prove: build ## real daemons, containers and a seeded stream of jobs while leaders are killed, as root; each property has a line: SEED=1 MINUTES=3, KEEP=DIR for logs
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-prove ./cmd/lab/prove
+	bin/rota-prove -seed $(or $(SEED),0) -minutes $(or $(MINUTES),3) $(if $(KEEP),-keep $(KEEP))
 
 VM_PACKAGES ?=
 vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's kernel in qemu, without KVM; VM_PACKAGES=./noded/shim RUN=PATTERN some of them, VM_TIMEOUT=15m on a busy machine, KEEP=DIR for the kernel's messages

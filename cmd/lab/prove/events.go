@@ -24,6 +24,12 @@ type eventLog struct {
 	mu     sync.Mutex
 	seen   map[api.Event]bool // without its pointer to a time
 	events []api.Event
+
+	leaving chan struct{} // gets something when a job is asked to leave for another one
+}
+
+func newEventLog() *eventLog {
+	return &eventLog{seen: map[api.Event]bool{}, leaving: make(chan struct{}, 1)}
 }
 
 // watch collects from all controllers until ctx ends.
@@ -63,6 +69,12 @@ func (l *eventLog) add(events []api.Event) {
 		if !l.seen[key] {
 			l.seen[key] = true
 			l.events = append(l.events, e)
+			if e.Type == string(model.EventStopping) && e.Cause.Displaces() {
+				select {
+				case l.leaving <- struct{}{}:
+				default:
+				}
+			}
 		}
 	}
 }

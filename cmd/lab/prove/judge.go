@@ -14,7 +14,6 @@ import (
 
 // What the comparisons allow.
 const (
-	ledgerMost  = 0.01 // of all GPU time
 	graceSlack  = time.Second
 	latencyGoal = 500 * time.Millisecond // of 99 in 100 trials, on a quiet machine
 )
@@ -153,61 +152,6 @@ func (p *proof) alone(f *found) {
 	p.tell("one attempt", wrong, "%s", text)
 }
 
-// ledger compares the GPU time of the history with the heartbeats. The GPUs are held from the
-// assignment of an attempt, before there can be a beat, which is known from the events.
-func (p *proof) ledger(f *found) {
-	var charged, beaten, starting, worst time.Duration
-	var wrong complaints
-	var of model.JobID
-	for _, t := range f.trained {
-		j := f.history[t.id]
-		if j == nil || j.Attempt == 0 {
-			continue
-		}
-		diff := time.Duration(j.GPUSeconds)*time.Second + time.Second/2 // it is cut to whole seconds
-		charged += diff
-		for _, a := range f.attempts(t.id) {
-			b, s := f.held(a, t.workers)
-			beaten += time.Duration(t.gpus) * b
-			starting += time.Duration(t.gpus) * s
-			diff -= time.Duration(t.gpus) * (b + s)
-		}
-		if diff.Abs() >= worst.Abs() {
-			worst, of = diff, t.id
-		}
-	}
-	total := beaten + starting
-	if total == 0 {
-		p.tell("ledger", nil, "no job ran")
-		return
-	}
-	off := (charged - total).Seconds() / total.Seconds()
-	if math.Abs(off) > ledgerMost {
-		wrong.add("that is more than %.0f %%", 100*ledgerMost)
-	}
-	p.tell("ledger", wrong, "%.1f GPU s charged; %.1f s by heartbeats and %.1f s from assignments to first beats: %+.2f %% "+
-		"(%+.2f %% of the heartbeats alone); job %d is off most, by %+.1f s", charged.Seconds(), beaten.Seconds(),
-		starting.Seconds(), 100*off, 100*(charged-beaten).Seconds()/beaten.Seconds(), of, worst.Seconds())
-}
-
-// held is for how long the workers of an attempt beat, and for how long they held their places before
-// that.
-func (f *found) held(a attemptID, workers int) (beaten, starting time.Duration) {
-	begin := f.assigned[a].At.Time
-	l := f.life(a)
-	if l == nil {
-		if e, ok := f.ended[a]; ok {
-			starting = time.Duration(workers) * e.At.Sub(begin)
-		}
-		return 0, starting
-	}
-	for _, w := range l.Workers {
-		beaten += w.Last.Sub(w.First)
-		starting += w.First.Sub(begin)
-	}
-	return beaten, starting
-}
-
 // grace checks that a job that was asked to leave was gone when its grace was over.
 func (p *proof) grace(f *found) {
 	var wrong complaints
@@ -243,11 +187,18 @@ func (p *proof) grace(f *found) {
 	p.tell("grace", wrong, "%s", text)
 }
 
-// latency tells how long trials waited for their first line, from when nothing but the cluster was
-// in their way.
+// latency tells how long trials waited for their first line.
 func (p *proof) latency(f *found) {
-	var wrong complaints
-	var all, quiet spread
+	all, quiet, wrong := f.waits()
+	p.tell("latency", wrong, "trials began after %s; without those during a take-over %s", all, quiet)
+	if quiet.at(99) > latencyGoal {
+		p.remark("the goal is a p99 of %d ms on a quiet machine", latencyGoal.Milliseconds())
+	}
+}
+
+// waits returns how long trials waited for their first line, from when nothing but the cluster was in
+// their way; and those among them that saw no take-over.
+func (f *found) waits() (all, quiet spread, wrong complaints) {
 	for _, t := range f.tried {
 		line, err := firstLine(t.file)
 		if err != nil {
@@ -261,14 +212,11 @@ func (p *proof) latency(f *found) {
 			}
 		}
 		all = append(all, line.Sub(since))
-		if within(f.takeOvers, t.asked, line) == 0 {
+		if !touched(f.takeOvers, t.asked, line) {
 			quiet = append(quiet, line.Sub(since))
 		}
 	}
-	p.tell("latency", wrong, "trials began after %s; without those during a take-over %s", all, quiet)
-	if quiet.at(99) > latencyGoal {
-		p.remark("the goal is a p99 of %d ms on a quiet machine", latencyGoal.Milliseconds())
-	}
+	return all, quiet, wrong
 }
 
 // firstLine reads when a trial wrote its first line.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
@@ -17,12 +18,33 @@ type killer struct {
 	begin     time.Time
 	verbose   bool
 	takeOvers []takeOver
+	leaving   <-chan struct{} // has something when a job is asked to leave
+}
+
+// moment waits until a kill is due.
+func (k *killer) moment(ctx context.Context, x kill) bool {
+	if !lab.Sleep(ctx, x.after) {
+		return false
+	}
+	if !x.leaving {
+		return true
+	}
+	select {
+	case <-k.leaving: // what was there before
+	default:
+	}
+	select {
+	case <-k.leaving:
+		return lab.Sleep(ctx, x.then)
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // run kills one leader after another, as planned, until ctx ends.
 func (k *killer) run(ctx context.Context, kills []kill) error {
 	for _, x := range kills {
-		if !lab.Sleep(ctx, x.after) {
+		if !k.moment(ctx, x) {
 			return nil
 		}
 		if err := k.kill(context.WithoutCancel(ctx), x.down); err != nil {
@@ -56,13 +78,7 @@ func (k *killer) kill(ctx context.Context, down time.Duration) error {
 	return leader.Start()
 }
 
-// within is how long no leader was known in a span of time.
-func within(all []takeOver, from, to time.Time) time.Duration {
-	var sum time.Duration
-	for _, t := range all {
-		if t.from.Before(to) && t.to.After(from) {
-			sum += t.to.Sub(t.from)
-		}
-	}
-	return sum
+// touched reports whether no leader was known at some moment of a span of time.
+func touched(all []takeOver, from, to time.Time) bool {
+	return slices.ContainsFunc(all, func(t takeOver) bool { return t.from.Before(to) && t.to.After(from) })
 }

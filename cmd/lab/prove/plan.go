@@ -53,7 +53,15 @@ type arrival struct {
 type trial struct{ after, runs time.Duration }
 
 // kill is one of a leader: how long after the one before is whole again, and how long it stays down.
-type kill struct{ after, down time.Duration }
+// Some wait until a job is asked to leave, and strike within striking of that.
+type kill struct {
+	after, down time.Duration
+	leaving     bool
+	then        time.Duration
+}
+
+// striking is how long a preemption takes, and a little more.
+const striking = 120 * time.Millisecond
 
 // plan is what a seed gives.
 type plan struct {
@@ -81,7 +89,8 @@ func makePlan(seed uint64, length time.Duration) plan {
 		}
 	}
 	for at := time.Duration(0); at < length; {
-		k := kill{between(r, 3*time.Second, 12*time.Second), between(r, 300*time.Millisecond, 4*time.Second)}
+		k := kill{after: between(r, 3*time.Second, 12*time.Second), down: between(r, 300*time.Millisecond, 4*time.Second),
+			leaving: r.IntN(2) == 0, then: between(r, 0, striking)}
 		p.kills = append(p.kills, k)
 		at += k.after
 	}

@@ -26,7 +26,7 @@ func (p *proof) prove(ctx context.Context) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	p.log = &eventLog{seen: map[api.Event]bool{}}
+	p.log = newEventLog()
 	watchers := p.log.watch(watching, p.cluster)
 	if err := p.timeLimit(ctx); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (p *proof) busy(ctx context.Context) error {
 	begin := time.Now()
 	jobs := makePlan(p.seed, length)
 	p.stream = &stream{plan: jobs, addr: p.cluster.Addr(), shared: p.shared, begin: begin}
-	p.kills = &killer{cluster: p.cluster, begin: begin, verbose: p.verbose}
+	p.kills = &killer{cluster: p.cluster, begin: begin, verbose: p.verbose, leaving: p.log.leaving}
 	timed, stop := context.WithDeadline(ctx, begin.Add(length))
 	defer stop()
 	var wg sync.WaitGroup
