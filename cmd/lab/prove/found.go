@@ -19,6 +19,7 @@ type found struct {
 	assigned  map[attemptID]api.Event // the first of each attempt, as the next ones
 	stopping  map[attemptID]api.Event
 	ended     map[attemptID]api.Event
+	reserved  []model.JobID // for which others had to leave
 	takeOvers []takeOver
 }
 
@@ -28,6 +29,11 @@ func (p *proof) found(ctx context.Context) (*found, error) {
 		history: map[model.JobID]*api.Job{}, events: p.log.sorted(), takeOvers: p.kills.takeOvers}
 	f.assigned, f.stopping, f.ended = first(f.events, model.EventAssigned), first(f.events, model.EventStopping),
 		first(f.events, model.EventEnded)
+	for _, e := range f.events {
+		if e.Type == string(model.EventReserved) {
+			f.reserved = append(f.reserved, e.Job)
+		}
+	}
 	for i := range f.trained {
 		t := &f.trained[i]
 		var err error

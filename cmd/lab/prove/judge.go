@@ -3,9 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab/training"
@@ -14,8 +11,7 @@ import (
 
 // What the comparisons allow.
 const (
-	graceSlack  = time.Second
-	latencyGoal = 500 * time.Millisecond // of 99 in 100 trials, on a quiet machine
+	graceSlack = time.Second
 )
 
 // judge tells each property that is seen from jobs and events.
@@ -185,46 +181,4 @@ func (p *proof) grace(f *found) {
 			countText(asked, "attempt"), killed, latest.Milliseconds())
 	}
 	p.tell("grace", wrong, "%s", text)
-}
-
-// latency tells how long trials waited for their first line.
-func (p *proof) latency(f *found) {
-	all, quiet, wrong := f.waits()
-	p.tell("latency", wrong, "trials began after %s; without those during a take-over %s", all, quiet)
-	if quiet.at(99) > latencyGoal {
-		p.remark("the goal is a p99 of %d ms on a quiet machine", latencyGoal.Milliseconds())
-	}
-}
-
-// waits returns how long trials waited for their first line, from when nothing but the cluster was in
-// their way; and those among them that saw no take-over.
-func (f *found) waits() (all, quiet spread, wrong complaints) {
-	for _, t := range f.tried {
-		line, err := firstLine(t.file)
-		if err != nil {
-			wrong.add("trial %d: %v", t.id, err)
-			continue
-		}
-		since := t.asked
-		for _, e := range f.ended {
-			if e.For == t.id && f.exit(e).After(since) {
-				since = f.exit(e)
-			}
-		}
-		all = append(all, line.Sub(since))
-		if !touched(f.takeOvers, t.asked, line) {
-			quiet = append(quiet, line.Sub(since))
-		}
-	}
-	return all, quiet, wrong
-}
-
-// firstLine reads when a trial wrote its first line.
-func firstLine(path string) (time.Time, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	ms, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return time.UnixMilli(ms), err
 }

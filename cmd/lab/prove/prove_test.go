@@ -150,24 +150,29 @@ func TestAYoungerJobThatStartsFirstIsNoticed(t *testing.T) {
 // TestLatencyBeginsWithTheLastVictim: a trial waits for the cluster from when its room is free.
 func TestLatencyBeginsWithTheLastVictim(t *testing.T) {
 	f := story(kinds[0], life(1, 0, 9, 0, 8000))
-	e := f.ended[attemptID{7, 1}]
-	e.For = 9
-	f.ended[attemptID{7, 1}] = e
+	f.assigned[attemptID{7, 1}] = api.Event{Index: 1, At: &api.Time{Time: at(0)}, Node: "n[1-2]"}
+	f.assigned[attemptID{9, 1}] = api.Event{Index: 2, At: &api.Time{Time: at(8010)}, Node: "n2"}
 	file := filepath.Join(t.TempDir(), "first")
 	if err := os.WriteFile(file, []byte("8090\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.tried = []tried{{id: 9, asked: at(5000), file: file}}
-	all, quiet, wrong := f.waits()
-	if len(wrong) > 0 || all.at(100) != 90*time.Millisecond || len(quiet) != 1 {
-		t.Errorf("%v, %v, %v", all, quiet, wrong)
+	if w, wrong := f.waits(); len(wrong) > 0 || w.room.at(100) != 3090*time.Millisecond {
+		t.Errorf("without a reservation nothing was in its way: %v, %v", w, wrong)
+	}
+	f.reserved = []model.JobID{9}
+	if w, _ := f.waits(); w.room.at(100) != 90*time.Millisecond || len(w.quiet) != 1 {
+		t.Errorf("since its victim was gone: %+v", w)
 	}
 	f.takeOvers = []takeOver{{at(4000), at(5100)}}
-	if _, quiet, _ = f.waits(); len(quiet) != 0 {
+	if w, _ := f.waits(); len(w.quiet) != 0 {
 		t.Error("a take-over is not noticed")
 	}
-	if s := (spread{at(3).Sub(at(0)), at(1).Sub(at(0)), at(2).Sub(at(0))}); s.at(50) != 2*time.Millisecond ||
-		s.at(99) != 3*time.Millisecond {
+}
+
+func TestPercentilesAreNearestRank(t *testing.T) {
+	s := spread{3 * time.Millisecond, time.Millisecond, 2 * time.Millisecond}
+	if s.at(50) != 2*time.Millisecond || s.at(99) != 3*time.Millisecond || spread(nil).at(50) != 0 {
 		t.Errorf("percentiles %v", s)
 	}
 }

@@ -26,10 +26,10 @@ type trained struct {
 
 // tried is a trial-and-error job that was acknowledged.
 type tried struct {
-	id     model.JobID
-	asked  time.Time // before its submission was sent for the first time
-	answer time.Time // when it was acknowledged
-	file   string    // where its first line stands
+	id model.JobID
+	trial
+	asked time.Time // before its submission was sent for the first time
+	file  string    // where its first line stands
 }
 
 // stream submits the jobs of a plan and remembers them.
@@ -134,7 +134,7 @@ func (s *stream) try(ctx context.Context, client *api.Client, n int) error {
 		if !lab.Sleep(ctx, p.after) {
 			return nil
 		}
-		t := tried{file: filepath.Join(s.shared, fmt.Sprintf("try%d-%d", n, i)), asked: time.Now()}
+		t := tried{trial: p, file: filepath.Join(s.shared, fmt.Sprintf("try%d-%d", n, i)), asked: time.Now()}
 		j := lab.Job("try", s.shared, false, jobspec.Resources{Cores: 1, Memory: 32 * jobspec.MiB, GPUs: 1}, 1,
 			"/bin/sh", "-c", fmt.Sprintf("date +%%s%%3N > %s; exec sleep %.3f", t.file, p.runs.Seconds()))
 		j.Class, j.TimeLimit, j.Account = jobspec.TE, 60, accounts[n%len(accounts)]
@@ -142,7 +142,6 @@ func (s *stream) try(ctx context.Context, client *api.Client, n int) error {
 		if t.id, err = submit(context.WithoutCancel(ctx), client, j); err != nil {
 			return err
 		}
-		t.answer = time.Now()
 		s.mu.Lock()
 		s.tried = append(s.tried, t)
 		s.mu.Unlock()
