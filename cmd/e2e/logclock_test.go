@@ -18,7 +18,7 @@ func TestTheLogClockGoesOn(t *testing.T) {
 	const (
 		limit     = 20 * time.Second
 		takeOvers = 2
-		between   = 60  // heartbeats: 6 s
+		between   = 60 // heartbeats: 6 s
 		gpus      = 50 // so that GPU seconds tell 20 ms of a job
 	)
 	w := start(t, lab.Options{Controllers: 3, Nodes: 1, GPUs: gpus})
