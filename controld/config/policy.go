@@ -39,7 +39,7 @@ type policyRow struct {
 
 // policyRows has every policy but those that only a simulation can have.
 var policyRows = []policyRow{
-	{"rota", slices.Concat(reserving, placing[:1], making, resting, []parameter{rigid}, tuning())},
+	{"rota", slices.Concat(reserving, making, resting, []parameter{rigid}, tuning())},
 	{"fairshare", slices.Concat(reserving, sharing)},
 	{"standard", reserving},
 	{"fifo", placing},

@@ -124,7 +124,7 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 		{"policy \"rota\" {\n  p = 0\n}", 2, "0 is not a whole number from 1"},
 		{"policy \"rota\" {\n  p = \"often\"\n}", 2, `nor "inf"`},
 		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, comeback, cooldown, cost_worth, elastic, fit, " +
-			"fragments_weight, gain, grow_after"},
+			"gain, grow_after"},
 		{"policy \"rota\" {\n  min_runtim = \"5m\"\n}", 2, `did you mean "min_runtime"?`},
 		{"policy \"rota\" {\n  min_turn = \"0s\"\n}", 2, `"0s" is nothing`},
 		{"policy \"rota\" {\n  min_runtime = 5\n}", 2, `5 has no unit; write "5s"`},

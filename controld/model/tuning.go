@@ -3,17 +3,16 @@ package model
 // Tuning is the numbers of policy rota that a policy block can set besides those that other policies
 // have too. What is 0 has its default, what is negative is 0: the rule is off.
 type Tuning struct {
-	OrderWorth      int64 `json:"order_worth,omitempty"`
-	PriorMinutes    int64 `json:"prior,omitempty"`
-	CostWorth       int64 `json:"cost_worth,omitempty"`
-	ShortMinutes    int64 `json:"short_service,omitempty"`
-	ComebackPM      int64 `json:"comeback,omitempty"`
-	MigrationWorth  int64 `json:"migration_worth,omitempty"`
-	TEWorth         int64 `json:"te_worth,omitempty"`
-	HeadroomTimes   int64 `json:"headroom_patience,omitempty"`
-	LossWeight      int64 `json:"loss_weight,omitempty"`
-	FragmentsWeight int64 `json:"fragments_weight,omitempty"`
-	ResizeWorth     int64 `json:"resize_worth,omitempty"`
+	OrderWorth     int64 `json:"order_worth,omitempty"`
+	PriorMinutes   int64 `json:"prior,omitempty"`
+	CostWorth      int64 `json:"cost_worth,omitempty"`
+	ShortMinutes   int64 `json:"short_service,omitempty"`
+	ComebackPM     int64 `json:"comeback,omitempty"`
+	MigrationWorth int64 `json:"migration_worth,omitempty"`
+	TEWorth        int64 `json:"te_worth,omitempty"`
+	HeadroomTimes  int64 `json:"headroom_patience,omitempty"`
+	LossWeight     int64 `json:"loss_weight,omitempty"`
+	ResizeWorth    int64 `json:"resize_worth,omitempty"`
 }
 
 // Tunable is a number of policy rota, as its users see it.
@@ -70,9 +69,6 @@ var (
 	LossWeight = &Tunable{"loss_weight", "thousandths of the greatest size", 1000,
 		"what each doubling of lost GPU hours adds to the cost of a preemption",
 		func(p *Policy) *int64 { return &p.LossWeight }}
-	FragmentsWeight = &Tunable{"fragments_weight", "thousandths of the greatest size", 16000,
-		"what making a whole GPU useless to usual jobs adds to it, where GPUs are shared",
-		func(p *Policy) *int64 { return &p.FragmentsWeight }}
 	ResizeWorth = &Tunable{"resize_worth", "times what is lost", 10,
 		"a running elastic job gets more workers only if that saves it so much",
 		func(p *Policy) *int64 { return &p.ResizeWorth }}
@@ -81,5 +77,5 @@ var (
 // Tunables lists the tunables of policy rota.
 func Tunables() []*Tunable {
 	return []*Tunable{OrderWorth, CostWorth, Prior, ShortService, Comeback, MigrationWorth, TEWorth, HeadroomPatience,
-		LossWeight, FragmentsWeight, ResizeWorth}
+		LossWeight, ResizeWorth}
 }

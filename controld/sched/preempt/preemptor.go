@@ -9,7 +9,6 @@ package preempt
 
 import (
 	"github.com/rota-hpc/rota/controld/sched/elastic"
-	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -18,15 +17,14 @@ import (
 type Preemptor struct {
 	state      *scratch.State
 	cache      *Cache
-	packer     *place.Packer
 	Elastic    []*elastic.Job // jobs that could give up workers
 	Candidates *Candidates    // nil until it is needed
 	holders    [][]holder     // see holdersOn
 }
 
 // NewPreemptor returns a preemptor for one cycle.
-func NewPreemptor(t *scratch.State, cache *Cache, packer *place.Packer) *Preemptor {
-	return &Preemptor{state: t, cache: cache, packer: packer}
+func NewPreemptor(t *scratch.State, cache *Cache) *Preemptor {
+	return &Preemptor{state: t, cache: cache}
 }
 
 // All returns the candidates with what each costs, which are listed once a cycle.

@@ -5,10 +5,8 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
-	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/place"
 )
 
 // Where GPUs are shared, the search for victims looks at each GPU by itself: only jobs that hold
@@ -55,33 +53,18 @@ type sharedSet struct {
 	node    int
 	victims []int32
 	cost    int64 // of the victims, or of waiting where no job has to be asked
-	useless int64 // by how much more of the GPUs is of no use afterwards
 }
 
-func (e *sharedSet) better(o *sharedSet, weight, unit int64) bool {
+func (e *sharedSet) better(o *sharedSet) bool {
 	if o.node < 0 || (len(e.victims) == 0) != (len(o.victims) == 0) {
 		return o.node < 0 || len(e.victims) == 0
 	}
-	a, b := e.cost, o.cost
-	if unit > 0 {
-		a += e.useless * (one * weight / 1000 / 1024) / unit
-		b += o.useless * (one * weight / 1000 / 1024) / unit
-	}
-	return a < b
+	return e.cost < o.cost
 }
 
 // sharedCheapest finds the cheapest victims on one node for a single worker, nil if there are none.
 func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 	s := &sharedSearch{Preemptor: m, gang: g, limit: limit, best: sharedSet{node: -1}}
-	if len(m.state.View.Nodes()) <= place.PackNodes {
-		s.mix = m.packer.Usual()
-	}
-	if s.mix != nil {
-		for i := range s.mix.Kinds {
-			s.unit += s.mix.Kinds[i].Count * model.WholeGPU
-		}
-		s.unit = max(1, s.unit/1024)
-	}
 	for node := range m.state.View.Nodes() {
 		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.mayImprove(node) {
 			s.node(node)
@@ -96,14 +79,13 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 }
 
 // mayImprove reports whether a node may be better than the best so far. It is if room is free or on
-// its way, or if it has a job that may be asked to leave and costs less; where it counts what
-// becomes useless, any job that may be asked.
+// its way, or if it has a job that may be asked to leave and costs less.
 func (s *sharedSearch) mayImprove(node int) bool {
 	if s.Candidates.Draining[node] != (model.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
 		return true
 	}
 	for _, i := range s.Candidates.On[node] {
-		if s.mayTake(i) && (s.mix != nil || s.best.node < 0 || s.Candidates.List[i].Score < s.best.cost) {
+		if s.mayTake(i) && (s.best.node < 0 || s.Candidates.List[i].Score < s.best.cost) {
 			return true
 		}
 	}
@@ -113,14 +95,11 @@ func (s *sharedSearch) mayImprove(node int) bool {
 // sharedSearch is one search of evict.
 type sharedSearch struct {
 	*Preemptor
-	gang    *fit.Gang
-	limit   int
-	mix     *place.Mix
-	unit    int64 // of eviction.useless
-	best    sharedSet
-	left    []int64 // of each GPU of the node at hand, when all have left that are asked to
-	order   []int   // scratch
-	scratch grid.FreeResources
+	gang  *fit.Gang
+	limit int
+	best  sharedSet
+	left  []int64 // of each GPU of the node at hand, when all have left that are asked to
+	order []int   // scratch
 }
 
 // node tries one node.
@@ -306,44 +285,7 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Re
 	if len(set) == 0 && !s.state.Room.Holds(node, &s.gang.Part) {
 		e.cost = s.Candidates.Delay(s.state.Now, node)
 	}
-	if s.mix != nil {
-		e.useless = s.makesUseless(node, gpus, set, have)
-	}
-	if e.better(&s.best, model.FragmentsWeight.Of(&s.state.Policy), s.unit) {
+	if e.better(&s.best) {
 		s.best = e
 	}
-}
-
-// makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the
-// worker is there.
-func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have model.Request) int64 {
-	before := s.mix.Unusable(s.rest(s.left, have))
-	after := slices.Clone(s.left)
-	for _, t := range s.holders[node] {
-		if t.candidate >= 0 && slices.Contains(set, t.candidate) {
-			s.state.Room.AddWorking(after, node, t.gpus, t.each)
-		}
-	}
-	for _, i := range set {
-		have = have.Plus(s.Candidates.List[i].At(node))
-	}
-	for _, n := range gpus {
-		after[n] -= min(model.WholeGPU, s.gang.Request.Active.GPUs)
-	}
-	return s.mix.Unusable(s.rest(after, have.Minus(s.gang.Request))) - before
-}
-
-// rest is what is free as the mixture sees it.
-func (s *sharedSearch) rest(left []int64, have model.Request) *grid.FreeResources {
-	r := &s.scratch
-	*r = grid.FreeResources{Cores: have.Active.Cores, Memory: have.Active.Memory, Shared: r.Shared[:0]}
-	for _, l := range left {
-		switch {
-		case l >= model.WholeGPU:
-			r.Empty++
-		case l > 0:
-			r.Shared = append(r.Shared, l)
-		}
-	}
-	return r
 }

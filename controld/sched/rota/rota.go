@@ -118,7 +118,7 @@ func (t *rotaPolicy) advise(j *model.Job) string {
 }
 
 func newPreemptor(p *rotaPolicy, candidates *preempt.Cache) *preemptor {
-	return &preemptor{rotaPolicy: p, Preemptor: preempt.NewPreemptor(p.State, candidates, p.pack)}
+	return &preemptor{rotaPolicy: p, Preemptor: preempt.NewPreemptor(p.State, candidates)}
 }
 
 // preemptor makes room for jobs that wait by asking others to leave.
