@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// shares runs a cluster under policy rota, with parameters of it and accounts.
+func shares(t *testing.T, o lab.Options, parameters, accounts string) *world {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "cluster.hcl")
+	text := "policy \"rota\" {\n" + parameters + "\n}\n" + accounts
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.Controllers, o.Controld, o.Cores = 1, []string{"--config", config}, 32
+	w := start(t, o)
+	w.policy("rota")
+	return w
+}
+
+// users are two users that every Linux system has. They share account lab.
+func users(t *testing.T) (bob, alice *user.User, account string) {
+	t.Helper()
+	bob, first := user.LookupId("1")
+	alice, second := user.LookupId("2")
+	if first != nil || second != nil {
+		t.Skipf("needs users 1 and 2: %v, %v", first, second)
+	}
+	return bob, alice, fmt.Sprintf("account \"lab\" {\n users = [%q, %q]\n}\n", bob.Username, alice.Username)
+}
+
+// submitAs submits a file's text as a user and returns the id.
+func (w *world) submitAs(u *user.User, text string) string {
+	w.t.Helper()
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	w.must(err)
+	file := w.file(w.t, "job.hcl", text)
+	cmd := w.Rota(w.ctx, "submit", "--parsable", file)
+	cmd.Dir = w.shared
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("submit as %s: %v\n%s", u.Username, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// saves is a job that runs until a file is there, and saves its state at once when it has to leave.
+func saves(dir, name string, gpus int, more string) string {
+	return onGPUs(name, gpus, fmt.Sprintf("%s\n  checkpoint {\n path = %q\n }\n  preemption {\n grace_period = \"1s\"\n }",
+		more, dir), fmt.Sprintf("trap 'exit 85' TERM; while [ ! -e %s/go ]; do sleep 0.05; done", dir))
+}
+
+// running counts the jobs that run.
+func (w *world) running(ids []string) (n int) {
+	w.t.Helper()
+	for _, id := range ids {
+		if w.status(id).Code == "R" {
+			n++
+		}
+	}
+	return n
+}
+
+// A user submits forty long jobs at once, and another of the same account a few a little later. The
+// second one gets half of the cluster once the others have run for as long as jobs run undisturbed,
+// whatever their priority, and keeps it.
+func TestALateUserGetsHalf(t *testing.T) {
+	for _, priority := range []int{50, 90} {
+		t.Run(fmt.Sprintf("the first jobs have priority %d", priority), func(t *testing.T) {
+			lateUserGetsHalf(t, priority)
+		})
+	}
+}
+
+func lateUserGetsHalf(t *testing.T, priority int) {
+	bob, alice, account := users(t)
+	w := shares(t, lab.Options{Nodes: 1, GPUs: 4}, `min_runtime = "3s"`, account)
+	dir := w.scratch("half")
+	var early, late []string
+	for k := range 40 {
+		early = append(early, w.submitAs(bob, saves(dir, fmt.Sprintf("early%d", k), 1,
+			fmt.Sprintf("account = \"lab\"\n priority = %d", priority))))
+	}
+	for k := range 4 {
+		late = append(late, w.submitAs(alice, saves(dir, fmt.Sprintf("late%d", k), 1, "account = \"lab\"\n priority = 50")))
+	}
+	for _, id := range late[:2] {
+		w.until(id, "running", func(j api.Job) bool { return j.Code == "R" })
+	}
+	// Several more times the room could change hands, and it must not.
+	w.until(late[1], "running for four turns", func(j api.Job) bool {
+		return j.Code != "R" || time.Since(j.Attempts[0].Start.Time) > 12*time.Second
+	})
+	if n, m := w.running(early), w.running(late); n != 2 || m != 2 {
+		t.Errorf("%d jobs of the first user run and %d of the second, want 2 and 2", n, m)
+	}
+	var out int
+	for _, id := range slices.Concat(early, late) {
+		j := w.status(id)
+		if n := j.Preemptions.Reclaim + j.Preemptions.Order + j.Preemptions.TE; n > 0 {
+			out += n
+			if n > 1 || slices.Contains(late, id) || j.Attempts[0].ForUser != alice.Username {
+				t.Errorf("job %s of %s was displaced %+v: %+v", id, j.User, j.Preemptions, j.Attempts)
+			}
+		}
+	}
+	if out != 2 {
+		t.Errorf("jobs were displaced %d times, want 2", out)
+	}
+	w.finish(dir, slices.Concat(late[2:], early))
+}
+
+// finish cancels the jobs that wait, lets the others end, and checks the ledger.
+func (w *world) finish(dir string, ids []string) {
+	w.t.Helper()
+	for _, id := range ids {
+		if w.status(id).Code == "PD" {
+			w.ok("cancel", id)
+		}
+	}
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	for _, id := range ids {
+		w.ends(id)
+	}
+	if out, errs, code := w.rota("check"); code != 0 {
+		w.t.Errorf("check: exit %d\n%s%s", code, out, errs)
+	}
+}

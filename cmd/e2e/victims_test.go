@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// twoAccounts are accounts of the user as which the tests submit.
+const twoAccounts = "account \"vision\" {\n users = [\"nobody\"]\n}\naccount \"speech\" {\n users = [\"nobody\"]\n}\n"
+
+// Of two jobs that could leave, the one that must not be started again stays. When no other is left,
+// it ends as preempted, and says for which job.
+func TestAJobThatRunsOnceLeavesLast(t *testing.T) {
+	w := shares(t, lab.Options{Nodes: 1, GPUs: 2},
+		"min_runtime = \"100ms\"\n te_account_gpus = 2\n te_user_share = 1000", twoAccounts)
+	dir := w.scratch("once")
+	// It has lost least of all when it has to leave: it came last.
+	again := w.submit(saves(dir, "again", 1, `account = "vision"`))
+	w.until(again, "running", func(j api.Job) bool { return j.Code == "R" })
+	once := w.submit(onGPUs("once", 1, "account = \"vision\"\n preemption {\n requeue = false\n grace_period = \"1s\"\n }",
+		"while [ ! -e "+dir+"/go ]; do sleep 0.05; done"))
+	w.until(once, "running", func(j api.Job) bool { return j.Code == "R" })
+
+	trial := onGPUs("trial", 1, "account = \"vision\"\n class = \"te\"", "while [ ! -e "+dir+"/go ]; do sleep 0.05; done")
+	first := w.submit(trial)
+	w.until(first, "running", func(j api.Job) bool { return j.Code == "R" })
+	if a, b := w.status(again), w.status(once); a.Preemptions.TE != 1 || b.Code != "R" || b.Attempt != 1 {
+		t.Errorf("for the first trial, the other has left %+v, and the job that runs once is %s", a.Preemptions, b.Code)
+	}
+	second := w.submit(trial)
+	w.until(second, "running", func(j api.Job) bool { return j.Code == "R" })
+	j := w.ends(once)
+	if j.State != "PREEMPTED" || j.Attempt != 1 || j.Preemptions.TE != 1 {
+		t.Errorf("it ended as %s in attempt %d, displaced %+v: %s", j.State, j.Attempt, j.Preemptions, j.Reason.Text)
+	}
+	if a := j.Attempts[0]; fmt.Sprint(a.For) != second || a.ForUser != "nobody" || a.ForAccount != "vision" {
+		t.Errorf("its attempt says %+v", a)
+	}
+	whose := second + ` nobody/vision`
+	w.says(w.ok("events", "--job", once, "--type", "ended", "--no-header", "--columns", "type,cause,for,of"),
+		`ended +te +`+whose)
+	w.says(w.ok("hist", "-l", "-j", once), `PREEMPTED`, fmt.Sprintf(`te:%s\(nobody/vision\)`, second))
+	w.finish(dir, []string{first, second, again})
+}
