@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 )
@@ -28,12 +29,35 @@ func (m *preemptor) makeRoomForBE() {
 	m.WakeAt(m.Now + every)
 	f := m.accounts()
 	f.Candidates = m.All()
+	m.takeSurplus(f)
 	f.Reclaim()
 	f.Foresee()
 	m.beyond = make([]int64, len(m.All().List))
 	for i, v := range m.All().Each() {
 		m.beyond[i] = m.beyondCost(v.Job, v.Attempt)
 	}
+	m.inOrder(func(j *model.Job, g *fit.Gang) bool {
+		least := m.worthInOrder(j)
+		return m.defragment(j, g) || m.preempt(j, g, model.CauseOrder,
+			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, j, least) }, allDegrees)
+	})
+}
+
+// takeSurplus lets elastic jobs give up workers for jobs of accounts and users that hold less than
+// their part: for these, whole jobs leave only if that does not do.
+func (m *preemptor) takeSurplus(f *fairshare.Accounts) {
+	if len(m.Elastic) == 0 {
+		return
+	}
+	f.Foresee()
+	m.inOrder(func(j *model.Job, g *fit.Gang) bool {
+		return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) &&
+			m.preempt(j, g, model.CauseReclaim, m.reluctanceOfSurplus, allDegrees)
+	})
+}
+
+// inOrder tries to make room for the first of the best-effort jobs that wait, in order.
+func (m *preemptor) inOrder(makeRoom func(*model.Job, *fit.Gang) bool) {
 	list := m.waitingBE()
 	m.places = make(map[model.JobID]int, len(list))
 	for i := range list {
@@ -49,12 +73,10 @@ func (m *preemptor) makeRoomForBE() {
 		}
 		asked++
 		m.place = i
-		g, least := m.Gang(w.job), m.worthInOrder(w.job)
-		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
-			func(v *preempt.Candidate) int { return m.reluctanceInOrder(v, w.job, least) }, allDegrees) {
+		if g := m.Gang(w.job); !makeRoom(w.job, &g) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
-		f.CatchUp()
+		m.accounts().CatchUp()
 	}
 }
 
@@ -124,6 +146,19 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least 
 	f := m.accounts()
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(v.Job.Association()))
 	if mine != nil && !mine.User && theirs.Holding(nil).Cmp(theirs.Due()) <= 0 {
+		return -1
+	}
+	return 0
+}
+
+// reluctanceOfSurplus says how readily a candidate leaves for a job that could have whole jobs
+// displaced: no later than its job could be.
+func (m *preemptor) reluctanceOfSurplus(v *preempt.Candidate) int {
+	if v.Surplus == nil || v.Taken || v.Started == 0 || v.Unsaved > preempt.MuchUnsaved {
+		return -1
+	}
+	at := v.Started + min(model.Instant(elastic.RestartCost(v.Job)), fairshare.MinRuntime(m.State))
+	if m.WakeAt(at); at > m.Now {
 		return -1
 	}
 	return 0
