@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
@@ -10,6 +11,37 @@ import (
 
 // twoAccounts are accounts of the user as which the tests submit.
 const twoAccounts = "account \"vision\" {\n users = [\"nobody\"]\n}\naccount \"speech\" {\n users = [\"nobody\"]\n}\n"
+
+// An elastic job has all GPUs, most of them beyond its least. It gives of that to a best-effort job
+// that waits, of its own account and of another, and nothing is lost.
+func TestElasticSurplusGivesWay(t *testing.T) {
+	w := shares(t, lab.Options{Nodes: 1, GPUs: 4}, `min_runtime = "2s"`, twoAccounts)
+	dir := w.scratch("surplus")
+	text := strings.NewReplacer(`job "stretch" {`, "job \"stretch\" {\n  account = \"vision\"", "step       = 2", "").
+		Replace(stretches(dir, 100_000))
+	id := w.submit(text)
+	w.until(id, "running with four workers", func(j api.Job) bool { return j.Code == "R" && j.Elastic.Workers == 4 })
+	before := 4
+	ids := []string{id}
+	for _, account := range []string{"vision", "speech"} {
+		other := w.submit(saves(dir, account, 1, fmt.Sprintf("account = %q", account)))
+		ids = append(ids, other)
+		w.until(other, "running", func(j api.Job) bool { return j.Code == "R" })
+		j := w.until(id, "running beside it", func(j api.Job) bool { return j.Code == "R" })
+		if j.Elastic.Workers >= before || j.Elastic.Workers < 1 || j.Preemptions != (api.Preemptions{}) {
+			t.Errorf("it has %d workers for a job of account %s, before it had %d; displaced %+v", j.Elastic.Workers, account,
+				before, j.Preemptions)
+		}
+		before = j.Elastic.Workers
+	}
+	for _, id := range ids[1:] {
+		if j := w.status(id); j.Code != "R" || j.Attempt != 1 {
+			t.Errorf("job %s is %s in attempt %d", id, j.Code, j.Attempt)
+		}
+	}
+	w.ok("cancel", id)
+	w.finish(dir, ids)
+}
 
 // Of two jobs that could leave, the one that must not be started again stays. When no other is left,
 // it ends as preempted, and says for which job.
