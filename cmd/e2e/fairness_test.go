@@ -139,3 +139,57 @@ func (w *world) finish(dir string, ids []string) {
 		w.t.Errorf("check: exit %d\n%s%s", code, out, errs)
 	}
 }
+
+// Trial-and-error jobs come all the time and could hold all GPUs. A gang of both nodes gets its room
+// all the same: once it has waited for its time, what comes free is kept for it. Trials may displace
+// it before it runs, but only as often as a job may be displaced in a day.
+func TestAGangStartsDespiteAStreamOfTrials(t *testing.T) {
+	const reserveAfter, patience = 5 * time.Second, 40 * time.Second
+	bob, alice, account := users(t)
+	w := shares(t, lab.Options{Nodes: 2, GPUs: 2},
+		"reserve_after = \"5s\"\n te_account_gpus = 4\n te_user_share = 1000", account)
+	dir := w.scratch("stream")
+	trial := func() string {
+		return w.submitAs(bob, onGPUs("trial", 1, "account = \"lab\"\n class = \"te\"\n time_limit = \"10m\"", "sleep 2"))
+	}
+	var trials []string
+	for range 8 {
+		trials = append(trials, trial())
+	}
+	gang := w.submitAs(alice, fmt.Sprintf(`job "gang" {
+  account = "lab"
+  group "workers" {
+    count                = 2
+    max_workers_per_node = 1
+    task "t" {
+      script = "while [ ! -e %s/go ]; do sleep 0.05; done"
+      resources {
+        memory = "64MiB"
+        gpus   = 2
+      }
+    }
+  }
+}`, dir))
+	started := 0 // trials that have started, from the front
+	j := w.until(gang, "running beside the stream", func(j api.Job) bool {
+		for started < len(trials) && w.status(trials[started]).Code != "PD" {
+			started++
+		}
+		for len(trials) < started+6 {
+			trials = append(trials, trial())
+		}
+		return j.Code == "R"
+	})
+	waited := j.Started.Sub(j.Submitted.Time) // to the attempt that runs: earlier ones were displaced
+	if waited > reserveAfter+patience {
+		t.Errorf("it has waited for %s", waited)
+	}
+	if most := 3; j.Preemptions.TE > most {
+		t.Errorf("trials have displaced it %d times, at most %d are allowed in a day", j.Preemptions.TE, most)
+	}
+	t.Logf("it has waited for %s and was displaced %d times while %d trials started", waited, j.Preemptions.TE, started)
+	if started < 8 {
+		t.Errorf("only %d trials have started before it: they were no stream", started)
+	}
+	w.finish(dir, append([]string{gang}, trials...))
+}
