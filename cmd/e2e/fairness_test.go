@@ -140,6 +140,65 @@ func (w *world) finish(dir string, ids []string) {
 	}
 }
 
+// A job of all GPUs and one of half of them, of equal users, take turns: neither waits for the end of
+// the other, and each has about half of the time. What is free beside the smaller one is used by a
+// job that fits there.
+func TestIndivisibleJobsTakeTurns(t *testing.T) {
+	bob, alice, account := users(t)
+	w := shares(t, lab.Options{Nodes: 1, GPUs: 4}, "min_runtime = \"3s\"\n cost_worth = 1", account)
+	dir := w.scratch("turns")
+	whole := w.submitAs(bob, saves(dir, "whole", 4, `account = "lab"`))
+	w.until(whole, "running", func(j api.Job) bool { return j.Code == "R" })
+	half := w.submitAs(alice, saves(dir, "half", 2, `account = "lab"`))
+	const turns = 2
+	var first, second api.Job
+	for _, id := range []string{half, whole} {
+		w.until(id, "in its third turn", func(j api.Job) bool { return j.Attempt > turns && j.Code == "R" })
+	}
+	first, second = w.status(whole), w.status(half)
+	for n := range turns { // one after the other: the whole cluster first
+		a, b := first.Attempts[n], second.Attempts[n]
+		if b.Start.Before(a.End.Time) || first.Attempts[n+1].Start.Before(b.End.Time) {
+			t.Errorf("turn %d of both overlaps: %+v and %+v, then %+v", n+1, a, b, first.Attempts[n+1])
+		}
+	}
+	// From the moment in which both were there to the end of the second turn of each.
+	since, until := second.Submitted.Time, first.Attempts[turns-1].End.Time
+	if e := second.Attempts[turns-1].End.Time; e.After(until) {
+		until = e
+	}
+	for _, j := range []api.Job{first, second} {
+		held := heldBetween(j, since, until)
+		if percent := 100 * held / until.Sub(since); percent < 35 {
+			t.Errorf("job %s has run for %d %% of the time: %s of %s", j.Name, percent, held, until.Sub(since))
+		}
+		t.Logf("job %s: %d turns, %s of %s", j.Name, j.Attempt, held, until.Sub(since))
+	}
+
+	w.until(whole, "running", func(j api.Job) bool { return j.Code == "R" })
+	small := w.submitAs(bob, saves(dir, "small", 2, `account = "lab"`))
+	beside := w.until(small, "running", func(j api.Job) bool { return j.Code == "R" })
+	if j := w.status(half); j.Code != "R" && beside.Attempt == 1 {
+		t.Errorf("the small job runs beside no other: the job of half is %s", j.Code)
+	}
+	w.finish(dir, []string{whole, half, small})
+}
+
+// heldBetween is for how long a job ran in a time.
+func heldBetween(j api.Job, since, until time.Time) (held time.Duration) {
+	for _, a := range j.Attempts {
+		from, to := a.Start.Time, until
+		if a.End != nil && a.End.Before(until) {
+			to = a.End.Time
+		}
+		if from.Before(since) {
+			from = since
+		}
+		held += max(0, to.Sub(from))
+	}
+	return held
+}
+
 // Trial-and-error jobs come all the time and could hold all GPUs. A gang of both nodes gets its room
 // all the same: once it has waited for its time, what comes free is kept for it. Trials may displace
 // it before it runs, but only as often as a job may be displaced in a day.
