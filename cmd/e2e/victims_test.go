@@ -9,7 +9,13 @@ import (
 )
 
 // twoAccounts are accounts of the user as which the tests submit.
-const twoAccounts = "account \"vision\" {\n users = [\"nobody\"]\n}\naccount \"speech\" {\n users = [\"nobody\"]\n}\n"
+const twoAccounts = `account "vision" {
+ users = ["nobody"]
+}
+account "speech" {
+ users = ["nobody"]
+}
+`
 
 // Of two jobs that could leave, the one that must not be started again stays. When no other is left,
 // it ends as preempted, and says for which job.
@@ -36,10 +42,11 @@ func TestAJobThatRunsOnceLeavesLast(t *testing.T) {
 	if j.State != "PREEMPTED" || j.Attempt != 1 || j.Preemptions.TE != 1 {
 		t.Errorf("it ended as %s in attempt %d, displaced %+v: %s", j.State, j.Attempt, j.Preemptions, j.Reason.Text)
 	}
-	if a := j.Attempts[0]; fmt.Sprint(a.For) != second || a.ForUser != "nobody" || a.ForAccount != "vision" {
+	a := j.Attempts[0]
+	if fmt.Sprint(a.For) != second || a.ForUser != "nobody" || a.ForAccount != "vision" {
 		t.Errorf("its attempt says %+v", a)
 	}
-	whose := second + ` nobody/vision`
+	whose := second + " " + a.ForUser + "/vision"
 	w.says(w.ok("events", "--job", once, "--type", "ended", "--no-header", "--columns", "type,cause,for,of"),
 		`ended +te +`+whose)
 	w.says(w.ok("hist", "-l", "-j", once), `PREEMPTED`, fmt.Sprintf(`te:%s\(nobody/vision\)`, second))
