@@ -45,7 +45,8 @@ func All() []Entry {
 
 // Find returns what a word means, most of it once: a code with or without its hyphen, a state, a
 // reason, an attribute or block, alone or with the block it stands in (group.time_limit), or a term
-// of the glossary, or policy for the page about the scheduling policy. Small and capital letters are the same. The word may mean several things.
+// of the glossary, or policy for the page about it. Small and capital letters are the same. The word
+// may mean several things.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")

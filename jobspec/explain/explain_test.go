@@ -161,7 +161,8 @@ func TestTermsAreExplained(t *testing.T) {
 func TestThePolicyIsExplained(t *testing.T) {
 	var b strings.Builder
 	found := explain.Find("Policy")
-	if err := explain.Write(&b, found); err != nil || len(found) != 1 || !strings.HasPrefix(b.String(), "# Policy rota\n") {
+	err := explain.Write(&b, found)
+	if err != nil || len(found) != 1 || !strings.HasPrefix(b.String(), "# Policy rota\n") {
 		t.Fatalf("%d entries, %v:\n%s", len(found), err, b.String())
 	}
 	words, picture := 0, false
