@@ -174,9 +174,8 @@ var rules = map[string]rule{
 	},
 	"controld/sched/preempt": {
 		ours: []string{
-			"controld/model", "controld/fsm/state", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/elastic",
-			"controld/sched/fit", "controld/sched/place",
-			"controld/sched/scratch", "jobspec",
+			"controld/model", "controld/fsm/state", "controld/fsm/estimate", "controld/sched/elastic",
+			"controld/sched/fit", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "what policies that preempt share: candidates, cost, search",
 	},

@@ -10,7 +10,13 @@ import (
 )
 
 // twoAccounts are accounts of the user as which the tests submit.
-const twoAccounts = "account \"vision\" {\n users = [\"nobody\"]\n}\naccount \"speech\" {\n users = [\"nobody\"]\n}\n"
+const twoAccounts = `account "vision" {
+ users = ["nobody"]
+}
+account "speech" {
+ users = ["nobody"]
+}
+`
 
 // An elastic job has all GPUs, most of them beyond its least. It gives of that to a best-effort job
 // that waits, of its own account and of another, and nothing is lost.
@@ -68,10 +74,11 @@ func TestAJobThatRunsOnceLeavesLast(t *testing.T) {
 	if j.State != "PREEMPTED" || j.Attempt != 1 || j.Preemptions.TE != 1 {
 		t.Errorf("it ended as %s in attempt %d, displaced %+v: %s", j.State, j.Attempt, j.Preemptions, j.Reason.Text)
 	}
-	if a := j.Attempts[0]; fmt.Sprint(a.For) != second || a.ForUser != "nobody" || a.ForAccount != "vision" {
+	a := j.Attempts[0]
+	if fmt.Sprint(a.For) != second || a.ForUser != "nobody" || a.ForAccount != "vision" {
 		t.Errorf("its attempt says %+v", a)
 	}
-	whose := second + ` nobody/vision`
+	whose := second + " " + a.ForUser + "/vision"
 	w.says(w.ok("events", "--job", once, "--type", "ended", "--no-header", "--columns", "type,cause,for,of"),
 		`ended +te +`+whose)
 	w.says(w.ok("hist", "-l", "-j", once), `PREEMPTED`, fmt.Sprintf(`te:%s\(nobody/vision\)`, second))

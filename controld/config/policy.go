@@ -242,8 +242,6 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	p.checkTogether(bad)
 	for _, w := range p.written {
 		switch {
-		case w.name == "fit" && !slices.Contains(p.fits(), p.over(model.Policy{}).Placement):
-			bad("policy.fit", fmt.Sprintf("policy %q has no such fit", p.Name), "it has "+strings.Join(p.fits(), ", "))
 		case slices.Contains(known, w.name):
 		case p.Name == "":
 			bad("policy."+w.name, w.name+" is for some policies only", "name the one that is meant: policy \"rota\" { ... }")
@@ -271,14 +269,6 @@ func (p *Policy) checkTogether(bad func(path, text, hint string)) {
 		bad("policy.random_obeys_p", `random_obeys_p has no meaning with p = "inf", which is no limit`,
 			"leave one of the two out")
 	}
-}
-
-// fits are the places for single workers that the policy can be told to take.
-func (p *Policy) fits() []string {
-	if p.Name == "rota" {
-		return ownFits
-	}
-	return fits
 }
 
 // over is the policy to be replicated, over what a new cluster has.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/docs"
 )
 
 // value is a value of a parameter that is not the one of a new cluster, and what it means.
@@ -137,9 +138,8 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 		{"policy \"rota\" {\n  min_run = \"1h\"\n}", 2, `policy "rota" has no min_run`},
 		{"policy \"fairshare\" {\n  usage_influence = 11\n}", 2, "11 is not a number from 0 to 10"},
 		{"policy \"fairshare\" {\n  usage_influence = \"nan\"\n}", 2, "not a number from 0 to 10"},
-		{"policy \"fitgpp\" {\n  fit = \"tight\"\n}", 2, `policy "fitgpp" has no such fit`},
-		{"policy \"rota\" {\n  fit = \"worst\"\n}", 2, "it has tight, frag"},
-		{"policy \"fifo\" {\n  fit = \"loose\"\n}", 2, `"loose" is not one of first, best, worst, random, frag, tight`},
+		{"policy \"rota\" {\n  fit = \"worst\"\n}", 2, `policy "rota" has no fit`},
+		{"policy \"fifo\" {\n  fit = \"loose\"\n}", 2, `"loose" is not one of first, best, worst, random, frag`},
 		{"policy \"fitgpp\" {\n  seed = -1\n}", 2, "-1 is not a whole number"},
 		{"policy \"fitgpp\" {\n  random_obeys_p = 2\n}", 2, "not true or false"},
 		{"\npolicy \"fastest\" {}", 2, `there is no policy "fastest"`},
@@ -189,6 +189,32 @@ func TestPoliciesInJSON(t *testing.T) {
 		}
 		if p := f.Replicated().Policy; p.Name != "rota" || p.MaxPreempts != 2 {
 			t.Errorf("%s: got %+v", src, p)
+		}
+	}
+}
+
+// TestThePageHasEveryParameter compares the page about the parameters of policy rota with what a
+// policy block takes: each has a row with its default, and there are at most 25.
+func TestThePageHasEveryParameter(t *testing.T) {
+	page, err := docs.Pages.ReadFile("policy-parameters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := map[string]int64{}
+	for _, tunable := range model.Tunables() {
+		defaults[tunable.Name] = tunable.Default
+	}
+	want := slices.DeleteFunc(Parameters("rota"), func(name string) bool {
+		return slices.ContainsFunc(common, func(p parameter) bool { return p.name == name })
+	})
+	if len(want) > 25 {
+		t.Errorf("policy rota has %d parameters", len(want))
+	}
+	for _, name := range want {
+		_, rest, there := strings.Cut(string(page), "\n| `"+name+"` | ")
+		row, _, _ := strings.Cut(rest, "\n")
+		if n, tunable := defaults[name]; !there || tunable && !strings.Contains(row, fmt.Sprintf(" | %d | ", n)) {
+			t.Errorf("the row of %s is %q", name, row)
 		}
 	}
 }

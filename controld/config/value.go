@@ -138,15 +138,12 @@ func influence(p *model.Policy, text string) error {
 	return nil
 }
 
-// Where single workers may be put: by most policies, and by rota.
-var (
-	fits    = []string{"first", "best", "worst", "random", "frag"}
-	ownFits = []string{"tight", "frag"}
-)
+// fits are the places for single workers that a policy can be told to take.
+var fits = []string{"first", "best", "worst", "random", "frag"}
 
 func placement(p *model.Policy, text string) error {
-	if known := append(slices.Clone(fits), ownFits[0]); !slices.Contains(known, text) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(known, ", "))
+	if !slices.Contains(fits, text) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(fits, ", "))
 	}
 	p.Placement = text
 	return nil

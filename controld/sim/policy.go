@@ -57,7 +57,7 @@ type policyKey struct {
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
-	{name: "rota", what: "the default: classes, preemption at least cost, rotation by attained service, reservations",
+	{name: "rota", what: "the default: classes, preemption at least cost, one order by service index, reservations",
 		keys: slices.Concat(reservationKeys, rotaPreemptKeys, rotaKeys, tuningKeys()), elastic: true},
 	{name: "fairshare", what: "accounts and users in order of what they hold relative to their share; reclaim",
 		keys: slices.Concat(reservationKeys, shareKeys)},

@@ -27,6 +27,7 @@ type Result struct {
 
 	Classes  map[string]*Class   `json:"classes"` // te, be, all
 	Wide     Wide                `json:"wide"`
+	Long     Long                `json:"long"`
 	Accounts map[string]*Account `json:"accounts"`
 
 	MakespanS        float64     `json:"makespan_s"`  // first submit to last end
@@ -74,6 +75,16 @@ type Wide struct {
 	Count   int   `json:"count"`
 	WaitS   Stats `json:"wait_s"`
 }
+
+// Long is about jobs that run for long.
+type Long struct {
+	MinS  int64 `json:"min_s"` // the least that they run
+	Count int   `json:"count"`
+	WaitS Stats `json:"wait_s"`
+}
+
+// longMS is from which run time on a job is long: a day.
+const longMS = 24 * 3600 * 1000
 
 // Account has the results of the jobs of one account.
 type Account struct {
@@ -226,7 +237,7 @@ func (c *collector) class() *Class {
 
 func (e *engine) classes(r *Result) {
 	var te, be, all collector
-	var wide []float64
+	var wide, long []float64
 	for v := range e.endedRuns() {
 		all.add(e, v)
 		if v.job.Class == jobspec.TE {
@@ -237,9 +248,13 @@ func (e *engine) classes(r *Result) {
 		if v.gpus >= e.setup.WideGPUs*1000 {
 			wide = append(wide, seconds(v.waited))
 		}
+		if v.alone >= longMS {
+			long = append(long, seconds(v.waited))
+		}
 	}
 	r.Classes = map[string]*Class{"te": te.class(), "be": be.class(), "all": all.class()}
 	r.Wide = Wide{MinGPUs: e.setup.WideGPUs, Count: len(wide), WaitS: statsOf(wide)}
+	r.Long = Long{MinS: longMS / 1000, Count: len(long), WaitS: statsOf(long)}
 }
 
 // accountsOf sets the results of each account, and the fairness between them.

@@ -58,6 +58,9 @@ func TestResultOnPaper(t *testing.T) {
 		t.Errorf("%d jobs of at least %d GPUs", r.Wide.Count, r.Wide.MinGPUs)
 	}
 	near(t, "wait of wide jobs", r.Wide.WaitS.P50, 300)
+	if r.Long.Count != 0 || r.Long.MinS != 24*3600 {
+		t.Errorf("%d jobs run for at least %d s", r.Long.Count, r.Long.MinS)
+	}
 }
 
 // TestFairnessOnPaper has two accounts with a quota of a node of 8 GPUs each. a takes both first; b

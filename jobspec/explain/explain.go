@@ -24,6 +24,7 @@ const (
 	Attribute Kind = "attribute"
 	Block     Kind = "block"
 	Term      Kind = "term"
+	Page      Kind = "page"
 )
 
 // Entry explains one thing.
@@ -44,12 +45,13 @@ func All() []Entry {
 
 // Find returns what a word means, most of it once: a code with or without its hyphen, a state, a
 // reason, an attribute or block, alone or with the block it stands in (group.time_limit), or a term
-// of the glossary. Small and capital letters are the same. The word may mean several things.
+// of the glossary, or policy for the page about it. Small and capital letters are the same. The word
+// may mean several things.
 func Find(word string) []Entry {
 	word = strings.ToLower(strings.TrimSpace(word))
 	where, name, qualified := strings.Cut(word, ".")
 	var found []Entry
-	for _, e := range slices.Concat(All(), terms()) {
+	for _, e := range slices.Concat(All(), terms(), pages()) {
 		plain := strings.ToLower(e.Name)
 		switch {
 		case plain == word, e.Kind == Code && strings.ReplaceAll(plain, "-", "") == word:
@@ -91,6 +93,12 @@ func Write(w io.Writer, entries []Entry) error {
 		gap := ""
 		if i > 0 {
 			gap = "\n"
+		}
+		if e.Kind == Page {
+			if _, err := fmt.Fprintf(w, "%s%s", gap, e.Text); err != nil {
+				return err
+			}
+			continue
 		}
 		head := e.Name
 		if e.Where != "" {

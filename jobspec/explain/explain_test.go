@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/rota-hpc/rota/docs"
 	"github.com/rota-hpc/rota/jobspec/explain"
@@ -152,5 +153,30 @@ func TestTermsAreExplained(t *testing.T) {
 		if len(found) == 0 || found[len(found)-1].Kind != explain.Term || found[len(found)-1].Text == "" {
 			t.Errorf("%s: %+v", term, found)
 		}
+	}
+}
+
+// TestThePolicyIsExplained prints the page about the policy as it is, which has at most 700 words and
+// fits a terminal that is wide enough for its tables.
+func TestThePolicyIsExplained(t *testing.T) {
+	var b strings.Builder
+	found := explain.Find("Policy")
+	err := explain.Write(&b, found)
+	if err != nil || len(found) != 1 || !strings.HasPrefix(b.String(), "# Policy rota\n") {
+		t.Fatalf("%d entries, %v:\n%s", len(found), err, b.String())
+	}
+	words, picture := 0, false
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(line, "```") {
+			picture = !picture
+		}
+		for _, w := range strings.Fields(line) {
+			if !picture && strings.ContainsFunc(w, unicode.IsLetter) {
+				words++
+			}
+		}
+	}
+	if words > 700 {
+		t.Errorf("the page has %d words", words)
 	}
 }

@@ -65,3 +65,12 @@ var terms = sync.OnceValue(func() []Entry {
 	}
 	return found
 })
+
+// pages returns the pages that are explained whole.
+var pages = sync.OnceValue(func() []Entry {
+	text, err := docs.Pages.ReadFile("policy.md")
+	if err != nil {
+		panic(fmt.Sprintf("explain: %v", err)) // it is part of the program
+	}
+	return []Entry{{Kind: Page, Name: "policy", Title: "how the default policy schedules", Text: string(text)}}
+})

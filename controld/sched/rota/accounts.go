@@ -10,11 +10,10 @@ import (
 // # Accounts under policy rota
 //
 // Accounts and users count in four ways. None holds more than its limit. Of best-effort jobs those
-// go first with which their account, and then their user, is within its entitlement; only then it
-// counts how little service a job has had. An account with less than its quota gets it back from
-// accounts over their shares: see package fairshare. So does an equal part without a quota, where it is worth
-// it. And a job takes its turn from another
-// account's only if that account is fuller.
+// go first whose accounts hold less than they are entitled to. An account with less than its quota
+// gets it back from accounts over their shares: see package fairshare. So does one with less than an
+// equal part, where it is worth it. And a job of another account leaves in order only if that account
+// holds more than it is entitled to.
 //
 // Holdings are computed when they are first needed: a cycle that starts all that waits need not
 // know them.

@@ -9,8 +9,9 @@ import (
 
 // # The order
 //
-// Best-effort jobs that differ in priority go by that. Then come those whose accounts hold less than
-// they are entitled to, then those with the lower service index, then the older ones.
+// Of best-effort jobs those come first whose accounts hold less than they are entitled to, then those
+// with the higher priority, then those with the lower service index, then the older ones. docs/policy.md
+// has the whole policy.
 //
 // The service index of a job is the least time that is spent for each job of its kind that ends, if
 // each that came so far runs on up to some bound: the reciprocal of Gittins' index (Gittins, Glazebrook

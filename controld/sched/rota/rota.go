@@ -1,8 +1,8 @@
 // Package rota is policy rota, the policy of new clusters.
 //
 // Trial-and-error jobs start at once, with the room of the cheapest best-effort jobs if need be.
-// Best-effort jobs are served by how little service they have had. No job has to say how long it
-// runs. See [Rules] for the phases.
+// Best-effort jobs are served by the part of their account, priority, service index and age. No job
+// has to say how long it runs. docs/policy.md has the whole policy on one page.
 package rota
 
 import (
@@ -24,14 +24,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
-// be. Best-effort jobs are served by how little service they have had, and others pass a blocked
-// one within bounds. Some room stays free for the trial-and-error jobs that usually come.
-//
-// No user has to say how long a job runs. What a job has had decides: levels of attained service,
-// with age within each. A job that waits takes the room of one on a worse level. That one must be
-// able to save its state, must have run for a while, and must not have been preempted too often
-// within a day.
+// Rules returns the phases of the policy. It starts what fits, in order: others pass a blocked job
+// within bounds, and some room stays free for the trial-and-error jobs that usually come. Then it
+// makes room for jobs that still wait: for trial-and-error jobs, for accounts and users below their
+// part, and for jobs that come first in order, with the cheapest jobs that may leave and for which
+// that is worth it.
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
 	m := newPreemptor(p, candidates)
