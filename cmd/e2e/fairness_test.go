@@ -239,14 +239,14 @@ func TestAGangStartsDespiteAStreamOfTrials(t *testing.T) {
 		}
 		return j.Code == "R"
 	})
-	waited := j.Started.Sub(j.Submitted.Time) // to the attempt that runs: earlier ones were displaced
+	waited := j.Started.Sub(j.Submitted.Time)
 	if waited > reserveAfter+patience {
 		t.Errorf("it has waited for %s", waited)
 	}
-	if most := 3; j.Preemptions.TE > most {
-		t.Errorf("trials have displaced it %d times, at most %d are allowed in a day", j.Preemptions.TE, most)
+	if j.Preemptions.TE > 0 {
+		t.Errorf("trials have displaced it %d times", j.Preemptions.TE)
 	}
-	t.Logf("it has waited for %s and was displaced %d times while %d trials started", waited, j.Preemptions.TE, started)
+	t.Logf("it has waited for %s while %d trials started", waited, started)
 	if started < 8 {
 		t.Errorf("only %d trials have started before it: they were no stream", started)
 	}

@@ -4,7 +4,6 @@ package model
 // have too. What is 0 has its default, what is negative is 0: the rule is off.
 type Tuning struct {
 	OrderWorth     int64 `json:"order_worth,omitempty"`
-	PriorMinutes   int64 `json:"prior,omitempty"`
 	CostWorth      int64 `json:"cost_worth,omitempty"`
 	ShortMinutes   int64 `json:"short_service,omitempty"`
 	ComebackPM     int64 `json:"comeback,omitempty"`
@@ -50,9 +49,6 @@ var (
 	CostWorth = &Tunable{"cost_worth", "times what is lost", 4,
 		"a job leaves for another of its class only if it goes on for so much longer than its grace, restart and unsaved " +
 			"work take", func(p *Policy) *int64 { return &p.CostWorth }}
-	Prior = &Tunable{"prior", "minutes", 60,
-		"a job of which no kind is known is taken to need so much at least, where it would take the place of another",
-		func(p *Policy) *int64 { return &p.PriorMinutes }}
 	ShortService = &Tunable{"short_service", "minutes of one GPU", 240,
 		"jobs that need less go by age and fit alone", func(p *Policy) *int64 { return &p.ShortMinutes }}
 	Comeback = &Tunable{"comeback", "thousandths of the cluster", 100,
@@ -76,6 +72,6 @@ var (
 
 // Tunables lists the tunables of policy rota.
 func Tunables() []*Tunable {
-	return []*Tunable{OrderWorth, CostWorth, Prior, ShortService, Comeback, MigrationWorth, TEWorth, HeadroomPatience,
+	return []*Tunable{OrderWorth, CostWorth, ShortService, Comeback, MigrationWorth, TEWorth, HeadroomPatience,
 		LossWeight, ResizeWorth}
 }

@@ -195,9 +195,11 @@ func TestDeclaredGraceMovesNoJob(t *testing.T) {
 	}
 }
 
-// takes reports whether a plan gives an account or user its part at the expense of others.
+// takes reports whether a plan gives a job room at the expense of others where that depends on what
+// they lose: an account or user its part, or, under policy rota, the first in order its turn.
 func takes(policy, plan string) bool {
-	return strings.HasPrefix(plan, "[") && (policy == "fairshare" || strings.Contains(plan, string(model.CauseReclaim)))
+	return strings.HasPrefix(plan, "[") && (policy == "fairshare" || strings.Contains(plan, string(model.CauseReclaim)) ||
+		strings.Contains(plan, string(model.CauseOrder)))
 }
 
 func at(list []string, i int) string {
@@ -233,7 +235,7 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				takers = append(takers, fmt.Sprintf("%s for %s", model.CauseReclaim, l.Names[a.Reserve.Job]))
 			case a.Reserve != nil && a.Reserve.ForPreemptor && !rigid:
 				takers = append(takers, "for "+l.Names[a.Reserve.Job])
-			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && rigid:
+			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && (rigid || a.Stop.Cause == model.CauseOrder):
 				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
 			}
 		}

@@ -3,6 +3,7 @@ package rota
 import (
 	"github.com/rota-hpc/rota/controld/fsm/groups"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -115,4 +116,14 @@ func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 		}
 	}
 	return levels
+}
+
+// keepsRoom reports whether a job does not leave in order for one of another account or user, as its
+// own holds no more than its part. Between users of an account that counts only against priority:
+// otherwise the order does not favor either, and each gets its part in turns.
+func keepsRoom(j, running *model.Job, mine, theirs *drf.Node) bool {
+	if mine == nil || theirs.Holding(nil).Cmp(theirs.Due()) > 0 {
+		return false
+	}
+	return !mine.User || j.Priority > running.Priority && mine.Holding(nil).Cmp(mine.Due()) >= 0
 }

@@ -216,6 +216,9 @@ func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
 	case m.Now-v.Since < fairshare.MinRuntime(m.State):
+		if v.Surplus == nil && m.gathered(v.Job, v.Since, len(v.Rooms)) {
+			return -1
+		}
 		return 2
 	case v.Unsaved > preempt.MuchUnsaved, isWide(v):
 		return 1

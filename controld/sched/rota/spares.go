@@ -28,6 +28,9 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 	o := run.Job
 	switch by {
 	case model.CauseTE:
+		if t.gathered(o, run.Since, len(run.Holds)) {
+			return "a gang that waited for its room and started a short while ago (reserve_after, min_runtime)"
+		}
 		if o.Account != j.Account && t.hopeless[j.ID] {
 			return fmt.Sprintf("lent enough: account %s lends no more of what it deserves (te_borrow)", o.Account)
 		}
@@ -48,8 +51,19 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 		return fmt.Sprintf("started less than %v ago (min_runtime)", jobspec.Seconds(least/1000))
 	case t.beyondCost(o, run.Attempt) < t.worthInOrder(j):
 		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
-	case mine != nil && !mine.User && theirs.Holding(nil).Cmp(theirs.Due()) <= 0:
+	case keepsRoom(j, o, mine, theirs):
+		if mine.User {
+			return fmt.Sprintf("user %s has no more than an equal part, and the priority of %s's jobs does not count for it", theirs.Name, mine.Name)
+		}
 		return fmt.Sprintf("account %s is within its part", o.Account)
 	}
 	return ""
+}
+
+// gathered reports whether a gang of several nodes started a short while ago in room that was
+// collected for it, or could have been. A stream of trial-and-error jobs must not undo its start: they
+// do not take room that is being collected either.
+func (t *rotaPolicy) gathered(j *model.Job, since model.Instant, nodes int) bool {
+	return nodes > 1 && t.Now-since < fairshare.MinRuntime(t.State) &&
+		int64(since-j.Eligible) >= t.Policy.ReserveAfterMS
 }

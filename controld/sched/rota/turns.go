@@ -145,7 +145,7 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least 
 	}
 	f := m.accounts()
 	mine, theirs := drf.Part(f.Leaf(j.Association()), f.Leaf(v.Job.Association()))
-	if mine != nil && !mine.User && theirs.Holding(nil).Cmp(theirs.Due()) <= 0 {
+	if keepsRoom(j, v.Job, mine, theirs) {
 		return -1
 	}
 	return 0

@@ -29,11 +29,11 @@ func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt) int64 {
 }
 
 // worthInOrder returns for how long a job must go on beyond what it loses, in ms, to leave for one that
-// comes first in order. A job of no known kind is taken to need as much as many do.
+// comes first in order. A job of no known kind is taken to need ten minutes at least.
 func (t *rotaPolicy) worthInOrder(waiting *model.Job) int64 {
 	need, known := t.needs(waiting)
 	if !known {
-		need = max(need, model.Prior.Of(&t.Policy)*60_000)
+		need = max(need, unknownMS)
 	}
 	return model.OrderWorth.Of(&t.Policy) * need
 }
