@@ -39,9 +39,9 @@ var paperKeys = []policyKey{
 	fitKey, seedKey,
 }
 
-// rotaPreemptKeys are the parameters of how policy rota preempts and where it puts single workers.
+// rotaPreemptKeys are the parameters of how policy rota preempts.
 var rotaPreemptKeys = []policyKey{
-	packKey, paperKeys[0], {"p", "how often one job may be preempted in a day, or inf", paperKeys[1].set},
+	paperKeys[0], {"p", "how often one job may be preempted in a day, or inf", paperKeys[1].set},
 	{"min_runtime", "how long a job runs before it is preempted, if others can be",
 		positiveDuration(func(p *model.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"min_turn", "how long a job runs before one with less attained service replaces it, or never",
@@ -86,7 +86,6 @@ var placementKeys = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *mod
 
 var (
 	fitKey   = oneOf("first", "best", "worst", "random", "frag")
-	packKey  = oneOf("tight", "frag")
 	obeysKey = policyKey{"random_obeys_p",
 		"no: victims drawn at random, because no other fits, do not obey p, as in the paper",
 		func(p *model.Policy, value string) error {

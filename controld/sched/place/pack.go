@@ -82,7 +82,7 @@ func (t *Packer) Took(spots []fit.Spot) { t.mix.forget(spots) }
 // break.
 func (t *Packer) Sharing() bool {
 	m := t.Usual()
-	return m != nil && (m.shares || t.Policy.Placement == "frag") && t.Policy.Placement != "tight"
+	return m != nil && (m.shares || t.Policy.Placement == "frag")
 }
 
 // Leftover rates what is left over on a node beside a worker: see [scarcity.left].
