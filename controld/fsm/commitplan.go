@@ -304,7 +304,7 @@ func (m *Machine) reserve(c *model.Reservation) error {
 		return model.ErrWrongState
 	}
 	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor,
-		Guaranteed: c.Guaranteed}
+		Leftover: c.Leftover, Guaranteed: c.Guaranteed}
 	old := m.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At

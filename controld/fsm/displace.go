@@ -41,10 +41,7 @@ var causeText = map[model.Cause]string{
 }
 
 // wantsRoom reports whether a job still waits for room that is made for it.
-func (m *Machine) wantsRoom(id model.JobID) bool {
-	j := m.v.Job(id)
-	return j != nil && j.StillToStart() && !model.IsSetAside(j)
-}
+func (m *Machine) wantsRoom(id model.JobID) bool { return model.WantsRoom(m.v.Job(id)) }
 
 // emitFor is emitJob for what happens to an attempt because of its stop: the event names the job
 // that it was stopped for, and says what it has cost.

@@ -13,4 +13,4 @@ const Mib = 1 << 20
 func (j *Job) Association() Association { return Association{j.Account, j.Owner.User} }
 
 // Active reports whether a job runs, or could if there were room.
-func (j *Job) Active() bool { return j.Live() != nil || j.StillToStart() && !IsSetAside(j) }
+func (j *Job) Active() bool { return j.Live() != nil || WantsRoom(j) }

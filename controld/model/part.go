@@ -89,6 +89,11 @@ func (r Request) Times(n int) Request {
 	return Request{Active: r.Active.Times(int64(n)), Resident: r.Resident.Times(int64(n)), Exclusive: r.Exclusive}
 }
 
+// Positive returns the resources of a request, with zero where it is negative.
+func (r Request) Positive() Request {
+	return Request{Active: r.Active.Positive(), Resident: r.Resident.Positive()}
+}
+
 // most returns the greater amount of each resource.
 func (r Request) most(o Request) Request {
 	return Request{Active: r.Active.Most(o.Active), Resident: r.Resident.Most(o.Resident), Exclusive: r.Exclusive}

@@ -19,10 +19,13 @@ type Reservation struct {
 	At     Instant `json:"at"`
 	Until  Instant `json:"until"`
 
-	// Firm says that the room is being, or was, taken from others for this job alone. No reservation
+	// ForPreemptor says that the room is being, or was, taken from others for this job alone. No reservation
 	// made earlier goes before it, but for other firm ones.
 	ForPreemptor bool `json:"for_preemptor,omitempty"`
-	// Owed says that the job's account deserves the room. No reservation of one that does not, made
+	// Leftover says that no job was asked to leave for this one: others leave anyway. If one of these
+	// gets its room back, as the job that it leaves for is gone, this reservation is dropped.
+	Leftover bool `json:"leftover,omitempty"`
+	// Guaranteed says that the job's account deserves the room. No reservation of one that does not, made
 	// earlier, goes before it.
 	Guaranteed bool `json:"guaranteed,omitempty"`
 }

@@ -31,6 +31,9 @@ func IsSetAside(j *Job) bool {
 	return j.Hold != NotHeld || j.Blocked() || j.Children != nil && len(j.Ready()) == 0
 }
 
+// WantsRoom reports whether a job, which may be nil, still waits for room that is made for it.
+func WantsRoom(j *Job) bool { return j != nil && j.StillToStart() && !IsSetAside(j) }
+
 // PerNode returns how many workers of a job may share a node, at least 1.
 func PerNode(j *Job) int { return max(1, j.GroupSpec().MaxWorkersPerNode) }
 

@@ -365,7 +365,7 @@ func once(o *observed) error {
 }
 
 // kept is A5: room that is being taken from others for a job is its own until it starts or does not
-// want it any more, or its time is over.
+// want it any more, or its time is over. What others leave anyway may go back to them.
 func (j *judge) kept(o *observed) error {
 	now := map[model.JobID]model.Reservation{}
 	claimed := map[string]model.Vector{}
@@ -384,8 +384,8 @@ func (j *judge) kept(o *observed) error {
 	j.promised = now
 	for _, job := range o.jobs {
 		r, was := before[job.ID]
-		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == model.NotHeld && !j.expired[job.ID] &&
-			r.Until > o.now {
+		if _, still := now[job.ID]; was && !still && !r.Leftover && job.Waits() && job.Hold == model.NotHeld &&
+			!j.expired[job.ID] && r.Until > o.now {
 			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.Names[job.ID])
 		}
 	}

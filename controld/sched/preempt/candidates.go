@@ -77,6 +77,8 @@ type Candidates struct {
 	longest    int64   // grace, in ms
 	greatest   float64 // size
 
+	returning []estimate.NodeResources // of what drains: what goes back to its holders, as the takers are gone
+
 	Asked map[model.JobID]model.Instant // when a job was last stopped for this one, of those that are still leaving
 
 	Accounts, queues numbering
@@ -103,14 +105,14 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	ending := t.Ending()
 	for p := range t.View.AttemptPages {
 		if anyOn(p, ending) {
-			r.enter(p, ending)
+			r.enter(t, p, ending)
 			continue
 		}
 		s, known := r.known.Recall(p)
 		if known {
-			r.repeat(&s)
+			r.repeat(t, &s)
 		} else {
-			s = r.enter(p, nil)
+			s = r.enter(t, p, nil)
 		}
 		r.known.Note(p, s)
 	}
@@ -190,7 +192,7 @@ func (r *Candidates) begin(t *scratch.State) {
 	n := len(t.View.Nodes())
 	r.On, r.Draining, r.Over = scratch.Cleared(r.On, n), scratch.Cleared(r.Draining, n), scratch.Cleared(r.Over, n)
 	r.Asked = map[model.JobID]model.Instant{}
-	r.before, r.List = r.List, r.before[:0]
+	r.before, r.List, r.returning = r.List, r.before[:0], r.returning[:0]
 	largest := model.Vector{}
 	for i := range r.On {
 		if t.Room.Up(i) {
@@ -206,7 +208,7 @@ func (r *Candidates) begin(t *scratch.State) {
 }
 
 // repeat takes over what the last cycle had for a page.
-func (r *Candidates) repeat(s *sheet) {
+func (r *Candidates) repeat(t *scratch.State, s *sheet) {
 	from := len(r.List)
 	r.repeated++
 	r.List = append(r.List, r.before[s.from:s.to]...)
@@ -214,7 +216,7 @@ func (r *Candidates) repeat(s *sheet) {
 		r.List[i].fresh()
 	}
 	for _, run := range s.leaving {
-		r.leave(run)
+		r.leave(t, run)
 	}
 	s.from, s.to = from, len(r.List)
 }
@@ -226,14 +228,14 @@ func (v *Candidate) fresh() {
 }
 
 // enter looks at the runs of a page, but for those that end now.
-func (r *Candidates) enter(p state.AttemptPage, ending map[model.JobID]bool) sheet {
+func (r *Candidates) enter(t *scratch.State, p state.AttemptPage, ending map[model.JobID]bool) sheet {
 	s := sheet{from: len(r.List)}
 	for run := range p.Runs {
 		switch {
 		case ending[run.Job.ID]:
 		case run.Stopping:
 			s.leaving = append(s.leaving, run)
-			r.leave(run)
+			r.leave(t, run)
 		case run.BestEffort:
 			r.add(run)
 		}
@@ -297,13 +299,29 @@ func (n *numbering) of(name string) int32 {
 
 // leave notes an attempt that is being stopped. Of one that goes on with other workers only those
 // free their room that do not stay.
-func (r *Candidates) leave(run *estimate.LiveAttempt) {
+func (r *Candidates) leave(t *scratch.State, run *estimate.LiveAttempt) {
 	stop := run.Attempt.Stop
 	for i := range run.Releases {
 		r.drain(run.Releases[i], stop.KillAt)
 	}
+	if t.Returns(run) {
+		r.returning = append(r.returning, run.Releases...)
+	}
 	if stop.For != 0 {
 		r.Asked[stop.For] = max(r.Asked[stop.For], stop.At)
+	}
+}
+
+// SpareReturning leaves out what leaving jobs get back, until the function that it returns is
+// called: only what comes before them in the queue may count on it.
+func (r *Candidates) SpareReturning() (restore func()) {
+	for _, s := range r.returning {
+		r.Draining[s.Node] = r.Draining[s.Node].Minus(s.Room)
+	}
+	return func() {
+		for _, s := range r.returning {
+			r.Draining[s.Node] = r.Draining[s.Node].Plus(s.Room)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 			if v.Surplus == nil {
 				continue
 			}
-			for n := v.leaving(c.Node); n > 0 && positive(missing) != (model.Request{}) && v.Surplus.DropOn(c.Node); n-- {
+			for n := v.leaving(c.Node); n > 0 && missing.Positive() != (model.Request{}) && v.Surplus.DropOn(c.Node); n-- {
 				missing = missing.Minus(v.Surplus.Request())
 			}
 		}

@@ -351,7 +351,7 @@ type partialChoice struct {
 // are built up in the same order, the one that costs more and frees no more is dropped.
 func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
 	best := choice{cost: bound}
-	states := []partialChoice{{missing: positive(missing)}}
+	states := []partialChoice{{missing: missing.Positive()}}
 	for k, i := range items {
 		v := &s.List[i]
 		if v.Score >= best.cost {
@@ -384,7 +384,7 @@ func (s *search) with(states, from []partialChoice, v *Candidate, k, node int, b
 		if next.cost >= best.cost {
 			continue
 		}
-		next.missing = positive(from[i].missing.Minus(room))
+		next.missing = from[i].missing.Minus(room).Positive()
 		switch {
 		case next.missing == model.Request{}:
 			*best = next.choice
@@ -417,11 +417,6 @@ func prune(states []partialChoice, bound int64) []partialChoice {
 		}
 	}
 	return kept
-}
-
-// positive is what is missing: nothing where more than enough is there.
-func positive(r model.Request) model.Request {
-	return model.Request{Active: r.Active.Positive(), Resident: r.Resident.Positive()}
 }
 
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at

@@ -49,7 +49,7 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 		Asked: map[model.JobID]model.Instant{}}
 	for run := range t.View.LiveAttempts() {
 		if run.Attempt.Stop != nil {
-			r.leave(run)
+			r.leave(t, run)
 		}
 	}
 	r.discount(t)
@@ -83,11 +83,11 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		defer func() { list[i].Leave = nil }()
 	}
 	for _, c := range set.Claims {
-		missing := positive(c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])))
+		missing := c.Room.Minus(t.Room.Available(c.Node).Plus(r.Draining[c.Node])).Positive()
 		missing.Resident.Cores = 0
 		for _, i := range set.Candidates {
 			for f := list[i]; missing != (model.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
-				missing = positive(missing.Minus(f.Request()))
+				missing = missing.Minus(f.Request()).Positive()
 			}
 		}
 		if missing != (model.Request{}) {

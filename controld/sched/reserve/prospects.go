@@ -13,12 +13,13 @@ import (
 type prospects struct {
 	*scratch.State
 	left map[int]model.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
+	back map[int]model.Request // of what is left: what leaving jobs get back
 	gpus map[int][]int64       // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
 // NewProspects returns what reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
-	return &prospects{State: t, left: map[int]model.Request{}, gpus: map[int][]int64{}}
+	return &prospects{State: t, left: map[int]model.Request{}, back: map[int]model.Request{}, gpus: map[int][]int64{}}
 }
 
 // InVain returns the jobs whose reservations are for room that does not come; nil if there are
@@ -81,7 +82,11 @@ func (p *prospects) Cover(r *model.Reservation) bool {
 		if node < 0 || !p.Room.Up(node) {
 			return false
 		}
-		if claimed := p.claimed(node, r.Job, c.Resources); !fit.Covers(p.at(node), claimed) ||
+		left := p.at(node)
+		if r.Leftover {
+			left = left.Minus(p.back[node])
+		}
+		if claimed := p.claimed(node, r.Job, c.Resources); !fit.Covers(left, claimed) ||
 			!p.apiece(node, r.Job, claimed.Active.GPUs) {
 			return false
 		}
@@ -91,7 +96,11 @@ func (p *prospects) Cover(r *model.Reservation) bool {
 	}
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
-		p.left[node] = p.at(node).Minus(p.claimed(node, r.Job, c.Resources))
+		claimed := p.claimed(node, r.Job, c.Resources)
+		p.left[node] = p.at(node).Minus(claimed)
+		if !r.Leftover {
+			p.back[node] = p.back[node].Minus(claimed).Positive()
+		}
 	}
 	return true
 }
@@ -108,12 +117,16 @@ func (p *prospects) at(node int) model.Request {
 		if run == nil || !run.Stopping {
 			continue
 		}
+		returns := p.Returns(run)
 		if p.Room.Broken(node) > 0 {
 			left.Active.GPUs -= scratch.BrokenOf(run, p.View.Nodes()[node])
 		}
 		for i := range run.Releases {
 			if f := &run.Releases[i]; f.Node == node {
 				left = left.Plus(f.Room)
+				if returns {
+					p.back[node] = p.back[node].Plus(f.Room)
+				}
 			}
 		}
 	}

@@ -120,7 +120,7 @@ func (t *rotaPolicy) excess(j *model.Job) (levels int) {
 
 // keepsRoom reports whether a job does not leave in order for one of another account or user, as its
 // own holds no more than its part. Between users of an account that counts only against priority:
-// otherwise the order does not favor either, and each gets its part in turns.
+// otherwise both stand alike in the order, and each gets its part in turns.
 func keepsRoom(j, running *model.Job, mine, theirs *drf.Node) bool {
 	if mine == nil || theirs.Holding(nil).Cmp(theirs.Due()) > 0 {
 		return false

@@ -22,7 +22,7 @@ const (
 	oneWorkerPart  = 4              // one worker is waited for with so small a part of the headroom
 	missedPart     = 20             // one of so many workers, the most demanding ones, may find less
 	soonTimes      = 2              // times the arrivals of a minute: nodes that should be able to take one soon
-	unknownMS      = 10 * 60 * 1000 // ms: what a job of unknown kind is taken to need at least to be worth another's leaving
+	unknownMS      = 10 * 60 * 1000 // ms: what a job of unknown kind is taken to need at least to be worth a stop
 	briefMS        = 30 * 60 * 1000 // ms: a trial-and-error job that has run for longer is not expected to end soon
 	arrivals       = 60 * 60 * 1000 // ms for which new jobs are expected after the last one
 	scantPart      = 4              // an elastic job that would start with less than one part gets room from others

@@ -273,6 +273,9 @@ const allDegrees = ^uint64(0)
 func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
 	r := m.All()
+	if cause != model.CauseTE {
+		defer r.SpareReturning()()
+	}
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
 	for _, v := range r.Each() {
 		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
@@ -333,7 +336,9 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	}
 	m.Room.Unclaim(j.ID)
 	m.teCaps.Count(j)
-	m.Reserve(m.reservationFor(j, set, over))
+	own, kept := m.Holders[j.ID], m.reservationFor(j, set, over)
+	kept.Leftover = cause != model.CauseTE && len(set.Candidates) == 0 && (own == nil || !own.ForPreemptor || own.Leftover)
+	m.Reserve(kept)
 	for _, i := range set.Candidates {
 		if v := &r.List[i]; v.Surplus != nil {
 			m.ResizeFor(v, j.ID)

@@ -53,7 +53,8 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
 	case keepsRoom(j, o, mine, theirs):
 		if mine.User {
-			return fmt.Sprintf("user %s has no more than an equal part, and the priority of %s's jobs does not count for it", theirs.Name, mine.Name)
+			return fmt.Sprintf("user %s has no more than an equal part, and the priority of %s's jobs does not count for it",
+				theirs.Name, mine.Name)
 		}
 		return fmt.Sprintf("account %s is within its part", o.Account)
 	}

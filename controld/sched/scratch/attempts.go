@@ -37,6 +37,17 @@ func (t *State) Leaving(a *model.Attempt) iter.Seq2[int, int] {
 	}
 }
 
+// Returns reports whether a leaving job gets back what it holds, as the job that it leaves for is
+// gone: it comes before others then, but for trial-and-error jobs.
+func (t *State) Returns(run *estimate.LiveAttempt) bool {
+	s := run.Attempt.Stop
+	switch s.Cause {
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
+		return s.For != 0 && s.Resize == nil && !run.Job.Spec.RunsOnce() && !model.WantsRoom(t.View.Job(s.For))
+	}
+	return false
+}
+
 // AnyFinal reports whether a worker of an attempt has ended.
 func AnyFinal(a *model.Attempt) bool {
 	return slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return w.State.Final() })
