@@ -92,7 +92,7 @@ type Job struct {
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's
 	// sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
-	// First says that it was displaced for a job that did not want the room any more, or is moving: it
+	// OwnRoomFirst says that it was displaced for a job that did not want the room any more, or is moving: it
 	// goes before all of its class until it starts.
 	OwnRoomFirst bool `json:"own_room_first,omitempty"`
 	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth]

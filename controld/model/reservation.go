@@ -19,14 +19,15 @@ type Reservation struct {
 	At     Instant `json:"at"`
 	Until  Instant `json:"until"`
 
-	// ForPreemptor says that the room is being, or was, taken from others for this job alone. No reservation
-	// made earlier goes before it, but for other firm ones.
+	// ForPreemptor says that the room is being, or was, taken from others for this job alone. No
+	// reservation made earlier goes before it, but for others of this kind.
 	ForPreemptor bool `json:"for_preemptor,omitempty"`
-	// Leftover says that no job was asked to leave for this one: others leave anyway. If one of these
-	// gets its room back, as the job that it leaves for is gone, this reservation is dropped.
+	// Leftover says that no job was asked to leave for this one: it takes what jobs leave that were
+	// asked to for others. It is dropped if one of these jobs gets its room back, because the job that
+	// it was asked to leave for does not want the room any more.
 	Leftover bool `json:"leftover,omitempty"`
-	// Guaranteed says that the job's account deserves the room. No reservation of one that does not, made
-	// earlier, goes before it.
+	// Guaranteed says that the job's account deserves the room. No reservation of one that does not,
+	// made earlier, goes before it.
 	Guaranteed bool `json:"guaranteed,omitempty"`
 }
 
@@ -50,8 +51,8 @@ func (j *Job) DisplacedSince(at Instant) int {
 
 // Precedes reports whether a reservation goes before another where both claim the same room: what
 // was taken from others for one job goes before what is merely kept, and that by whether it is
-// owed, then in the order in which it was reserved. Two firm ones never claim the same room; each
-// binds the other's holder, as far as LiftClaims does not say otherwise.
+// guaranteed, then in the order in which it was reserved. Two for preemptors never claim the same
+// room; each binds the other's holder, as far as LiftClaims does not say otherwise.
 func (r *Reservation) Precedes(o *Reservation) bool {
 	switch {
 	case o.ForPreemptor:

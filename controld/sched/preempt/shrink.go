@@ -21,8 +21,8 @@ type ShrinkPlan struct {
 
 // PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or
 // nothing. A job that gives up workers is stopped once, however many they are, so its price is paid
-// with the first of them. What leaves already counts as free, also what jobs of running give up in
-// this cycle. Nothing is planned yet. Nil: there is no way.
+// with the first of them. What leaves already counts as free, unless it goes back to its holder, and
+// so does what jobs of running give up in this cycle. Nothing is planned yet. Nil: there is no way.
 func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 	price func(*elastic.Job) int64) *ShrinkPlan {
 	for _, settled := range []bool{false, true} {
@@ -48,7 +48,7 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 	r := &Candidates{On: make([][]int32, n), Draining: make([]model.Request, n), Over: make([]model.Instant, n),
 		Asked: map[model.JobID]model.Instant{}}
 	for run := range t.View.LiveAttempts() {
-		if run.Attempt.Stop != nil {
+		if run.Attempt.Stop != nil && !t.Returns(run) {
 			r.leave(t, run)
 		}
 	}

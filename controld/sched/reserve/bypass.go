@@ -78,7 +78,7 @@ func (b *Bypass) Consider(h *queue.Contender) {
 }
 
 // replaceable returns the job whose reservation a head within quota may replace: of its own
-// account, not firm, and not within quota itself; of several the oldest job. 0 if there is none.
+// account, for which no job leaves, and not within quota itself; of several the oldest job. 0 if there is none.
 func (b *Bypass) replaceable(h *queue.Contender) (oldest model.JobID) {
 	for id, r := range b.Holders {
 		if !r.ForPreemptor && !r.Guaranteed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {

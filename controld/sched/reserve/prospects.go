@@ -29,14 +29,15 @@ func NewProspects(t *scratch.State) *prospects {
 // the node could not hold as much when empty, since a GPU broke. A reservation for a preemptor is
 // in vain if the jobs that were to leave have not been asked to, because the plan came too late. It
 // is so too if others got parts of the GPUs meanwhile and none is left that would do. What is free,
-// or will be when all have left that are leaving, is kept for it.
+// or will be when all have left that are leaving, is kept for it; but what was left over goes back
+// to the jobs that left it, if these left in vain.
 func InVain(t *scratch.State) map[model.JobID]bool {
 	all := t.View.Reservations()
 	if len(all) == 0 {
 		return nil
 	}
 	p := NewProspects(t)
-	var firm []*model.Reservation
+	var taken []*model.Reservation
 	var vain map[model.JobID]bool
 	give := func(r *model.Reservation) {
 		if vain == nil {
@@ -46,22 +47,43 @@ func InVain(t *scratch.State) map[model.JobID]bool {
 	}
 	for _, r := range all {
 		switch {
+		case r.Leftover && p.goesBack(r):
+			give(r)
 		case r.ForPreemptor:
-			firm = append(firm, r)
+			taken = append(taken, r)
 		case !p.possible(r):
 			give(r)
 		}
 	}
-	slices.SortFunc(firm, func(a, b *model.Reservation) int {
+	slices.SortFunc(taken, func(a, b *model.Reservation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At),
 			cmp.Compare(a.Job, b.Job))
 	})
-	for _, r := range firm {
+	for _, r := range taken {
 		if !p.Cover(r) {
 			give(r)
 		}
 	}
 	return vain
+}
+
+// goesBack reports whether a job has left a node that a reservation claims, for one that does not
+// want the room any more, and waits to get it back.
+func (p *prospects) goesBack(r *model.Reservation) bool {
+	for g := range p.View.QueueGroups() {
+		if g.Key.Held || g.Key.Level != model.LevelOwnRoom {
+			continue
+		}
+		for _, j := range g.Jobs {
+			last := &j.Attempts[len(j.Attempts)-1]
+			if last.Cause != model.CauseMigrate && slices.ContainsFunc(last.Workers, func(w model.Worker) bool {
+				return slices.ContainsFunc(r.Claims, func(c model.Claim) bool { return c.Node == w.Node })
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // possible reports whether the nodes that a reservation claims could hold as much if they were
