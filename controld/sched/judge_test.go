@@ -20,7 +20,7 @@ import (
 type judge struct {
 	*life
 	stops    map[schedtest.Attempt]model.Stop  // as first seen
-	promised map[model.JobID]model.Reservation // firm ones, as last seen
+	promised map[model.JobID]model.Reservation // those for preemptors, as last seen
 	expired  map[model.JobID]bool              // ended by the last plan, because their time was over
 	held     map[model.JobID]int64             // ms of one GPU, by what was seen
 	last     *observed                         // what was seen before; its holders hold until now
@@ -562,7 +562,7 @@ func onClaim(o *observed, id model.JobID, a *model.Attempt) bool {
 	return false
 }
 
-// onTime is A8 as well: a job with a firm reservation has started at most a second after the grace
+// onTime is A8 as well: a preemptor with a reservation has started at most a second after the grace
 // of those that leave was over.
 func (j *judge) onTime(o *observed) error {
 	for _, job := range o.jobs {

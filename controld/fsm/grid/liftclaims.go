@@ -52,8 +52,8 @@ type liftedClaim struct {
 	room model.Vector
 }
 
-// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a
-// node.
+// claimsOfLater adds up what reservations for preemptors claim of a node whose room is there later
+// than own's.
 func claimsOfLater(own *model.Reservation, all []*model.Reservation, node string) (sum model.Vector) {
 	for _, r := range all {
 		if !r.ForPreemptor || cmp.Or(cmp.Compare(r.Until, own.Until), cmp.Compare(r.Job, own.Job)) <= 0 {

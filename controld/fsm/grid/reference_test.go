@@ -460,22 +460,22 @@ func TestLiftedClaims(t *testing.T) {
 	}
 	first := &model.Reservation{Job: 1, At: 10, Until: 100, Claims: []model.Claim{gpus("n1", 2), gpus("gone", 1)}}
 	second := &model.Reservation{Job: 2, At: 20, Until: 90, Claims: []model.Claim{gpus("n1", 3), gpus("n2", 1)}}
-	firm := &model.Reservation{Job: 3, At: 30, Until: 50, ForPreemptor: true, Claims: []model.Claim{gpus("n1", 2)}}
+	preemptor := &model.Reservation{Job: 3, At: 30, Until: 50, ForPreemptor: true, Claims: []model.Claim{gpus("n1", 2)}}
 	later := &model.Reservation{Job: 4, At: 5, Until: 60, ForPreemptor: true, Claims: []model.Claim{gpus("n1", 1),
 		gpus("n2", 5)}}
-	all := []*model.Reservation{first, second, firm, later}
+	all := []*model.Reservation{first, second, preemptor, later}
 	for _, c := range []struct {
 		own    *model.Reservation
 		held   int64 // GPUs of n1 that workers hold
 		n1, n2 int64 // claims that still bind
 	}{
 		{nil, 0, 8, 6},
-		{first, 0, 3, 5},  // its own and those of the second go; firm ones stay
-		{second, 0, 5, 5}, // its own go
-		{firm, 0, 1, 5},   // its own and those of all that are not firm; there is room for both
-		{firm, 5, 1, 5},   // just room for both
-		{firm, 6, 0, 5},   // the later one is in its way
-		{later, 0, 2, 0},  // the other one has its room first
+		{first, 0, 3, 5},     // its own and those of the second go; those for preemptors stay
+		{second, 0, 5, 5},    // its own go
+		{preemptor, 0, 1, 5}, // its own and those of all that are not for preemptors; there is room for both
+		{preemptor, 5, 1, 5}, // just room for both
+		{preemptor, 6, 0, 5}, // the later one is in its way
+		{later, 0, 2, 0},     // the other one has its room first
 		{later, 6, 2, 0},
 	} {
 		g := NewGrid([]*model.Node{&n1, &n2})
@@ -503,7 +503,7 @@ func TestLiftedClaims(t *testing.T) {
 	}
 }
 
-// TestLiftedClaimsOfParts has a firm holder need more of one GPU than others have left.
+// TestLiftedClaimsOfParts has a preemptor need more of one GPU than others have left.
 func TestLiftedClaimsOfParts(t *testing.T) {
 	n := testNode("n1", 2)
 	n.State = model.NodeUp

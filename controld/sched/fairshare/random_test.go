@@ -246,7 +246,8 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *mod
 		q.judgeVictim(f, taker, v, victims)
 	}
 	if r.ForPreemptor != (len(victims) > 0) {
-		q.wrong("A5: the reservation for job %d is firm: %v, with %d that leave for it", r.Job, r.ForPreemptor, len(victims))
+		q.wrong("A5: the reservation for job %d is for a preemptor: %v, with %d that leave for it",
+			r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
 		f.Gone(v.ID)

@@ -90,13 +90,13 @@ func (f *Accounts) newReclaimer() *reclaimer {
 // jobs are to leave for the holder.
 func (f *Accounts) doubted() []*model.Job {
 	var inForce []*model.Reservation
-	soft := false
+	heads := false
 	for id, r := range f.Holders {
 		if f.Started[id] == 0 {
-			inForce, soft = append(inForce, r), soft || !r.ForPreemptor && f.counts(r)
+			inForce, heads = append(inForce, r), heads || !r.ForPreemptor && f.counts(r)
 		}
 	}
-	if !soft {
+	if !heads {
 		return nil
 	}
 	slices.SortFunc(inForce, precedence)

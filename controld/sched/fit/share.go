@@ -54,16 +54,17 @@ func (r *Room) AddWorking(left []int64, node int, gpus []int, each int64) {
 // Sharing reports whether any GPU has been shared since the grid was made.
 func (r *Room) Sharing() bool { return r.grid.HasSharedGPUs() }
 
-// Firm returns a copy with the firm reservations only, while the others are lifted by WaiveSoft.
-func (r *Room) Firm() *Room {
+// ForPreemptors returns a copy with the reservations for preemptors only, while WaiveHeads lifts the
+// others.
+func (r *Room) ForPreemptors() *Room {
 	c := r.Copy()
 	c.reservations = slices.DeleteFunc(c.reservations, func(v *model.Reservation) bool { return !v.ForPreemptor })
 	return c
 }
 
-// FirmClaims returns how many thousandths of GPUs firm reservations of others than a job claim of a
-// node, the greatest first: of workers that ask for parts of GPUs one by one.
-func (r *Room) FirmClaims(node int, id model.JobID) []int64 {
+// PreemptorClaims returns how many thousandths of GPUs the reservations of preemptors other than a
+// job claim of a node, the greatest first: of workers that ask for parts of GPUs one by one.
+func (r *Room) PreemptorClaims(node int, id model.JobID) []int64 {
 	var list []int64
 	for _, v := range r.reservations {
 		if !v.ForPreemptor || v.Job == id {

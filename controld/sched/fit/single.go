@@ -35,17 +35,17 @@ func Covers(a, b model.Request) bool {
 	return b.Active.Within(a.Active) && b.Resident.Within(a.Resident)
 }
 
-// WaiveSoft lifts the claims of all reservations that are not firm, until the function that it
-// returns is called: a job that may take room from others may take that too.
-func (r *Room) WaiveSoft() (restore func()) {
+// WaiveHeads lifts the claims of all reservations that are not for preemptors, until the function
+// that it returns is called: a job that may take room from others may take that too.
+func (r *Room) WaiveHeads() (restore func()) {
 	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
 }
 
-// unguaranteed reports whether a reservation is neither firm nor within a quota.
+// unguaranteed reports whether a reservation is neither for a preemptor nor within a quota.
 func unguaranteed(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed }
 
-// WaiveUnguaranteed lifts the claims of reservations that are neither firm nor guaranteed in the
-// same way.
+// WaiveUnguaranteed lifts the claims of reservations that are neither for preemptors nor
+// guaranteed in the same way.
 func (r *Room) WaiveUnguaranteed() (restore func()) { return r.WaiveIf(unguaranteed) }
 
 // LiftUnguaranteed lifts the claims of the same reservations for good, as if there were none.

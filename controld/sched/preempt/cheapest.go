@@ -67,9 +67,9 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 }
 
 // freed finds a gang's spots on the nodes of a set when all have left that are asked to.
-// Reservations that are not firm are lifted.
+// Reservations that are not for preemptors are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
-	room := m.state.Room.Firm()
+	room := m.state.Room.ForPreemptors()
 	leave := func(j *model.Job) {
 		a := j.Live()
 		for i, node := range m.state.Leaving(a) {

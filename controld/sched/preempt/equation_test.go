@@ -68,7 +68,7 @@ func TestOneVictimIsThatOfEquation4(t *testing.T) {
 		v := c.State.View()
 		tr := schedtest.TrialOf(v, c.Now)
 		g := tr.Gang(v.Job(c.Ids["x"]))
-		tr.Room.WaiveSoft() // the paper knows no reservations
+		tr.Room.WaiveHeads() // the paper knows no reservations
 		if tr.Room.Fits(&g) {
 			continue
 		}

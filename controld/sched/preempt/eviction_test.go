@@ -36,7 +36,7 @@ func TestEvictionHolds(t *testing.T) {
 		m := preemptorOn(schedtest.TrialOf(v, c.Now))
 		m.All()
 		g := m.Cycle().Gang(v.Job(c.Ids["x"]))
-		m.Cycle().Room.WaiveSoft()
+		m.Cycle().Room.WaiveHeads()
 		set := m.SharedCheapest(&g, 0)
 		if set != nil {
 			if found++; !m.Frees(set, &g) {

@@ -42,7 +42,7 @@ func TestMenusAgainstReference(t *testing.T) {
 		r, g := m.All(), tr.Gang(v.Job(c.Ids["x"]))
 		plain := len(r.List)
 		withdraw := m.OfferPartial(&g, func(*preempt.Candidate) int { return 0 })
-		tr.Room.WaiveSoft()
+		tr.Room.WaiveHeads()
 		got, want := preempt.NewSearch(tr, r, &g, 0).Best(), reference(tr, r, &g)
 		if (got == nil) != (want < 0) || got != nil && (got.Cost != want || got.Inexact) {
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, want)

@@ -38,7 +38,7 @@ func TestSearchAgainstReference(t *testing.T) {
 		m := preemptorOn(tr)
 		r := m.All()
 		g := tr.Gang(v.Job(c.Ids["x"]))
-		tr.Room.WaiveSoft()
+		tr.Room.WaiveHeads()
 		got, want := preempt.NewSearch(tr, r, &g, 0).Best(), reference(tr, r, &g)
 		switch {
 		case (got == nil) != (want < 0):

@@ -122,7 +122,7 @@ func (s *sharedSearch) node(node int) {
 // setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
 // it leaves least, or of the freest ones.
 func (s *sharedSearch) setAside(node int) {
-	for _, claimed := range s.state.Room.FirmClaims(node, s.gang.For) {
+	for _, claimed := range s.state.Room.PreemptorClaims(node, s.gang.For) {
 		for ; claimed > 0; claimed -= model.WholeGPU {
 			part, best := min(claimed, model.WholeGPU), -1
 			for n, left := range s.left {

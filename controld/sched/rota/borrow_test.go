@@ -231,7 +231,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			holders = append(holders, o.Job)
 		}
 		m.PlaceAfter(holders)
-		restore := m.Room.WaiveSoft()
+		restore := m.Room.WaiveHeads()
 		turn, _ := cheapestFor(m, &g, func([]*model.Job) bool { return true })
 		restore()
 		if other := m.Affordable(x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
