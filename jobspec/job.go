@@ -162,9 +162,14 @@ type Checkpoint struct {
 type Preemption struct {
 	Signal      string  `json:"signal,omitempty"`       // default SIGTERM, SIGUSR1 with launch "slurm"
 	GracePeriod Seconds `json:"grace_period,omitempty"` // default 30
+	Mode        string  `json:"mode,omitempty"`         // "": it is stopped; [PreemptSuspend]
 	// default true; false: a job that has begun is not started again, but for a request to requeue it
 	Requeue *bool `json:"requeue,omitempty"`
 }
+
+// PreemptSuspend is the mode of a job that can pause at a mini-batch boundary: it gives its GPUs back,
+// keeps its memory, and goes on later where it was.
+const PreemptSuspend = "suspend"
 
 // RunsOnce reports whether a job that has begun must not be started again when it has to leave.
 func (j *Job) RunsOnce() bool {

@@ -11,8 +11,8 @@ type Sched struct {
 	Settings []SchedSetting `json:"settings"`
 }
 
-// SchedSetting is a switch of the scheduler that is on: a pause of preemption, growth, migration or
-// all, or the dry-run.
+// SchedSetting is a switch of the scheduler that is on: a pause of preemption, growth, migration,
+// slicing, packing or all, or the dry-run.
 type SchedSetting struct {
 	What   string `json:"what"`
 	By     string `json:"by"`

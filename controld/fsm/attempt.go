@@ -62,17 +62,20 @@ func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) 
 // vacate charges for a worker that has just become final, and gives back its room unless that is
 // kept for the next attempt.
 func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
-	w.Ended = m.v.At()
+	w.Ended = a.Clock(m.v.At())
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
 	j.Ledger.CoreMS += held * charged.Cores
-	m.s.Charge(j.Association(), charged, a.Assigned.At)
+	if a.Suspended() {
+		m.countSuspended(j, a, w)
+	}
+	m.chargeUsage(j, a, w.Index)
 	if a.Keeps(w.Index) {
 		_, i := m.v.Node(w.Node)
 		m.s.TouchNode(i)
 		return
 	}
-	m.s.Vacate(j, w.Index, j.RequestOf(w.Index), &w.Place, false)
+	m.s.Vacate(j, w.Index, j.Holds(a, w.Index), &w.Place, false)
 }
 
 // advance draws the conclusions from what the workers of an attempt have come to, and stores the
@@ -98,6 +101,7 @@ func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 	}
 	if a.Stop == nil {
 		m.proceed(j, a, least)
+		m.settleSwitch(j, a)
 	}
 	m.put(j)
 }

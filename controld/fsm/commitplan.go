@@ -44,6 +44,9 @@ type Action struct {
 	Settle bool `json:"settle,omitempty"`
 	// Resize gives an elastic job another number of workers.
 	Resize *ResizeJob `json:"resize,omitempty"`
+	// Suspend has an attempt pause where it is, and Resume has it go on.
+	Suspend *SuspendJob `json:"suspend,omitempty"`
+	Resume  *ResumeJob  `json:"resume,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
@@ -135,7 +138,7 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 func (m *Machine) act(a Action) error {
 	set := 0
 	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
-		a.GiveUp != nil, a.Settle, a.Resize != nil} {
+		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil} {
 		if is {
 			set++
 		}
@@ -157,6 +160,10 @@ func (m *Machine) act(a Action) error {
 		return wrapJob("give up", *a.GiveUp, m.planGiveUp(*a.GiveUp))
 	case a.Resize != nil:
 		return wrapJob("resize", a.Resize.Job, m.planResize(a.Resize))
+	case a.Suspend != nil:
+		return wrapJob("suspend", a.Suspend.Job, m.planSuspend(a.Suspend))
+	case a.Resume != nil:
+		return wrapJob("resume", a.Resume.Job, m.planResume(a.Resume))
 	case a.Settle:
 		return nil
 	}
@@ -217,6 +224,7 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
+	m.enterTurns(next, a)
 	m.s.Unreserve(c.Job)
 	m.s.Learn().ElasticStart(next)
 	m.put(next)

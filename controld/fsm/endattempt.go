@@ -56,7 +56,7 @@ func (m *Machine) applyOutcome(j *model.Job, a *model.Attempt, o lifecycle.Outco
 		m.applyLaunchFailure(j, o)
 	case model.CauseNodeLost, model.CauseLease:
 		j.Counters.NodeLosses++
-		if j.Counters.NodeLosses > p.MaxNodeLosses || runsOnce(j, a) {
+		if int(j.Counters.NodeLosses) > p.MaxNodeLosses || runsOnce(j, a) {
 			m.finish(j, model.NodeFailed, model.Reason{Code: model.ReasonNodeDown, Text: o.Message})
 			return
 		}
@@ -79,7 +79,7 @@ func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 	}
 	if o.Checkpoint {
 		c.Requeues++
-		if c.Requeues > m.v.Config().Policy.MaxRequeues {
+		if int(c.Requeues) > m.v.Config().Policy.MaxRequeues {
 			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue}
 		}
 	}
@@ -95,7 +95,7 @@ func runsOnce(j *model.Job, a *model.Attempt) bool {
 // applyLaunchFailure tries elsewhere after a failure to launch. It costs the user no retry.
 func (m *Machine) applyLaunchFailure(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.LaunchFailures++
-	n := j.Counters.LaunchFailures
+	n := int(j.Counters.LaunchFailures)
 	if n >= m.v.Config().Policy.MaxLaunchFails || o.Final {
 		m.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message})
 		return

@@ -134,7 +134,7 @@ func TestPolicyRestarts(t *testing.T) {
 		w.finds(id, "nccl", "NCCL timeout")
 		w.report(id, 0, model.WorkerExited, code(7))
 		w.state(id, model.Failed)
-		if n := w.job(id).Counters.UserFailures; n != want+1 {
+		if n := int(w.job(id).Counters.UserFailures); n != want+1 {
 			t.Errorf("%d failures, want %d", n, want+1)
 		}
 	}

@@ -79,6 +79,8 @@ func (a *Action) PartOf() steering.Switch {
 	switch {
 	case a.Stop != nil:
 		return partOfCause[a.Stop.Cause]
+	case a.Suspend != nil:
+		return partOfCause[a.Suspend.Cause]
 	case a.Resize != nil && a.Resize.For != 0:
 		return steering.Preemption
 	case a.Resize != nil:
@@ -92,11 +94,14 @@ func (a *Action) PartOf() steering.Switch {
 var partOfCause = map[model.Cause]steering.Switch{
 	model.CauseTE: steering.Preemption, model.CauseReclaim: steering.Preemption, model.CauseOrder: steering.Preemption,
 	model.CauseShrink: steering.Preemption, model.CauseGrow: steering.Growth, model.CauseMigrate: steering.Migration,
+	model.CauseSlice: steering.Slicing,
 }
 
-// ends reports whether an action only ends something: these go on whatever is paused.
+// ends reports whether an action only ends something, a suspension included: these go on whatever
+// is paused.
 func (a *Action) ends() bool {
-	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle
+	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle ||
+		a.Resume != nil
 }
 
 // MayDo reports whether what operators have told the scheduler allows an action.

@@ -20,6 +20,7 @@ type Account struct {
 	// users and "%group"s that act on the jobs of this account, and of those below it
 	Coordinators []string `json:"coordinators,omitempty"`
 	Members      []string `json:"members,omitempty"` // users and "%group"s that may charge it
+	Sharing
 }
 
 // Terms are what is due to an account or to a user in an account, and what it may have at most.

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Cause says why an attempt ended or is being stopped.
 type Cause string
 
@@ -25,6 +27,9 @@ type Worker struct {
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
 	Message  string      `json:"message,omitempty"` // why it could not be launched
+	// the last suspension or resumption that it has carried out, see [Switching]
+	Switch      int   `json:"switch,omitempty"`
+	SuspendedMS int64 `json:"suspended_ms,omitempty"` // for which it was suspended, the present time left out
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
@@ -54,20 +59,23 @@ type Stop struct {
 // Attempt is one execution of a job. Its number grows by one each time; whatever carries an older
 // number is dropped.
 type Attempt struct {
-	N          int       `json:"n"`
-	Assigned   Stamp     `json:"assigned"`
-	Started    Stamp     `json:"started"` // zero until every worker runs
-	Ended      Stamp     `json:"ended"`
-	Workers    []Worker  `json:"workers"`
-	MasterPort int       `json:"master_port,omitempty"` // on the first worker's node
-	Released   bool      `json:"released,omitempty"`    // every worker is created: commands may start
-	Stop       *Stop     `json:"stop,omitempty"`
-	Findings   []Finding `json:"findings,omitempty"` // of log policies, in order
-	Cause      Cause     `json:"cause,omitempty"`
-	ExitCode   int       `json:"exit_code,omitempty"`
-	Signal     int       `json:"signal,omitempty"`
-	Rate       int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
-	Rated      Instant   `json:"rated,omitempty"` // when that was
+	N          int      `json:"n"`
+	Assigned   Stamp    `json:"assigned"`
+	Started    Stamp    `json:"started"` // zero until every worker runs
+	Ended      Stamp    `json:"ended"`
+	Workers    []Worker `json:"workers"`
+	MasterPort int      `json:"master_port,omitempty"` // on the first worker's node
+	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
+	Stop       *Stop    `json:"stop,omitempty"`
+
+	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
+
+	Findings []Finding `json:"findings,omitempty"` // of log policies, in order
+	Cause    Cause     `json:"cause,omitempty"`
+	ExitCode int       `json:"exit_code,omitempty"`
+	Signal   int       `json:"signal,omitempty"`
+	Rate     int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
+	Rated    Instant   `json:"rated,omitempty"` // when that was
 }
 
 // WorkerReport is how far one worker has come.
@@ -91,6 +99,10 @@ type WorkerReport struct {
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
 	// of a failure to launch: the port of the worker at which something else listens on its node
 	PortTaken int `json:"port_taken,omitempty"`
+
+	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
+	// nothing is said about it.
+	Switch int `json:"switch,omitempty"`
 
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].
@@ -146,6 +158,11 @@ func (w *Worker) Trouble() Cause {
 		return CauseNodeLost
 	}
 	return CauseFailed
+}
+
+// AnyFinal reports whether a worker has ended.
+func (a *Attempt) AnyFinal() bool {
+	return slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.State.Final() })
 }
 
 // LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come

@@ -46,6 +46,7 @@ type Queue struct {
 	TEMaxTime    jobspec.Seconds `json:"te_max_time"`
 	TEMaxGPUs    int             `json:"te_max_gpus"`
 	MaxGrace     jobspec.Seconds `json:"max_grace"`
+	Sharing
 }
 
 // Policy is what sched needs to know besides the state.

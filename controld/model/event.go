@@ -44,6 +44,10 @@ const (
 	EventCreated    EventType = "created" // every container exists; commands may start
 	EventStarted    EventType = "started"
 	EventStopping   EventType = "stopping"
+	EventSuspending EventType = "suspending" // it is to pause
+	EventSuspended  EventType = "suspended"  // all its workers have paused
+	EventResuming   EventType = "resuming"   // it has room again
+	EventContinued  EventType = "resumed"    // all its workers go on
 	EventPolicy     EventType = "log-policy" // one has found its pattern in the output; the attempt says which
 	EventEnded      EventType = "ended"      // an attempt
 	EventRequeued   EventType = "requeued"

@@ -29,21 +29,25 @@ type Identity struct {
 
 // Counters count what happened to a job, each with its own limit.
 type Counters struct {
-	TE             int `json:"te,omitempty"` // preemptions by cause
-	Reclaim        int `json:"reclaim,omitempty"`
-	Order          int `json:"order,omitempty"`
-	LaunchFailures int `json:"launch_failures,omitempty"`
-	NodeLosses     int `json:"node_losses,omitempty"`
-	UserFailures   int `json:"user_failures,omitempty"`
-	Requeues       int `json:"requeues,omitempty"` // exits with the checkpoint code that were not asked for
-	Resizes        int `json:"resizes,omitempty"`
-	Migrations     int `json:"migrations,omitempty"`
+	TE             int32 `json:"te,omitempty"` // preemptions by cause
+	Reclaim        int32 `json:"reclaim,omitempty"`
+	Order          int32 `json:"order,omitempty"`
+	LaunchFailures int32 `json:"launch_failures,omitempty"`
+	NodeLosses     int32 `json:"node_losses,omitempty"`
+	UserFailures   int32 `json:"user_failures,omitempty"`
+	Requeues       int32 `json:"requeues,omitempty"` // exits with the checkpoint code that were not asked for
+	Resizes        int32 `json:"resizes,omitempty"`
+	Migrations     int32 `json:"migrations,omitempty"`
+	// those for a job that came before it count above too
+	Suspensions int32 `json:"suspensions,omitempty"`
 }
 
-// Ledger is what a job has been charged, in milliseconds of one GPU and of one core held.
+// Ledger is what a job has been charged, in milliseconds of one GPU and of one core held. While it
+// is suspended it holds neither: for how long the GPUs that it asks for did without it is apart.
 type Ledger struct {
-	GPUMS  int64 `json:"gpu_ms"`
-	CoreMS int64 `json:"core_ms"`
+	GPUMS       int64 `json:"gpu_ms"`
+	CoreMS      int64 `json:"core_ms"`
+	SuspendedMS int64 `json:"suspended_gpu_ms,omitempty"` // milliseconds of one GPU
 }
 
 // Job is one job in the state. A *Job never changes once it is stored: Apply replaces it.
@@ -108,11 +112,12 @@ type Job struct {
 	placing  *placing // what its spec says of where it may run; nil: nothing
 }
 
-// Job states. PD, CF, R and CG are live; the rest are final.
+// Job states. PD, CF, R, S and CG are live; the rest are final.
 const (
 	Pending     JobState = "PD"
 	Configuring JobState = "CF" // assigned; containers are being made
 	Running     JobState = "R"
+	Suspended   JobState = "S"  // it has paused and keeps its memory, without cores and GPUs
 	Completing  JobState = "CG" // asked to stop, or some workers have ended and the others are being stopped
 	Completed   JobState = "CD"
 	Failed      JobState = "F"
@@ -147,7 +152,9 @@ var Steps = map[JobState][]JobState{
 	Pending: {Configuring, Cancelled, PastDue},
 	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed,
 		BootFailed},
-	Running:    {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed},
+	Running: {Suspended, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted,
+		NodeFailed},
+	Suspended:  {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed},
 	Completing: {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, Preempted, NodeFailed, BootFailed},
 }
 
@@ -174,7 +181,7 @@ func (j *Job) Weight() int {
 // Final reports whether a job in state s has ended for good.
 func (s JobState) Final() bool {
 	switch s {
-	case Pending, Configuring, Running, Completing, Checkpointing:
+	case Pending, Configuring, Running, Suspended, Completing, Checkpointing:
 		return false
 	}
 	return true

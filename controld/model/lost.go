@@ -23,6 +23,10 @@ func (c Cause) Displaces() bool {
 	return false
 }
 
+// Preempts reports whether an attempt leaves for a cause so that another job can start, which
+// counts as a preemption.
+func (c Cause) Preempts() bool { return c == CauseTE || c == CauseReclaim || c == CauseOrder }
+
 // LosesWork reports whether an attempt that ended for a cause loses work through no fault of its
 // own commands.
 func (c Cause) LosesWork() bool {
@@ -71,7 +75,7 @@ func (j *Job) LostBy(i int, now Instant) Lost {
 // unsaved returns for how long an attempt had run without saving its state when it was to leave, in
 // ms. One that ends with the checkpoint's exit code has saved it meanwhile.
 func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
-	ran := int64(max(0, left-a.Started.At))
+	ran := int64(max(0, a.Clock(left)-a.Started.At))
 	asked := cause.Displaces() || cause == CauseRequeue
 	code, c := DefaultCkptCode, j.Spec.Checkpoint
 	if c != nil {

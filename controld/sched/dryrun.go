@@ -42,12 +42,17 @@ func displacements(t *scratch.State) (list []steering.Displacement) {
 			continue
 		case a.Stop != nil:
 			d.Job, d.Attempt, d.For, d.Cause = a.Stop.Job, a.Stop.Attempt, a.Stop.For, a.Stop.Cause
+		case a.Suspend != nil:
+			d.Job, d.Attempt, d.For, d.Cause = a.Suspend.Job, a.Suspend.Attempt, a.Suspend.For, a.Suspend.Cause
 		default:
 			d.Job, d.Attempt, d.For, d.Cause = a.Resize.Job, a.Resize.Attempt, a.Resize.For, model.CauseShrink
 			d.Workers = len(a.Resize.Leave)
 		}
 		if run := t.View.LiveAttempt(d.Job); run != nil {
 			d.GraceMS, d.LostMS = scratch.GraceOf(run.Job), preempt.UnsavedWork(t, run)
+			if a.Suspend != nil {
+				d.GraceMS, d.LostMS = model.PauseWithin, 0
+			}
 		}
 		list = append(list, d)
 	}

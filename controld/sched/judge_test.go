@@ -284,13 +284,13 @@ func lawfulSize(job *model.Job) bool {
 // counted is A7: displacements are counted by their cause, and retries are used up by the job's own
 // failures alone.
 func counted(_ *observed, job *model.Job) error {
-	n := map[model.Cause]int{}
+	n := map[model.Cause]int32{}
 	for i := range job.Attempts {
 		n[job.Attempts[i].Cause]++
 	}
 	k, failed := job.Counters, n[model.CauseFailed]+n[model.CauseOOM]
 	if job.Attempt <= model.MaxAttemptsKept && (k.TE != n[model.CauseTE] || k.Order != n[model.CauseOrder] ||
-		k.Reclaim != n[model.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > failed) {
+		k.Reclaim != n[model.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > int(failed)) {
 		return fmt.Errorf("A7: job %d: %+v and %d retries used, of attempts that ended by %v", job.ID, k, len(job.Failures),
 			n)
 	}

@@ -132,7 +132,8 @@ func displacing(plan fsm.CommitPlan) bool {
 
 // legalUnder reports whether an action may be decided while a switch is on.
 func legalUnder(what steering.Switch, a *fsm.Action) bool {
-	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout || a.Resize != nil && a.Resize.For != 0
+	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout || a.Resize != nil && a.Resize.For != 0 ||
+		a.Suspend != nil
 	switch what {
 	case steering.Preemption, steering.DryRun:
 		return !asked
@@ -140,6 +141,10 @@ func legalUnder(what steering.Switch, a *fsm.Action) bool {
 		return a.Stop == nil || a.Stop.Cause != model.CauseMigrate
 	case steering.Growth:
 		return a.Resize == nil || a.Resize.For != 0
+	case steering.Slicing:
+		return a.Suspend == nil || a.Suspend.Cause != model.CauseSlice
+	case steering.Packing:
+		return true
 	}
 	return !asked && a.Start == nil && a.Reserve == nil && a.Resize == nil
 }

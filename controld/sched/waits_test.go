@@ -10,7 +10,6 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
-	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
@@ -235,7 +234,7 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				takers = append(takers, fmt.Sprintf("%s for %s", model.CauseReclaim, l.Names[a.Reserve.Job]))
 			case a.Reserve != nil && a.Reserve.ForPreemptor && !rigid:
 				takers = append(takers, "for "+l.Names[a.Reserve.Job])
-			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && (rigid || a.Stop.Cause == model.CauseOrder):
+			case a.Stop != nil && a.Stop.Cause.Preempts() && (rigid || a.Stop.Cause == model.CauseOrder):
 				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
 			}
 		}
@@ -345,7 +344,7 @@ func (l *life) comesLate() (late int, err error) {
 		switch {
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
 			taker = a.Reserve.Job // it may count on those that are to leave for others
-		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
+		case a.Stop != nil && a.Stop.Cause.Preempts():
 			taker = a.Stop.For
 		default:
 			continue
@@ -359,7 +358,7 @@ func (l *life) comesLate() (late int, err error) {
 		return 0, err
 	}
 	for i, refused := range result.([]error) {
-		if s := plan.Actions[i].Stop; s != nil && preempt.Displacing(s.Cause) {
+		if s := plan.Actions[i].Stop; s != nil && s.Cause.Preempts() {
 			late++
 			if !errors.Is(refused, model.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
 				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.Names[s.Job], l.Names[s.For], refused)

@@ -18,7 +18,7 @@ import (
 )
 
 // pausable are the parts of scheduling that can be paused.
-var pausable = []string{"preemption", "growth", "migration", "all"}
+var pausable = []string{"preemption", "growth", "migration", "slicing", "packing", "all"}
 
 func schedCommand() *command.Command {
 	return &command.Command{Name: "sched", Usage: "pause parts of scheduling, or only record what would be displaced",
@@ -29,6 +29,8 @@ func schedCommand() *command.Command {
 			"              trial-and-error job, a quota or the order of jobs\n" +
 			"  growth      elastic jobs keep their size, unless they give up workers for another job\n" +
 			"  migration   no job moves so that a larger one fits\n" +
+			"  slicing     no job is suspended so that jobs take turns; those that are suspended go on where there is room\n" +
+			"  packing     no further jobs are put on one GPU\n" +
 			"  all         nothing starts, no room is reserved, and none of the above happens. Jobs run on, and end by\n" +
 			"              themselves, at their time limit, by rota cancel or with their node; new jobs wait\n" +
 			"Jobs that have been asked to leave already do so. resume all ends every pause, and leaves a dry run on.\n" +

@@ -262,7 +262,7 @@ func TestDevRunsACommand(t *testing.T) {
 		t.Errorf("the nodes do not end before the controllers: %v", ends)
 	}
 	var cancelled api.CancelRequest
-	if err := json.Unmarshal([]byte(w.read("cancelled")), &cancelled); err != nil || len(cancelled.States) != 4 ||
+	if err := json.Unmarshal([]byte(w.read("cancelled")), &cancelled); err != nil || len(cancelled.States) != 5 ||
 		cancelled.Reason != "rota dev stops" {
 		t.Errorf("cancelled %s, %v", w.read("cancelled"), err)
 	}

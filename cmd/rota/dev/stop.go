@@ -51,7 +51,8 @@ func (d *devCluster) endJobs() {
 }
 
 func (d *devCluster) cancelAll(ctx context.Context) error {
-	live := show.Words([]model.JobState{model.Pending, model.Configuring, model.Running, model.Completing})
+	live := show.Words([]model.JobState{model.Pending, model.Configuring, model.Running, model.Suspended,
+		model.Completing})
 	client, err := api.DialWith(d.addr, api.Options{RetryFor: 5 * time.Second, Unreachable: time.Second})
 	if err != nil {
 		return err

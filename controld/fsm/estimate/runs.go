@@ -23,8 +23,10 @@ type LiveAttempt struct {
 
 	Number     int // of the attempt
 	BestEffort bool
-	Stopping   bool          // it has been asked to stop
-	Since      model.Instant // it was assigned
+	Stopping   bool          // it has been asked to stop, or to pause
+	Paused     bool          // it is suspended and holds memory only
+	Since      model.Instant // it was assigned; later by as long as it was suspended
+	HeldSince  model.Instant // what it holds has not been charged since
 	Started    model.Instant // its workers ran; 0: not yet
 	Grace      int64         // ms that it may take to leave, as declared
 	// ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does
@@ -36,6 +38,16 @@ type LiveAttempt struct {
 	Queue           string
 
 	Held model.Amounts // what it counts for in its leaf
+}
+
+// Leaves says for which job an attempt gives its room back, 0 for none, when it was asked to, and
+// until when it will have done so. It must be stopping.
+func (r *LiveAttempt) Leaves() (beneficiary model.JobID, at, over model.Instant) {
+	if s := r.Attempt.Stop; s != nil {
+		return s.For, s.At, s.KillAt
+	}
+	s := r.Attempt.Switch
+	return s.For, s.At, s.At + model.PauseWithin
 }
 
 // NodeResources is room on the node at a position.
@@ -63,20 +75,20 @@ func SavesEvery(spec *jobspec.Job) int64 {
 // Equal reports whether two runs of one attempt say the same, but for its rooms.
 func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
 	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping &&
-		r.Since == o.Since && r.Started == o.Started &&
+		r.Paused == o.Paused && r.HeldSince == o.HeldSince && r.Since == o.Since && r.Started == o.Started &&
 		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
 		r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
 		r.Held.Equal(&o.Held)
 }
 
 // Ends returns the instant at which an attempt ends at the latest by its time limit, 0 if it is
-// being stopped or has none.
+// being stopped or has none. The limit's clock stands still while it is suspended.
 func Ends(j *model.Job, a *model.Attempt) model.Instant {
 	if a.Stop != nil {
 		return 0
 	}
 	end := model.Instant(0)
-	if j.Limit > 0 && a.Started != (model.Stamp{}) {
+	if j.Limit > 0 && a.Started != (model.Stamp{}) && !a.Suspended() {
 		end = a.Started.At.After(j.Limit)
 	}
 	if j.Deadline > 0 && (end == 0 || j.Deadline < end) {

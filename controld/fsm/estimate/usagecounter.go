@@ -59,7 +59,7 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 	}
 	st.Jobs += n
 	st.Held.Add(&r.Held, int64(n))
-	hour := int64(r.Since) / HourMS
+	hour := int64(r.HeldSince) / HourMS
 	i, known := slices.BinarySearchFunc(st.Since, hour,
 		func(h HourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
 	if !known {
@@ -68,7 +68,7 @@ func (st *UsageCounter) AddRun(r *LiveAttempt, n int) {
 	h := &st.Since[i]
 	held := model.Amounts{Cores: r.Held.Cores, Memory: r.Held.Memory, GPUs: r.Held.GPUs}
 	h.held.Add(&held, int64(n))
-	ms := int64(r.Since) - hour*HourMS
+	ms := int64(r.HeldSince) - hour*HourMS
 	late := model.Amounts{Cores: held.Cores * ms, Memory: held.Memory * (ms / 1000), GPUs: held.GPUs * ms}
 	h.Late.Add(&late, int64(n))
 	if h.runs += n; h.runs == 0 {

@@ -18,11 +18,11 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 		st, want := &UsageCounter{}, [3]float64{}
 		var runs []*LiveAttempt
 		for range 1 + r.IntN(20) {
-			run := &LiveAttempt{Since: model.Instant(r.Int64N(int64(now))), Held: model.Amounts{Cores: r.Int64N(100),
+			run := &LiveAttempt{HeldSince: model.Instant(r.Int64N(int64(now))), Held: model.Amounts{Cores: r.Int64N(100),
 				Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
 			runs = append(runs, run)
 			st.AddRun(run, 1)
-			lasted := float64(d.TimeSince(run.Since)) / 1000
+			lasted := float64(d.TimeSince(run.HeldSince)) / 1000
 			want[0] += float64(run.Held.Cores) * lasted
 			want[1] += float64(run.Held.Memory) * lasted
 			want[2] += float64(run.Held.GPUs) * lasted

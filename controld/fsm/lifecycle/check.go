@@ -7,6 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
+var liveStates = []model.JobState{model.Configuring, model.Running, model.Suspended, model.Completing}
+
 // CheckJob says whether a job's state and its attempts agree: a gang is wholly there or not at all
 // (A3).
 func CheckJob(j *model.Job) error {
@@ -27,7 +29,7 @@ func CheckJob(j *model.Job) error {
 		return bad("too many attempts kept")
 	case j.Children != nil:
 		return checkParent(j)
-	case (a != nil) != (j.State == model.Configuring || j.State == model.Running || j.State == model.Completing):
+	case (a != nil) != slices.Contains(liveStates, j.State):
 		return bad("an attempt in progress and the state do not agree")
 	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
 		return bad("its end and its number in the history do not agree")
@@ -59,7 +61,7 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, model.Rank(w.State))
-		if w.Index != i || model.Rank(w.State) < 0 || len(w.GPUs) != model.Devices(j, i) {
+		if w.Index != i || model.Rank(w.State) < 0 || len(w.GPUs) != devices(j, a, i) {
 			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
 		}
 		if w.State.Final() != (w.Ended > 0) {
@@ -71,12 +73,24 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 		return bad("every worker is final but the attempt goes on")
 	case (a.Stop != nil) != (j.State == model.Completing):
 		return bad("its stop and the job's state do not agree")
-	case a.Stop == nil && (least >= 2) != (j.State == model.Running):
+	case a.Stop == nil && (least >= 2) != (j.State == model.Running || j.State == model.Suspended):
 		return bad("its workers and the job's state do not agree")
+	case a.Stop == nil && a.Suspended() != (j.State == model.Suspended):
+		return bad("its workers and the job's state do not agree")
+	case a.Suspended() && !a.Switched():
+		return bad("it is suspended before every worker has paused")
 	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
 		return bad("commands may start before every container exists, or may not after")
 	}
 	return nil
+}
+
+// devices is on how many GPUs a worker lies, 0 if it is or was suspended when it ended.
+func devices(j *model.Job, a *model.Attempt, worker int) int {
+	if a.Suspended() && len(a.Workers[worker].GPUs) == 0 {
+		return 0
+	}
+	return model.Devices(j, worker)
 }
 
 // CheckLedger says whether a job was charged the integral of what its workers held (A10). Attempts
@@ -96,6 +110,7 @@ func CheckLedger(j *model.Job) error {
 			held := max(0, int64(until-a.Assigned.At))
 			want.GPUMS += model.GPUTime(held, charged.GPUs)
 			want.CoreMS += held * charged.Cores
+			want.SuspendedMS += model.GPUTime(a.Workers[k].SuspendedMS, of.RequestOf(k).Active.GPUs)
 		}
 	}
 	if j.Ledger != want {

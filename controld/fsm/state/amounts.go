@@ -58,6 +58,9 @@ func (v *View) HeldBy(j *model.Job, a *model.Attempt) model.Amounts {
 			continue
 		}
 		charged := j.Charged(a, i)
+		if a.Suspended() {
+			charged = model.Vector{Memory: charged.Memory}
+		}
 		held.Cores += charged.Cores
 		held.Memory += model.InMiB(int64(charged.Memory))
 		v.addDevices(&held, charged.GPUs, w)

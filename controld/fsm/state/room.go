@@ -44,11 +44,70 @@ func (h *holding) remove(w HeldWorker) {
 	}
 }
 
+// Suspend gives back what the workers of an attempt hold that is being suspended, but for their
+// memory. The attempt says already that it is suspended.
+func (s *State) Suspend(j *model.Job, a *model.Attempt) {
+	g := s.ownGrid()
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if w.State.Final() {
+			continue
+		}
+		_, at := s.v.Node(w.Node)
+		g.Release(at, j.RequestOf(i), w.GPUs)
+		g.Allocate(at, j.Holds(a, i), []int{})
+		s.ownHolding(at).freed = s.v.at
+		w.GPUs = nil
+	}
+}
+
+// Resume takes the room of the workers of a suspended attempt, each with some GPUs of its node, or
+// none if they do not all fit. Room that others leave for a job may not be taken; what is kept for
+// blocked heads may, because it was not theirs when the attempt was suspended.
+func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
+	g := s.ownGrid()
+	for _, r := range s.v.reservations {
+		if !r.ForPreemptor {
+			s.v.eachClaim(r, g.Unclaim)
+			defer s.v.eachClaim(r, g.Claim)
+		}
+	}
+	for i := range a.Workers {
+		w, r := &a.Workers[i], j.RequestOf(i)
+		if w.State.Final() {
+			continue
+		}
+		_, at := s.v.Node(w.Node)
+		g.Release(at, r.Suspended(), nil)
+		why := grid.Fits(g, at, r, grid.OrNone(gpus[i]))
+		if why == nil {
+			g.Allocate(at, r, grid.OrNone(gpus[i]))
+			continue
+		}
+		g.Allocate(at, r.Suspended(), []int{})
+		s.undoResume(j, a, gpus, i)
+		return &model.FitError{Job: j.ID, Reason: *why}
+	}
+	return nil
+}
+
+// undoResume gives back what the first workers of an attempt have taken to resume.
+func (s *State) undoResume(j *model.Job, a *model.Attempt, gpus [][]int, workers int) {
+	g := s.ownGrid()
+	for i := range workers {
+		if w, r := &a.Workers[i], j.RequestOf(i); !w.State.Final() {
+			_, at := s.v.Node(w.Node)
+			g.Release(at, r, gpus[i])
+			g.Allocate(at, r.Suspended(), []int{})
+		}
+	}
+}
+
 // needOf returns what a live job holds under a number.
 func needOf(j *model.Job, worker int) grid.Held {
 	a := j.Live()
 	if worker < len(a.Workers) {
-		return grid.Held{Request: j.RequestOf(worker), GPUs: grid.OrNone(a.Workers[worker].GPUs)}
+		return grid.Held{Request: j.Holds(a, worker), GPUs: grid.OrNone(a.Workers[worker].GPUs)}
 	}
 	e, _ := j.Elastic()
 	return grid.Held{Request: j.RequestOf(e.First), GPUs: grid.OrNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}

@@ -79,18 +79,22 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 	a := j.Live()
 	r := &estimate.LiveAttempt{
 		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE,
-		Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
+		Stopping: a.Stop != nil || a.Suspending(), Paused: a.Stop == nil && a.Suspended(),
+		Since: a.Assigned.At, Started: a.Started.At, HeldSince: a.HeldSince(),
 		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec),
 		GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
 	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
-		stillHolding(was.Attempt) == stillHolding(a) {
+		was.Paused == r.Paused && was.Stopping == r.Stopping && stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
 	}
-	r.Holds = v.roomsOf(j, a, func(int) bool { return true })
-	if r.Releases = r.Holds; a.Resize() != nil {
-		r.Releases = v.roomsOf(j, a, func(worker int) bool { return !a.Keeps(worker) })
+	r.Holds = v.roomsOf(j, a, j.Holds, func(int) bool { return true })
+	switch r.Releases = r.Holds; {
+	case a.Resize() != nil:
+		r.Releases = v.roomsOf(j, a, j.Holds, func(worker int) bool { return !a.Keeps(worker) })
+	case a.Suspending():
+		r.Releases = v.roomsOf(j, a, j.FreedBySuspension, func(int) bool { return true })
 	}
 	r.Held = v.HeldBy(j, a)
 	return r
@@ -107,8 +111,10 @@ func stillHolding(a *model.Attempt) int {
 	return n
 }
 
-// roomsOf returns what those workers of an attempt hold that have not ended and that count.
-func (v *View) roomsOf(j *model.Job, a *model.Attempt, counts func(worker int) bool) []estimate.NodeResources {
+// roomsOf adds up some amount, by node, for those workers of an attempt that have not ended and that
+// count.
+func (v *View) roomsOf(j *model.Job, a *model.Attempt, amount func(*model.Attempt, int) model.Request,
+	counts func(worker int) bool) []estimate.NodeResources {
 	rooms := make([]estimate.NodeResources, 0, min(len(a.Workers), 4))
 	for i := range a.Workers {
 		w := &a.Workers[i]
@@ -121,10 +127,10 @@ func (v *View) roomsOf(j *model.Job, a *model.Attempt, counts func(worker int) b
 		}
 		k := slices.IndexFunc(rooms, func(r estimate.NodeResources) bool { return r.Node == at })
 		if k < 0 {
-			rooms = append(rooms, estimate.NodeResources{Node: at, Room: j.RequestOf(i)})
+			rooms = append(rooms, estimate.NodeResources{Node: at, Room: amount(a, i)})
 			continue
 		}
-		rooms[k].Room = rooms[k].Room.Plus(j.RequestOf(i))
+		rooms[k].Room = rooms[k].Room.Plus(amount(a, i))
 	}
 	return rooms
 }
@@ -141,8 +147,19 @@ func (s *State) updateRun(old, next *model.Job) {
 	case was != nil:
 		s.v.runs.Drop(int64(next.ID))
 	}
+	s.v.paused += paused(is) - paused(was)
 	s.updateUsageCounter(old, next, was, is)
 }
+
+func paused(r *estimate.LiveAttempt) int {
+	if r != nil && r.Paused {
+		return 1
+	}
+	return 0
+}
+
+// AnySuspended reports whether any attempt is suspended, other than to be stopped.
+func (v *View) AnySuspended() bool { return v.paused > 0 }
 
 // rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the
 // models that are told apart have changed.
@@ -151,8 +168,11 @@ func (s *State) rebuildRuns() {
 	s.v.models = modelsIn(s.v.config)
 	s.v.inventory = s.v.inventoryOf()
 	var runs table.Table[*estimate.LiveAttempt]
+	s.v.paused = 0
 	for j := range s.v.live.Values() {
-		runs.Set(int64(j.ID), s.v.newRun(j, nil))
+		r := s.v.newRun(j, nil)
+		runs.Set(int64(j.ID), r)
+		s.v.paused += paused(r)
 	}
 	s.v.runs = runs
 	s.v.usageCounters = s.usageCountersAnew()

@@ -14,7 +14,7 @@ func (v *View) UsageCounters() iter.Seq[*estimate.UsageCounter] { return v.usage
 // attempt in progress.
 func (s *State) updateUsageCounter(old, next *model.Job, was, is *estimate.LiveAttempt) {
 	wanted, wants := old.StartableAttempts(), next.StartableAttempts()
-	sameRun := was == is || was != nil && is != nil && was.Since == is.Since && was.Held.Equal(&is.Held)
+	sameRun := was == is || was != nil && is != nil && was.HeldSince == is.HeldSince && was.Held.Equal(&is.Held)
 	if sameRun && wanted == wants && (wants == 0 || old.Total() == next.Total()) {
 		return
 	}

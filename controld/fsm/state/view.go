@@ -53,6 +53,7 @@ type View struct {
 	nodeSets topology.NodeSets
 	holdings table.Table[*holding]              // by position of the node
 	runs     table.Table[*estimate.LiveAttempt] // attempts in progress
+	paused   int                                // those of them that are suspended
 	models   []string                           // see Models
 	grid     *grid.Grid
 	events   []model.Event

@@ -19,12 +19,14 @@ const (
 	Preemption Switch = "preemption" // no job is asked to leave, or to give up workers, for another
 	Growth     Switch = "growth"     // elastic jobs are not resized for their own sake
 	Migration  Switch = "migration"  // no job moves for defragmentation
+	Slicing    Switch = "slicing"    // no job is suspended so that jobs take turns
+	Packing    Switch = "packing"    // no jobs are put on one GPU
 	All        Switch = "all"        // no start, no reservation, and none of the above
 	DryRun     Switch = "dry-run"    // displacements are recorded and not carried out
 )
 
 // Switches lists all switches, those of pauses first.
-var Switches = []Switch{Preemption, Growth, Migration, All, DryRun}
+var Switches = []Switch{Preemption, Growth, Migration, Slicing, Packing, All, DryRun}
 
 // Known reports whether there is such a switch.
 func (s Switch) Known() bool { return slices.Contains(Switches, s) }
@@ -73,7 +75,7 @@ func (s *Steering) Forbids(what Switch) *Setting {
 	if what == Migration && s.Setting(Preemption) != nil {
 		return s.Setting(Preemption)
 	}
-	if what == Preemption || what == Migration {
+	if what != "" && what != Growth {
 		return s.Setting(DryRun)
 	}
 	return nil

@@ -44,12 +44,14 @@ func TestWhatIsForbidden(t *testing.T) {
 		{Preemption, []Switch{Preemption, Migration}},
 		{Growth, []Switch{Growth}},
 		{Migration, []Switch{Migration}},
-		{All, []Switch{Preemption, Growth, Migration}},
-		{DryRun, []Switch{Preemption, Migration}},
+		{Slicing, []Switch{Slicing}},
+		{Packing, []Switch{Packing}},
+		{All, []Switch{Preemption, Growth, Migration, Slicing, Packing}},
+		{DryRun, []Switch{Preemption, Migration, Slicing, Packing}},
 	} {
 		s := new(Steering).TurnOn(on(test.on, "", 1))
 		got := 0
-		for _, what := range []Switch{Preemption, Growth, Migration} {
+		for _, what := range []Switch{Preemption, Growth, Migration, Slicing, Packing} {
 			if s.Forbids(what) != nil {
 				got++
 			}

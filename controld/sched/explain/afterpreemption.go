@@ -60,6 +60,8 @@ func (r *Reasons) afterPreemption(j *model.Job) *AfterPreemption {
 	all, lawful := t.Room.Copy(), t.Room.Copy()
 	for run := range t.View.LiveAttempts() {
 		switch rule := v.spares(run); {
+		case run.Paused:
+			continue
 		case run.Stopping:
 			release(t, lawful, run)
 		case !v.lower(run):
@@ -163,7 +165,7 @@ func (a *AfterPreemption) spare(rule string, id model.JobID) {
 
 func release(t *scratch.State, room *fit.Room, run *estimate.LiveAttempt) {
 	for worker, node := range t.Leaving(run.Attempt) {
-		room.Release(node, run.Job.RequestOf(worker), run.Attempt.Workers[worker].GPUs)
+		room.Release(node, run.Job.Holds(run.Attempt, worker), run.Attempt.Workers[worker].GPUs)
 	}
 }
 

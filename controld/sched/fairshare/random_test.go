@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -220,7 +219,7 @@ func (q *quarrel) judge(v *state.View, plan fsm.CommitPlan) {
 			}) {
 				q.wrong("A5: job %d leaves and its room is kept for no job", a.Stop.Job)
 			}
-		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
+		case a.Stop != nil && a.Stop.Cause.Preempts():
 			q.seen[string(a.Stop.Cause)]++
 			f.Gone(a.Stop.Job)
 		}

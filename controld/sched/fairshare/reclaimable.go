@@ -42,7 +42,8 @@ func (f *Accounts) reclaimables() []reclaimable {
 	for j := range f.View.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 || ending[j.ID] ||
+		case a.Stop != nil || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 ||
+			ending[j.ID] ||
 			preempt.Wasteful(f.State, j):
 		case f.Now-a.Started.At < least:
 			f.WakeAt(a.Started.At + least)
@@ -248,13 +249,13 @@ func (r *reclaimer) prune(taken []reclaimable, place func() ([]fit.Spot, bool)) 
 
 func (f *Accounts) release(room *fit.Room, j *model.Job, a *model.Attempt) {
 	for i, node := range f.Leaving(a) {
-		room.Release(node, j.RequestOf(i), a.Workers[i].GPUs)
+		room.Release(node, j.Holds(a, i), a.Workers[i].GPUs)
 	}
 }
 
 // putBack undoes release.
 func (f *Accounts) putBack(room *fit.Room, j *model.Job, a *model.Attempt) {
 	for i, node := range f.Leaving(a) {
-		room.PutBack(node, j.RequestOf(i), a.Workers[i].GPUs)
+		room.PutBack(node, j.Holds(a, i), a.Workers[i].GPUs)
 	}
 }

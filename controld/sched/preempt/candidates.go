@@ -236,7 +236,7 @@ func (r *Candidates) enter(t *scratch.State, p state.AttemptPage, ending map[mod
 		case run.Stopping:
 			s.leaving = append(s.leaving, run)
 			r.leave(t, run)
-		case run.BestEffort:
+		case run.BestEffort && !run.Paused:
 			r.add(run)
 		}
 	}
@@ -300,15 +300,15 @@ func (n *numbering) of(name string) int32 {
 // leave notes an attempt that is being stopped. Of one that goes on with other workers only those
 // free their room that do not stay.
 func (r *Candidates) leave(t *scratch.State, run *estimate.LiveAttempt) {
-	stop := run.Attempt.Stop
+	beneficiary, at, over := run.Leaves()
 	for i := range run.Releases {
-		r.drain(run.Releases[i], stop.KillAt)
+		r.drain(run.Releases[i], over)
 	}
 	if t.Returns(run) {
 		r.returning = append(r.returning, run.Releases...)
 	}
-	if stop.For != 0 {
-		r.Asked[stop.For] = max(r.Asked[stop.For], stop.At)
+	if beneficiary != 0 {
+		r.Asked[beneficiary] = max(r.Asked[beneficiary], at)
 	}
 }
 
@@ -410,7 +410,9 @@ func (r *Candidates) mayTake(v *Candidate, limit int) bool {
 }
 
 // Displacements returns how often a job has been displaced in its life.
-func Displacements(j *model.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
+func Displacements(j *model.Job) int {
+	return int(j.Counters.TE + j.Counters.Reclaim + j.Counters.Order)
+}
 
 // Stop asks a candidate to leave for a job.
 func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, beneficiary model.JobID) {

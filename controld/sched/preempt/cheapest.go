@@ -74,7 +74,7 @@ func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 		a := j.Live()
 		for i, node := range m.state.Leaving(a) {
 			if !m.state.KeepsWorker(j.ID, i) {
-				room.Release(node, j.RequestOf(i), a.Workers[i].GPUs)
+				room.Release(node, j.Holds(a, i), a.Workers[i].GPUs)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func Wasteful(t *scratch.State, j *model.Job) bool {
 	from, again := t.Now-scratch.Day, false
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
-		displaced := Displacing(a.Cause) || a.Cause == model.CauseMigrate
+		displaced := a.Cause.Preempts() || a.Cause == model.CauseMigrate
 		end := a.Ended.At
 		if end == 0 {
 			end, displaced = t.Now, true
@@ -53,11 +53,6 @@ func savedBy(t *scratch.State, j *model.Job, missing int64) model.Instant {
 	return t.Now + model.Instant(missing)
 }
 
-// Displacing reports whether an attempt that ended for a cause has left for another job.
-func Displacing(c model.Cause) bool {
-	return c == model.CauseTE || c == model.CauseReclaim || c == model.CauseOrder
-}
-
 // restartOf returns for how long an attempt held its room before it ran, in ms, as far as that was
 // later than an instant.
 func restartOf(a *model.Attempt, from, end model.Instant) int64 {
@@ -78,5 +73,5 @@ func UnsavedMS(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 	if a.Stop != nil {
 		until = a.Stop.At
 	}
-	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
+	return int64(a.Clock(until)-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
 }

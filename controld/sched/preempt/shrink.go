@@ -48,7 +48,7 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 	r := &Candidates{On: make([][]int32, n), Draining: make([]model.Request, n), Over: make([]model.Instant, n),
 		Asked: map[model.JobID]model.Instant{}}
 	for run := range t.View.LiveAttempts() {
-		if run.Attempt.Stop != nil && !t.Returns(run) {
+		if run.Stopping && !t.Returns(run) {
 			r.leave(t, run)
 		}
 	}

@@ -153,7 +153,7 @@ func listReleases(t *scratch.State) [][]Release {
 			if n < 0 {
 				continue
 			}
-			room := j.RequestOf(i)
+			room := j.Holds(a, i)
 			room.Active.GPUs -= scratch.BrokenIn(w, node, room) // they are of no use to others
 			all[n] = append(all[n], Release{over, n, room, w.GPUs})
 		}
@@ -166,8 +166,11 @@ func listReleases(t *scratch.State) [][]Release {
 
 // endBy returns when an attempt has ended at the latest, as far as is known now.
 func endBy(t *scratch.State, j *model.Job, a *model.Attempt) model.Instant {
-	if a.Stop != nil {
+	switch {
+	case a.Stop != nil:
 		return max(a.Stop.KillAt, t.Now)
+	case a.Suspended(): // its memory
+		return scratch.Never
 	}
 	if end, ok := scratch.LimitEnd(j, a); ok {
 		return max(end, t.Now)

@@ -24,7 +24,9 @@ func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 	for _, d := range t.View.Desired(t.View.Nodes()[node].Name) {
 		a := d.Job.Live()
 		_, asked := t.Stopping[d.Job.ID]
-		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves &&
+		leaves := a.Suspending() ||
+			a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker))
+		if !leaves &&
 			(!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
 			continue
 		}

@@ -2,7 +2,6 @@ package rota
 
 import (
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -30,7 +29,7 @@ type freeCapacity struct {
 // backsOff reports whether a job that waits leaves the room that is free to new jobs.
 func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
-	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.OwnRoomFirst || j.Class == jobspec.TE ||
+	if n == 0 || !j.Attempts[n-1].Cause.Preempts() || j.OwnRoomFirst || j.Class == jobspec.TE ||
 		j.Attained() < model.ShortService.Of(&t.Policy)*60_000 ||
 		j.Width() >= model.WideGPUs || t.Holders[j.ID] != nil || !t.jobsCome() {
 		return false

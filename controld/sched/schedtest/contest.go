@@ -224,7 +224,7 @@ func besideOthers(v *state.View, j *model.Job) bool {
 }
 
 func (c *Contest) counted(j *model.Job) error {
-	n := map[model.Cause]int{}
+	n := map[model.Cause]int32{}
 	for i := range j.Attempts {
 		n[j.Attempts[i].Cause]++
 	}

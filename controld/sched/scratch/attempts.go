@@ -41,6 +41,9 @@ func (t *State) Leaving(a *model.Attempt) iter.Seq2[int, int] {
 // gone: it comes before others then, but for trial-and-error jobs.
 func (t *State) Returns(run *estimate.LiveAttempt) bool {
 	s := run.Attempt.Stop
+	if s == nil {
+		return false // it is being suspended
+	}
 	switch s.Cause {
 	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
 		return s.For != 0 && s.Resize == nil && !run.Job.Spec.RunsOnce() && !model.WantsRoom(t.View.Job(s.For))
@@ -48,15 +51,10 @@ func (t *State) Returns(run *estimate.LiveAttempt) bool {
 	return false
 }
 
-// AnyFinal reports whether a worker of an attempt has ended.
-func AnyFinal(a *model.Attempt) bool {
-	return slices.ContainsFunc(a.Workers, func(w model.Worker) bool { return w.State.Final() })
-}
-
 // LimitEnd returns when an attempt that runs reaches the job's time limit; false if it does not run
-// yet or has no limit.
+// yet, is suspended or has no limit.
 func LimitEnd(j *model.Job, a *model.Attempt) (model.Instant, bool) {
-	if j.Limit <= 0 || a.Started == (model.Stamp{}) {
+	if j.Limit <= 0 || a.Started == (model.Stamp{}) || a.Suspended() {
 		return 0, false
 	}
 	return a.Started.At + model.Instant(j.Limit)*1000, true
@@ -74,7 +72,7 @@ func RanFor(a *model.Attempt, now model.Instant) int64 {
 	} else if a.Ended.At != 0 {
 		until = a.Ended.At
 	}
-	return int64(until - a.Started.At)
+	return int64(a.Clock(until) - a.Started.At)
 }
 
 // RanInAll returns how long all attempts of a job have run until now, in ms: see [RanFor].
@@ -88,7 +86,7 @@ func RanInAll(j *model.Job, now model.Instant) (ms int64) {
 // AttainedService returns the service that a job has had by all its attempts, as
 // [model.Job.Attained] counts it.
 func AttainedService(j *model.Job, a *model.Attempt, now model.Instant) int64 {
-	return j.Attained() + j.ServiceOf(int64(now-a.Assigned.At))
+	return j.Attained() + j.ServiceOf(int64(a.Clock(now)-a.Assigned.At))
 }
 
 // GraceOf returns how long a job may take to leave, in ms, by what it declares.

@@ -16,6 +16,7 @@ import (
 // StateNames are Slurm's long names of the states of jobs.
 var StateNames = map[model.JobState]string{
 	model.Pending: "PENDING", model.Configuring: "CONFIGURING", model.Running: "RUNNING",
+	model.Suspended:  "SUSPENDED",
 	model.Completing: "COMPLETING", model.Checkpointing: "CHECKPOINTING",
 	model.Completed: "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
 	model.OutOfMemory: "OUT_OF_MEMORY",
@@ -40,8 +41,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
 		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j,
 			now), Attempts: []api.Attempt{},
-		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
-		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
+		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
+		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
 	}
 	for i := range j.Attempts {

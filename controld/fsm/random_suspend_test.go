@@ -1,0 +1,186 @@
+package fsm
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// pause lets most jobs of a submission pause.
+func (c *chaos) pause(cmd SubmitJobs) Command {
+	for _, spec := range cmd.Jobs {
+		if !c.one(6) {
+			spec.Preemption = &jobspec.Preemption{Mode: jobspec.PreemptSuspend}
+		}
+	}
+	return cmd
+}
+
+// turn suspends a job or has one go on, with GPUs that are often free.
+func (c *chaos) turn() Action {
+	id := c.job()
+	j := c.s.v.Job(id)
+	if j == nil || j.Live() == nil || c.one(20) {
+		return Action{Resume: &ResumeJob{Job: id, Attempt: 1}}
+	}
+	a := j.Live()
+	if !a.Suspended() && !c.one(10) {
+		causes := []model.Cause{model.CauseSlice, model.CauseSlice, model.CauseTE, model.CauseReclaim, model.CauseOrder,
+			model.CauseDrain}
+		cmd := &SuspendJob{Job: id, Attempt: a.N, Cause: causes[c.IntN(len(causes))]}
+		if c.one(4) {
+			cmd.For = c.job()
+		}
+		return Action{Suspend: cmd}
+	}
+	cmd := &ResumeJob{Job: id, Attempt: a.N}
+	taken := map[string]uint64{}
+	for i := range a.Workers {
+		_, at := c.s.v.Node(a.Workers[i].Node)
+		var gpus []int
+		for g, free := 0, c.s.v.Grid().FreeGPUs(at)&^taken[a.Workers[i].Node]; g < 64; g++ {
+			if free&(1<<g) != 0 && len(gpus) < model.Devices(j, i) {
+				gpus = append(gpus, g)
+				taken[a.Workers[i].Node] |= 1 << g
+			}
+		}
+		cmd.GPUs = append(cmd.GPUs, gpus)
+	}
+	return Action{Resume: cmd}
+}
+
+// switchReport has the workers of a node say that they run and have carried out a switch, most of
+// the time the last one.
+func (c *chaos) switchReport() Command {
+	n := c.s.v.Nodes()[c.IntN(len(c.s.v.Nodes()))]
+	cmd := NodeReport{Node: n.Name, BootID: n.BootID}
+	for _, d := range c.s.v.Desired(n.Name) {
+		a := d.Job.Live()
+		r := model.WorkerReport{Job: d.Job.ID, Attempt: a.N, Worker: d.Worker, State: model.WorkerCreated}
+		if a.Released {
+			r.State = model.WorkerRunning
+		}
+		if a.Switch != nil {
+			r.Switch = a.Switch.Number - c.IntN(20)/19
+		}
+		if !c.one(3) {
+			cmd.Workers = append(cmd.Workers, r)
+		}
+	}
+	return cmd
+}
+
+// meter adds up, instant by instant, what every job holds. It is what the ledger must come to.
+type meter map[model.JobID]*model.Ledger
+
+// pass adds what is held until the next entry.
+func (m meter) pass(s *Machine, ms int64) {
+	for j := range s.v.Live() {
+		a, of := j.Live(), m[j.ID]
+		if of == nil {
+			of = &model.Ledger{}
+			m[j.ID] = of
+		}
+		for i := range a.Workers {
+			if a.Workers[i].State.Final() {
+				continue
+			}
+			r := j.RequestOf(i).Active
+			if a.Suspended() {
+				of.SuspendedMS += ms * r.GPUs / 1000
+				continue
+			}
+			of.GPUMS += ms * r.GPUs / 1000
+			of.CoreMS += ms * r.Cores
+		}
+	}
+}
+
+// TestRandomTurns is TestRandomHistories with most jobs being suspended and resumed. Besides, what
+// jobs hold is added up on the side: ledgers must say the same (A10).
+func TestRandomTurns(t *testing.T) {
+	seen := map[string]int{}
+	for _, seed := range seeds() {
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 13)), s: New(model.DefaultConfig()), at: 1, seen: seen}
+		twin, held := New(model.DefaultConfig()), meter{}
+		for i := uint64(1); i <= 5000; i++ {
+			c.at += model.Instant(c.IntN(5_000))
+			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.turnCommand()}
+			held.pass(c.s, int64(max(c.at, c.s.v.At())-c.s.v.At()))
+			_, err := c.s.Apply(i, e)
+			if bad := c.s.Check(); bad != nil {
+				t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
+			}
+			twin = c.follow(t, seed, twin, i, e, err)
+			c.noticeTurns()
+			for j := range c.s.v.Jobs() {
+				if of := held[j.ID]; of != nil && j.State.Final() && j.Ledger != *of {
+					t.Fatalf("seed %d, entry %d: job %d was charged %+v and held %+v", seed, i, j.ID, j.Ledger, *of)
+				}
+			}
+		}
+	}
+	for _, what := range []string{"suspended", "suspended gang", "suspended twice", "resumed", "stopped while suspended",
+		"preempted in place", "lost while suspended"} {
+		if seen[what] == 0 && *seedFlag == 0 {
+			t.Errorf("no job was %s: %v", what, seen)
+		}
+	}
+}
+
+func (c *chaos) turnCommand() Command {
+	open := 0
+	for j := range c.s.v.Jobs() {
+		if !j.State.Final() {
+			open++
+		}
+	}
+	switch n := c.IntN(100); {
+	case len(c.s.v.Nodes()) < 5:
+		return c.register()
+	case n < 12 && open < 12:
+		if cmd, ok := c.submit().(SubmitJobs); ok {
+			return c.pause(cmd)
+		}
+		return c.submit()
+	case n < 24:
+		return CommitPlan{Actions: []Action{{Start: c.start()}}}
+	case n < 50:
+		return CommitPlan{Actions: []Action{c.turn()}}
+	case n < 86:
+		return c.switchReport()
+	case n < 90:
+		return c.report()
+	}
+	return c.command()
+}
+
+// noticeTurns remembers what becomes of suspended jobs.
+func (c *chaos) noticeTurns() {
+	for j := range c.s.v.Live() {
+		a := j.Live()
+		switch {
+		case a.Switch == nil:
+		case j.State == model.Suspended:
+			c.seen["suspended"]++
+			if len(a.Workers) > 1 {
+				c.seen["suspended gang"]++
+			}
+			if a.Switch.Number > 1 {
+				c.seen["suspended twice"]++
+			}
+			if a.Switch.Cause.Preempts() {
+				c.seen["preempted in place"]++
+			}
+		case a.Suspended() && a.Stop != nil:
+			c.seen["stopped while suspended"]++
+			if a.Stop.Cause == model.CauseNodeLost {
+				c.seen["lost while suspended"]++
+			}
+		case a.Switch.Number%2 == 0:
+			c.seen["resumed"]++
+		}
+	}
+}

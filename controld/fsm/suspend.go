@@ -1,0 +1,212 @@
+package fsm
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// SuspendJob has all workers of an attempt pause where they are. When the last of them has
+// acknowledged it, their cores and GPUs come free and their memory stays: see [model.Switching].
+type SuspendJob struct {
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	Cause   model.Cause `json:"cause"`
+	// the waiting job, or the suspended one, that gets the room; 0: none. When it does not want it any
+	// more the suspension is refused
+	For model.JobID `json:"for,omitempty"`
+}
+
+// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node.
+type ResumeJob struct {
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	GPUs    [][]int     `json:"gpus"` // of each worker, by number; of one that has ended none
+	// of its share of the turns on its node, in hundredths; 0: 100
+	Weight int `json:"weight,omitempty"`
+}
+
+// suspends reports whether an attempt may be suspended for a cause.
+func suspends(c model.Cause) bool { return c == model.CauseSlice || c.Preempts() }
+
+// planSuspend tells all workers of an attempt to pause.
+func (m *Machine) planSuspend(c *SuspendJob) error {
+	a, err := m.attempt(c.Job, c.Attempt)
+	if err != nil {
+		return err
+	}
+	j := m.v.Job(c.Job)
+	switch {
+	case !suspends(c.Cause):
+		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
+	case !j.CanSuspend():
+		return model.ErrCannotSuspend
+	case a.Stop != nil:
+		return model.ErrStopping
+	case a.Switch != nil && (a.Switch.Number%2 == 1 || !a.Switched()):
+		return model.ErrSwitching
+	case j.State != model.Running || a.AnyFinal():
+		return model.ErrWrongState
+	case c.For != 0 && !m.wantsRoom(c.For) && !m.wantsTurn(c.For):
+		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
+	}
+	next, a := copyToChange(j)
+	turn := a.Turn(m.v.At())
+	m.command(a, model.Switching{Cause: c.Cause, For: c.For})
+	a.Switch.Turn = turn
+	m.s.TouchNodesOf(a)
+	m.put(next)
+	m.emitSwitch(model.EventSuspending, next, a)
+	return nil
+}
+
+// wantsTurn reports whether a job is suspended and waits for its turn.
+func (m *Machine) wantsTurn(id model.JobID) bool {
+	j := m.v.Job(id)
+	return j != nil && j.State == model.Suspended
+}
+
+// command begins a switch of an attempt.
+func (m *Machine) command(a *model.Attempt, next model.Switching) {
+	next.Number, next.At = 1, m.v.At()
+	if old := a.Switch; old != nil {
+		next.Number, next.Charged, next.Total, next.Turn = old.Number+1, old.Charged, old.Total, old.Turn
+	}
+	a.Switch = &next
+}
+
+// planResume takes the room of a suspended attempt and tells its workers to go on.
+func (m *Machine) planResume(c *ResumeJob) error {
+	a, err := m.attempt(c.Job, c.Attempt)
+	if err != nil {
+		return err
+	}
+	j := m.v.Job(c.Job)
+	switch {
+	case a.Stop != nil:
+		return model.ErrStopping
+	case !a.Suspended():
+		return model.ErrNotSuspended
+	case len(c.GPUs) != len(a.Workers):
+		return fmt.Errorf("GPUs of %d workers for %d: %w", len(c.GPUs), len(a.Workers), model.ErrWrongPlaces)
+	}
+	for i := range a.Workers {
+		if w := &a.Workers[i]; !w.State.Final() && len(c.GPUs[i]) != model.Devices(j, i) {
+			return fmt.Errorf("worker %d: %w", i, model.ErrWrongPlaces)
+		}
+	}
+	if err := m.s.Resume(j, a, c.GPUs); err != nil {
+		return err
+	}
+	next, a := copyToChange(j)
+	m.wake(next, a, c.GPUs)
+	a.Switch.Weight = c.Weight
+	m.s.TouchNodesOf(a)
+	m.put(next)
+	m.emitSwitch(model.EventResuming, next, a)
+	return nil
+}
+
+// wake moves the clock of an attempt whose room has been taken by as long as it was suspended.
+func (m *Machine) wake(j *model.Job, a *model.Attempt, gpus [][]int) {
+	was := a.Switch
+	for i := range a.Workers {
+		if w := &a.Workers[i]; !w.State.Final() {
+			m.countSuspended(j, a, w)
+			m.chargeUsage(j, a, i)
+			w.GPUs = gpus[i]
+		}
+	}
+	gone := m.v.At() - was.Since
+	m.command(a, model.Switching{Cause: was.Cause, For: was.For})
+	a.Switch.Charged, a.Switch.Total = m.v.At(), was.Total+int64(gone)
+	a.Move(gone)
+	j.State = model.Running
+}
+
+// countSuspended adds to the ledger for how long a worker has been suspended this time.
+func (m *Machine) countSuspended(j *model.Job, a *model.Attempt, w *model.Worker) {
+	of := j.RequestOf(w.Index)
+	before := model.GPUTime(w.SuspendedMS, of.Active.GPUs)
+	w.SuspendedMS += int64(m.v.At() - a.Switch.Since)
+	j.Ledger.SuspendedMS += model.GPUTime(w.SuspendedMS, of.Active.GPUs) - before
+}
+
+// chargeUsage charges what a worker has held since that was done last.
+func (m *Machine) chargeUsage(j *model.Job, a *model.Attempt, worker int) {
+	held := j.Charged(a, worker)
+	if a.Suspended() {
+		held = model.Vector{Memory: held.Memory}
+	}
+	m.s.Charge(j.Association(), held, a.HeldSince())
+}
+
+// switched notes that a worker has carried out the last switch.
+func (m *Machine) switched(node string, r *model.WorkerReport) {
+	a, w := m.reported(node, r)
+	if a == nil || a.Switch == nil || r.Switch != a.Switch.Number || w.Switch == r.Switch || w.State.Final() {
+		return
+	}
+	next, a := copyToChange(m.v.Job(r.Job))
+	a.Workers[r.Worker].Switch = r.Switch
+	m.advance(next, a)
+	if r.Switch%2 == 0 && a.Switched() && a.Stop == nil {
+		m.emitSwitch(model.EventContinued, next, a)
+	}
+}
+
+// settleSwitch frees the room of an attempt all of whose workers have paused.
+func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
+	s := a.Switch
+	if !a.Suspending() || !a.Switched() {
+		return
+	}
+	for i := range a.Workers {
+		if !a.Workers[i].State.Final() {
+			m.chargeUsage(j, a, i)
+		}
+	}
+	next := *s
+	next.Since, next.Charged = m.v.At(), m.v.At()
+	a.Switch = &next
+	m.s.Suspend(j, a)
+	j.State = model.Suspended
+	j.Counters.Suspensions++
+	m.s.Learn().Release()
+	if s.Cause.Preempts() {
+		lifecycle.CountDisplacement(&j.Counters, s.Cause)
+		m.noteDisplaced(j)
+	}
+	m.emitSwitch(model.EventSuspended, j, a)
+}
+
+// emitSwitch says what became of a switch, and for which job it was made.
+func (m *Machine) emitSwitch(t model.EventType, j *model.Job, a *model.Attempt) {
+	e := state.JobEvent(t, j, a.Switch.Cause)
+	e.For = a.Switch.For
+	m.s.Emit(e)
+}
+
+// enterTurns has an attempt that begins on a node come in where the one stands there that has had
+// the least service in turns.
+func (m *Machine) enterTurns(j *model.Job, a *model.Attempt) {
+	if !j.CanSuspend() {
+		return
+	}
+	least, any := int64(0), false
+	_, node := m.v.Node(a.Workers[0].Node)
+	for _, id := range m.v.JobsOnNode(nil, node) {
+		o := m.v.Job(id)
+		if id == j.ID || !o.CanSuspend() || o.Live() == nil {
+			continue
+		}
+		if turn := o.Live().Turn(m.v.At()); !any || turn < least {
+			least, any = turn, true
+		}
+	}
+	if least > 0 {
+		a.Switch = &model.Switching{Turn: least}
+	}
+}
