@@ -127,8 +127,8 @@ var rules = map[string]rule{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/sched/baseline",
 			"controld/sched/explain",
 			"controld/sched/fairshare",
-			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
-			"controld/sched/queue", "controld/sched/rota", "controld/sched/scratch",
+			"controld/sched/fit", "controld/sched/introspect", "controld/sched/place", "controld/sched/policy",
+			"controld/sched/preempt", "controld/sched/queue", "controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
@@ -225,6 +225,13 @@ var rules = map[string]rule{
 		}, pure: true,
 		why: "it compares a cycle before and after, and decides nothing",
 	},
+	"controld/sched/introspect": {
+		ours: []string{
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/fsm/steering", "controld/sched/fit",
+			"controld/sched/policy", "controld/sched/queue", "controld/sched/scratch",
+		}, pure: true,
+		why: "how jobs share nodes comes beside any policy",
+	},
 	"controld/sched/schedtest": {
 		ours: []string{
 			"controld/fsm/steering", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid",
@@ -244,10 +251,11 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
 		why: "a workload is a function of its seed",
 	},
+	"controld/sim/interference": {pure: true, why: "how jobs slow each other down is data"},
 	"controld/sim": {
 		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid",
 			"controld/fsm/estimate",
-			"controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
+			"controld/sched", "controld/sim/interference", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {

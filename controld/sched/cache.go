@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/introspect"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/rota"
@@ -56,6 +57,7 @@ func (d *Cache) decideUnder(s *steering.Steering, v *state.View, now model.Insta
 	t.MaxStarts = cmp.Or(d.maxStarts, t.MaxStarts)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)
+	introspect.Add(t, &rules)
 	rules.Run(t)
 	return t, &rules
 }

@@ -151,6 +151,9 @@ func (e *engine) spec(r *run) *jobspec.Job {
 		r.declare = max(1000, (j.Grace+999)/1000*1000) // a specification has whole seconds, and 0 stands for the default
 		spec.Preemption = e.preemption(jobspec.Seconds(r.declare / 1000))
 	}
+	if j.Pauses {
+		spec.Preemption = e.pausing(spec.Preemption)
+	}
 	if j.Saves != trace.SavesNone {
 		spec.Checkpoint = &jobspec.Checkpoint{Interval: jobspec.Seconds(j.Every / 1000)}
 	}
@@ -177,6 +180,16 @@ func (e *engine) preemption(grace jobspec.Seconds) *jobspec.Preemption {
 		e.graces[grace] = p
 	}
 	return p
+}
+
+// pausing returns settings for preemption of a job that can be suspended.
+func (e *engine) pausing(p *jobspec.Preemption) *jobspec.Preemption {
+	next := jobspec.Preemption{}
+	if p != nil {
+		next = *p
+	}
+	next.Mode = jobspec.PreemptSuspend
+	return &next
 }
 
 // group returns one group of one task.

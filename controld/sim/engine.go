@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -73,11 +74,15 @@ type engine struct {
 	durations []uint64 // ns
 	resized   []int32  // runs that will continue with other workers
 
+	networks *interference.Table
+	useful   useful
+
 	graces map[jobspec.Seconds]*jobspec.Preemption // shared settings, see preemption
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
-	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{}}
+	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{},
+		networks: interference.Default()}
 	cfg, err := s.Policy.config(s.Configured)
 	if err != nil {
 		return nil, err
@@ -294,7 +299,7 @@ func (e *engine) happen() error {
 	for len(e.agenda) > 0 && e.agenda[0].at <= e.now {
 		v := e.agenda.pop()
 		r := &e.runs[v.job]
-		if !r.live || r.attempt != v.attempt {
+		if !r.live || r.attempt != v.attempt || v.kind != graceEnds && r.stretch != v.stretch {
 			continue
 		}
 		switch v.kind {
@@ -310,6 +315,10 @@ func (e *engine) happen() error {
 			}
 		case rateKnown:
 			e.reportRate(v.job)
+		case paused:
+			e.hasPaused(v.job)
+		case goesOn:
+			e.reportSwitch(v.job)
 		}
 	}
 	if err := e.sendReports(); err != nil {

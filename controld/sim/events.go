@@ -14,6 +14,8 @@ const (
 	graceEnds             // it has been stopped and its grace period is over
 	guessEnds             // its time limit was an estimate, and runs out
 	rateKnown             // it has made progress for long enough that its speed is known
+	paused                // it has paused and given its GPUs back
+	goesOn                // it has its GPUs again and works
 )
 
 // event is something that will happen to a job, unless its attempt has ended by then.
@@ -22,6 +24,7 @@ type event struct {
 	kind    kind
 	job     int32 // index in engine.runs
 	attempt int32
+	stretch int32 // of the attempt, see run.stretch; grace periods do not depend on it
 }
 
 func (e *event) compare(o *event) int {

@@ -19,6 +19,10 @@ func (e *engine) carryOut(a *fsm.Action) {
 		e.notify(int32(a.Stop.Job-1), a.Stop.Cause)
 	case a.Resize != nil:
 		e.startResize(a.Resize)
+	case a.Suspend != nil:
+		e.suspend(int32(a.Suspend.Job - 1))
+	case a.Resume != nil:
+		e.resume(a.Resume)
 	}
 }
 
@@ -46,7 +50,9 @@ func (e *engine) startAttempt(i int32, places []model.Place) {
 	}
 	e.pending--
 	e.running++
+	r.switches = 0
 	e.totals.addStart(e, r)
+	r.began = e.now
 	e.scheduleEnd(i)
 }
 
@@ -55,12 +61,12 @@ func (e *engine) startAttempt(i int32, places []model.Place) {
 func (e *engine) scheduleEnd(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()
-	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt})
+	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt, stretch: r.stretch})
 	if at := r.from + model.RateAfterMS; at < finish && e.resizable(r.job) {
-		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt})
+		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt, stretch: r.stretch})
 	}
 	if over := r.assigned + model.Instant(r.limit); r.limit > 0 && over < finish {
-		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
+		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt, stretch: r.stretch})
 	}
 }
 
@@ -125,11 +131,12 @@ func (e *engine) notify(i int32, cause model.Cause) {
 	if cause == model.CauseTimeout {
 		grace = 0
 	}
-	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
+	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt, stretch: r.stretch})
 }
 
 // endJob ends a job whose work is done.
 func (e *engine) endJob(i int32) {
+	e.endStretch(&e.runs[i], e.now)
 	e.exitWorkers(i, 0, 0)
 	e.recordEnd(&e.runs[i])
 }
@@ -150,6 +157,7 @@ func (e *engine) releaseRoom(i int32) {
 	if r.job.Saves == trace.SavesNone {
 		code, signal = 0, 9
 	}
+	e.endStretch(r, r.stopped)
 	lost := r.stopWork(r.stopped)
 	e.totals.addLost(r, lost+int64(e.now-r.stopped))
 	e.exitWorkers(i, code, signal)
@@ -231,7 +239,7 @@ func (e *engine) raiseLimit(i int32) error {
 	}
 	e.changed = true
 	if over := r.assigned + model.Instant(r.limit); over < r.finish() {
-		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
+		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt, stretch: r.stretch})
 	}
 	return nil
 }

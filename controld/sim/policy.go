@@ -55,6 +55,39 @@ type policyKey struct {
 	set  func(p *model.Policy, value string) error
 }
 
+// sharingKey is one parameter of how jobs share nodes, which the queue has under every policy.
+type sharingKey struct {
+	name string
+	what string
+	set  func(s *model.Sharing, value string) error
+}
+
+var sharingKeys = []sharingKey{
+	{"oversubscribe", "how many times its GPUs a node takes on jobs that take turns; 0: no turns",
+		func(s *model.Sharing, value string) error {
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 0 || n > model.MaxOversubscribe {
+				return fmt.Errorf("%q is not a whole number from 0 to %d", value, model.MaxOversubscribe)
+			}
+			s.Oversubscribe = n
+			return nil
+		}},
+	{"pack", "on: several jobs may be put on one GPU",
+		onOrOff(func(s *model.Sharing) *bool { return &s.Pack })},
+	{"migrate", "on: jobs may move to other nodes",
+		onOrOff(func(s *model.Sharing) *bool { return &s.Migrate })},
+}
+
+func onOrOff(field func(*model.Sharing) *bool) func(*model.Sharing, string) error {
+	return func(s *model.Sharing, value string) error {
+		if value != "on" && value != "off" {
+			return fmt.Errorf("%q is not on or off", value)
+		}
+		*field(s) = value == "on"
+		return nil
+	}
+}
+
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
 	{name: "rota", what: "the default: classes, preemption at least cost, one order by service index, reservations",
@@ -259,28 +292,43 @@ func (p *Policy) config(configured *model.Policy) (model.Config, error) {
 		cfg.Policy.TEAccountPM, cfg.Policy.TEUserPM = configured.TEAccountPM, configured.TEUserPM
 	}
 	cfg.ClusterName = "simulation"
-	cfg.Queues = map[string]model.Queue{"default": {DefaultClass: jobspec.BE}}
+	queue := model.Queue{DefaultClass: jobspec.BE}
 	cfg.Policy.Name = p.Name
 	cfg.Policy.GrowAfterMS = cmp.Or(cfg.Policy.GrowAfterMS, p.row.idle)
 	for _, key := range p.keys() {
-		i := slices.IndexFunc(p.row.keys, func(k policyKey) bool { return k.name == key })
-		if i < 0 {
+		switch err := p.row.set(&cfg.Policy, &queue.Sharing, key, p.Params[key]); {
+		case errors.Is(err, ErrKey):
 			return cfg, fmt.Errorf("policy %s: %q: %w; %s", p.Name, key, ErrKey, p.row.known())
-		}
-		if err := p.row.keys[i].set(&cfg.Policy, p.Params[key]); err != nil {
+		case err != nil:
 			return cfg, fmt.Errorf("policy %s: %s: %w: %w", p.Name, key, ErrValue, err)
 		}
 	}
+	cfg.Queues = map[string]model.Queue{"default": queue}
 	return cfg, nil
+}
+
+// set puts a parameter into the policy block of the configuration, or into how its queue's jobs
+// share nodes.
+func (r *policyRow) set(p *model.Policy, q *model.Sharing, key, value string) error {
+	for _, k := range sharingKeys {
+		if k.name == key {
+			return k.set(q, value)
+		}
+	}
+	i := slices.IndexFunc(r.keys, func(k policyKey) bool { return k.name == key })
+	if i < 0 {
+		return ErrKey
+	}
+	return r.keys[i].set(p, value)
 }
 
 // known lists the parameters of a policy.
 func (r *policyRow) known() string {
-	if len(r.keys) == 0 {
-		return "it has none"
-	}
 	var list []string
 	for _, k := range r.keys {
+		list = append(list, k.name+" ("+k.what+")")
+	}
+	for _, k := range sharingKeys {
 		list = append(list, k.name+" ("+k.what+")")
 	}
 	return "there are " + strings.Join(list, ", ")

@@ -48,6 +48,8 @@ type Result struct {
 	Decisions           Decisions          `json:"decisions"`
 	WallS               float64            `json:"wall_s"`
 
+	Sharing *Sharing `json:"sharing,omitempty"` // nil: the trace does not say what its jobs train
+
 	JobsPerMin float64  `json:"jobs_per_min"`          // ended, over the makespan
 	GPUS       float64  `json:"gpu_s"`                 // held by all jobs
 	TimedOut   int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
@@ -57,6 +59,15 @@ type Result struct {
 	SkippedN   int      `json:"skipped_lines,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
 	Story      *Story   `json:"-"` // for plots, if asked for
+}
+
+// Sharing is about jobs that share GPUs.
+type Sharing struct {
+	// of the GPUs, how much did useful work on average: what jobs use of their GPUs times how fast
+	// they are; over Setup.Window
+	UsefulUtilisation float64 `json:"useful_utilisation"`
+	FeedbackS         Stats   `json:"feedback_s"` // from submission until 100 mini-batches are done
+	Suspensions       int     `json:"suspensions"`
 }
 
 // Class has the statistics of the jobs of one class.
@@ -187,6 +198,7 @@ func (e *engine) result(t *trace.Trace, excluded []string) *Result {
 	e.utilisation(r)
 	e.preemptions(r)
 	e.decisions(r)
+	r.Sharing = e.sharing()
 	r.Notes = e.notes(t, len(excluded))
 	return r
 }

@@ -30,6 +30,9 @@ type run struct {
 	rate     int64         // millionths of a ms of work in each ms
 	stopped  model.Instant // when notice was given; 0: it was not
 	cause    model.Cause   // of the stop
+	stretch  int32         // counts how often it was suspended or resumed: events of earlier ones are void
+	switches int           // as model.Switching.Number
+	began    model.Instant // the stretch: it holds its capacity since
 
 	// For the result.
 	submitted   model.Instant
@@ -41,6 +44,7 @@ type run struct {
 	preemptedAt model.Instant // when its last grace period ended, while it has not started again; 0 otherwise
 	noticed     model.Instant // when that grace period began
 	preempted   int32
+	feedback    model.Instant // 100 mini-batches were done; 0: not yet
 }
 
 // place is where one worker is, by the position of its node in the state.

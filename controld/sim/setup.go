@@ -31,6 +31,10 @@ type Setup struct {
 	Until    int64 // the run ends here, in the time of submissions; 0: when all jobs have ended
 	WideGPUs int64 // jobs of at least so many GPUs are reported separately; 0: DefaultWideGPUs
 
+	// Window is the time over which useful utilisation is measured, from the first arrival on; zeros: until
+	// the last arrival.
+	Window [2]int64
+
 	// Deserved has the quota of each account. Without any, no rho is computed.
 	Deserved Shares
 

@@ -46,6 +46,10 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	e.runs = make([]run, 0, len(jobs))
 	e.origin = jobs[0].Submit
 	e.totals.last = e.instant(jobs[len(jobs)-1].Submit)
+	e.useful.from, e.useful.to = epoch+model.Instant(s.Window[0]), e.totals.last
+	if s.Window[1] > 0 {
+		e.useful.to = epoch + model.Instant(s.Window[1])
+	}
 	if s.Spans {
 		e.totals.story = &Story{Capacity: trace.Capacity(s.Nodes), step: 1}
 	}

@@ -17,13 +17,15 @@ type totals struct {
 	preempts   int
 	migrations int
 	resizes    int
-	gaps       []int64        // ms between the end of a grace period and the next start
-	absences   []int64        // the same with the grace period
-	gone       []model.Vector // demands of the jobs that have ended, for a closed loop
-	closed     bool           // the feed is a closed loop
-	atLast     *snapshot      // of the cluster when the last job had arrived
-	last       model.Instant  // arrival of the last job, if known
-	story      *Story
+
+	suspensions int
+	gaps        []int64        // ms between the end of a grace period and the next start
+	absences    []int64        // the same with the grace period
+	gone        []model.Vector // demands of the jobs that have ended, for a closed loop
+	closed      bool           // the feed is a closed loop
+	atLast      *snapshot      // of the cluster when the last job had arrived
+	last        model.Instant  // arrival of the last job, if known
+	story       *Story
 }
 
 // account holds the running totals of one account.
@@ -115,6 +117,22 @@ func (b *totals) addStart(e *engine, r *run) {
 	}
 }
 
+// addSuspended subtracts the capacity of an attempt that has paused, and addResumed counts it again.
+func (b *totals) addSuspended(e *engine, r *run) {
+	a := &b.accounts[r.account]
+	a.advance(e.now)
+	a.held, a.cores = a.held-r.held.GPUs, a.cores-r.held.Cores
+	b.held = b.held.Minus(r.held)
+	b.suspensions++
+}
+
+func (b *totals) addResumed(e *engine, r *run) {
+	a := &b.accounts[r.account]
+	a.advance(e.now)
+	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
+	b.held = b.held.Plus(r.held)
+}
+
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
 func (b *totals) addHeld(more model.Vector) { b.held = b.held.Plus(more) }
 
@@ -128,7 +146,7 @@ func (b *totals) addExit(e *engine, r *run) {
 	if r.stopped > 0 {
 		working = r.stopped
 	}
-	b.addLost(r, int64(min(r.from, working)-r.assigned))
+	b.addLost(r, int64(min(r.from, working)-r.began))
 	b.story.span(e, r)
 }
 

@@ -86,11 +86,30 @@ func (s *simulation) values() []valueReader {
 		{"config", s.readConfig},
 		positive("tick", &s.setup.Tick), duration("overhead", &s.setup.Overhead),
 		positive("bound", &s.setup.Bound), positive("until", &s.setup.Until),
+		{"window", s.readWindow},
 		{"deserved", s.readDeserved},
 		positive("te-below", &h.teBelow), {"te-noise", h.readNoise}, {"grace", h.readGrace}, {"checkpoint", h.readSaves},
 		{"estimates", s.readEstimates}, {"inflate", s.readInflate},
 		{"plot", s.readPlot}, {"decisions", s.readDecisions},
 	}
+}
+
+// readWindow reads START..END.
+func (s *simulation) readWindow(text string) error {
+	from, to, ok := strings.Cut(text, "..")
+	if !ok {
+		return exit.Usagef("--window %s is not START..END, such as 20m..200m", text)
+	}
+	if err := duration("window", &s.setup.Window[0]).read(from); err != nil {
+		return err
+	}
+	if err := positive("window", &s.setup.Window[1]).read(to); err != nil {
+		return err
+	}
+	if s.setup.Window[0] >= s.setup.Window[1] {
+		return exit.Usagef("--window %s ends before it begins", text)
+	}
+	return nil
 }
 
 // duration reads a duration into milliseconds.

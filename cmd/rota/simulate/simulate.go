@@ -81,6 +81,7 @@ func simFlags() []cli.Flag {
 			"its GPUs"),
 		command.Switch("redraw", "draw as many jobs from the trace's jobs, different ones for each seed"),
 		command.Text("rate", "let jobs arrive at `PERCENT` of the original rate, such as 95%"),
+		command.Text("window", "measure useful utilisation from `START..END` after the trace's beginning, such as 20m..200m"),
 		command.Text("until", "end `DURATION` after the trace's beginning"),
 		command.Text("plot", "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"),
 		command.Text("decisions", "write every start, end, resize and displacement to `FILE`, one per line"),

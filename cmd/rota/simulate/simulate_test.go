@@ -175,7 +175,7 @@ func TestSimRefuses(t *testing.T) {
 		{[]string{"--trace", file, "--nodes", "0x8c"}, "nodes, column 1"},
 		{[]string{"--trace", file, "--nodes", "4x32c/256q"}, "nodes, column 7"},
 		{[]string{"--trace", file + "x", "--nodes", "1x8c"}, "no such file"},
-		{[]string{"--trace", "gen:nobody", "--nodes", "1x8c"}, "known are fitgpp, poisson, similar, mixed, kubeflow"},
+		{[]string{"--trace", "gen:nobody", "--nodes", "1x8c"}, "known are fitgpp, poisson, similar, mixed, gandiva"},
 		{append(base, "--policy", "nobody"), "there are rota, fairshare"},
 		{append(base, "--policy", "rota:x=1"), "there are reserve_after"},
 		{append(base, "--compare", "fifo,nobody"), `policy "nobody"`},

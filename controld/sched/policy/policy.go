@@ -17,11 +17,14 @@ import (
 // nil does nothing.
 type Rules struct {
 	// The phases, in the order in which they run.
-	Shrink  func() // takes workers from elastic jobs for jobs that wait, before anything starts
-	Serve   func() // starts what fits, in order, and reserves room for blocked heads
-	Resize  func() // changes the sizes of jobs by what has started
-	Preempt func() // asks running jobs to leave for jobs that still wait
-	Grow    func() // gives running jobs the room that is left
+	Resume func() // has suspended attempts go on where there is room
+	Shrink func() // takes workers from elastic jobs for jobs that wait, before anything starts
+	Serve  func() // starts what fits, in order, and reserves room for blocked heads
+	Resize func() // changes the sizes of jobs by what has started
+	// lets jobs that still wait, and those that are suspended, have their turn: others pause for them
+	TakeTurns func()
+	Preempt   func() // asks running jobs to leave for jobs that still wait
+	Grow      func() // gives running jobs the room that is left
 
 	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
 	Causes []model.Cause
@@ -46,6 +49,9 @@ type Rules struct {
 // jobs.
 func (r *Rules) Run(t *scratch.State) {
 	if t.Steering.Paused(steering.All) != nil {
+		if r.Resume != nil {
+			r.Resume()
+		}
 		return
 	}
 	run := func(phase func(), may bool) {
@@ -53,6 +59,7 @@ func (r *Rules) Run(t *scratch.State) {
 			phase()
 		}
 	}
+	run(r.Resume, true)
 	preempts := t.May(steering.Preemption)
 	run(r.Shrink, preempts)
 	run(r.Serve, true)
@@ -60,6 +67,7 @@ func (r *Rules) Run(t *scratch.State) {
 	if t.EndsEarly() {
 		return
 	}
+	run(r.TakeTurns, true)
 	run(r.Preempt, preempts)
 	if !t.May(steering.Migration) {
 		withdrawMigrations(t)

@@ -83,6 +83,10 @@ type Job struct {
 	Saves Saves
 	Every int64 // ms between checkpoints, with SavesEvery
 
+	// Model is the kind of network that it trains, by a name of the interference model; "": not known.
+	Model  string
+	Pauses bool // it can be suspended at the end of a mini-batch
+
 	Unplaced bool // the recorded system never ran it; Work is how long it was wanted
 }
 

@@ -56,6 +56,11 @@ var generators = []generatorRow{
 		[]generatorKey{jobsKey, loadKey, gapKey}},
 	{"similar", "rigid jobs of nearly one length, for nodes of 8 GPUs", familyKeys(SimilarFamily())},
 	{"mixed", "run times with a heavy tail; trials, elastic jobs and jobs without GPUs too", familyKeys(MixedFamily())},
+	{"gandiva", "jobs of Gandiva's mix, which take turns, for " + GandivaNodes, []generatorKey{jobsKey}},
+	{"gandiva-a", "nine days of jobs that can take turns, load 0.95, for " + GandivaTraceNodes,
+		[]generatorKey{{"jobs", "their number (8800)"}}},
+	{"gandiva-b", "the same with a load of 1.15, run times nearly alike", []generatorKey{{"jobs", "their number (8800)"}}},
+	{"six", "equal jobs that take turns on four GPUs, for " + SixNodes, []generatorKey{{"jobs", "their number (6)"}}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
 	{"seed000", "the same, by the name of the experiment",
 		[]generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"},
@@ -91,12 +96,26 @@ func generatorNames() []string {
 	return names
 }
 
+// usualJobs is how many jobs a kind of workload has unless the user says so.
+func usualJobs(kind string) int {
+	switch kind {
+	case "gandiva-a", "gandiva-b":
+		return 8800
+	case "six":
+		return 6
+	}
+	return 1000
+}
+
 // ParseGenerator reads the description of a generated workload, with or without [GeneratorPrefix]:
 //
 //	fitgpp[:key=value,…]      the synthetic workload of FitGpp
 //	poisson[:key=value,…]     independent arrivals of trials, training, wide gangs and elastic jobs
 //	similar[:key=value,…]     a [Family] of jobs of nearly one length
 //	mixed[:key=value,…]       a [Family] of all kinds of jobs, with a heavy tail
+//	gandiva[:jobs=1000]       the mix of Gandiva's measurements, for [GandivaNodes]
+//	gandiva-a, gandiva-b      nine days of such jobs, for [GandivaTraceNodes]
+//	six[:jobs=6]              equal jobs for four GPUs
 //	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
 //	seed000:e1                the same, by the name of an experiment: e1, e2 or e3
 //
@@ -111,7 +130,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind),
 			strings.Join(generatorNames(), ", "))
 	}
-	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1,
+	g := &Generator{text: text, kind: kind, jobs: usualJobs(kind), model: PaperModel(), mix: DefaultMix(), which: 1,
 		family: familyOf(kind)}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(rest, ",") {
@@ -193,6 +212,14 @@ func (g *Generator) String() string { return GeneratorPrefix + g.text }
 // Cluster describes the nodes of a workload that has its own, for [trace.ParseNodes]. It is empty
 // for the others. given reports whether the user described them.
 func (g *Generator) Cluster() (spec string, given bool) {
+	switch g.kind {
+	case "gandiva":
+		return GandivaNodes, false
+	case "gandiva-a", "gandiva-b":
+		return GandivaTraceNodes, false
+	case "six":
+		return SixNodes, false
+	}
 	if g.family == nil {
 		return "", false
 	}
@@ -224,6 +251,12 @@ func (g *Generator) Trace(seed uint64, capacity model.Vector) (*trace.Trace, err
 	switch g.kind {
 	case "kubeflow", "seed000":
 		return Kubeflow(g.which)
+	case "gandiva":
+		return Gandiva(g.String(), seed, g.jobs), nil
+	case "gandiva-a", "gandiva-b":
+		return gandivaTraces[g.kind].draw(g.String(), seed, g.jobs), nil
+	case "six":
+		return Six(g.String(), g.jobs), nil
 	case "poisson":
 		var err error
 		if t, err = g.mix.Generate(seed, g.jobs); err != nil {

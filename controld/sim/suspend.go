@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sim/interference"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// usualNetwork is what is assumed of jobs of which the trace does not say what they train: it uses
+// its GPUs wholly, and switching costs it a quarter of a second.
+var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000, StepUS: [4]int64{500_000, 250_000, 125_000, 62_500},
+	Across: 1000, SuspendMS: 250, ResumeMS: 250, MoveMS: 2000, RestartMS: 10_000}
+
+// network returns what is known of what a job trains.
+func (e *engine) network(j *trace.Job) *interference.Network {
+	if n := e.networks.Network(j.Model); n != nil {
+		return n
+	}
+	return &usualNetwork
+}
+
+// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms.
+func (e *engine) stepOf(j *trace.Job) int64 {
+	return max(1, e.network(j).Step(int(j.Demand(j.Workers).GPUs/wholeGPU))/1000)
+}
+
+// feedbackSteps is after how many mini-batches a user sees whether a job learns, as in Gandiva's
+// measurements.
+const feedbackSteps = 100
+
+// never is after every simulation.
+const never = model.Instant(1) << 60
+
+// suspend tells a job to pause. It works until its mini-batch is over, and then takes some time to
+// give its GPUs back. One that ends before does not pause.
+func (e *engine) suspend(i int32) {
+	r := &e.runs[i]
+	r.switches++
+	at := max(e.now, r.from)
+	if step := e.stepOf(r.job); r.rate > 0 {
+		_, worked := r.done(at)
+		at += model.Instant((step - worked%step) % step)
+	}
+	if at >= r.finish() {
+		return
+	}
+	e.endStretch(r, at)
+	work, _ := r.done(at)
+	e.totals.addLost(r, int64(min(r.from, at)-r.began))
+	r.left -= work
+	r.from, r.began = never, at
+	r.stretch++
+	e.agenda.push(event{at: at + model.Instant(e.network(r.job).SuspendMS), kind: paused, job: i, attempt: r.attempt,
+		stretch: r.stretch})
+}
+
+// hasPaused gives back what a job holds, but for its memory.
+func (e *engine) hasPaused(i int32) {
+	r := &e.runs[i]
+	if r.stopped != 0 {
+		return
+	}
+	e.totals.addLost(r, int64(e.now-r.began))
+	e.totals.addSuspended(e, r)
+	r.held = model.Vector{}
+	r.assigned -= e.now // as long as it is suspended, its clock stands still
+	e.reportSwitch(i)
+}
+
+// resume has a job go on with GPUs of its nodes.
+func (e *engine) resume(c *fsm.ResumeJob) {
+	i := int32(c.Job - 1)
+	r := &e.runs[i]
+	r.switches++
+	r.stretch++
+	r.assigned += e.now
+	r.held = r.job.Demand(len(r.workers) - r.job.Servers)
+	e.totals.addResumed(e, r)
+	r.from = e.now + model.Instant(e.network(r.job).ResumeMS)
+	r.began = e.now
+	e.scheduleEnd(i)
+	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: r.stretch})
+}
+
+// reportSwitch has the nodes of a job report that it has done as it was told last.
+func (e *engine) reportSwitch(i int32) {
+	r := &e.runs[i]
+	if r.stopped != 0 {
+		return
+	}
+	for _, w := range r.workers {
+		e.addReport(w.node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+			State: model.WorkerRunning, Switch: r.switches})
+	}
+}
+
+// useful integrates how much of the GPUs does useful work: what a job uses of each of its GPUs,
+// times how fast it is.
+type useful struct {
+	from, to model.Instant
+	sum      float64 // thousandths of a GPU, ms
+}
+
+// endStretch notes what a job has done until an instant since it began or was resumed.
+func (e *engine) endStretch(r *run, at model.Instant) {
+	work, _ := r.done(at)
+	if r.from >= never || work == 0 {
+		return
+	}
+	if need := r.job.Work*trace.FullRate - feedbackSteps*e.stepOf(r.job)*trace.FullRate; r.feedback == 0 &&
+		r.left-work <= max(0, need) {
+		r.feedback = r.from + model.Instant(max(0, r.left-max(0, need))/r.rate)
+	}
+	from, to := max(r.from, e.useful.from), min(r.from+model.Instant(work/r.rate), e.useful.to)
+	if to > from {
+		speed := float64(r.rate) / float64(trace.FullRate)
+		e.useful.sum += float64(to-from) * speed * float64(r.gpus) * float64(e.network(r.job).Utilisation) / 1000
+	}
+}
+
+// sharing returns what is said of how jobs shared GPUs, nil if the trace does not say what they train.
+func (e *engine) sharing() *Sharing {
+	var feedback []float64
+	known := false
+	for i := range e.runs {
+		v := &e.runs[i]
+		known = known || v.job.Model != ""
+		if v.feedback > 0 {
+			feedback = append(feedback, seconds(int64(v.feedback-v.submitted)))
+		}
+	}
+	if !known {
+		return nil
+	}
+	r := &Sharing{FeedbackS: statsOf(feedback), Suspensions: e.totals.suspensions}
+	if span := float64(e.useful.to - e.useful.from); span > 0 {
+		r.UsefulUtilisation = e.useful.sum / span / float64(trace.Capacity(e.setup.Nodes).GPUs)
+	}
+	return r
+}
