@@ -69,6 +69,7 @@ type Attempt struct {
 	Stop       *Stop    `json:"stop,omitempty"`
 
 	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
+	Trials []Trial    `json:"trials,omitempty"` // how it shared GPUs, in order, at most [MaxTrials]
 
 	Findings []Finding `json:"findings,omitempty"` // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`

@@ -19,6 +19,7 @@ type Event struct {
 	For     JobID // the job that it was done for
 	Text    string
 	Leave   *Leave // of one that had to leave its place; nil: of others
+	Trial   *Trial // of [EventTried] and [EventMeasured]
 }
 
 // Leave says of an event for which user a job left its place, and at what cost. It is apart because
@@ -48,6 +49,8 @@ const (
 	EventSuspended  EventType = "suspended"  // all its workers have paused
 	EventResuming   EventType = "resuming"   // it has room again
 	EventContinued  EventType = "resumed"    // all its workers go on
+	EventTried      EventType = "tried"      // something was tried, with its expected gain
+	EventMeasured   EventType = "measured"   // what that brought
 	EventPolicy     EventType = "log-policy" // one has found its pattern in the output; the attempt says which
 	EventEnded      EventType = "ended"      // an attempt
 	EventRequeued   EventType = "requeued"

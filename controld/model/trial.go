@@ -1,0 +1,27 @@
+package model
+
+// TrialKind says what was tried with an attempt so that GPUs are used better.
+type TrialKind string
+
+// What is tried.
+const (
+	TrialPack    TrialKind = "pack"    // on one GPU with another job
+	TrialMigrate TrialKind = "migrate" // on other nodes
+	TrialGrow    TrialKind = "grow"    // with more workers
+)
+
+// Trial is something that was tried with an attempt, and what that brought. A value is replaced and
+// never changed.
+type Trial struct {
+	What TrialKind `json:"what"`
+	With JobID     `json:"with,omitempty"` // the other job of [TrialPack]
+	At   Instant   `json:"at"`
+	// the rate of all jobs concerned in thousandths of what it was before: what the scheduler expected,
+	// 0 if it could not know, and what the nodes measured, 0 as long as they have not
+	Expected int64 `json:"expected,omitempty"`
+	Measured int64 `json:"measured,omitempty"`
+	Undone   bool  `json:"undone,omitempty"` // it brought nothing, and is not tried again
+}
+
+// MaxTrials is how many trials of an attempt are remembered, the last ones.
+const MaxTrials = 8
