@@ -146,27 +146,40 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 		switch {
 		case a.Stop != nil:
 		case a.Suspended():
-			n.suspended = join(n.suspended, run, at, func(o *model.Attempt) bool { return a.SetOf() != 0 && o.SetOf() == a.SetOf() })
+			n.suspended = join(n.suspended, run, at, func(u *unit) bool {
+				return a.SetOf() != 0 && u.runs[0].Attempt.SetOf() == a.SetOf() && fitsBeside(u, run, s.View.Nodes()[node])
+			})
 		case a.Suspending():
 			n.leaving = append(n.leaving, run)
 		case a.Resuming():
 			n.busy = true
 		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal():
-			n.active = join(n.active, run, at,
-				func(o *model.Attempt) bool { return a.Packed() && o.Workers[0].GPUs[0] == a.Workers[0].GPUs[0] })
+			n.active = join(n.active, run, at, func(u *unit) bool { return a.Packed() && u.gpu() == a.Workers[0].GPUs[0] })
 		}
 	}
 }
 
 // join adds an attempt to the unit of its set, or as a unit of its own.
-func join(units []*unit, run *estimate.LiveAttempt, at []int, same func(*model.Attempt) bool) []*unit {
+func join(units []*unit, run *estimate.LiveAttempt, at []int, same func(*unit) bool) []*unit {
 	for _, u := range units {
-		if o := u.runs[0]; o.Job.CanPack() && run.Job.CanPack() && same(o.Attempt) {
+		if u.runs[0].Job.CanPack() && run.Job.CanPack() && same(u) {
 			u.runs = append(u.runs, run)
 			return units
 		}
 	}
 	return append(units, &unit{runs: []*estimate.LiveAttempt{run}, nodes: at})
+}
+
+// fitsBeside reports whether the memory of one more attempt fits a GPU beside that of a unit.
+func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
+	if len(n.GPUs) == 0 {
+		return false
+	}
+	free := n.GPUs[0].Memory - run.Attempt.Profile.Memory
+	for _, r := range u.runs {
+		free -= r.Attempt.Profile.Memory
+	}
+	return free >= 0 && len(u.runs) < model.MaxPacked
 }
 
 // resume has suspended units go on where there is room, those first that have had the least
