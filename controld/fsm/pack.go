@@ -35,9 +35,8 @@ func (m *Machine) planPack(c *PackJob) error {
 		return err
 	}
 	set := m.onGPU(&host.Workers[0])
-	share := model.WholeGPU / int64(len(set)+1)
 	_, node := m.v.Node(a.Workers[0].Node)
-	if err := m.s.ShareGPU(node, j, share, set, host.Workers[0].GPUs); err != nil {
+	if err := m.s.ShareGPU(node, j, set, host.Workers[0].GPUs); err != nil {
 		return err
 	}
 	number := 1
@@ -48,13 +47,13 @@ func (m *Machine) planPack(c *PackJob) error {
 	if id := host.SetOf(); id != 0 {
 		of = id
 	}
-	for _, o := range set {
-		m.setShare(o, of, share, number)
+	for k, o := range set {
+		m.setShare(o, of, model.PartOfGPU(k, len(set)+1), number)
 	}
 	next, a := copyToChange(j)
 	was := a.Packing
 	m.wake(next, a, [][]int{slices.Clone(host.Workers[0].GPUs)})
-	a.Packing = &model.Packing{Set: of, Share: share, Since: m.v.At(), Number: number}
+	a.Packing = &model.Packing{Set: of, Share: model.PartOfGPU(len(set), len(set)+1), Since: m.v.At(), Number: number}
 	if was != nil {
 		a.Packing.Spared = was.Spared
 	}
@@ -177,12 +176,10 @@ func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus
 	if len(set) == 0 {
 		return
 	}
-	share := model.WholeGPU / int64(len(set))
 	_, node := m.v.Node(w.Node)
-	m.s.DivideGPU(node, share, set)
-	for _, id := range set {
-		o := m.v.Job(id).Live()
-		m.setShare(id, o.Packing.Set, share, p.Number+1)
+	m.s.DivideGPU(node, set)
+	for k, id := range set {
+		m.setShare(id, m.v.Job(id).Live().Packing.Set, model.PartOfGPU(k, len(set)), p.Number+1)
 	}
 }
 

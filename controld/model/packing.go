@@ -113,6 +113,15 @@ func (a *Attempt) Failed(with JobID, now Instant) bool {
 	})
 }
 
+// PartOfGPU is what the k-th of n attempts on one GPU holds of it. Together they hold all of it.
+func PartOfGPU(k, n int) int64 {
+	part := WholeGPU / int64(n)
+	if k == 0 {
+		return WholeGPU - part*int64(n-1)
+	}
+	return part
+}
+
 // Remember appends a trial to those of an attempt.
 func (a *Attempt) Remember(t Trial) {
 	kept := a.Trials[max(0, len(a.Trials)+1-MaxTrials):]

@@ -24,6 +24,7 @@ func (e *engine) enterGPU(i int32, gpus []int) {
 		return
 	}
 	r.device = device{r.workers[0].node, gpus[0]}
+	slices.Sort(e.sharing[r.device]) // as the state divides a GPU
 	e.sharing[r.device] = append(e.sharing[r.device], i)
 	e.setRates(r.device)
 }
@@ -36,7 +37,9 @@ func (e *engine) leaveGPU(i int32) {
 	if k < 0 {
 		return
 	}
-	e.sharing[r.device] = slices.Delete(on, k, k+1)
+	on = slices.Delete(on, k, k+1)
+	slices.Sort(on)
+	e.sharing[r.device] = on
 	e.setRates(r.device)
 	r.device = device{-1, 0}
 }
@@ -52,7 +55,7 @@ func (e *engine) setRates(d device) {
 	rates := e.networks.Packed(names)
 	for k, i := range on {
 		r := &e.runs[i]
-		e.totals.setGPUs(e, r, wholeGPU/int64(len(on)))
+		e.totals.setGPUs(e, r, model.PartOfGPU(k, len(on)))
 		if r.from >= never {
 			continue // it is about to pause
 		}

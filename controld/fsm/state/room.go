@@ -104,23 +104,20 @@ func (s *State) undoResume(j *model.Job, a *model.Attempt, gpus [][]int, workers
 	}
 }
 
-// ShareGPU takes from each of a set of jobs that share a GPU what it has more than a share, and gives
-// that much to a job that is suspended on the node; or it changes nothing, if the job does not fit.
-func (s *State) ShareGPU(node int, j *model.Job, share int64, set []model.JobID, gpus []int) error {
-	g := s.ownGrid()
-	r := j.RequestOf(0).WithShare(share)
-	give := func(to func(o *model.Job) model.Request, from func(o *model.Job) model.Request) {
-		for _, id := range set {
-			g.Release(node, from(s.v.Job(id)), gpus)
-		}
-		for _, id := range set {
-			g.Allocate(node, to(s.v.Job(id)), gpus)
-		}
+// ShareGPU divides a GPU anew among a set of jobs that share it and one more, which is suspended on
+// the node; or it changes nothing, if that does not fit.
+func (s *State) ShareGPU(node int, j *model.Job, set []model.JobID, gpus []int) error {
+	g, n := s.ownGrid(), len(set)+1
+	now := make([]model.Request, len(set))
+	for k, id := range set {
+		o := s.v.Job(id)
+		now[k] = o.Holds(o.Live(), 0)
+		g.Release(node, now[k], gpus)
 	}
-	part := func(o *model.Job) model.Request { return o.RequestOf(0).WithShare(share) }
-	whole := func(o *model.Job) model.Request { return o.Holds(o.Live(), 0) }
-	give(part, whole)
-	keeps := j.Holds(j.Live(), 0)
+	for k, id := range set {
+		g.Allocate(node, s.v.Job(id).RequestOf(0).WithShare(model.PartOfGPU(k, n)), gpus)
+	}
+	keeps, r := j.Holds(j.Live(), 0), j.RequestOf(0).WithShare(model.PartOfGPU(n-1, n))
 	g.Release(node, keeps, []int{})
 	for _, c := range s.v.reservations {
 		if !c.ForPreemptor {
@@ -128,25 +125,31 @@ func (s *State) ShareGPU(node int, j *model.Job, share int64, set []model.JobID,
 			defer s.v.eachClaim(c, g.Claim)
 		}
 	}
-	if why := grid.Fits(g, node, r, gpus); why != nil {
-		g.Allocate(node, keeps, []int{})
-		give(whole, part)
-		return &model.FitError{Job: j.ID, Reason: *why}
+	why := grid.Fits(g, node, r, gpus)
+	if why == nil {
+		g.Allocate(node, r, gpus)
+		return nil
 	}
-	g.Allocate(node, r, gpus)
-	return nil
+	g.Allocate(node, keeps, []int{})
+	for k, id := range set {
+		g.Release(node, s.v.Job(id).RequestOf(0).WithShare(model.PartOfGPU(k, n)), gpus)
+	}
+	for _, held := range now {
+		g.Allocate(node, held, gpus)
+	}
+	return &model.FitError{Job: j.ID, Reason: *why}
 }
 
 // DivideGPU divides a GPU anew among those that have stayed there.
-func (s *State) DivideGPU(node int, share int64, set []model.JobID) {
+func (s *State) DivideGPU(node int, set []model.JobID) {
 	g := s.ownGrid()
 	for _, id := range set {
 		o := s.v.Job(id)
 		g.Release(node, o.Holds(o.Live(), 0), o.Live().Workers[0].GPUs)
 	}
-	for _, id := range set {
+	for k, id := range set {
 		o := s.v.Job(id)
-		g.Allocate(node, o.RequestOf(0).WithShare(share), o.Live().Workers[0].GPUs)
+		g.Allocate(node, o.RequestOf(0).WithShare(model.PartOfGPU(k, len(set))), o.Live().Workers[0].GPUs)
 	}
 }
 

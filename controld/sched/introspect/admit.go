@@ -10,6 +10,93 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/queue"
 )
 
+// begin starts the jobs for which others have paused, once their room is free, whatever stands in
+// front of them in the queue: that is how a new job soon shows whether it learns.
+func (s *sharing) begin() {
+	cfg := s.View.Config()
+	for _, r := range s.View.Reservations() {
+		j := s.View.Job(r.Job)
+		if s.Holders[r.Job] != r || !r.ForPreemptor || len(r.Claims) != 1 || !joins(cfg, j) || !s.Startable(j) {
+			continue
+		}
+		c := queue.NewContender(nil, j)
+		_, node := s.View.Node(r.Claims[0].Node)
+		if node < 0 {
+			continue
+		}
+		if spots, ok := s.Room.PlaceOn(c.Gang(s.State), node); ok {
+			c.Start(s.State, spots, 0)
+			if s.Begun == nil {
+				s.Begun = map[model.JobID]bool{}
+			}
+			s.Begun[j.ID] = true
+		}
+	}
+}
+
+// relieve makes room for blocked heads that have waited for so long that room is kept for them: what
+// runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out for
+// ever.
+func (s *sharing) relieve() {
+	for _, r := range s.View.Reservations() {
+		if s.Holders[r.Job] != r || r.ForPreemptor || s.Started[r.Job] > 0 || s.AwaitsVictims(r.Job) {
+			continue
+		}
+		if victims := s.onNodesOf(r); len(victims) > 0 {
+			next := s.NewReservation(r.Job, r.Claims, s.Now+model.PauseWithin)
+			next.ForPreemptor = true
+			s.Room.Unclaim(r.Job)
+			s.Reserve(next)
+			for _, v := range victims {
+				n := s.survey()[v.nodes[0]]
+				s.suspend(n, v, model.CauseSlice, r.Job)
+				n.active = slices.DeleteFunc(n.active, func(u *unit) bool { return u == v })
+			}
+		}
+	}
+}
+
+// onNodesOf returns the units that have to pause so that all that is reserved comes free, none if
+// that is not enough.
+func (s *sharing) onNodesOf(r *model.Reservation) (victims []*unit) {
+	j := s.View.Job(r.Job)
+	for _, c := range r.Claims {
+		_, node := s.View.Node(c.Node)
+		if node < 0 || !s.Room.Up(node) {
+			return nil
+		}
+		s.Room.Unclaim(r.Job)
+		free := s.Room.Free(node)
+		s.Room.Claim(r)
+		if c.Resources.Within(free.Active) {
+			continue
+		}
+		n := s.survey()[node]
+		if n == nil || c.Resources.Memory > free.Resident.Memory {
+			return nil
+		}
+		for _, u := range slices.Backward(n.active) {
+			if c.Resources.Within(free.Active) {
+				break
+			}
+			if s.yields(u, j) {
+				victims, free.Active = append(victims, u), free.Active.Plus(freed(u))
+			}
+		}
+		if !c.Resources.Within(free.Active) {
+			return nil
+		}
+	}
+	return victims
+}
+
+// yields reports whether a unit takes turns and may pause for a job.
+func (s *sharing) yields(u *unit, j *model.Job) bool {
+	_, asked := s.Stopping[u.id()]
+	return !asked && u.rank >= queue.ClassRank(j.Class) && !s.measuring(u) &&
+		s.View.Config().SharingOf(u.runs[0].Job).Oversubscribe > 1
+}
+
 // admit begins jobs that wait, in order, on nodes where others pause for them.
 func (s *sharing) admit() {
 	list := s.waiting()
@@ -180,8 +267,7 @@ func (s *sharing) pausing(j *model.Job, node int) []*unit {
 	free := room.Active
 	var victims []*unit
 	for _, u := range slices.Backward(n.active) {
-		_, asked := s.Stopping[u.id()]
-		if asked || u.rank < queue.ClassRank(j.Class) || s.measuring(u) {
+		if !s.yields(u, j) {
 			continue
 		}
 		victims, free = append(victims, u), free.Plus(freed(u))

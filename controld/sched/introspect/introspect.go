@@ -26,7 +26,10 @@ func Add(t *scratch.State, rules *policy.Rules) {
 		order = &queue.Order{State: t}
 	}
 	s := &sharing{State: t, order: order}
-	rules.Resume = s.resume
+	rules.Resume = func() {
+		s.begin()
+		s.resume()
+	}
 	if shares {
 		rules.TakeTurns = s.share
 	}
@@ -42,6 +45,7 @@ type sharing struct {
 // share lets jobs take turns and packs them.
 func (s *sharing) share() {
 	if s.May(steering.Slicing) {
+		s.relieve()
 		s.admit()
 	}
 	for node, n := range s.survey() {

@@ -85,8 +85,5 @@ func freed(u *unit) (gain model.Vector) {
 			gain = gain.Plus(run.Job.FreedBySuspension(run.Attempt, i).Active)
 		}
 	}
-	if len(u.runs) > 1 {
-		gain.GPUs = model.WholeGPU // what their parts round down to
-	}
 	return gain
 }

@@ -44,6 +44,9 @@ func withoutSharers(r *Candidates) (restore func()) {
 
 func sharesGPU(j *model.Job) bool {
 	for i := range j.Workers {
+		if a := j.Live(); a != nil && a.Packed() {
+			return true
+		}
 		if r := j.RequestOf(i); r.Share() > 0 {
 			return true
 		}

@@ -41,7 +41,7 @@ func (m *Preemptor) holdersOn(node int) []holder {
 		}
 		list = append(list, holder{
 			candidate: m.Candidates.candidateOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil || a.Suspending(),
-			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs),
+			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.Holds(a, d.Worker).Active.GPUs),
 		})
 	}
 	m.holders[node] = list

@@ -30,7 +30,7 @@ func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 			(!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
 			continue
 		}
-		t.Room.AddWorking(left, node, a.Workers[d.Worker].GPUs, d.Job.RequestOf(d.Worker).Active.GPUs)
+		t.Room.AddWorking(left, node, a.Workers[d.Worker].GPUs, d.Job.Holds(a, d.Worker).Active.GPUs)
 	}
 	return left
 }

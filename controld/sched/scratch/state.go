@@ -26,6 +26,7 @@ type State struct {
 	Actions []fsm.Action
 	Holders map[model.JobID]*model.Reservation // reservations in force, those of this cycle included
 	Started map[model.JobID]int                // attempts started in this cycle; of an array more than one
+	Begun   map[model.JobID]bool               // jobs that were started before their turn: no more of them start
 	Late    map[model.JobID]bool               // jobs given up in this cycle
 	Freed   bool                               // reserved capacity is free again: jobs that failed may fit
 	// jobs asked in this cycle to give up room, and the jobs that get it
@@ -84,7 +85,7 @@ func (t *State) Waits(id model.JobID) bool {
 // Startable reports whether a job may start now, as far as no policy objects. A job in back-off
 // wakes the cycle when that is over.
 func (t *State) Startable(j *model.Job) bool {
-	if j.Hold != model.NotHeld || j.Blocked() || t.Late[j.ID] || Full(j) {
+	if j.Hold != model.NotHeld || j.Blocked() || t.Late[j.ID] || t.Begun[j.ID] || Full(j) {
 		return false
 	}
 	if j.Eligible > t.Now {

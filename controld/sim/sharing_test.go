@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
+)
+
+// TestSharingKeepsTheInvariants replays workloads of which most jobs can pause, with turns, packing
+// and moves, under several policies and with all checks on. A plan that the state refuses fails the
+// run: so a pair that was undone is not tried again.
+func TestSharingKeepsTheInvariants(t *testing.T) {
+	for _, policy := range []string{"fifo", "rota", "fairshare", "las", "backfill"} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("%s seed=%d", policy, seed), func(t *testing.T) {
+				s := setup(t, "6x32c/512g/4gpu", policy+":oversubscribe=6,pack=on,migrate=on")
+				w := &turns{told: map[model.JobID]model.Instant{}}
+				s.decided = w.see
+				r := mustRun(t, mixedWithOthers(t, seed), s)
+				if all := r.Classes["all"]; all.Count != r.Jobs || r.Unended > 0 || r.Refused > 0 {
+					t.Errorf("%d of %d jobs ended, %d did not, %d actions were refused: %v", all.Count, r.Jobs, r.Unended, r.Refused,
+						r.Notes)
+				}
+				if r.Sharing.Suspensions == 0 || w.packed == 0 {
+					t.Errorf("%d suspensions, %d packed: nothing was shared", r.Sharing.Suspensions, w.packed)
+				}
+			})
+		}
+	}
+}
+
+// turns watches for how long jobs wait for their turn.
+type turns struct {
+	told    map[model.JobID]model.Instant // to pause for others to have their turn
+	longest model.Instant
+	packed  int
+}
+
+func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
+	back := func(id model.JobID) {
+		if at, ok := w.told[id]; ok {
+			w.longest = max(w.longest, now-at)
+			delete(w.told, id)
+		}
+	}
+	for _, a := range p.Actions {
+		switch {
+		case a.Suspend != nil && a.Suspend.Cause == model.CauseSlice:
+			w.told[a.Suspend.Job] = now
+		case a.Resume != nil:
+			back(a.Resume.Job)
+		case a.Pack != nil:
+			w.packed++
+			back(a.Pack.Job)
+		case a.Stop != nil:
+			delete(w.told, a.Stop.Job)
+		}
+	}
+}
+
+// TestEveryJobHasItsTurn: where all jobs can pause, none that was told to pause for others waits for
+// longer than each of the others on its node runs once.
+func TestEveryJobHasItsTurn(t *testing.T) {
+	for seed := range uint64(3) {
+		w := &turns{told: map[model.JobID]model.Instant{}}
+		s := setup(t, "6x32c/512g/4gpu", "fifo:oversubscribe=6,pack=on")
+		s.decided = w.see
+		mustRun(t, synth.Gandiva("mix", seed, 150), s)
+		if most := model.Instant(6*4) * (model.SliceMS + model.PauseWithin); w.longest > most || w.longest == 0 {
+			t.Errorf("seed %d: a job waited %d s for its turn, %d s is a round", seed, w.longest/1000, most/1000)
+		}
+	}
+}
+
+// mixedWithOthers is Gandiva's mix for a small cluster, with jobs among it that cannot pause, of both
+// classes.
+func mixedWithOthers(tb testing.TB, seed uint64) *trace.Trace {
+	tb.Helper()
+	t := synth.Gandiva("mix", seed, 150)
+	r := rand.New(rand.NewPCG(seed, 3))
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		switch r.IntN(8) {
+		case 0:
+			j.Pauses = false
+		case 1:
+			j.Pauses, j.Class, j.Work = false, "te", j.Work/10
+		}
+	}
+	return t
+}
+
+// TestSixJobsOnFourGPUs: Gandiva's figure 7. Turns cost less than two per cent, and all six go on
+// alike.
+func TestSixJobsOnFourGPUs(t *testing.T) {
+	r := mustRun(t, synth.Six("six", 6), setup(t, synth.SixNodes, "fifo:oversubscribe=2"))
+	const ideal = 6 * 7200.0 / 4
+	if loss := r.MakespanS/ideal - 1; loss <= 0 || loss > 0.02 {
+		t.Errorf("the last of six equal jobs ends %.2f %% later than without turns", 100*loss)
+	}
+	if s := r.Classes["all"].JCTS; s.Max-s.Mean > 120 {
+		t.Errorf("the last ends %g s after the mean", s.Max-s.Mean)
+	}
+}
