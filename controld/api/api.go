@@ -167,6 +167,22 @@ type Attempt struct {
 	Lost           *Lost `json:"lost,omitempty"`
 }
 
+// Series is what a job has reported of one metric, as far as the leader has seen it since it leads.
+type Series struct {
+	Job     model.JobID `json:"job"`
+	Metric  string      `json:"metric"`
+	Goal    string      `json:"goal,omitempty"`  // min or max, as its progress block says
+	Total   int64       `json:"total,omitempty"` // steps, as its progress block says
+	Metrics []string    `json:"metrics"`         // those that have a series
+	Points  []Point     `json:"points"`          // by step; long series are thinned
+}
+
+// Point is the value of a metric at a step.
+type Point struct {
+	Step  int64   `json:"step"`
+	Value float64 `json:"value"`
+}
+
 // Lost says what makes up a loss, in seconds of one GPU. A job without GPUs counts by its GPU
 // equivalents.
 type Lost struct {

@@ -173,6 +173,16 @@ func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
 }
 
+// SeriesBy returns what a job, named as by [Client.JobBy], has reported of a metric, "" for the one
+// that it names itself.
+func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Answer, error) {
+	q := url.Values{}
+	if metric != "" {
+		q.Set("metric", metric)
+	}
+	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
+}
+
 // Update changes the time limit, priority or name of a job that has not ended. It is not repeated
 // when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
