@@ -252,8 +252,8 @@ func (c *Client) RemoveController(ctx context.Context, name string) error {
 }
 
 // Nodes lists the nodes.
-func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, error) {
-	return get[List[Node]](ctx, c, "/v1/nodes", nil, read)
+func (c *Client) Nodes(ctx context.Context, read Read) (*NodeList, Answer, error) {
+	return get[NodeList](ctx, c, "/v1/nodes", nil, read)
 }
 
 // Events lists what happened after an index, oldest first; it waits up to wait for something to

@@ -19,8 +19,8 @@ import (
 )
 
 // listNodes answers GET /v1/nodes.
-func listNodes(x *exchange) (*api.List[api.Node], error) {
-	list := newList[api.Node]("NodeList", x.view)
+func listNodes(x *exchange) (*api.NodeList, error) {
+	list := &api.NodeList{List: *newList[api.Node]("NodeList", x.view), Shares: present.Shares(x.view)}
 	for i, n := range x.view.Nodes() {
 		out := x.presentNode(n, i)
 		if seen := x.s.Contacts.Seen(n.Name); !seen.IsZero() {
@@ -42,6 +42,11 @@ func (x *exchange) presentNode(n *model.Node, position int) api.Node {
 	for i := range out.GPUs {
 		if hidden(out.GPUs[i].Job) {
 			out.GPUs[i].Job = 0
+		}
+	}
+	for i := range out.Suspended {
+		if hidden(out.Suspended[i].Job) {
+			out.Suspended[i].Job = 0
 		}
 	}
 	return out

@@ -207,7 +207,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 			}
 			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
 		}
-		return list, answer, err
+		return &list.List, answer, err
 	}
 	if !c.Bool("summary") {
 		err = simpleList(env, c, nodeCells, fetch)
