@@ -433,6 +433,7 @@ type NodeGPU struct {
 	Memory  jobspec.Bytes `json:"memory"`
 	Healthy bool          `json:"healthy"`
 	Job     model.JobID   `json:"job,omitempty"`
+	Jobs    []model.JobID `json:"jobs,omitempty"` // those that have parts of it, if there are several
 }
 
 // Event is something that happened in the state.

@@ -43,6 +43,7 @@ func (x *exchange) presentNode(n *model.Node, position int) api.Node {
 		if hidden(out.GPUs[i].Job) {
 			out.GPUs[i].Job = 0
 		}
+		out.GPUs[i].Jobs = slices.DeleteFunc(out.GPUs[i].Jobs, hidden)
 	}
 	for i := range out.Suspended {
 		if hidden(out.Suspended[i].Job) {

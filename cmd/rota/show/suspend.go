@@ -30,9 +30,9 @@ func Suspended(j *api.Job, utc bool) string {
 	if s.For != 0 {
 		text += fmt.Sprintf(" for job %d", s.For)
 	}
-	goesOn := "goes on where its room comes free"
-	if s.Cause == model.CauseSlice {
-		goesOn = "goes on in turn"
+	goesOn := "goes on in turn"
+	if s.Cause.Preempts() {
+		goesOn = "goes on where its room comes free"
 	}
 	return fmt.Sprintf("%s (%s), %s", text, s.Cause, goesOn)
 }

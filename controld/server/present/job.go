@@ -192,15 +192,27 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 			out.Jobs = append(out.Jobs, w.Job.ID)
 		}
 		for _, i := range w.Job.Live().Workers[w.Worker].GPUs {
-			if out.GPUs[i].Job == 0 { // else several jobs have parts of it
+			if addHolder(&out.GPUs[i], w.Job.ID) == 1 {
 				out.GPUsUsed++
 			}
-			out.GPUs[i].Job = w.Job.ID
 		}
 	}
 	addLoad(&out, v.Desired(n.Name))
 	out.State = nodeState(n, &out)
 	return out
+}
+
+// addHolder notes that a worker of a job has a GPU, or a part of it, and returns how many have.
+func addHolder(gpu *api.NodeGPU, id model.JobID) int {
+	switch {
+	case gpu.Job == 0:
+		gpu.Job = id
+		return 1
+	case len(gpu.Jobs) == 0:
+		gpu.Jobs = []model.JobID{gpu.Job}
+	}
+	gpu.Jobs = append(gpu.Jobs, id)
+	return len(gpu.Jobs)
 }
 
 // nodeState is Slurm's word for the state of a node.

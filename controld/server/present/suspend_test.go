@@ -209,3 +209,19 @@ func TestWhatWasTried(t *testing.T) {
 		t.Errorf("the event is %+v", e)
 	}
 }
+
+// TestHoldersOfAGPU: a GPU of which several jobs have parts lists all of them, and is used once.
+func TestHoldersOfAGPU(t *testing.T) {
+	var gpu api.NodeGPU
+	for i, id := range []model.JobID{7, 8, 9} {
+		if n := addHolder(&gpu, id); n != i+1 {
+			t.Errorf("job %d is holder %d", id, n)
+		}
+		if i == 0 && gpu.Jobs != nil {
+			t.Errorf("a GPU of one job has the list %v", gpu.Jobs)
+		}
+	}
+	if gpu.Job != 7 || !reflect.DeepEqual(gpu.Jobs, []model.JobID{7, 8, 9}) {
+		t.Errorf("got %+v", gpu)
+	}
+}
