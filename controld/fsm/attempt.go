@@ -64,7 +64,10 @@ func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) 
 func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	w.Ended = a.Clock(m.v.At())
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
-	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
+	if a.Packing != nil {
+		charged.GPUs = j.RequestOf(w.Index).Active.GPUs // its GPU, but for what others had of it
+	}
+	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs) - a.Spared(w.Ended)/1000
 	j.Ledger.CoreMS += held * charged.Cores
 	if a.Suspended() {
 		m.countSuspended(j, a, w)
@@ -75,7 +78,9 @@ func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 		m.s.TouchNode(i)
 		return
 	}
+	gpus := w.GPUs
 	m.s.Vacate(j, w.Index, j.Holds(a, w.Index), &w.Place, false)
+	m.leaveGPU(j, a, w, gpus)
 }
 
 // advance draws the conclusions from what the workers of an attempt have come to, and stores the

@@ -47,6 +47,8 @@ type Action struct {
 	// Suspend has an attempt pause where it is, and Resume has it go on.
 	Suspend *SuspendJob `json:"suspend,omitempty"`
 	Resume  *ResumeJob  `json:"resume,omitempty"`
+	// Pack has a suspended attempt go on beside others on one GPU.
+	Pack *PackJob `json:"pack,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
@@ -138,7 +140,8 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 func (m *Machine) act(a Action) error {
 	set := 0
 	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
-		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil} {
+		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil,
+		a.Pack != nil} {
 		if is {
 			set++
 		}
@@ -164,6 +167,8 @@ func (m *Machine) act(a Action) error {
 		return wrapJob("suspend", a.Suspend.Job, m.planSuspend(a.Suspend))
 	case a.Resume != nil:
 		return wrapJob("resume", a.Resume.Job, m.planResume(a.Resume))
+	case a.Pack != nil:
+		return wrapJob("pack", a.Pack.Job, m.planPack(a.Pack))
 	case a.Settle:
 		return nil
 	}

@@ -22,6 +22,9 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
+// maxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at least.
+const maxRate = 1_000_000_000_000
+
 // apply notes what became of workers. What is of an old attempt, of another node, or known already
 // changes nothing.
 func (c NodeReport) apply(m *Machine) (any, error) {
@@ -36,6 +39,10 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		if model.Rank(r.State) < 0 {
 			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
 		}
+		if p := r.Profile; p != nil && (p.Utilisation < 0 || p.Utilisation > 1000 || p.Memory < 0 || p.Rate < 0 || p.Rate > maxRate) ||
+			r.Packed != nil && (r.Packed.Rate < 0 || r.Packed.Rate > maxRate) {
+			return nil, fmt.Errorf("job %d worker %d, profile: %w", r.Job, r.Worker, model.ErrBadReport)
+		}
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
@@ -44,6 +51,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		}
 		m.rated(c.Node, &c.Workers[i])
 		m.switched(c.Node, &c.Workers[i])
+		m.packed(c.Node, &c.Workers[i])
 		m.workerReport(c.Node, &c.Workers[i])
 	}
 	return nil, nil

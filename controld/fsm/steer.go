@@ -81,6 +81,8 @@ func (a *Action) PartOf() steering.Switch {
 		return partOfCause[a.Stop.Cause]
 	case a.Suspend != nil:
 		return partOfCause[a.Suspend.Cause]
+	case a.Pack != nil && a.Pack.Expected > 0:
+		return steering.Packing
 	case a.Resize != nil && a.Resize.For != 0:
 		return steering.Preemption
 	case a.Resize != nil:
@@ -101,7 +103,7 @@ var partOfCause = map[model.Cause]steering.Switch{
 // is paused.
 func (a *Action) ends() bool {
 	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle ||
-		a.Resume != nil
+		a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 || a.Suspend != nil && a.Suspend.Cause == model.CausePack
 }
 
 // MayDo reports whether what operators have told the scheduler allows an action.

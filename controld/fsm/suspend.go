@@ -29,7 +29,9 @@ type ResumeJob struct {
 }
 
 // suspends reports whether an attempt may be suspended for a cause.
-func suspends(c model.Cause) bool { return c == model.CauseSlice || c.Preempts() }
+func suspends(c model.Cause) bool {
+	return c == model.CauseSlice || c == model.CausePack || c.Preempts()
+}
 
 // planSuspend tells all workers of an attempt to pause.
 func (m *Machine) planSuspend(c *SuspendJob) error {
@@ -171,7 +173,17 @@ func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
 	next := *s
 	next.Since, next.Charged = m.v.At(), m.v.At()
 	a.Switch = &next
+	gpus := make([][]int, len(a.Workers))
+	for i := range a.Workers {
+		gpus[i] = a.Workers[i].GPUs
+	}
 	m.s.Suspend(j, a)
+	m.leaveGPU(j, a, &a.Workers[0], gpus[0])
+	if s.Cause == model.CausePack && a.Packing != nil {
+		p := *a.Packing
+		p.Set = 0
+		a.Packing = &p
+	}
 	j.State = model.Suspended
 	j.Counters.Suspensions++
 	m.s.Learn().Release()

@@ -86,7 +86,7 @@ func testNode(name string, gpus int) model.Node {
 	n := model.Node{Name: name, Addr: name + ":1", BootID: "b1", Cores: 32, Memory: 256 * jobspec.GiB, PortMin: 20000,
 		PortMax: 20003}
 	for i := range gpus {
-		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Healthy: true})
+		n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%s-%d", name, i), Memory: 80 * jobspec.GiB, Healthy: true})
 	}
 	return n
 }

@@ -69,7 +69,10 @@ type Attempt struct {
 	Stop       *Stop    `json:"stop,omitempty"`
 
 	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
-	Trials []Trial    `json:"trials,omitempty"` // how it shared GPUs, in order, at most [MaxTrials]
+	// how it shares its GPU; nil: it never has
+	Packing *Packing `json:"packing,omitempty"`
+	Profile *Profile `json:"profile,omitempty"` // nil: not measured yet
+	Trials  []Trial  `json:"trials,omitempty"`  // how it shared GPUs, in order, at most [MaxTrials]
 
 	Findings []Finding `json:"findings,omitempty"` // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`
@@ -104,6 +107,10 @@ type WorkerReport struct {
 	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
 	// nothing is said about it.
 	Switch int `json:"switch,omitempty"`
+
+	// Profile is said once, and Packed each time others come to share the GPU or leave it.
+	Profile *Profile    `json:"profile,omitempty"`
+	Packed  *PackedRate `json:"packed,omitempty"`
 
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].

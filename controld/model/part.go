@@ -157,7 +157,7 @@ func (v Vector) Times(n int64) Vector {
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
-		return j.RequestOf(worker).Active
+		return a.shared(j.RequestOf(worker)).Active
 	}
 	for i := range a.Workers {
 		o := &a.Workers[i]

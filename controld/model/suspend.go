@@ -105,10 +105,14 @@ func (a *Attempt) TurnIn(service int64) Instant {
 
 // HeldSince is since when what an attempt holds has not been charged as usage.
 func (a *Attempt) HeldSince() Instant {
+	since := a.Assigned.At
 	if a.Switch != nil {
-		return max(a.Assigned.At, a.Switch.Charged)
+		since = max(since, a.Switch.Charged)
 	}
-	return a.Assigned.At
+	if a.Packed() {
+		since = max(since, a.Packing.Since)
+	}
+	return since
 }
 
 // Clock returns the present instant on the attempt's clock, which stands still while it is
@@ -148,17 +152,17 @@ func (a *Attempt) Move(by Instant) {
 }
 
 // FreedBySuspension is what comes free of a worker's room when its attempt is suspended.
-func (j *Job) FreedBySuspension(_ *Attempt, worker int) Request {
-	r := j.RequestOf(worker)
+func (j *Job) FreedBySuspension(a *Attempt, worker int) Request {
+	r := a.shared(j.RequestOf(worker))
 	return r.Minus(r.Suspended())
 }
 
-// Holds returns what a worker that has not ended holds: all that it asks for, or its memory while it
-// is suspended.
+// Holds returns what a worker that has not ended holds: all that it asks for, a part of its GPU if it
+// shares that, or its memory while it is suspended.
 func (j *Job) Holds(a *Attempt, worker int) Request {
 	r := j.RequestOf(worker)
 	if a.Suspended() {
 		return r.Suspended()
 	}
-	return r
+	return a.shared(r)
 }

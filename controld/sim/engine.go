@@ -76,13 +76,14 @@ type engine struct {
 
 	networks *interference.Table
 	useful   useful
+	sharing  map[device][]int32 // jobs of one GPU that work there
 
 	graces map[jobspec.Seconds]*jobspec.Preemption // shared settings, see preemption
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{},
-		networks: interference.Default()}
+		networks: interference.Default(), sharing: map[device][]int32{}}
 	cfg, err := s.Policy.config(s.Configured)
 	if err != nil {
 		return nil, err
@@ -299,7 +300,7 @@ func (e *engine) happen() error {
 	for len(e.agenda) > 0 && e.agenda[0].at <= e.now {
 		v := e.agenda.pop()
 		r := &e.runs[v.job]
-		if !r.live || r.attempt != v.attempt || v.kind != graceEnds && r.stretch != v.stretch {
+		if !r.live || r.attempt != v.attempt || v.void(r) {
 			continue
 		}
 		switch v.kind {
@@ -319,6 +320,8 @@ func (e *engine) happen() error {
 			e.hasPaused(v.job)
 		case goesOn:
 			e.reportSwitch(v.job)
+		case measured:
+			e.measure(v.job)
 		}
 	}
 	if err := e.sendReports(); err != nil {

@@ -16,6 +16,7 @@ const (
 	rateKnown             // it has made progress for long enough that its speed is known
 	paused                // it has paused and given its GPUs back
 	goesOn                // it has its GPUs again and works
+	measured              // it has worked for long enough that what it makes of its GPU is known
 )
 
 // event is something that will happen to a job, unless its attempt has ended by then.
@@ -24,7 +25,18 @@ type event struct {
 	kind    kind
 	job     int32 // index in engine.runs
 	attempt int32
-	stretch int32 // of the attempt, see run.stretch; grace periods do not depend on it
+	stretch int32 // of the attempt, as run.stretch, or run.switches for paused and goesOn; graces depend on none
+}
+
+// void reports whether a job has changed what it does since an event was foreseen.
+func (e *event) void(r *run) bool {
+	switch e.kind {
+	case graceEnds:
+		return false
+	case paused, goesOn:
+		return int(e.stretch) != r.switches
+	}
+	return e.stretch != r.stretch
 }
 
 func (e *event) compare(o *event) int {

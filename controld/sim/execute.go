@@ -22,7 +22,9 @@ func (e *engine) carryOut(a *fsm.Action) {
 	case a.Suspend != nil:
 		e.suspend(int32(a.Suspend.Job - 1))
 	case a.Resume != nil:
-		e.resume(a.Resume)
+		e.resume(a.Resume.Job, a.Resume.GPUs[0])
+	case a.Pack != nil:
+		e.resume(a.Pack.Job, e.state.Present().Job(a.Pack.Job).Live().Workers[0].GPUs)
 	}
 }
 
@@ -50,10 +52,10 @@ func (e *engine) startAttempt(i int32, places []model.Place) {
 	}
 	e.pending--
 	e.running++
-	r.switches = 0
+	r.switches, r.did = 0, 0
 	e.totals.addStart(e, r)
 	r.began = e.now
-	e.scheduleEnd(i)
+	e.enterGPU(i, places[0].GPUs)
 }
 
 // scheduleEnd puts the end of an attempt on the agenda, and the end of its time limit if that is an
@@ -187,6 +189,7 @@ func (e *engine) exitWorkers(i int32, code, signal int) {
 		})
 	}
 	r.live = false
+	e.leaveGPU(i)
 	e.running--
 	e.totals.addExit(e, r)
 }

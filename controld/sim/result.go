@@ -198,7 +198,7 @@ func (e *engine) result(t *trace.Trace, excluded []string) *Result {
 	e.utilisation(r)
 	e.preemptions(r)
 	e.decisions(r)
-	r.Sharing = e.sharing()
+	r.Sharing = e.sharingResult()
 	r.Notes = e.notes(t, len(excluded))
 	return r
 }

@@ -30,7 +30,9 @@ type run struct {
 	rate     int64         // millionths of a ms of work in each ms
 	stopped  model.Instant // when notice was given; 0: it was not
 	cause    model.Cause   // of the stop
-	stretch  int32         // counts how often it was suspended or resumed: events of earlier ones are void
+	stretch  int32         // counts changes of its rate: ends that were foreseen before are void
+	did      int64         // millionths of a ms of work before the present stretch
+	device   device        // its GPU, if it has one alone and the trace says what it trains
 	switches int           // as model.Switching.Number
 	began    model.Instant // the stretch: it holds its capacity since
 

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -38,21 +37,26 @@ func (e *engine) suspend(i int32) {
 	r := &e.runs[i]
 	r.switches++
 	at := max(e.now, r.from)
-	if step := e.stepOf(r.job); r.rate > 0 {
-		_, worked := r.done(at)
-		at += model.Instant((step - worked%step) % step)
-	}
+	step := e.stepOf(r.job) * trace.FullRate
+	work, _ := r.done(at)
+	at += model.Instant(((r.did+work)/step*step + step - r.did - work + r.rate - 1) / r.rate)
 	if at >= r.finish() {
 		return
 	}
 	e.endStretch(r, at)
-	work, _ := r.done(at)
 	e.totals.addLost(r, int64(min(r.from, at)-r.began))
-	r.left -= work
+	e.advance(r, at)
 	r.from, r.began = never, at
-	r.stretch++
 	e.agenda.push(event{at: at + model.Instant(e.network(r.job).SuspendMS), kind: paused, job: i, attempt: r.attempt,
-		stretch: r.stretch})
+		stretch: int32(r.switches)})
+}
+
+// advance counts what a job has done until an instant.
+func (e *engine) advance(r *run, at model.Instant) {
+	work, _ := r.done(at)
+	r.left -= work
+	r.did += work
+	r.stretch++
 }
 
 // hasPaused gives back what a job holds, but for its memory.
@@ -65,22 +69,22 @@ func (e *engine) hasPaused(i int32) {
 	e.totals.addSuspended(e, r)
 	r.held = model.Vector{}
 	r.assigned -= e.now // as long as it is suspended, its clock stands still
+	e.leaveGPU(i)
 	e.reportSwitch(i)
 }
 
-// resume has a job go on with GPUs of its nodes.
-func (e *engine) resume(c *fsm.ResumeJob) {
-	i := int32(c.Job - 1)
+// resume has a job go on with GPUs of its nodes, or beside others on one of them.
+func (e *engine) resume(id model.JobID, gpus []int) {
+	i := int32(id - 1)
 	r := &e.runs[i]
 	r.switches++
-	r.stretch++
 	r.assigned += e.now
 	r.held = r.job.Demand(len(r.workers) - r.job.Servers)
 	e.totals.addResumed(e, r)
-	r.from = e.now + model.Instant(e.network(r.job).ResumeMS)
 	r.began = e.now
-	e.scheduleEnd(i)
-	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: r.stretch})
+	r.from = e.now + model.Instant(e.network(r.job).ResumeMS)
+	e.enterGPU(i, gpus)
+	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: int32(r.switches)})
 }
 
 // reportSwitch has the nodes of a job report that it has done as it was told last.
@@ -119,8 +123,8 @@ func (e *engine) endStretch(r *run, at model.Instant) {
 	}
 }
 
-// sharing returns what is said of how jobs shared GPUs, nil if the trace does not say what they train.
-func (e *engine) sharing() *Sharing {
+// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what they train.
+func (e *engine) sharingResult() *Sharing {
 	var feedback []float64
 	known := false
 	for i := range e.runs {

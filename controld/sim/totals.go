@@ -133,6 +133,17 @@ func (b *totals) addResumed(e *engine, r *run) {
 	b.held = b.held.Plus(r.held)
 }
 
+// setGPUs notes that a job holds another amount of GPUs.
+func (b *totals) setGPUs(e *engine, r *run, gpus int64) {
+	if more := gpus - r.held.GPUs; more != 0 {
+		a := &b.accounts[r.account]
+		a.advance(e.now)
+		a.held += more
+		b.held.GPUs += more
+		r.held.GPUs = gpus
+	}
+}
+
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
 func (b *totals) addHeld(more model.Vector) { b.held = b.held.Plus(more) }
 

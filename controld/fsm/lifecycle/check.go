@@ -77,6 +77,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 		return bad("its workers and the job's state do not agree")
 	case a.Stop == nil && a.Suspended() != (j.State == model.Suspended):
 		return bad("its workers and the job's state do not agree")
+	case a.Packed() && (a.Suspended() || !j.CanPack()):
+		return bad("it shares a GPU and may not")
 	case a.Suspended() && !a.Switched():
 		return bad("it is suspended before every worker has paused")
 	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
@@ -87,7 +89,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 
 // devices is on how many GPUs a worker lies, 0 if it is or was suspended when it ended.
 func devices(j *model.Job, a *model.Attempt, worker int) int {
-	if a.Suspended() && len(a.Workers[worker].GPUs) == 0 {
+	w := &a.Workers[worker]
+	if len(w.GPUs) == 0 && (a.Suspended() || a.Switch != nil && w.State.Final()) {
 		return 0
 	}
 	return model.Devices(j, worker)
@@ -109,6 +112,9 @@ func CheckLedger(j *model.Job) error {
 			}
 			held := max(0, int64(until-a.Assigned.At))
 			want.GPUMS += model.GPUTime(held, charged.GPUs)
+			if until != 0 {
+				want.GPUMS -= a.Spared(until) / 1000
+			}
 			want.CoreMS += held * charged.Cores
 			want.SuspendedMS += model.GPUTime(a.Workers[k].SuspendedMS, of.RequestOf(k).Active.GPUs)
 		}

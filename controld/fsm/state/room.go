@@ -54,8 +54,9 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 			continue
 		}
 		_, at := s.v.Node(w.Node)
-		g.Release(at, j.RequestOf(i), w.GPUs)
-		g.Allocate(at, j.Holds(a, i), []int{})
+		keeps := j.Holds(a, i)
+		g.Release(at, keeps.Plus(j.FreedBySuspension(a, i)), w.GPUs)
+		g.Allocate(at, keeps, []int{})
 		s.ownHolding(at).freed = s.v.at
 		w.GPUs = nil
 	}
@@ -100,6 +101,52 @@ func (s *State) undoResume(j *model.Job, a *model.Attempt, gpus [][]int, workers
 			g.Release(at, r, gpus[i])
 			g.Allocate(at, r.Suspended(), []int{})
 		}
+	}
+}
+
+// ShareGPU takes from each of a set of jobs that share a GPU what it has more than a share, and gives
+// that much to a job that is suspended on the node; or it changes nothing, if the job does not fit.
+func (s *State) ShareGPU(node int, j *model.Job, share int64, set []model.JobID, gpus []int) error {
+	g := s.ownGrid()
+	r := j.RequestOf(0).WithShare(share)
+	give := func(to func(o *model.Job) model.Request, from func(o *model.Job) model.Request) {
+		for _, id := range set {
+			g.Release(node, from(s.v.Job(id)), gpus)
+		}
+		for _, id := range set {
+			g.Allocate(node, to(s.v.Job(id)), gpus)
+		}
+	}
+	part := func(o *model.Job) model.Request { return o.RequestOf(0).WithShare(share) }
+	whole := func(o *model.Job) model.Request { return o.Holds(o.Live(), 0) }
+	give(part, whole)
+	keeps := j.Holds(j.Live(), 0)
+	g.Release(node, keeps, []int{})
+	for _, c := range s.v.reservations {
+		if !c.ForPreemptor {
+			s.v.eachClaim(c, g.Unclaim)
+			defer s.v.eachClaim(c, g.Claim)
+		}
+	}
+	if why := grid.Fits(g, node, r, gpus); why != nil {
+		g.Allocate(node, keeps, []int{})
+		give(whole, part)
+		return &model.FitError{Job: j.ID, Reason: *why}
+	}
+	g.Allocate(node, r, gpus)
+	return nil
+}
+
+// DivideGPU divides a GPU anew among those that have stayed there.
+func (s *State) DivideGPU(node int, share int64, set []model.JobID) {
+	g := s.ownGrid()
+	for _, id := range set {
+		o := s.v.Job(id)
+		g.Release(node, o.Holds(o.Live(), 0), o.Live().Workers[0].GPUs)
+	}
+	for _, id := range set {
+		o := s.v.Job(id)
+		g.Allocate(node, o.RequestOf(0).WithShare(share), o.Live().Workers[0].GPUs)
 	}
 }
 

@@ -85,7 +85,7 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 		GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
 	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
-		was.Paused == r.Paused && was.Stopping == r.Stopping && stillHolding(was.Attempt) == stillHolding(a) {
+		was.Paused == r.Paused && was.Stopping == r.Stopping && shareOf(was.Attempt) == shareOf(a) && stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
 	}
@@ -98,6 +98,14 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 	}
 	r.Held = v.HeldBy(j, a)
 	return r
+}
+
+// shareOf is what an attempt holds of a GPU that it shares, 0 if it shares none.
+func shareOf(a *model.Attempt) int64 {
+	if a.Packing == nil {
+		return 0
+	}
+	return a.Packing.Share
 }
 
 // stillHolding counts the workers of an attempt that have not ended.

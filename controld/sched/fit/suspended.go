@@ -37,3 +37,15 @@ func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 	}
 	return gpus, true
 }
+
+// Join takes what a suspended worker needs beside the GPU that others share with it, and reports
+// whether it found that.
+func (r *Room) Join(w Suspended) bool {
+	r.grid.Release(w.Node, w.Keeps, []int{})
+	if r.grid.Obstacle(w.Node, w.Needs, []int{}) != model.ReasonNone {
+		r.grid.Allocate(w.Node, w.Keeps, []int{})
+		return false
+	}
+	r.grid.Allocate(w.Node, w.Needs, []int{})
+	return true
+}

@@ -27,8 +27,8 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	}
 	s := &sharing{State: t, order: order}
 	rules.Resume = s.resume
-	if shares && t.May(steering.Slicing) {
-		rules.TakeTurns = s.takeTurns
+	if shares {
+		rules.TakeTurns = s.share
 	}
 }
 
@@ -36,51 +36,99 @@ func Add(t *scratch.State, rules *policy.Rules) {
 type sharing struct {
 	*scratch.State
 	order *queue.Order
-	nodes map[int]*shared // by position; nil until it is needed
+	nodes []*shared // by position; nil until it is needed, and where no unit is
 }
 
-// unit is an attempt that can be suspended.
+// share lets jobs take turns and packs them.
+func (s *sharing) share() {
+	if s.May(steering.Slicing) {
+		s.admit()
+	}
+	for node, n := range s.survey() {
+		if n == nil {
+			continue
+		}
+		if s.May(steering.Packing) {
+			s.pack(node, n)
+		}
+		s.separate(node, n)
+		if s.May(steering.Slicing) && len(n.suspended) > 0 {
+			s.rotate(node, n)
+		}
+	}
+}
+
+// unit is what takes turns as one: an attempt that can be suspended, or a set of them on one GPU.
 type unit struct {
-	run   *estimate.LiveAttempt
-	turn  int64 // see [model.Switching.Turn]
-	nodes []int // of its workers, by number
+	runs  []*estimate.LiveAttempt // by job; of a set that is suspended the first takes the GPU
+	turn  int64                   // see [model.Switching.Turn]; of a set the mean
+	rank  int                     // of the highest class
+	nodes []int                   // of the workers of the first, by number
 }
 
 // shared is one node that units are on.
 type shared struct {
-	active    []*unit // that run, and are on no other node
-	suspended []*unit // some may be on other nodes too
-	leaving   []*unit // that have been told to pause
-	busy      bool    // a unit is about to go on
+	active    []*unit                 // that run, and are on no other node
+	suspended []*unit                 // some may be on other nodes too
+	leaving   []*estimate.LiveAttempt // that have been told to pause
+	busy      bool                    // a unit is about to go on
+	unsettled uint64                  // GPUs on which some attempt stops, pauses or goes on, by bit
 }
 
 // survey lists the units on every node.
-func (s *sharing) survey() map[int]*shared {
+func (s *sharing) survey() []*shared {
 	if s.nodes != nil {
 		return s.nodes
 	}
-	s.nodes = map[int]*shared{}
+	s.nodes = make([]*shared, len(s.View.Nodes()))
 	for run := range s.View.LiveAttempts() {
 		if run.Job.CanSuspend() {
 			s.enter(run)
 		}
 	}
 	for _, n := range s.nodes {
-		slices.SortFunc(n.suspended, next)
-		slices.SortFunc(n.active, next)
+		if n != nil {
+			s.rank(n.active)
+			s.rank(n.suspended)
+		}
 	}
 	return s.nodes
 }
 
+// rank works out the turns of units and sorts them: the higher class first, then the one that has
+// had the least service.
+func (s *sharing) rank(units []*unit) {
+	for _, u := range units {
+		u.turn, u.rank = 0, queue.ClassRank(u.runs[0].Job.Class)
+		for _, run := range u.runs {
+			u.turn += run.Attempt.Turn(s.Now)
+			u.rank = min(u.rank, queue.ClassRank(run.Job.Class))
+		}
+		u.turn /= int64(len(u.runs))
+	}
+	slices.SortFunc(units, func(a, b *unit) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn), cmp.Compare(a.id(), b.id()))
+	})
+}
+
+func (u *unit) id() model.JobID { return u.runs[0].Job.ID }
+
+// single returns the attempt of a unit that is no set, and could become one.
+func (u *unit) single() *estimate.LiveAttempt {
+	if len(u.runs) > 1 || !u.runs[0].Job.CanPack() {
+		return nil
+	}
+	return u.runs[0]
+}
+
 func (s *sharing) enter(run *estimate.LiveAttempt) {
 	a := run.Attempt
-	u := &unit{run: run, turn: a.Turn(s.Now)}
+	at := make([]int, len(a.Workers))
 	for i := range a.Workers {
-		_, node := s.View.Node(a.Workers[i].Node)
-		u.nodes = append(u.nodes, node)
+		_, at[i] = s.View.Node(a.Workers[i].Node)
 	}
-	for i, node := range u.nodes {
-		if slices.Contains(u.nodes[:i], node) || node < 0 {
+	for i, node := range at {
+		if slices.Contains(at[:i], node) || node < 0 {
 			continue
 		}
 		n := s.nodes[node]
@@ -88,24 +136,50 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 			n = &shared{}
 			s.nodes[node] = n
 		}
+		if a.Stop != nil || a.Suspending() || a.Resuming() {
+			for k := range a.Workers {
+				for _, gpu := range a.Workers[k].GPUs {
+					n.unsettled |= 1 << gpu
+				}
+			}
+		}
 		switch {
 		case a.Stop != nil:
 		case a.Suspended():
-			n.suspended = append(n.suspended, u)
+			n.suspended = join(n.suspended, run, at, func(u *unit) bool {
+				return a.SetOf() != 0 && u.runs[0].Attempt.SetOf() == a.SetOf() && fitsBeside(u, run, s.View.Nodes()[node])
+			})
 		case a.Suspending():
-			n.leaving = append(n.leaving, u)
+			n.leaving = append(n.leaving, run)
 		case a.Resuming():
 			n.busy = true
 		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal():
-			n.active = append(n.active, u)
+			n.active = join(n.active, run, at, func(u *unit) bool { return a.Packed() && u.gpu() == a.Workers[0].GPUs[0] })
 		}
 	}
 }
 
-// next orders units: the higher class first, then the one that has had the least service.
-func next(a, b *unit) int {
-	return cmp.Or(cmp.Compare(queue.ClassRank(a.run.Job.Class), queue.ClassRank(b.run.Job.Class)),
-		cmp.Compare(a.turn, b.turn), cmp.Compare(a.run.Job.ID, b.run.Job.ID))
+// join adds an attempt to the unit of its set, or as a unit of its own.
+func join(units []*unit, run *estimate.LiveAttempt, at []int, same func(*unit) bool) []*unit {
+	for _, u := range units {
+		if u.runs[0].Job.CanPack() && run.Job.CanPack() && same(u) {
+			u.runs = append(u.runs, run)
+			return units
+		}
+	}
+	return append(units, &unit{runs: []*estimate.LiveAttempt{run}, nodes: at})
+}
+
+// fitsBeside reports whether the memory of one more attempt fits a GPU beside that of a unit.
+func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
+	if len(n.GPUs) == 0 {
+		return false
+	}
+	free := n.GPUs[0].Memory - run.Attempt.Profile.Memory
+	for _, r := range u.runs {
+		free -= r.Attempt.Profile.Memory
+	}
+	return free >= 0 && len(u.runs) < model.MaxPacked
 }
 
 // resume has suspended units go on where there is room, those first that have had the least
@@ -115,9 +189,8 @@ func (s *sharing) resume() {
 		return
 	}
 	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor })()
-	for node := range s.View.Nodes() {
-		n := s.survey()[node]
-		if n == nil {
+	for node, n := range s.survey() {
+		if n == nil || len(n.suspended) == 0 {
 			continue
 		}
 		n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool {
@@ -132,7 +205,10 @@ func (s *sharing) resume() {
 
 // mayGoOn reports whether a unit leaves to others on its nodes what units pause for.
 func (s *sharing) mayGoOn(u *unit) bool {
-	for _, node := range u.nodes {
+	for i, node := range u.nodes {
+		if slices.Contains(u.nodes[:i], node) {
+			continue
+		}
 		var kept model.Vector
 		n := s.nodes[node]
 		for _, o := range n.suspended {
@@ -142,24 +218,24 @@ func (s *sharing) mayGoOn(u *unit) bool {
 			case o == u:
 				return false // it waits for the rest
 			default:
-				kept = kept.Plus(s.needsOn(o, node).Active.Minus(coming).Positive())
+				kept = kept.Plus(needsOn(o, node).Minus(coming).Positive())
 			}
 		}
-		if !s.needsOn(u, node).Active.Plus(kept).Within(s.Room.Free(node).Active) {
+		if !needsOn(u, node).Plus(kept).Within(s.Room.Free(node).Active) {
 			return false
 		}
 	}
 	return true
 }
 
-// comingFor returns what comes free on a node of units that pause for another one.
+// comingFor returns what comes free on a node of attempts that pause for a unit.
 func (n *shared) comingFor(u *unit, node int) (coming model.Vector, any bool) {
 	for _, o := range n.leaving {
-		if o.run.Attempt.Switch.For != u.run.Job.ID {
+		if !slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return r.Job.ID == o.Attempt.Switch.For }) {
 			continue
 		}
 		any = true
-		for _, r := range o.run.Releases {
+		for _, r := range o.Releases {
 			if r.Node == node {
 				coming = coming.Plus(r.Room.Active)
 			}
@@ -168,11 +244,13 @@ func (n *shared) comingFor(u *unit, node int) (coming model.Vector, any bool) {
 	return coming, any
 }
 
-// needsOn is what a unit needs on a node to run.
-func (s *sharing) needsOn(u *unit, node int) (needs model.Request) {
+// needsOn is what a unit needs on a node to run: of a set what the first needs, for the others come
+// if they can.
+func needsOn(u *unit, node int) (needs model.Vector) {
+	first := u.runs[0]
 	for i, at := range u.nodes {
-		if at == node && !u.run.Attempt.Workers[i].State.Final() {
-			needs = needs.Plus(u.run.Job.RequestOf(i))
+		if at == node && !first.Attempt.Workers[i].State.Final() {
+			needs = needs.Plus(first.Job.RequestOf(i).Active)
 		}
 	}
 	return needs
@@ -180,7 +258,7 @@ func (s *sharing) needsOn(u *unit, node int) (needs model.Request) {
 
 // goOn plans that a unit goes on, if it finds room.
 func (s *sharing) goOn(u *unit) bool {
-	j, a := u.run.Job, u.run.Attempt
+	j, a := u.runs[0].Job, u.runs[0].Attempt
 	workers := make([]fit.Suspended, 0, len(a.Workers))
 	at := make([]int, 0, len(a.Workers))
 	for i := range a.Workers {
@@ -199,12 +277,30 @@ func (s *sharing) goOn(u *unit) bool {
 	}
 	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus}})
 	s.Revision++
+	for _, run := range u.runs[1:] {
+		s.putBeside(run, u.nodes[0], u.runs[0], 0)
+	}
+	return true
+}
+
+// putBeside plans that a suspended attempt goes on beside another one on its GPU, if what it needs
+// besides finds room.
+func (s *sharing) putBeside(run *estimate.LiveAttempt, node int, host *estimate.LiveAttempt, expected int64) bool {
+	needs := run.Job.RequestOf(0).WithShare(0)
+	if !s.Room.Join(fit.Suspended{Node: node, Keeps: run.Job.Holds(run.Attempt, 0), Needs: needs}) {
+		return false
+	}
+	s.Act(fsm.Action{Pack: &fsm.PackJob{Job: run.Job.ID, Attempt: run.Number, Host: host.Job.ID, HostAttempt: host.Number,
+		Expected: expected}})
+	s.Revision++
 	return true
 }
 
 // suspend plans that a unit pauses for a job.
-func (s *sharing) suspend(u *unit, beneficiary model.JobID) {
-	j := u.run.Job
-	s.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: j.ID, Attempt: u.run.Number, Cause: model.CauseSlice, For: beneficiary}})
-	s.Stopping[j.ID] = beneficiary
+func (s *sharing) suspend(n *shared, u *unit, cause model.Cause, beneficiary model.JobID) {
+	for _, run := range u.runs {
+		s.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: run.Job.ID, Attempt: run.Number, Cause: cause, For: beneficiary}})
+		s.Stopping[run.Job.ID] = beneficiary
+		n.leaving = append(n.leaving, run)
+	}
 }

@@ -60,7 +60,7 @@ func gandivaJob(i int, network string, gpus, work int64) *trace.Job {
 	j.Name, j.Model, j.Pauses, j.Work = network, network, true, work
 	j.User, j.Account, j.Saves = fmt.Sprintf("u%02d", i%20), "research", trace.SavesSignal
 	j.Grace, j.Restart = 2*second, 10*second
-	j.Request = model.Vector{Cores: 4 * gpus, Memory: gandivaMemory * jobspec.Bytes(gpus), GPUs: gpus * gpu}
+	j.Request = model.Vector{Cores: 2 * gpus, Memory: gandivaMemory * jobspec.Bytes(gpus), GPUs: gpus * gpu}
 	j.Fill()
 	return j
 }

@@ -1,0 +1,144 @@
+package fsm
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// profiled has the node of a job say what it has measured while the job had its GPU for itself.
+func (w *world) profiled(id model.JobID, utilisation int64, memory jobspec.Bytes, rate int64) {
+	w.t.Helper()
+	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) {
+		r.Profile = &model.Profile{Utilisation: utilisation, Memory: memory, Rate: rate}
+	})
+}
+
+// together has the node say how fast a job is beside others.
+func (w *world) together(id model.JobID, rate int64) {
+	w.t.Helper()
+	number := w.job(id).Live().Number()
+	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) {
+		r.Packed = &model.PackedRate{Number: number, Rate: rate}
+	})
+}
+
+func (w *world) pack(id, host model.JobID, expected int64) error {
+	w.t.Helper()
+	return w.plan(Action{Pack: &PackJob{Job: id, Attempt: w.job(id).Attempt, Host: host,
+		HostAttempt: w.job(host).Attempt, Expected: expected}})
+}
+
+// pair returns two jobs on a node with one GPU: one that runs, and one that is suspended. Each has
+// a profile.
+func (w *world) pair() (host, guest model.JobID) {
+	w.t.Helper()
+	w.node("n1", 1)
+	guest = w.running(1, []string{"n1"}, pauses)
+	w.profiled(guest, 300, 20*jobspec.GiB, 2000)
+	w.wait(60)
+	w.ok(w.suspend(guest, model.CauseSlice, 0))
+	w.switched(guest, 0)
+	host = w.running(1, []string{"n1"}, pauses)
+	w.profiled(host, 400, 30*jobspec.GiB, 1000)
+	return host, guest
+}
+
+func (w *world) share(id model.JobID) int64 {
+	if p := w.job(id).Live().Packing; p != nil {
+		return p.Share
+	}
+	return 0
+}
+
+// TestTwoJobsStayTogether: they get half of the GPU each, and what each is charged is what it held.
+// They stay because together they are faster than in turns.
+func TestTwoJobsStayTogether(t *testing.T) {
+	w := newWorld(t)
+	host, guest := w.pair()
+	w.wait(10)
+	w.ok(w.pack(guest, host, 1400))
+	if w.share(host) != 500 || w.share(guest) != 500 || w.freeGPUs("n1") != 0 {
+		t.Errorf("shares %d and %d", w.share(host), w.share(guest))
+	}
+	w.switched(guest, 0)
+	w.wait(30)
+	w.together(host, 700)
+	if n := len(w.job(guest).Live().Trials); n != 0 {
+		t.Errorf("%d trials before both were measured", n)
+	}
+	w.together(guest, 1200)
+	want := model.Trial{What: model.TrialPack, With: host, At: w.s.v.At(), Expected: 1400, Measured: 1300}
+	if got := w.job(guest).Live().Trials; len(got) != 1 || got[0] != want {
+		t.Errorf("trials %+v, want %+v", got, want)
+	}
+	if a, b := w.job(host).Live(), w.job(guest).Live(); a.SetOf() != host || b.SetOf() != host {
+		t.Errorf("sets %d and %d", a.SetOf(), b.SetOf())
+	}
+	w.wait(10)
+	w.report(host, 0, model.WorkerExited)
+	w.state(host, model.Completed)
+	if got := w.job(host).Ledger.GPUMS; got != 10_000+40_000/2 {
+		t.Errorf("the host was charged %d ms", got)
+	}
+	if w.share(guest) != 0 {
+		t.Errorf("the guest has %d of a GPU that it has for itself", w.share(guest))
+	}
+	w.wait(5)
+	w.report(guest, 0, model.WorkerExited)
+	if got := w.job(guest).Ledger.GPUMS; got != 60_000+40_000/2+5_000 {
+		t.Errorf("the guest was charged %d ms", got)
+	}
+}
+
+// TestWhatBringsNothingIsUndone: the guest may leave, keeps no set, and is not put there again.
+func TestWhatBringsNothingIsUndone(t *testing.T) {
+	w := newWorld(t)
+	host, guest := w.pair()
+	w.ok(w.pack(guest, host, 1400))
+	w.refused(w.suspend(guest, model.CausePack, 0), model.ErrSwitching)
+	w.switched(guest, 0)
+	w.together(host, 500)
+	w.together(guest, 1000)
+	tr := w.job(guest).Live().Trials
+	if len(tr) != 1 || !tr[0].Undone || tr[0].Measured != 1000 {
+		t.Errorf("trials %+v", tr)
+	}
+	w.ok(w.suspend(guest, model.CausePack, 0))
+	w.switched(guest, 0)
+	if w.share(host) != 0 || w.job(guest).State != model.Suspended || w.job(guest).Live().SetOf() != 0 {
+		t.Errorf("after that %+v, %+v", w.job(host).Live().Packing, w.job(guest).Live().Packing)
+	}
+	w.refused(w.pack(guest, host, 1400), model.ErrTriedBefore)
+	w.wait(24*3600 + 1)
+	w.ok(w.pack(guest, host, 1400))
+}
+
+// TestJobsThatMayNotShare: what is not known is not guessed, and memory must fit.
+func TestJobsThatMayNotShare(t *testing.T) {
+	w := newWorld(t)
+	w.node("n2", 2)
+	host, guest := w.pair()
+	other := w.running(1, []string{"n2"}, pauses)
+	wide := w.running(1, []string{"n2"})
+	w.refused(w.pack(guest, other, 1400), model.ErrCannotPack)
+	w.refused(w.pack(guest, wide, 1400), model.ErrCannotPack)
+	w.refused(w.pack(host, other, 1400), model.ErrNotSuspended)
+	w.ok(w.suspend(other, model.CauseSlice, 0))
+	w.switched(other, 0)
+	third := w.running(1, []string{"n2"}, pauses)
+	w.profiled(third, 100, 70*jobspec.GiB, 10)
+	w.refused(w.pack(other, third, 1400), model.ErrNoProfile)
+	w.refused(w.pack(guest, guest, 1400), model.ErrSwitching)
+	w.refused(w.plan(Action{Pack: &PackJob{Job: guest, Attempt: 7, Host: host, HostAttempt: 1}}), model.ErrOldAttempt)
+	for what, p := range map[string]*model.Profile{
+		"more than all": {Utilisation: 1001, Memory: 1, Rate: 1}, "less than nothing": {Utilisation: -1, Memory: 1, Rate: 1},
+		"no memory": {Utilisation: 1, Memory: -1, Rate: 1}, "too fast": {Utilisation: 1, Memory: 1, Rate: 1 << 60},
+	} {
+		_, err := w.apply(NodeReport{Node: "n2", BootID: "b1", Workers: []model.WorkerReport{{Job: third, Attempt: 1,
+			State: model.WorkerRunning, Profile: p}}})
+		w.refused(err, model.ErrBadReport)
+		_ = what
+	}
+}

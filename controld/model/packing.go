@@ -1,0 +1,130 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Profile is what the node has measured of an attempt that had its GPU for itself: see
+// [ProfileAfterMS]. Nothing is assumed of an attempt without one.
+type Profile struct {
+	Utilisation int64         `json:"utilisation"` // thousandths of the time in which the GPU worked
+	Memory      jobspec.Bytes `json:"memory"`      // of the GPU, at its peak
+	Rate        int64         `json:"rate"`        // steps in 1,000 s
+}
+
+// ProfileAfterMS is for how many milliseconds an attempt runs alone on its GPU, or together with the
+// same others, before its rate is reported: half a turn, so that one turn is enough.
+const ProfileAfterMS = SliceMS / 2
+
+// Packing is how an attempt shares its GPU with others while all of them run, after Gandiva (Xiao
+// et al., OSDI 2018). Only attempts of one worker with one GPU share it. A value is replaced and
+// never changed.
+type Packing struct {
+	// Set is the job that was first on the GPU. All attempts of a set take turns as one.
+	Set JobID `json:"set,omitempty"`
+	// Share is what it holds of the GPU, in thousandths; 0: all of it, or none while it is suspended.
+	Share  int64   `json:"share,omitempty"`
+	Since  Instant `json:"since,omitempty"`  // it has held the share
+	Number int     `json:"number"`           // counts changes of those on the GPU: a rate belongs to one
+	Spared int64   `json:"spared,omitempty"` // of the GPU, in thousandths times ms, which others held
+	// With is the job to which it came, as long as nobody knows whether that is worth it.
+	With   JobID `json:"with,omitempty"`
+	Before int64 `json:"before,omitempty"` // rate of the set before it came, as Rate; 0: of one job
+	// what the scheduler expects of that, as [Trial.Expected]
+	Expected int64 `json:"expected,omitempty"`
+	Rate     int64 `json:"rate,omitempty"` // in thousandths of that alone; 0: not measured under Number
+}
+
+// PackedRate is the rate of an attempt that shares its GPU, in steps in 1,000 s.
+type PackedRate struct {
+	Number int   `json:"number"` // as [Packing.Number]
+	Rate   int64 `json:"rate"`
+}
+
+const (
+	// MaxPacked is how many attempts share one GPU at most.
+	MaxPacked = 8
+	// KeptFromPM is from which rate of a set on it stays together, in thousandths of that of its jobs
+	// taking turns.
+	KeptFromPM = 1020
+	// TrialMemoryMS is for how long what brought nothing is not tried again.
+	TrialMemoryMS = 24 * 3600 * 1000
+)
+
+// CausePack is the cause for which an attempt is suspended so that it leaves those with which it
+// shares a GPU.
+const CausePack Cause = "pack"
+
+// CanPack reports whether a job may share its GPU: it has one worker with one GPU, and can pause.
+func (j *Job) CanPack() bool {
+	return j.CanSuspend() && j.Workers == 1 && len(j.Parts) == 0 && j.Request.Active.GPUs == WholeGPU
+}
+
+// Packed reports whether an attempt holds a part of its GPU.
+func (a *Attempt) Packed() bool { return a.Packing != nil && a.Packing.Share > 0 }
+
+// Number counts the changes of those on an attempt's GPU.
+func (a *Attempt) Number() int {
+	if a.Packing == nil {
+		return 0
+	}
+	return a.Packing.Number
+}
+
+// SetOf returns the set of an attempt, 0 if it shares no GPU.
+func (a *Attempt) SetOf() JobID {
+	if a.Packing == nil {
+		return 0
+	}
+	return a.Packing.Set
+}
+
+// Spared is the time of its GPU that others have had until now, in thousandths times ms.
+func (a *Attempt) Spared(now Instant) int64 {
+	switch {
+	case a.Packing == nil:
+		return 0
+	case a.Packing.Share == 0:
+		return a.Packing.Spared
+	}
+	return a.Packing.Spared + int64(now-a.Packing.Since)*(WholeGPU-a.Packing.Share)
+}
+
+// shared is what of a request an attempt holds that runs.
+func (a *Attempt) shared(r Request) Request {
+	if a.Packed() {
+		return r.WithShare(a.Packing.Share)
+	}
+	return r
+}
+
+// WithShare is a request with a part of a GPU in place of a whole one.
+func (r Request) WithShare(share int64) Request {
+	r.Active.GPUs, r.Resident.GPUs = share, min(r.Resident.GPUs, share)
+	return r
+}
+
+// Failed reports whether an attempt has been put beside a job lately, and it was undone.
+func (a *Attempt) Failed(with JobID, now Instant) bool {
+	return slices.ContainsFunc(a.Trials, func(t Trial) bool {
+		return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemoryMS
+	})
+}
+
+// Remember appends a trial to those of an attempt.
+func (a *Attempt) Remember(t Trial) {
+	kept := a.Trials[max(0, len(a.Trials)+1-MaxTrials):]
+	a.Trials = append(slices.Clip(slices.Clone(kept)), t)
+}
+
+// TogetherPM is what packing brings: the rate of a set in thousandths of what its jobs would have by
+// taking turns, from the sum of their rates and the rate before the last came, each in thousandths of
+// a job alone.
+func TogetherPM(sum, before int64) int64 {
+	if before == 0 {
+		before = WholeGPU
+	}
+	return sum * 2 * 1000 / (before + WholeGPU)
+}

@@ -1,0 +1,207 @@
+package introspect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+)
+
+// admit begins jobs that wait, in order, on nodes where others pause for them.
+func (s *sharing) admit() {
+	list := s.waiting()
+	if len(list) == 0 {
+		return
+	}
+	loads := s.loads()
+	failed := map[int64]bool{} // groups that found no node
+	for _, w := range list {
+		if failed[w.group] {
+			continue
+		}
+		g := s.Gang(w.job)
+		l, victims := s.choose(w.job, &g, loads)
+		if l == nil {
+			failed[w.group] = true
+			continue
+		}
+		s.beginOn(w.job, &g, l.node, victims)
+		l.add(w.job.Request.Active.GPUs)
+	}
+}
+
+// waiter is a job that waits, of a group of jobs that are alike.
+type waiter struct {
+	job   *model.Job
+	group int64
+}
+
+// waiting lists the jobs that would take turns and have found no room, in order.
+func (s *sharing) waiting() (list []waiter) {
+	cfg := s.View.Config()
+	for at, head := range s.View.QueueHeads() {
+		if head.Held {
+			continue
+		}
+		taken := 0
+		for _, j := range s.View.QueueGroupAt(at).Jobs {
+			if !joins(cfg, j) {
+				break // nor does any other of its group
+			}
+			if s.Started[j.ID] == 0 && !s.AwaitsVictims(j.ID) && s.order.Startable(j) {
+				list = append(list, waiter{j, at})
+				if taken++; taken == tunables.AdmittedOfGroup {
+					break
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b waiter) int { return s.order.Compare(a.job, b.job) })
+	return list
+}
+
+// joins reports whether a job takes turns: it can be suspended, and fits on one node.
+func joins(cfg *model.Config, j *model.Job) bool {
+	return j.CanSuspend() && j.Request.Active.GPUs > 0 && j.Request.Share() == 0 && len(j.Parts) == 0 && j.Workers == 1 &&
+		cfg.SharingOf(j).Oversubscribe > 1
+}
+
+// load is what the jobs on a node ask for, in thousandths of its GPUs, and how wide they are.
+type load struct {
+	node  int
+	gpus  int64 // of jobs that run, are suspended or are promised room there; of a set one
+	all   int64 // that the node has
+	width int64 // of the widest job there: the node's affinity
+}
+
+func (l *load) add(gpus int64) {
+	l.gpus += gpus
+	l.width = max(l.width, gpus)
+}
+
+// compare orders nodes by load, for their size.
+func (l *load) compare(o *load) int {
+	return cmp.Or(cmp.Compare(l.gpus*o.all, o.gpus*l.all), cmp.Compare(l.node, o.node))
+}
+
+// loads returns the load of every node that is up, in order of the nodes.
+func (s *sharing) loads() []*load {
+	nodes := s.View.Nodes()
+	at := make([]*load, len(nodes))
+	list := make([]*load, 0, len(nodes))
+	for i, n := range nodes {
+		if s.Room.Up(i) && len(n.GPUs) > 0 {
+			at[i] = &load{node: i, all: int64(len(n.GPUs)) * model.WholeGPU}
+			list = append(list, at[i])
+		}
+	}
+	add := func(name string, gpus int64) {
+		if _, node := s.View.Node(name); node >= 0 && at[node] != nil {
+			at[node].add(gpus)
+		}
+	}
+	type set struct {
+		id   model.JobID
+		node string
+	}
+	sets := map[set]bool{}
+	for run := range s.View.LiveAttempts() {
+		a := run.Attempt
+		if id := a.SetOf(); id != 0 {
+			if sets[set{id, a.Workers[0].Node}] {
+				continue
+			}
+			sets[set{id, a.Workers[0].Node}] = true
+		}
+		for i := range a.Workers {
+			if w := &a.Workers[i]; !w.State.Final() {
+				add(w.Node, run.Job.RequestOf(i).Active.GPUs)
+			}
+		}
+	}
+	for _, a := range s.Actions {
+		if a.Start != nil {
+			for i, p := range a.Start.Places {
+				add(p.Node, s.View.Job(a.Start.Job).RequestOf(i).Active.GPUs)
+			}
+		}
+	}
+	for _, r := range s.Holders {
+		if r.ForPreemptor && s.Started[r.Job] == 0 {
+			for _, c := range r.Claims {
+				add(c.Node, c.Resources.GPUs)
+			}
+		}
+	}
+	return list
+}
+
+// choose returns the node on which a job begins although it has no free room, and the units that
+// pause for it there; nil if there is none. A node with jobs of the same width is preferred, so
+// that narrow jobs do not spread over the nodes that wide ones need.
+func (s *sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*unit) {
+	most := int64(s.View.Config().SharingOf(j).Oversubscribe)
+	needs := j.Request.Active.GPUs
+	able := make([]*load, 0, len(loads))
+	for _, l := range loads {
+		if l.gpus+needs <= most*l.all && needs <= l.all && s.Room.Usable(l.node, &g.Part, g.Exclude) &&
+			s.Room.Claimant(l.node, j.ID) == 0 {
+			able = append(able, l)
+		}
+	}
+	slices.SortFunc(able, (*load).compare)
+	if i := slices.IndexFunc(able, func(l *load) bool { return l.width == needs }); i > 0 &&
+		able[i].gpus*able[0].all < (able[0].gpus+able[0].all)*able[i].all {
+		same := able[i]
+		able = slices.Insert(slices.Delete(able, i, i+1), 0, same)
+	}
+	for _, l := range able {
+		if victims := s.pausing(j, l.node); victims != nil {
+			return l, victims
+		}
+	}
+	return nil, nil
+}
+
+// pausing returns the units of a node that have to pause for a job of one worker to fit there: those
+// that have had the most service. Nil: it does not fit.
+func (s *sharing) pausing(j *model.Job, node int) []*unit {
+	n := s.survey()[node]
+	if n == nil {
+		return nil
+	}
+	room := s.Room.Free(node)
+	if j.Request.Resident.Memory > room.Resident.Memory {
+		return nil
+	}
+	free := room.Active
+	var victims []*unit
+	for _, u := range slices.Backward(n.active) {
+		_, asked := s.Stopping[u.id()]
+		if asked || u.rank < queue.ClassRank(j.Class) || s.measuring(u) {
+			continue
+		}
+		victims, free = append(victims, u), free.Plus(freed(u))
+		if j.Request.Active.Within(free) {
+			return victims
+		}
+	}
+	return nil
+}
+
+// beginOn keeps room on a node for a job and has others pause there for it.
+func (s *sharing) beginOn(j *model.Job, g *fit.Gang, node int, victims []*unit) {
+	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	r := s.NewReservation(j.ID, claims, s.Now+model.PauseWithin)
+	r.ForPreemptor = true
+	s.Room.Unclaim(j.ID)
+	s.Reserve(r)
+	n := s.survey()[node]
+	for _, u := range victims {
+		s.suspend(n, u, model.CauseSlice, j.ID)
+	}
+	n.active = slices.DeleteFunc(n.active, func(u *unit) bool { return slices.Contains(victims, u) })
+}

@@ -1,0 +1,144 @@
+package introspect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// pack tries suspended jobs on the GPUs of others, the job that uses least of a GPU first, on the GPU
+// of which least is used. Only the rates that the node measures say whether they stay.
+func (s *sharing) pack(node int, n *shared) {
+	guests := s.guests(n)
+	if len(guests) == 0 {
+		return
+	}
+	hosts := s.hosts(n)
+	for _, g := range guests {
+		for i, h := range hosts {
+			if expected := s.expected(node, h, g); expected >= tunables.WorthTrying &&
+				s.putBeside(g.runs[0], node, h.runs[0], expected) {
+				n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool { return u == g })
+				n.busy = true
+				hosts = slices.Delete(hosts, i, i+1)
+				break
+			}
+		}
+	}
+}
+
+// guests are the suspended jobs of a node that may share a GPU, in order of how much they use of one.
+func (s *sharing) guests(n *shared) (list []*unit) {
+	cfg := s.View.Config()
+	for _, u := range n.suspended {
+		if run := u.single(); run != nil && run.Attempt.Profile != nil && cfg.SharingOf(run.Job).Pack {
+			if _, any := n.comingFor(u, u.nodes[0]); !any {
+				list = append(list, u)
+			}
+		}
+	}
+	byUse(list)
+	return list
+}
+
+// hosts are the units of a node on one GPU that others may join, in the same order. What a set makes
+// of its GPU must have been measured before another job joins it.
+func (s *sharing) hosts(n *shared) (list []*unit) {
+	cfg := s.View.Config()
+	for _, u := range n.active {
+		_, asked := s.Stopping[u.id()]
+		if asked || len(u.runs) >= model.MaxPacked || !u.runs[0].Job.CanPack() || n.unsettled&(1<<u.gpu()) != 0 {
+			continue
+		}
+		if !slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool {
+			p := r.Attempt.Packing
+			return !r.Job.CanPack() || r.Attempt.Profile == nil || !cfg.SharingOf(r.Job).Pack ||
+				r.Attempt.Packed() && (p.Rate == 0 || p.With != 0 || p.Set == 0)
+		}) {
+			list = append(list, u)
+		}
+	}
+	byUse(list)
+	return list
+}
+
+func byUse(units []*unit) {
+	slices.SortFunc(units, func(a, b *unit) int {
+		return cmp.Or(cmp.Compare(a.use(), b.use()), cmp.Compare(a.id(), b.id()))
+	})
+}
+
+// use is how much of a GPU a unit keeps busy, in thousandths, if its jobs do not slow each other.
+func (u *unit) use() (use int64) {
+	for _, r := range u.runs {
+		use += r.Attempt.Profile.Utilisation
+	}
+	return use
+}
+
+// gpu is the GPU of a unit of one GPU that runs.
+func (u *unit) gpu() int { return u.runs[0].Attempt.Workers[0].GPUs[0] }
+
+// expected is what it may bring to put a job on the GPU of others, as [model.Trial.Expected]: as if
+// jobs slowed each other only when together they want more than the GPU. 0: they may not be put
+// together, or have been in vain.
+func (s *sharing) expected(node int, host, guest *unit) int64 {
+	memory, sum, before := jobspec.Bytes(0), int64(len(host.runs)+1)*1000, int64(0)
+	for _, r := range slices.Concat(host.runs, guest.runs) {
+		memory += r.Attempt.Profile.Memory
+	}
+	g := s.View.Nodes()[node].GPUs[host.gpu()]
+	for _, r := range host.runs {
+		if guest.runs[0].Attempt.Failed(r.Job.ID, s.Now) || r.Attempt.Failed(guest.id(), s.Now) {
+			return 0
+		}
+		if r.Attempt.Packing != nil && len(host.runs) > 1 {
+			before += r.Attempt.Packing.Rate
+		}
+	}
+	if memory > g.Memory || host.rank != guest.rank {
+		return 0
+	}
+	if use := host.use() + guest.use(); use > 1000 {
+		sum = sum * 1000 / use
+	}
+	return model.TogetherPM(sum, before)
+}
+
+// separate has jobs pause that share a GPU and should not: those for which it has brought nothing,
+// and those that it slows down where a GPU has come free.
+func (s *sharing) separate(node int, n *shared) {
+	free := s.Room.Free(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 && len(n.leaving) == 0 && !n.busy
+	for _, u := range n.active {
+		if len(u.runs) < 2 {
+			continue
+		}
+		for _, r := range slices.Backward(u.runs) {
+			p := r.Attempt.Packing
+			if _, asked := s.Stopping[r.Job.ID]; asked || r.Attempt.Resuming() {
+				continue
+			}
+			if slow := free && p.With == 0 && p.Rate > 0 && p.Rate < tunables.SplitBelow; slow || p.Set == 0 {
+				s.suspend(n, &unit{runs: []*estimate.LiveAttempt{r}}, model.CausePack, 0)
+				free = free && !slow
+			}
+		}
+	}
+}
+
+// measuring reports whether it is being measured what the attempts of a unit make of their GPU.
+func (s *sharing) measuring(u *unit) bool {
+	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.measuredBy(r.Attempt) > s.Now })
+}
+
+// measuredBy returns until when an attempt that is tried on a GPU is left there to be measured: a
+// rate that has not come by then does not come.
+func (s *sharing) measuredBy(a *model.Attempt) model.Instant {
+	if !a.Packed() || a.Packing.With == 0 {
+		return 0
+	}
+	return a.Packing.Since + 2*model.ProfileAfterMS
+}
