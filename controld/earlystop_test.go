@@ -53,6 +53,16 @@ func TestAnArrayIsPruned(t *testing.T) {
 		}
 	}
 	tell(map[int]float64{1: 0.5, 2: 0.1, 3: 0.9})
+	series, _, err := c.SeriesBy(t.Context(), "1_2", "")
+	if err != nil || series.Job != id+3 || series.Metric != "loss" || !slices.Equal(series.Metrics, []string{"loss"}) ||
+		!slices.Equal(series.Points, []api.Point{{Step: 7, Value: 0.9}}) {
+		t.Errorf("the series of task 2: %+v, %v", series, err)
+	}
+	if none, _, err := c.SeriesBy(t.Context(), "1_3", "loss"); err != nil || none.Points == nil || len(none.Points) > 0 {
+		t.Errorf("the series of a task that has reported nothing: %+v, %v", none, err)
+	}
+	_, _, err = s.client(user(1001)).SeriesBy(t.Context(), "1_2", "")
+	wantProblem(t, err, api.CodeDenied)
 	_, err = c.Prune(t.Context(), "1", api.PruneRequest{Metric: "loss", Keep: "some"})
 	wantProblem(t, err, api.CodeInvalid)
 	_, err = s.client(user(1001)).Prune(t.Context(), "1", api.PruneRequest{Metric: "loss", Keep: "top 1"})

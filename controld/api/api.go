@@ -73,6 +73,7 @@ type Job struct {
 	Preemptions Preemptions        `json:"preemptions"`
 	Resizes     int                `json:"resizes"`
 	Migrations  int                `json:"migrations"`
+	Suspensions int                `json:"suspensions"`
 	Steps       int64              `json:"steps"`
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
@@ -80,6 +81,10 @@ type Job struct {
 	// with ?spec=true, and of a single job; as workdir, metrics, parameters and findings it is for the
 	// owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
+
+	// for how long the GPUs that it asks for did without it while it was suspended, in seconds of one
+	// GPU; none of that is in gpu_seconds or elapsed
+	SuspendedGPUSeconds int64 `json:"suspended_gpu_s,omitempty"`
 
 	Elastic      *Elastic     `json:"elastic,omitempty"` // of a job whose number of workers may change
 	Group        *GroupPlace  `json:"group,omitempty"`
@@ -156,6 +161,10 @@ type Attempt struct {
 	Workers  int         `json:"workers"`
 	Rate     int64       `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
 
+	SuspendedSeconds int64       `json:"suspended_s,omitempty"` // for which it was suspended by now
+	Suspension       *Suspension `json:"suspension,omitempty"`  // of one that is suspended, or was told to pause
+	Trials           []Trial     `json:"trials,omitempty"`      // what was tried so that GPUs are used better, oldest first
+
 	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
 	// if it is still there
 	For        model.JobID `json:"for,omitempty"`
@@ -165,6 +174,40 @@ type Attempt struct {
 	// what that has cost by now, in seconds of one GPU
 	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
 	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all of
+// its workers have paused.
+type Suspension struct {
+	Since *Time       `json:"since"` // null until all of its workers have paused
+	Cause model.Cause `json:"cause"`
+	For   model.JobID `json:"for,omitempty"` // the job that gets the room
+}
+
+// Trial is something that was tried with an attempt so that GPUs are used better. Gains are the rate of
+// all jobs concerned in thousandths of what it was before.
+type Trial struct {
+	What         model.TrialKind `json:"what"`           // pack, migrate, grow
+	With         model.JobID     `json:"with,omitempty"` // the other job of pack
+	ExpectedGain int64           `json:"expected_gain,omitempty"`
+	MeasuredGain int64           `json:"measured_gain,omitempty"` // none: not measured yet
+	Undone       bool            `json:"undone,omitempty"`        // it brought nothing
+}
+
+// Series is what a job has reported of one metric, as far as the leader has seen it since it leads.
+type Series struct {
+	Job     model.JobID `json:"job"`
+	Metric  string      `json:"metric"`
+	Goal    string      `json:"goal,omitempty"`  // min or max, as its progress block says
+	Total   int64       `json:"total,omitempty"` // steps, as its progress block says
+	Metrics []string    `json:"metrics"`         // those that have a series
+	Points  []Point     `json:"points"`          // by step; long series are thinned
+}
+
+// Point is the value of a metric at a step.
+type Point struct {
+	Step  int64   `json:"step"`
+	Value float64 `json:"value"`
 }
 
 // Lost says what makes up a loss, in seconds of one GPU. A job without GPUs counts by its GPU
@@ -356,6 +399,26 @@ type Node struct {
 	Version     string            `json:"version"`
 	LastSeen    *Time             `json:"last_seen"` // as far as the leader knows
 	SharedPaths []string          `json:"shared_paths"`
+
+	// GPUs that its jobs ask for, suspended ones included, by its GPUs: in thousandths, and rounded up
+	Load     int64 `json:"load"`
+	Height   int   `json:"height"`
+	Affinity int   `json:"affinity"` // GPUs of the widest job there, 0: none
+	// jobs that are suspended there, and the memory that they keep
+	Suspended []SuspendedJob `json:"suspended,omitempty"`
+}
+
+// SuspendedJob is a job that is suspended on a node.
+type SuspendedJob struct {
+	Job    model.JobID   `json:"job,omitempty"` // none if the caller may not see it
+	Memory jobspec.Bytes `json:"memory"`
+}
+
+// NodeList is the nodes, and whether their height matters.
+type NodeList struct {
+	List[Node]
+	// Shares says that a queue or an account lets its jobs share nodes, or that a job is suspended.
+	Shares bool `json:"shares,omitempty"`
 }
 
 // NodeRequest is the body of POST /v1/nodes/{name}/drain and resume.
@@ -370,6 +433,7 @@ type NodeGPU struct {
 	Memory  jobspec.Bytes `json:"memory"`
 	Healthy bool          `json:"healthy"`
 	Job     model.JobID   `json:"job,omitempty"`
+	Jobs    []model.JobID `json:"jobs,omitempty"` // those that have parts of it, if there are several
 }
 
 // Event is something that happened in the state.
@@ -389,6 +453,13 @@ type Event struct {
 	ForUser        string `json:"for_user,omitempty"`
 	ForAccount     string `json:"for_account,omitempty"`
 	LostGPUSeconds int64  `json:"lost_gpu_s,omitempty"`
+
+	// of types tried and measured, as in Trial
+	What         model.TrialKind `json:"what,omitempty"`
+	With         model.JobID     `json:"with,omitempty"`
+	ExpectedGain int64           `json:"expected_gain,omitempty"`
+	MeasuredGain int64           `json:"measured_gain,omitempty"`
+	Undone       bool            `json:"undone,omitempty"`
 }
 
 // Share is one account's part of the cluster.

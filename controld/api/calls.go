@@ -173,6 +173,16 @@ func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
 }
 
+// SeriesBy returns what a job, named as by [Client.JobBy], has reported of a metric, "" for the one
+// that it names itself.
+func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Answer, error) {
+	q := url.Values{}
+	if metric != "" {
+		q.Set("metric", metric)
+	}
+	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
+}
+
 // Update changes the time limit, priority or name of a job that has not ended. It is not repeated
 // when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
@@ -242,8 +252,8 @@ func (c *Client) RemoveController(ctx context.Context, name string) error {
 }
 
 // Nodes lists the nodes.
-func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, error) {
-	return get[List[Node]](ctx, c, "/v1/nodes", nil, read)
+func (c *Client) Nodes(ctx context.Context, read Read) (*NodeList, Answer, error) {
+	return get[NodeList](ctx, c, "/v1/nodes", nil, read)
 }
 
 // Events lists what happened after an index, oldest first; it waits up to wait for something to

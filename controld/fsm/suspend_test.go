@@ -68,6 +68,9 @@ func TestGangPausesAsOne(t *testing.T) {
 	w.wait(1)
 	w.switched(id, 1)
 	w.state(id, model.Suspended)
+	if !w.s.View().AnySuspended() {
+		t.Error("a view has no suspended attempt, so that no cycle would have it go on")
+	}
 	if n1, n2 := w.freeGPUs("n1"), w.freeGPUs("n2"); n1 != 8 || n2 != 8 {
 		t.Errorf("%d and %d GPUs are free", n1, n2)
 	}

@@ -387,3 +387,25 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+// TestSuspensionsSurvive: for how long a job was suspended and what was tried with it is in the history.
+func TestSuspensionsSurvive(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "history.db"))
+	want := job(1)
+	want.Ledger = model.Ledger{GPUMS: 200_000, SuspendedMS: 140_000}
+	want.Counters.Suspensions = 3
+	a := &want.Attempts[0]
+	a.Switch = &model.Switching{Number: 6, Cause: model.CauseSlice, For: 7, Total: 70_000}
+	a.Trials = []model.Trial{{What: model.TrialPack, With: 9, Expected: 1400, Measured: 870, Undone: true}}
+	a.Workers = []model.Worker{{SuspendedMS: 70_000}}
+	if err := s.Append(t.Context(), []*model.Job{want}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Query(t.Context(), Filter{Limit: 1})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%d jobs, %v", len(got), err)
+	}
+	if j := got[0]; j.Ledger != want.Ledger || j.Counters != want.Counters || !reflect.DeepEqual(j.Attempts, want.Attempts) {
+		t.Errorf("got %+v, %+v, %+v", j.Ledger, j.Counters, j.Attempts)
+	}
+}

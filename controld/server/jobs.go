@@ -42,8 +42,17 @@ func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 // hideOthers takes out of the attempts of a job the jobs of others that the caller may not see.
 func (x *exchange) hideOthers(out *api.Job) {
 	for i := range out.Attempts {
-		if a := &out.Attempts[i]; a.For != 0 && !x.maySeeJob(a.For) {
+		a := &out.Attempts[i]
+		if a.For != 0 && !x.maySeeJob(a.For) {
 			a.For, a.ForUser, a.ForAccount = 0, "", ""
+		}
+		if s := a.Suspension; s != nil && !x.maySeeJob(s.For) {
+			s.For = 0
+		}
+		for k := range a.Trials {
+			if t := &a.Trials[k]; !x.maySeeJob(t.With) {
+				t.With = 0
+			}
 		}
 	}
 }

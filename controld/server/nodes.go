@@ -19,8 +19,8 @@ import (
 )
 
 // listNodes answers GET /v1/nodes.
-func listNodes(x *exchange) (*api.List[api.Node], error) {
-	list := newList[api.Node]("NodeList", x.view)
+func listNodes(x *exchange) (*api.NodeList, error) {
+	list := &api.NodeList{List: *newList[api.Node]("NodeList", x.view), Shares: present.Shares(x.view)}
 	for i, n := range x.view.Nodes() {
 		out := x.presentNode(n, i)
 		if seen := x.s.Contacts.Seen(n.Name); !seen.IsZero() {
@@ -42,6 +42,12 @@ func (x *exchange) presentNode(n *model.Node, position int) api.Node {
 	for i := range out.GPUs {
 		if hidden(out.GPUs[i].Job) {
 			out.GPUs[i].Job = 0
+		}
+		out.GPUs[i].Jobs = slices.DeleteFunc(out.GPUs[i].Jobs, hidden)
+	}
+	for i := range out.Suspended {
+		if hidden(out.Suspended[i].Job) {
+			out.Suspended[i].Job = 0
 		}
 	}
 	return out
@@ -204,7 +210,8 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 	for i := range req.Samples {
 		s := &req.Samples[i]
 		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
-			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics})
+			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics},
+				watched(j.Spec).Metric)
 			x.s.Arrays.Report(j, s)
 		}
 	}

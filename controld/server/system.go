@@ -31,10 +31,13 @@ func listEvents(x *exchange) (*api.List[api.Event], error) {
 }
 
 // maySeeEvent reports whether the caller may see an event. It takes the id of a hidden job out of
-// an event that was for it.
+// an event that was for it, or that it had a part in.
 func (x *exchange) maySeeEvent(e *api.Event) bool {
 	if e.For != 0 && !x.maySeeEventOf(e.For) {
 		e.For, e.ForUser, e.ForAccount = 0, "", ""
+	}
+	if e.With != 0 && !x.maySeeEventOf(e.With) {
+		e.With = 0
 	}
 	if e.Job == 0 {
 		return x.may(partNodes)

@@ -6,10 +6,13 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Samples keeps the newest progress of running jobs. The zero value is ready.
+// Samples keeps the newest progress of running jobs, and what they have reported of their metrics, in
+// bounded form. The zero value is ready.
 type Samples struct {
-	mu   sync.Mutex
-	last map[model.JobID]Progress
+	mu     sync.Mutex
+	last   map[model.JobID]Progress
+	series map[model.JobID]map[string]*series // by metric
+	count  int                                // of series
 }
 
 // Progress is how far one attempt of a job has come.
@@ -28,20 +31,28 @@ const maxSamples = 200_000
 func (s *Samples) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = map[model.JobID]Progress{}
+	s.forget()
+}
+
+// forget is Clear with mu held.
+func (s *Samples) forget() {
+	s.last, s.series, s.count = map[model.JobID]Progress{}, map[model.JobID]map[string]*series{}, 0
 }
 
 // Put keeps the progress that a worker reports. Of all workers of an attempt the newest step
-// counts.
-func (s *Samples) Put(id model.JobID, p Progress) {
+// counts. The watched metric is the one that matters most, "" if the job names none.
+func (s *Samples) Put(id model.JobID, p Progress, watched string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || len(s.last) >= maxSamples {
-		s.last = map[model.JobID]Progress{}
+		s.forget()
 	}
 	old := s.last[id]
 	if p.Attempt < old.Attempt {
 		return
+	}
+	if len(p.Metrics) > 0 && (p.Attempt > old.Attempt || p.Step >= old.Step) {
+		s.addPoints(id, &p, watched)
 	}
 	if p.Attempt == old.Attempt {
 		if p.Step < old.Step || len(p.Metrics) == 0 {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,6 +41,22 @@ func Interruptible(parent context.Context) (context.Context, context.CancelFunc)
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Width returns how many characters fit into a line of out: of a terminal its width, otherwise 80.
+func (env *Env) Width(out io.Writer) int {
+	if f, ok := out.(*os.File); ok && env.IsTerminal(out) {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// IsUTF8 reports whether the locale says that texts are UTF-8.
+func (env *Env) IsUTF8() bool {
+	locale := strings.ToLower(cmp.Or(env.Getenv("LC_ALL"), env.Getenv("LC_CTYPE"), env.Getenv("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
 // readColor stores --color before a command runs.

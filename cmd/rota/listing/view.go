@@ -166,6 +166,19 @@ func newView[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	return v, nil
 }
 
+// AddColumns shows columns of the wide format in the table too, unless the user chose columns.
+func (v *View[T]) AddColumns(names ...string) {
+	if len(v.columns) > 0 || v.Format != table.AsTable {
+		return
+	}
+	for i, c := range v.Cells {
+		if slices.Contains(names, c.Name) && !slices.Contains(v.shown, i) {
+			v.shown = append(v.shown, i)
+		}
+	}
+	slices.Sort(v.shown)
+}
+
 // Names returns the names of the columns.
 func (v *View[T]) Names() []string {
 	names := make([]string, len(v.Cells))

@@ -53,6 +53,8 @@ var (
 	exitCell     = listing.TextCell("exit", "EXIT", 0, "exit_code signal", show.Exit).AtRight()
 	gpuHoursCell = listing.AmountCell("gpuh", "GPUH", "gpu_seconds", func(j *api.Job) int64 { return j.GPUSeconds },
 		show.Hours)
+	suspendCell = listing.NumberCell("suspensions", "SUSPENDED", "suspensions",
+		func(j *api.Job) int { return j.Suspensions })
 	preemptCell = listing.NumberCell("preemptions", "PREEMPTED", "preemptions", func(j *api.Job) int {
 		return j.Preemptions.TE + j.Preemptions.Reclaim + j.Preemptions.Order
 	})
@@ -74,7 +76,7 @@ var queueCells = append([]listing.Cell[api.Job]{
 	priorityCell, attemptCell.InWide(), stepsCell.InWide(), submittedCell.InWide(), whereCell,
 }, listing.OnDemand(
 	stateCell, coresCell, memoryCell, workersCell, startedCell, endedCell, eligibleCell, deadlineCell, dependsCell,
-	nodelistCell, reasonCell, workdirCell, exitCell, gpuHoursCell, preemptCell, leftCell, lostCell,
+	nodelistCell, reasonCell, workdirCell, exitCell, gpuHoursCell, preemptCell, leftCell, lostCell, suspendCell,
 )...)
 
 // startCells are the columns of rota queue --start.
@@ -106,7 +108,7 @@ var histCells = append([]listing.Cell[api.Job]{
 	endedCell.InWide(), nodelistCell, leftCell.InWide(), lostCell.InWide(), reasonCell.InWide(),
 }, listing.OnDemand(
 	codeCell, submittedCell, limitCell, priorityCell, coresCell, memoryCell, workersCell, stepsCell, preemptCell,
-	workdirCell, nodesCell,
+	workdirCell, nodesCell, suspendCell,
 )...)
 
 // shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is
@@ -153,6 +155,8 @@ var nodeCells = append([]listing.Cell[api.Node]{
 	listing.TextCell("gpus", "GPUS(A/T)", 0, "", func(n *api.Node) string {
 		return fmt.Sprintf("%d/%d", n.GPUsUsed, len(n.GPUs))
 	}).AtRight().SortedBy(func(n *api.Node) int64 { return int64(len(n.GPUs) - n.GPUsUsed) }),
+	listing.NumberCell("height", "HEIGHT", "", func(n *api.Node) int { return n.Height }).InWide(),
+	listing.AmountCell("affinity", "AFFINITY", "", func(n *api.Node) int { return n.Affinity }, show.NumberOrDash).InWide(),
 	listing.TextCell("model", "MODEL", 8, "", func(n *api.Node) string { return models(n.GPUs) }),
 	listing.TextCell("jobs", "JOBS", 6, "", func(n *api.Node) string { return show.IDs(n.Jobs) }),
 	listing.TimeCell("seen", "SEEN", "", func(n *api.Node) *api.Time { return n.LastSeen }).InWide(),
@@ -161,7 +165,18 @@ var nodeCells = append([]listing.Cell[api.Node]{
 		func(n *api.Node) string { return strings.Join(n.SharedPaths, ",") }).InWide(),
 	listing.TextCell("reason", "REASON", 8, "", func(n *api.Node) string { return n.Reason }),
 }, listing.OnDemand(
+	listing.AmountCell("load", "LOAD", "", func(n *api.Node) int64 { return n.Load }, show.Thousandths),
+	listing.TextCell("suspended", "SUSPENDED", 8, "", suspendedText),
 	listing.TextCell("labels", "LABELS", 8, "", func(n *api.Node) string { return labelsText(n.Labels) }))...)
+
+// suspendedText lists the jobs that are suspended on a node, with the memory that they keep.
+func suspendedText(n *api.Node) string {
+	all := make([]string, len(n.Suspended))
+	for i, s := range n.Suspended {
+		all[i] = fmt.Sprintf("%s(%s)", show.NumberOrDash(s.Job), show.Size(s.Memory))
+	}
+	return show.DashIfEmpty(strings.Join(all, ","))
+}
 
 func labelsText(labels map[string]string) string {
 	var all []string
@@ -186,5 +201,5 @@ var eventCells = append([]listing.Cell[api.Event]{
 		func(e *api.Event) string { return show.DashIfEmpty(show.Whose(e.ForUser, e.ForAccount)) }),
 	listing.AmountCell("lost", "LOST GPU S", "", func(e *api.Event) int64 { return e.LostGPUSeconds }, show.NumberOrDash),
 }, listing.OnDemand(
-	listing.TextCell("text", "TEXT", 20, "", func(e *api.Event) string { return show.DashIfEmpty(show.Clean(e.Text)) }),
+	listing.TextCell("text", "TEXT", 20, "", func(e *api.Event) string { return show.DashIfEmpty(show.EventText(e)) }),
 )...)

@@ -62,7 +62,7 @@ Attempts
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := notWaiting(leaver()), "it is leaving n1: reclaim: an account takes back what it deserves, "+
+	if got, want := notWaiting(leaver(), true), "it is leaving n1: reclaim: an account takes back what it deserves, "+
 		"job 9 (cy/speech)"; got != want {
 		t.Errorf("why says %q, want %q", got, want)
 	}

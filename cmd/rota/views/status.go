@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
@@ -19,11 +20,26 @@ import (
 
 // showStatus shows each job in sections.
 func showStatus(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseEmpty(c, "metric"); err != nil {
+		return err
+	}
+	if c.IsSet("metric") && !c.Bool("plot") {
+		return exit.Usagef("--metric needs --plot")
+	}
 	session, refs, err := env.ConnectForJobs(c)
 	if err != nil {
 		return err
 	}
 	for n, ref := range refs {
+		if c.Bool("plot") {
+			if n > 0 && !session.AsJSON {
+				fmt.Fprintln(env.Stdout)
+			}
+			if err := showPlot(env, session, c, ref); err != nil {
+				return err
+			}
+			continue
+		}
 		job, answer, err := session.JobBy(c.Context, ref, api.Read{})
 		if err != nil {
 			return err
@@ -83,6 +99,7 @@ func (s sections) state(j *api.Job, utc bool) {
 		}
 		s.line("lost so far", show.Loss(a.Lost))
 	}
+	s.line("suspended", show.Suspended(j, utc))
 	s.line("depends on", show.Dependencies(j))
 	s.line("submitted", show.Time(j.Submitted, utc))
 	s.line("not before", show.Time(j.Eligible, utc))
@@ -201,6 +218,10 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		}
 	}
 	lost := len(t.Columns) > 6
+	suspended := slices.ContainsFunc(j.Attempts, func(a api.Attempt) bool { return a.SuspendedSeconds > 0 })
+	if suspended {
+		t.Columns = append(t.Columns, table.Column{Title: "SUSPENDED", Right: true})
+	}
 	if j.Elastic != nil {
 		t.Columns = append(t.Columns, table.Column{Title: "WORKERS", Right: true})
 	}
@@ -215,6 +236,9 @@ func (s sections) attempts(j *api.Job, utc bool) {
 			row = slices.Insert(row, 4, show.DashIfEmpty(show.ForJob(a.For, a.ForUser, a.ForAccount)),
 				show.NumberOrDash(a.LostGPUSeconds))
 		}
+		if suspended {
+			row = append(row, show.Clock(jobspec.Seconds(a.SuspendedSeconds)))
+		}
 		if j.Elastic != nil {
 			row = append(row, fmt.Sprint(a.Workers))
 		}
@@ -226,8 +250,24 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		s.linef("preempted", "%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
 			p.Order, j.Resizes, j.Migrations)
 	}
+	if j.Suspensions > 0 {
+		s.linef("suspended", "%s, %d GPU seconds", show.Count(j.Suspensions, "time", "times"), j.SuspendedGPUSeconds)
+	}
 	if lost {
 		s.line("lost", show.Loss(totalLoss(j)))
+	}
+	s.trials(j)
+}
+
+// trials writes what was tried with the attempts of a job, and what it brought.
+func (s sections) trials(j *api.Job) {
+	label := "tried"
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		for k := range a.Trials {
+			s.line(label, show.Trial(&a.Trials[k], show.Hosts(a.Nodes), a.Workers))
+			label = ""
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ var refusals = map[int]api.Problem{
 func TestRefusalsOfViews(t *testing.T) {
 	for code, p := range refusals {
 		a := rotatest.NewAnswers(t)
-		for _, path := range []string{"jobs", "nodes", "jobs/7", "jobs/7/why", "jobs/7/logs", "history", "audit", "shares",
+		for _, path := range []string{"jobs", "nodes", "jobs/7", "jobs/7/why", "jobs/7/series", "jobs/7/logs", "history", "audit", "shares",
 			"events"} {
 			a.Refuse("GET /v1/"+path, p)
 		}
@@ -43,7 +43,7 @@ func TestRefusalsOfViews(t *testing.T) {
 			want += "  hint: " + p.Hint + "\n"
 		}
 		for _, args := range []string{"queue", "queue -o json", "queue --tree", "queue -i 1", "nodes", "nodes -s", "status 7",
-			"why 7", "logs 7", "logs 7.0", "hist", "audit", "share", "events", "events -f"} {
+			"status 7 --plot", "why 7", "logs 7", "logs 7.0", "hist", "audit", "share", "events", "events -f"} {
 			got := s.Run(strings.Fields(args)...)
 			if strings.HasSuffix(args, "json") {
 				var told api.Problem
@@ -80,6 +80,7 @@ func TestWrongViewsAskNothing(t *testing.T) {
 		{"audit --job 1,2", "--job 1,2: name one job"}, {"audit --job x", "\"x\" is not a job id"},
 		{"events --type=", "--type is empty"}, {"events --job=", "--job is empty"}, {"events --node=", "--node is empty"},
 		{"events --after -1", "after"}, {"events -j x", "\"x\" is not a job id"}, {"events -w gpu[", "gpu["},
+		{"status 7 --metric loss", "--metric needs --plot"}, {"status 7 --plot --metric=", "--metric is empty"},
 		{"logs 7 --tail 0", "--tail 0: must be at least 1"}, {"logs 7 --tail -5", "--tail -5: must be at least 1"},
 		{"logs 7 --attempt 0", "--attempt 0: must be at least 1"}, {"logs 7 --worker -2", "--worker -2: must be at least 0"},
 		{"logs 7.1 --worker 2", "7.1 names worker 1, and --worker names 2"}, {"logs 7,8", "rota logs needs one job"},
@@ -475,7 +476,7 @@ func TestWhyInWords(t *testing.T) {
 		"OutOfMemory: it used more memory than it asked for.": {Code: model.OutOfMemory,
 			Reason: api.Reason{Code: "OutOfMemory", Text: "it used more memory than it asked for."}, ExitCode: 1},
 	} {
-		if got := notWaiting(&j); got != want {
+		if got := notWaiting(&j, true); got != want {
 			t.Errorf("%+v: %q, want %q", j, got, want)
 		}
 	}

@@ -2,11 +2,13 @@ package views
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
@@ -91,6 +93,116 @@ func sampleCluster(t *testing.T) *rotatest.Answers {
 		Funnel: []api.FunnelStep{{What: "are up", Nodes: 12}, {What: "have 1 free GPU", Nodes: 0}}})
 	a.Give("GET /v1/check", api.Check{OK: true, Index: 42})
 	return a
+}
+
+// sampleSharing is a cluster whose jobs share nodes, with a job that is suspended, and what was tried
+// with it.
+func sampleSharing(t *testing.T) *rotatest.Answers {
+	a := rotatest.NewAnswers(t)
+	nodes := sampleNodes()
+	nodes[0].Load, nodes[0].Height, nodes[0].Affinity, nodes[0].Suspended = 1500, 2, 2,
+		[]api.SuspendedJob{{Job: 9, Memory: 64 * jobspec.GiB}, {Memory: jobspec.GiB}}
+	a.Give("GET /v1/nodes", api.NodeList{List: rotatest.List("NodeList", nodes...), Shares: true})
+	j := sampleJobs()[0]
+	j.State, j.Code, j.Suspensions, j.SuspendedGPUSeconds = "SUSPENDED", model.Suspended, 3, 5120
+	j.Nodes = []string{"gpu03"}
+	j.Attempts = []api.Attempt{{N: 1, Start: rotatest.At("2026-11-20T08:00:05Z"), End: rotatest.At("2026-11-20T09:00:05Z"),
+		Nodes: []string{"gpu01"}, Workers: 4, Cause: model.CauseMigrate,
+		Trials: []api.Trial{{What: model.TrialPack, With: 9, MeasuredGain: 870, Undone: true}}},
+		{N: 2, Start: j.Started, Nodes: j.Nodes, Workers: 4, SuspendedSeconds: 160,
+			Suspension: &api.Suspension{Since: rotatest.At("2026-11-21T12:03:00Z"), Cause: model.CauseSlice, For: 7},
+			Trials: []api.Trial{{What: model.TrialMigrate, ExpectedGain: 1120, MeasuredGain: 1100},
+				{What: model.TrialPack, With: 7, ExpectedGain: 1400, MeasuredGain: 1310}}}}
+	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{j}))
+	a.Give("GET /v1/jobs/7", j)
+	a.Give("GET /v1/jobs/7/why", api.Why{ID: 7, Funnel: []api.FunnelStep{}})
+	pausing, evicted := j, j
+	pausing.ID, pausing.State, pausing.Code, pausing.Flags = 8, "RUNNING", model.Running, []string{"suspending"}
+	pausing.Attempts = []api.Attempt{{N: 1, Suspension: &api.Suspension{Cause: model.CauseSlice}}}
+	evicted.Attempts = []api.Attempt{{N: 1, Suspension: &api.Suspension{Since: rotatest.At("2026-11-21T12:03:00Z"),
+		Cause: model.CauseTE, For: 12}}}
+	a.Give("GET /v1/jobs/8", pausing)
+	a.Give("GET /v1/jobs/9", evicted)
+	at := rotatest.At("2026-11-21T08:00:05Z")
+	event := func(index uint64, e model.EventType) api.Event {
+		return api.Event{Index: index, At: at, Type: string(e), Job: 7, Attempt: 2, Node: "gpu03", Cause: model.CauseSlice}
+	}
+	tried, measured := event(7, model.EventTried), event(8, model.EventMeasured)
+	tried.Cause, measured.Cause = "", ""
+	tried.What, tried.With, tried.ExpectedGain = model.TrialPack, 9, 1400
+	measured.What, measured.With, measured.ExpectedGain, measured.MeasuredGain, measured.Undone = model.TrialPack, 9, 1400,
+		870, true
+	a.Give("GET /v1/events", rotatest.List("EventList", event(5, model.EventSuspending), event(6, model.EventSuspended),
+		tried, measured))
+	return a
+}
+
+// TestJobsThatShareNodes: what users see of suspension, of height and affinity, and of what was tried.
+func TestJobsThatShareNodes(t *testing.T) {
+	s := rotatest.Session{Commands: groups, T: t, Addr: sampleSharing(t).URL}
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"queue"}, {"queue", "--columns", "id,code,state,time,suspensions"}, {"queue", "--filter", `code == "S"`, "-o", "name"},
+		{"nodes"}, {"nodes", "-o", "csv"}, {"nodes", "--columns", "name,load,height,affinity,suspended"},
+		{"nodes", "--columns", "name,gpus"}, {"nodes", "--filter", "height > 1", "-o", "name"}, {"nodes", "--summary"},
+		{"status", "7"}, {"status", "8"}, {"status", "9"}, {"why", "7"},
+		{"events"}, {"events", "--type", "tried,measured", "--columns", "type,job,text"},
+		{"events", "--filter", "measured_gain > 0 and undone", "--columns", "type,job,text", "--no-header"},
+	} {
+		got := s.Run(append(args, "--utc")...)
+		if got.Code != 0 || got.Stderr != "" {
+			t.Errorf("rota %v: code %d, stderr %q", args, got.Code, got.Stderr)
+		}
+		all.WriteString("$ rota " + strings.Join(args, " ") + "\n" + got.Stdout + "\n")
+	}
+	rotatest.Golden(t, *update, "sharing.txt", all.String())
+}
+
+// TestPlots: a job's metric in the terminal, and what is said when there is none.
+func TestPlots(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.On("GET /v1/jobs/7/series", func(w http.ResponseWriter, r *http.Request) {
+		s := api.Series{Job: 7, Metric: "loss", Goal: "min", Total: 4800, Metrics: []string{"acc", "loss"},
+			Points: []api.Point{}}
+		switch metric := r.URL.Query().Get("metric"); metric {
+		case "", "loss":
+			for i := range 30 {
+				s.Points = append(s.Points, api.Point{Step: int64(40 * (i + 1)), Value: 3 / float64(i+2)})
+			}
+		case "acc":
+			s.Metric, s.Goal, s.Points = "acc", "", []api.Point{{Step: 40, Value: 0.5}}
+		default:
+			s.Metric = metric
+		}
+		_ = json.NewEncoder(w).Encode(s)
+	})
+	job := sampleJobs()[0]
+	a.Give("GET /v1/jobs/7", job)
+	a.Give("GET /v1/jobs/8", sampleJobs()[3])
+	a.Give("GET /v1/jobs/8/series", api.Series{Job: 8, Metrics: []string{}, Points: []api.Point{}})
+	a.Give("GET /v1/jobs/9", sampleJobs()[4])
+	a.Give("GET /v1/jobs/9/series", api.Series{Job: 9, Metric: "loss", Metrics: []string{"acc"}, Points: []api.Point{}})
+	a.Refuse("GET /v1/jobs/10/series", refusals[exit.Denied])
+	var all strings.Builder
+	for _, c := range []struct {
+		args   []string
+		locale string
+		code   int
+	}{
+		{[]string{"status", "--plot", "7", "8"}, "LANG=C.UTF-8", 0}, {[]string{"status", "--plot", "7"}, "LANG=C", 0},
+		{[]string{"status", "7", "--plot", "--metric", "acc"}, "LC_ALL=de_DE.utf8@euro", 0},
+		{[]string{"status", "7", "--plot", "--metric", "nll"}, "LANG=C", exit.NotFound},
+		{[]string{"status", "8", "--plot", "--metric", "nll"}, "LANG=C", 0},
+		{[]string{"status", "9", "--plot"}, "LANG=C", 0}, {[]string{"status", "10", "--plot"}, "LANG=C", exit.Denied},
+		{[]string{"status", "--plot", "7", "--metric", "acc", "-o", "json"}, "LANG=C", 0},
+	} {
+		got := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Env: []string{c.locale}}.Run(c.args...)
+		if got.Code != c.code {
+			t.Errorf("rota %v: code %d, stderr %q", c.args, got.Code, got.Stderr)
+		}
+		all.WriteString("$ " + c.locale + " rota " + strings.Join(c.args, " ") + "\n" + got.Stdout + got.Stderr + "\n")
+	}
+	rotatest.Golden(t, *update, "plots.txt", all.String())
 }
 
 func TestTables(t *testing.T) {

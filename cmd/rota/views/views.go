@@ -52,7 +52,13 @@ func Commands() []*command.Command {
 					"one line for each state and kind of node"),
 				command.Switch("long,l", "the same as -o wide")), Values: listing.Completions(nodeCells, nil)},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
-			ArgsUsage: "JOB...", Action: showStatus, Flags: command.CommonFlags(), Arguments: complete.AllJobs},
+			ArgsUsage: "JOB...", Action: showStatus,
+			Description: "With --plot it draws what the job has reported of its metric, as far as the leading controller has " +
+				"seen it.",
+			Flags: command.WithCommon(
+				command.Switch("plot", "draw the job's metric by step"),
+				command.Text("metric", "with --plot: draw `METRIC`; by default the one that the job's progress block names"),
+			), Arguments: complete.AllJobs},
 		{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
 			Action: showWhy, Flags: command.CommonFlags(), Arguments: complete.AllJobs},
 		{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
@@ -197,8 +203,11 @@ func showNodes(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	var missing []string
-	fetch := func(client *api.Client, _ *listing.View[api.Node]) (*api.List[api.Node], api.Answer, error) {
+	fetch := func(client *api.Client, v *listing.View[api.Node]) (*api.List[api.Node], api.Answer, error) {
 		list, answer, err := client.Nodes(c.Context, api.Read{})
+		if err == nil && v != nil && list.Shares {
+			v.AddColumns("height", "affinity")
+		}
 		if err == nil && len(wanted) > 0 {
 			for _, name := range wanted {
 				if !slices.ContainsFunc(list.Items, func(n api.Node) bool { return n.Name == name }) {
@@ -207,7 +216,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 			}
 			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
 		}
-		return list, answer, err
+		return &list.List, answer, err
 	}
 	if !c.Bool("summary") {
 		err = simpleList(env, c, nodeCells, fetch)

@@ -31,7 +31,7 @@ func showWhy(env *command.Env, c *cli.Context) error {
 	}
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
 		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
-			why.Reason = api.Reason{Text: notWaiting(job)}
+			why.Reason = api.Reason{Text: notWaiting(job, c.Bool("utc"))}
 			why.Advice = adviceAfterEnd(ref, job)
 		}
 	}
@@ -66,7 +66,7 @@ func printWhy(out io.Writer, ref string, why *api.Why, utc bool) error {
 }
 
 // notWaiting describes a job that is not pending: what it does, or how it ended.
-func notWaiting(j *api.Job) string {
+func notWaiting(j *api.Job, utc bool) string {
 	switch {
 	case show.IsArray(j) && !j.Code.Final():
 		return "it is not pending: all of its tasks have started"
@@ -76,6 +76,8 @@ func notWaiting(j *api.Job) string {
 		return "it is starting on " + show.Hosts(j.Nodes)
 	case j.Code == model.Running:
 		return "it is running on " + show.Hosts(j.Nodes)
+	case j.Code == model.Suspended:
+		return "it is suspended on " + show.Hosts(j.Nodes) + show.SuspendedFor(j, utc)
 	case j.Code == model.Completing:
 		return "it is stopping on " + show.Hosts(j.Nodes)
 	case j.Code == model.Checkpointing:

@@ -17,6 +17,7 @@ func TestWhyOfWhatDoesNotWait(t *testing.T) {
 	}{
 		{api.Job{Code: model.Configuring, Nodes: []string{"gpu1"}}, "it is starting on gpu1\n"},
 		{api.Job{Code: model.Running, Nodes: []string{"gpu1", "gpu2"}}, "it is running on gpu[1-2]\n"},
+		{api.Job{Code: model.Suspended, Nodes: []string{"gpu1"}}, "it is suspended on gpu1\n"},
 		{api.Job{Code: model.Completing, Nodes: []string{"gpu1"}}, "it is stopping on gpu1\n"},
 		{api.Job{Code: model.Running, Array: api.ArrayPlace{Job: 7, Size: 3}},
 			"it is not pending: all of its tasks have started\n"},

@@ -37,12 +37,13 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
-		Elapsed:   elapsed(j, now),
+		Elapsed:   elapsed(j, at, now),
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
-		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j,
-			now), Attempts: []api.Attempt{},
+		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at, now),
+		Attempts:    []api.Attempt{},
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
+		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
 	}
 	for i := range j.Attempts {
@@ -73,6 +74,11 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a),
 		ExitCode: a.ExitCode,
 		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
+	out.SuspendedSeconds = suspendedMS(a, now) / 1000
+	addSuspension(&out, v, j, a)
+	for i := range a.Trials {
+		out.Trials = append(out.Trials, trial(&a.Trials[i]))
+	}
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -117,21 +123,28 @@ func flags(j *model.Job) []string {
 	if j.State == model.Pending && j.Attempt > 0 {
 		f = append(f, "requeued")
 	}
-	if a := j.Live(); a != nil && a.Stop != nil {
+	switch a := j.Live(); {
+	case a == nil:
+	case a.Stop != nil:
 		f = append(f, "stopping")
+	case a.Suspending():
+		f = append(f, "suspending")
+	case a.Resuming():
+		f = append(f, "resuming")
 	}
 	return f
 }
 
-// elapsed is how long the last attempt has run, or ran; of a job with members, all of them
-// together.
-func elapsed(j *model.Job, now model.UnixMS) jobspec.Seconds {
-	begin, end := j.Started.Wall, j.Ended.Wall
+// elapsed is how long the last attempt has run, or ran, without the time for which it was suspended;
+// of a job with members, all of them together.
+func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
+	begin, end, suspended := j.Started.Wall, j.Ended.Wall, int64(0)
 	if n := len(j.Attempts); j.Children == nil {
 		if n == 0 || j.State == model.Pending {
 			return 0
 		}
-		begin, end = j.Attempts[n-1].Started.Wall, j.Attempts[n-1].Ended.Wall
+		a := &j.Attempts[n-1]
+		begin, end, suspended = a.Started.Wall, a.Ended.Wall, suspendedMS(a, at)
 	}
 	if begin == 0 {
 		return 0
@@ -139,16 +152,18 @@ func elapsed(j *model.Job, now model.UnixMS) jobspec.Seconds {
 	if end == 0 {
 		end = now
 	}
-	return jobspec.Seconds(max(0, end-begin) / 1000)
+	return jobspec.Seconds(max(0, int64(end-begin)-suspended) / 1000)
 }
 
-// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock.
-func gpuSeconds(j *model.Job, now model.UnixMS) int64 {
+// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock: nothing
+// while it is suspended.
+func gpuSeconds(j *model.Job, at model.Instant, now model.UnixMS) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
+		held := max(0, int64(now-a.Assigned.Wall)-suspendedMS(a, at))
 		for i := range a.Workers {
 			if !a.Workers[i].State.Final() {
-				ms += max(0, int64(now-a.Assigned.Wall)) * (j.Charged(a, i).GPUs / milli)
+				ms += held * (j.Charged(a, i).GPUs / milli)
 			}
 		}
 	}
@@ -177,12 +192,27 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 			out.Jobs = append(out.Jobs, w.Job.ID)
 		}
 		for _, i := range w.Job.Live().Workers[w.Worker].GPUs {
-			out.GPUs[i].Job = w.Job.ID
-			out.GPUsUsed++
+			if addHolder(&out.GPUs[i], w.Job.ID) == 1 {
+				out.GPUsUsed++
+			}
 		}
 	}
+	addLoad(&out, v.Desired(n.Name))
 	out.State = nodeState(n, &out)
 	return out
+}
+
+// addHolder notes that a worker of a job has a GPU, or a part of it, and returns how many have.
+func addHolder(gpu *api.NodeGPU, id model.JobID) int {
+	switch {
+	case gpu.Job == 0:
+		gpu.Job = id
+		return 1
+	case len(gpu.Jobs) == 0:
+		gpu.Jobs = []model.JobID{gpu.Job}
+	}
+	gpu.Jobs = append(gpu.Jobs, id)
+	return len(gpu.Jobs)
 }
 
 // nodeState is Slurm's word for the state of a node.
@@ -209,6 +239,10 @@ func Event(e *model.Event) api.Event {
 		Cause: e.Cause, For: e.For, Text: e.Text}
 	if l := e.Leave; l != nil {
 		out.ForUser, out.ForAccount, out.LostGPUSeconds = l.User, l.Account, l.Lost/1000
+	}
+	if t := e.Trial; t != nil {
+		out.What, out.With, out.Undone = t.What, t.With, t.Undone
+		out.ExpectedGain, out.MeasuredGain = t.Expected, t.Measured
 	}
 	return out
 }

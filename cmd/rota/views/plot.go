@@ -1,0 +1,77 @@
+package views
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// noMetric says how a job reports its metrics.
+const noMetric = `no metric reported yet: a job reports by lines such as {"step":10,"metrics":{"loss":0.5}} in
+$ROTA_PROGRESS_FILE, or by its output with progress { pattern }; curves are in the memory of the
+controller that leads, and begin anew when another takes over`
+
+// showPlot draws the metric of a job.
+func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref string) error {
+	series, answer, err := session.SeriesBy(c.Context, ref, c.String("metric"))
+	if err != nil {
+		return err
+	}
+	env.WarnStale(answer)
+	if len(series.Points) == 0 && c.IsSet("metric") && len(series.Metrics) > 0 {
+		return &exit.CodeError{Code: exit.NotFound, Text: fmt.Sprintf("job %s has not reported metric %q: it reports %s",
+			ref, series.Metric, show.Clean(strings.Join(series.Metrics, ", ")))}
+	}
+	if session.AsJSON {
+		return table.PrintJSON(env.Stdout, series)
+	}
+	job, _, err := session.JobBy(c.Context, ref, api.Read{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stdout, "Job %s  %s  %s\n", show.JobName(job), show.Clean(job.Name), plotState(job))
+	if len(series.Points) == 0 {
+		_, err := fmt.Fprintln(env.Stdout, nothingToPlot(series))
+		return err
+	}
+	fmt.Fprintln(env.Stdout, plotTitle(series))
+	p := show.Plot{Width: env.Width(env.Stdout), ASCII: !env.IsUTF8()}
+	return p.Draw(env.Stdout, series.Metric, series.Points)
+}
+
+// plotState writes the state of a job beside its curve.
+func plotState(j *api.Job) string { return string(j.Code) }
+
+// nothingToPlot says why there is no curve.
+func nothingToPlot(s *api.Series) string {
+	if len(s.Metrics) > 0 {
+		return fmt.Sprintf("no %s reported yet; --metric draws %s", show.Clean(s.Metric),
+			show.Clean(strings.Join(s.Metrics, ", ")))
+	}
+	return noMetric
+}
+
+// plotTitle writes the newest value of a series, what is best, and what else there is to draw.
+func plotTitle(s *api.Series) string {
+	last := s.Points[len(s.Points)-1]
+	text := fmt.Sprintf("%s %.6g at step %d", show.Clean(s.Metric), last.Value, last.Step)
+	if s.Total > 0 {
+		text += fmt.Sprintf(" of %d", s.Total)
+	}
+	if s.Goal != "" {
+		text += fmt.Sprintf(", %s is best", s.Goal)
+	}
+	others := slices.DeleteFunc(slices.Clone(s.Metrics), func(name string) bool { return name == s.Metric })
+	if len(others) > 0 {
+		text += "; --metric draws " + show.Clean(strings.Join(others, ", "))
+	}
+	return text
+}

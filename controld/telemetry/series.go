@@ -1,0 +1,113 @@
+package telemetry
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Tunables of series. They bound the memory that curves take on the leader.
+const (
+	// maxPoints is how many points a series has at most: a terminal is about as wide, with two in each
+	// character.
+	maxPoints = 256
+	// minPoints is how many a series may have however many there are.
+	minPoints = 16
+	// allPoints is how many points all series should have together: 32 MiB. With more than 8,192 series
+	// each has fewer.
+	allPoints = 2 << 20
+	// maxMetrics is how many metrics of a job have a series. Jobs report a handful.
+	maxMetrics = 8
+)
+
+// Point is the value of a metric at a step.
+type Point struct {
+	Step  int64
+	Value float64
+}
+
+// series is what a job has reported of a metric, by step. When it is full every second point is
+// dropped, and from then on only every second report is kept.
+type series struct {
+	points  []Point
+	every   int // one of so many reports is kept
+	skipped int // since the last that was kept
+	last    Point
+}
+
+// add adds a point. What was reported from its step on by an earlier attempt is done again, so that
+// those points go.
+func (s *series) add(p Point, most int) {
+	for n := len(s.points); n > 0 && s.points[n-1].Step >= p.Step; n-- {
+		s.points = s.points[:n-1]
+	}
+	s.last = p
+	if s.skipped++; s.skipped < s.every && len(s.points) > 0 {
+		return
+	}
+	s.skipped, s.points = 0, append(s.points, p)
+	for len(s.points) > most {
+		for i := range (len(s.points) + 1) / 2 {
+			s.points[i] = s.points[2*i]
+		}
+		s.points, s.every = s.points[:(len(s.points)+1)/2], 2*max(1, s.every)
+	}
+}
+
+// all returns the points, the newest included.
+func (s *series) all() []Point {
+	list := slices.Clone(s.points)
+	if n := len(list); n == 0 || list[n-1] != s.last {
+		list = append(list, s.last)
+	}
+	return list
+}
+
+// addPoints adds what a job reports at a step. The watched metric has a series in any case, of the
+// others those that come first. The caller holds mu.
+func (s *Samples) addPoints(id model.JobID, p *Progress, watched string) {
+	of := s.series[id]
+	if of == nil {
+		of = map[string]*series{}
+		s.series[id] = of
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Metrics)) {
+		value := p.Metrics[name]
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			continue
+		}
+		one := of[name]
+		if one == nil {
+			if len(of) >= maxMetrics && name != watched {
+				continue
+			}
+			one = &series{}
+			of[name] = one
+			s.count++
+		}
+		one.add(Point{Step: p.Step, Value: value}, min(maxPoints, max(minPoints, allPoints/s.count)))
+	}
+}
+
+// Series returns the names of the metrics of a job that have a series, in order.
+func (s *Samples) Series(id model.JobID) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := slices.Sorted(maps.Keys(s.series[id]))
+	if names == nil {
+		names = []string{}
+	}
+	return names
+}
+
+// Points returns the series of a metric of a job, nil if there is none.
+func (s *Samples) Points(id model.JobID, metric string) []Point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.series[id][metric]; one != nil {
+		return one.all()
+	}
+	return nil
+}
