@@ -46,11 +46,13 @@ func (e *engine) suspend(i int32) {
 		return
 	}
 	e.endStretch(r, at)
+	marks := e.marks(r)
 	work, _ := r.done(at)
 	e.totals.addLost(r, int64(min(r.from, at)-r.began))
 	r.left -= work
 	r.from, r.began = never, at
 	r.stretch++
+	e.scheduleLearning(i, marks, at)
 	e.agenda.push(event{at: at + model.Instant(e.network(r.job).SuspendMS), kind: paused, job: i, attempt: r.attempt,
 		stretch: r.stretch})
 }
@@ -70,7 +72,7 @@ func (e *engine) hasPaused(i int32) {
 
 // resume has a job go on with GPUs of its nodes.
 func (e *engine) resume(c *fsm.ResumeJob) {
-	i := int32(c.Job - 1)
+	i := e.runOf(c.Job)
 	r := &e.runs[i]
 	r.switches++
 	r.stretch++
@@ -90,7 +92,7 @@ func (e *engine) reportSwitch(i int32) {
 		return
 	}
 	for _, w := range r.workers {
-		e.addReport(w.node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+		e.addReport(w.node, model.WorkerReport{Job: e.runs[i].id, Attempt: int(r.attempt), Worker: int(w.worker),
 			State: model.WorkerRunning, Switch: r.switches})
 	}
 }
@@ -100,6 +102,35 @@ func (e *engine) reportSwitch(i int32) {
 type useful struct {
 	from, to model.Instant
 	sum      float64 // thousandths of a GPU, ms
+	measured bool
+	progress float64 // see Sharing.ProgressJain
+}
+
+// measureProgress compares what jobs have done at the end of the window. Call it before anything
+// changes after that.
+func (e *engine) measureProgress() {
+	if e.useful.measured {
+		return
+	}
+	e.useful.measured = true
+	var done []float64
+	for i := range e.runs {
+		r := &e.runs[i]
+		if r.ended > 0 {
+			continue
+		}
+		work := r.job.Work*trace.FullRate - r.left
+		if r.live {
+			at := e.useful.to
+			if r.stopped > 0 {
+				at = min(at, r.stopped)
+			}
+			more, _ := r.done(at)
+			work += more
+		}
+		done = append(done, float64(work))
+	}
+	e.useful.progress = jain(done)
 }
 
 // endStretch notes what a job has done until an instant since it began or was resumed.
@@ -133,7 +164,8 @@ func (e *engine) sharing() *Sharing {
 	if !known {
 		return nil
 	}
-	r := &Sharing{FeedbackS: statsOf(feedback), Suspensions: e.totals.suspensions}
+	r := &Sharing{FeedbackS: statsOf(feedback), Suspensions: e.totals.suspensions, ProgressJain: e.useful.progress}
+	r.Search = e.searched()
 	if span := float64(e.useful.to - e.useful.from); span > 0 {
 		r.UsefulUtilisation = e.useful.sum / span / float64(trace.Capacity(e.setup.Nodes).GPUs)
 	}
