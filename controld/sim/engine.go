@@ -84,7 +84,7 @@ type engine struct {
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{},
-		networks: interference.Default()}
+		networks: s.Networks}
 	cfg, err := s.Policy.config(s.Configured)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ type Result struct {
 	JobsPerMin float64  `json:"jobs_per_min"`          // ended, over the makespan
 	GPUS       float64  `json:"gpu_s"`                 // held by all jobs
 	TimedOut   int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
-	Cancelled  int      `json:"cancelled,omitempty"`   // tasks of searches that were not needed any more; not in statistics
+	Cancelled  int      `json:"cancelled,omitempty"`   // tasks of searches, which are in no statistics
 	Unended    int      `json:"unended,omitempty"`     // arrived jobs that have not ended
 	Refused    int      `json:"refused,omitempty"`     // actions of plans that the state refused
 	Stopped    bool     `json:"interrupted,omitempty"` // by Setup.Stopped

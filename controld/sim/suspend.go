@@ -12,16 +12,25 @@ import (
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000, StepUS: [4]int64{500_000, 250_000, 125_000, 62_500},
 	Across: 1000, SuspendMS: 250, ResumeMS: 250, MoveMS: 2000, RestartMS: 10_000}
 
-// network returns what is known of what a job trains.
+// network returns what is known of what a job trains: of its network, or of its application, if the
+// table has one of that name.
 func (e *engine) network(j *trace.Job) *interference.Network {
-	if n := e.networks.Network(j.Model); n != nil {
+	name := j.Model
+	if name == "" {
+		name = j.App
+	}
+	if n := e.networks.Network(name); n != nil {
 		return n
 	}
 	return &usualNetwork
 }
 
-// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms.
+// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms: as
+// its trace or a measured profile says, otherwise that of its network.
 func (e *engine) stepOf(j *trace.Job) int64 {
+	if j.Steps > 0 {
+		return max(1, j.Work/j.Steps)
+	}
 	return max(1, e.network(j).Step(int(j.Demand(j.Workers).GPUs/wholeGPU))/1000)
 }
 

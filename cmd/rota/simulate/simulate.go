@@ -56,6 +56,8 @@ func simFlags() []cli.Flag {
 		command.Text("format", "`FORMAT` of the traces, if it is not recognised: "+formatNames()),
 		command.Text("profiles", "`DIR` of the measured speeds for sia traces (default: profiles beside "+
 			"the trace)"),
+		command.Text("networks", "table `FILE.csv` of what is known of the networks that jobs train, instead of the "+
+			"built-in one"),
 		command.Text("nodes", "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"),
 		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
 			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},

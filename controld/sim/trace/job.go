@@ -141,7 +141,7 @@ func (j *Job) Check() error {
 func (j *Job) checkTexts() error {
 	for _, t := range []struct{ what, text string }{
 		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service",
-			j.QoS}, {"application", j.App},
+			j.QoS}, {"application", j.App}, {"network", j.Model},
 	} {
 		if err := checkText(t.what, t.text); err != nil {
 			return err

@@ -366,7 +366,7 @@ func TestKubeflow(t *testing.T) {
 
 func TestParseGeneratorRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                          "known are fitgpp, poisson, similar, mixed, gandiva, gandiva-a, gandiva-b, six, search, kubeflow",
+		"":                          "gandiva, gandiva-a, gandiva-b, six, search, kubeflow",
 		"slurm":                     `"slurm" is not known`,
 		"fitgpp:color=1":            "known are jobs, load, gap, te, users, grace",
 		"fitgpp:jobs=0":             "jobs is zero",
