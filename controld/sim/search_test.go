@@ -110,3 +110,18 @@ func TestProgressIsEven(t *testing.T) {
 		}
 	}
 }
+
+// A task that is told to pause in the mini-batch in which it reports does so on time, not when it is
+// resumed: two tasks take turns of a minute and are compared after a minute, so that the worse one is
+// cancelled as soon as the other has had its first turn.
+func TestReportBeforeThePause(t *testing.T) {
+	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
+	r := mustRun(t, workload(config("a", s, 500), config("b", s, 800)), setup(t, "1x8c/64g/1gpu", "fifo:oversubscribe=2"))
+	if len(r.Story.Spans) != 2 || r.Story.Spans[0].ID != "a" {
+		t.Fatalf("attempts %s", spans(r))
+	}
+	// two turns of a minute, two pauses and two beginnings of at most a second each
+	if got := r.Story.Spans[0].End; got < 2*minute || got > 2*minute+4000 {
+		t.Errorf("the worse task is cancelled after %d ms", got)
+	}
+}
