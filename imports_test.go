@@ -254,7 +254,7 @@ var rules = map[string]rule{
 	"controld/sim/interference": {pure: true, why: "how jobs slow each other down is data"},
 	"controld/sim": {
 		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/grid",
-			"controld/fsm/estimate",
+			"controld/fsm/estimate", "controld/earlystop/judge",
 			"controld/sched", "controld/sim/interference", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
@@ -291,9 +291,11 @@ var rules = map[string]rule{
 	"controld/telemetry": {ours: []string{"controld/model"},
 		why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/state", "controld/api"},
-		why:  "which tasks have lost follows from what they reported",
+		ours: []string{"controld/model", "controld/fsm", "controld/fsm/state", "controld/api", "controld/earlystop/judge"},
+		why:  "the leader keeps what tasks of arrays reported, in memory only",
 	},
+	"controld/earlystop/judge": {ours: []string{"jobspec", "controld/model", "controld/fsm/state"}, pure: true,
+		why: "which tasks have lost follows from what they reported, live and simulated"},
 	"controld/replica": {
 		ours:  []string{"consensus", "controld/api/clock", "controld/model", "controld/fsm", "controld/fsm/state"},
 		third: []string{"github.com/prometheus"},
@@ -347,7 +349,7 @@ var rules = map[string]rule{
 			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
-			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
+			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop", "controld/earlystop/judge",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref", "controld/server/access",
 		},

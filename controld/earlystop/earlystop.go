@@ -14,10 +14,10 @@ import (
 	"sync"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Arrays has what the tasks of arrays with a stop block have reported. It is volatile. The zero
@@ -101,48 +101,10 @@ func (a *Arrays) Losers(v *state.View) []fsm.Target {
 			delete(a.values, id)
 			continue
 		}
-		if lost := losersOf(v, array, values); len(lost) > 0 {
-			out = append(out, fsm.Target{ID: id, Tasks: lost.With(nil)})
+		if lost := judge.Losers(v, array, values); len(lost) > 0 {
+			out = append(out, fsm.Target{ID: id, Tasks: lost})
 		}
 	}
 	slices.SortFunc(out, func(a, b fsm.Target) int { return cmp.Compare(a.ID, b.ID) })
 	return out
-}
-
-func losersOf(v *state.View, array *model.Job, values map[int]float64) (lost model.Ranges) {
-	stop := array.Spec.Array.Stop
-	rule, err := jobspec.ParseKeep(stop.Keep)
-	if err != nil {
-		return nil // Validate would not have let it in
-	}
-	keep := rule.Of(array.Children.Size)
-	for rank, task := range Ranked(values, stop.Goal) {
-		if j := v.Job(array.ID + model.JobID(task)); rank >= keep && j != nil && !j.State.Final() && !Stopping(j) {
-			lost = append(lost, model.Range{First: task, Last: task})
-		}
-	}
-	return lost
-}
-
-// Stopping reports whether a job's attempt has been told to stop.
-func Stopping(j *model.Job) bool {
-	a := j.Live()
-	return a != nil && a.Stop != nil
-}
-
-// Ranked returns tasks with their values from the best: the least value first, or the greatest with
-// goal max; the lower number first where values are equal.
-func Ranked(values map[int]float64, goal string) []int {
-	tasks := make([]int, 0, len(values))
-	for task := range values {
-		tasks = append(tasks, task)
-	}
-	slices.SortFunc(tasks, func(a, b int) int {
-		d := cmp.Compare(values[a], values[b])
-		if goal == "max" {
-			d = -d
-		}
-		return cmp.Or(d, a-b)
-	})
-	return tasks
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -53,7 +54,7 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 		for m := 1; m <= n; m++ {
 			values[m] = float64(r.IntN(10))
 		}
-		best := Ranked(values, goal)[:max(1, (n*30+99)/100)]
+		best := judge.Ranked(values, goal)[:max(1, (n*30+99)/100)]
 		var a Arrays
 		a.Clear()
 		for _, m := range r.Perm(n) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/earlystop/judge"
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -35,7 +35,7 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 	resp := &api.PruneResponse{Kept: []int{}, Cancelled: []int{}, Silent: []int{}}
 	var lost model.Ranges
 	elements := r.Job.Spec.Array.Elements()
-	for rank, member := range earlystop.Ranked(values, req.Goal) {
+	for rank, member := range judge.Ranked(values, req.Goal) {
 		if index := elements.Index(member - 1); rank < keep {
 			resp.Kept = append(resp.Kept, index)
 		} else {
@@ -63,7 +63,7 @@ func (x *exchange) values(record *model.Job, req *api.PruneRequest) map[int]floa
 	values := map[int]float64{}
 	for m := 1; m <= record.Children.Size; m++ {
 		j := x.view.Job(record.ID + model.JobID(m))
-		if j == nil || j.Live() == nil || earlystop.Stopping(j) {
+		if j == nil || j.Live() == nil || judge.Stopping(j) {
 			continue
 		}
 		p := x.s.Samples.Of(j.ID)
@@ -80,7 +80,7 @@ func (x *exchange) silent(record *model.Job, elements jobspec.Elements, values m
 	silent := []int{}
 	for m := 1; m <= record.Children.Size; m++ {
 		j := x.view.Job(record.ID + model.JobID(m))
-		if _, known := values[m]; !known && j != nil && j.Live() != nil && !earlystop.Stopping(j) {
+		if _, known := values[m]; !known && j != nil && j.Live() != nil && !judge.Stopping(j) {
 			silent = append(silent, elements.Index(m-1))
 		}
 	}

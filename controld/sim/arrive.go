@@ -96,14 +96,20 @@ func (l *closedLoop) arrive(e *engine) error {
 	return e.submit(jobs)
 }
 
-// submit adds jobs to the state. Consecutive jobs of one owner share a command.
+// submit adds jobs to the state. Consecutive jobs of one owner share a command, and those of a search
+// are one array.
 func (e *engine) submit(jobs []*trace.Job) error {
 	for len(jobs) > 0 {
 		n := 1
-		for n < len(jobs) && n < maxPerSubmit && jobs[n].User == jobs[0].User {
+		for n < len(jobs) && (n < maxPerSubmit || jobs[0].Search != nil) && jobs[n].User == jobs[0].User &&
+			jobs[n].Search == jobs[0].Search {
 			n++
 		}
-		if err := e.submitAll(jobs[:n]); err != nil {
+		submit := e.submitAll
+		if jobs[0].Search != nil {
+			submit = e.submitSearch
+		}
+		if err := submit(jobs[:n]); err != nil {
 			return err
 		}
 		jobs = jobs[n:]
@@ -115,26 +121,52 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
 	first := len(e.runs)
 	for k, j := range jobs {
-		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
+		r := e.newRun(j)
 		specs[k] = e.spec(&r)
-		e.totals.addArrival(e, &r)
-		e.runs = append(e.runs, r)
-		e.pending++
+		e.enter(r)
 	}
-	uid := uint32(1000 + e.runs[first].user)
-	owner := model.Identity{UID: uid, GID: uid, User: jobs[0].User}
+	ids, err := e.submitSpecs(jobs[0], specs)
+	for k, id := range ids {
+		e.identify(int32(first+k), id)
+	}
+	return err
+}
+
+// newRun returns a job that arrives now.
+func (e *engine) newRun(j *trace.Job) run {
+	return run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
+}
+
+// enter counts a job that arrives.
+func (e *engine) enter(r run) {
+	e.totals.addArrival(e, &r)
+	e.runs = append(e.runs, r)
+	e.pending++
+}
+
+// submitSpecs submits specifications for the owner of a job that has just been entered.
+func (e *engine) submitSpecs(j *trace.Job, specs []*jobspec.Job) ([]model.JobID, error) {
+	uid := uint32(1000 + e.runs[len(e.runs)-1].user)
+	owner := model.Identity{UID: uid, GID: uid, User: j.User}
 	result, err := e.apply(fsm.SubmitJobs{Owner: owner, Jobs: specs, Unlimited: true})
 	if err != nil {
-		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
-	}
-	for k, id := range result.([]model.JobID) {
-		if int(id) != first+k+1 {
-			return fmt.Errorf("job %s got id %d, not %d", jobs[k].ID, id, first+k+1)
-		}
+		return nil, fmt.Errorf("submit job %s: %w", j.ID, err)
 	}
 	e.changed = true
-	return nil
+	return result.([]model.JobID), nil
 }
+
+// identify notes the id that a job has been given.
+func (e *engine) identify(i int32, id model.JobID) {
+	e.runs[i].id = id
+	for int(id) > len(e.byID) {
+		e.byID = append(e.byID, -1)
+	}
+	e.byID[id-1] = i
+}
+
+// runOf returns the run of a job.
+func (e *engine) runOf(id model.JobID) int32 { return e.byID[id-1] }
 
 // spec returns a job as its user would have submitted it.
 func (e *engine) spec(r *run) *jobspec.Job {

@@ -46,8 +46,10 @@ type engine struct {
 	cycleCache sched.Cache
 	index      uint64
 	now        model.Instant
-	origin     int64 // ms, the trace's time at epoch
-	runs       []run // in order of submission: the job with id n is at n-1
+	origin     int64   // ms, the trace's time at epoch
+	runs       []run   // in order of submission
+	byID       []int32 // the run of the job with id n is at n-1; -1 for an array
+	searches   []*search
 	feed       feed
 	agenda     agenda
 	wake       model.Instant // the policy asks for a cycle then; 0: no
@@ -83,7 +85,7 @@ type engine struct {
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{},
-		networks: interference.Default(), sharing: map[device][]int32{}}
+		networks: s.Networks, sharing: map[device][]int32{}}
 	cfg, err := s.Policy.config(s.Configured)
 	if err != nil {
 		return nil, err
@@ -180,6 +182,9 @@ func (e *engine) drive() error {
 		}
 		if e.idle() {
 			break
+		}
+		if e.useful.to > 0 && at > e.useful.to {
+			e.measureProgress()
 		}
 		e.now = at
 		e.totals.advance(e)
@@ -304,6 +309,10 @@ func (e *engine) happen() error {
 			continue
 		}
 		switch v.kind {
+		case learned:
+			if err := e.learn(v.job); err != nil {
+				return err
+			}
 		case jobEnds:
 			if r.stopped == 0 {
 				e.endJob(v.job)

@@ -10,7 +10,8 @@ import (
 type kind uint8
 
 const (
-	jobEnds   kind = iota // its work is done
+	learned   kind = iota // a job of a search is where the search looks at it
+	jobEnds               // its work is done
 	graceEnds             // it has been stopped and its grace period is over
 	guessEnds             // its time limit was an estimate, and runs out
 	rateKnown             // it has made progress for long enough that its speed is known

@@ -14,13 +14,13 @@ import (
 func (e *engine) carryOut(a *fsm.Action) {
 	switch {
 	case a.Start != nil:
-		e.startAttempt(int32(a.Start.Job-1), a.Start.Places)
+		e.startAttempt(e.runOf(a.Start.Job+model.JobID(a.Start.TaskNumber)), a.Start.Places)
 	case a.Stop != nil:
-		e.notify(int32(a.Stop.Job-1), a.Stop.Cause)
+		e.notify(e.runOf(a.Stop.Job), a.Stop.Cause)
 	case a.Resize != nil:
 		e.startResize(a.Resize)
 	case a.Suspend != nil:
-		e.suspend(int32(a.Suspend.Job - 1))
+		e.suspend(e.runOf(a.Suspend.Job))
 	case a.Resume != nil:
 		e.resume(a.Resume.Job, a.Resume.GPUs[0])
 	case a.Pack != nil:
@@ -37,7 +37,7 @@ func (e *engine) startAttempt(i int32, places []model.Place) {
 	for w := range places {
 		node := e.position[places[w].Node]
 		r.workers = append(r.workers, place{node, int32(w)})
-		e.addReport(node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: w,
+		e.addReport(node, model.WorkerReport{Job: e.runs[i].id, Attempt: int(r.attempt), Worker: w,
 			State: model.WorkerRunning})
 	}
 	e.decide(StepStart, i, "")
@@ -64,6 +64,7 @@ func (e *engine) scheduleEnd(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()
 	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt, stretch: r.stretch})
+	e.scheduleLearning(i, e.marks(r), finish)
 	if at := r.from + model.RateAfterMS; at < finish && e.resizable(r.job) {
 		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt, stretch: r.stretch})
 	}
@@ -130,7 +131,7 @@ func (e *engine) notify(i int32, cause model.Cause) {
 	if r.job.Grace == trace.Unknown {
 		grace = r.declare
 	}
-	if cause == model.CauseTimeout {
+	if cause == model.CauseTimeout || cause == model.CauseCancelled {
 		grace = 0
 	}
 	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt, stretch: r.stretch})
@@ -147,6 +148,7 @@ func (e *engine) endJob(i int32) {
 func (e *engine) recordEnd(r *run) {
 	r.ended, r.left = e.now, 0
 	r.workers = nil
+	e.endTask(r)
 	e.ended++
 	e.untrim++
 	e.totals.addEnd(r)
@@ -156,7 +158,7 @@ func (e *engine) recordEnd(r *run) {
 func (e *engine) releaseRoom(i int32) {
 	r := &e.runs[i]
 	code, signal := 85, 0
-	if r.job.Saves == trace.SavesNone {
+	if r.job.Saves == trace.SavesNone || r.cause == model.CauseCancelled {
 		code, signal = 0, 9
 	}
 	e.endStretch(r, r.stopped)
@@ -165,6 +167,11 @@ func (e *engine) releaseRoom(i int32) {
 	e.exitWorkers(i, code, signal)
 	if r.cause == model.CauseTimeout {
 		r.timedOut = true
+		e.recordEnd(r)
+		return
+	}
+	if r.cause == model.CauseCancelled {
+		r.cancelled = true
 		e.recordEnd(r)
 		return
 	}
@@ -184,7 +191,7 @@ func (e *engine) exitWorkers(i int32, code, signal int) {
 	e.cancelResize(r)
 	for _, w := range r.workers {
 		e.addReport(w.node, model.WorkerReport{
-			Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: model.WorkerExited,
+			Job: e.runs[i].id, Attempt: int(r.attempt), Worker: int(w.worker), State: model.WorkerExited,
 			ExitCode: code, Signal: signal,
 		})
 	}
@@ -233,7 +240,7 @@ func (e *engine) raiseLimit(i int32) error {
 	}
 	r.limit += ms
 	more := jobspec.Seconds(ms / 1000)
-	results, err := e.apply(fsm.UpdateJobs{IDs: []model.JobID{model.JobID(i + 1)}, Admin: true, AddTime: &more})
+	results, err := e.apply(fsm.UpdateJobs{IDs: []model.JobID{e.runs[i].id}, Admin: true, AddTime: &more})
 	if err != nil {
 		return fmt.Errorf("raise a time limit: %w", err)
 	}

@@ -76,8 +76,8 @@ func (e *engine) measure(i int32) {
 	if r.stopped != 0 || r.from >= never {
 		return
 	}
-	a := e.state.Present().Job(model.JobID(i + 1)).Live()
-	w := model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), State: model.WorkerRunning}
+	a := e.state.Present().Job(r.id).Live()
+	w := model.WorkerReport{Job: r.id, Attempt: int(r.attempt), State: model.WorkerRunning}
 	n := e.network(r.job)
 	memory := e.nodes[r.device.node].GPUs[r.device.gpu].Memory
 	switch alone := len(e.sharing[r.device]) == 1; {

@@ -10,7 +10,7 @@ func TestPolicies(t *testing.T) {
 	for text, want := range map[string]string{
 		"nobody":                         `no such policy; there are rota, fairshare`,
 		"":                               `no such policy`,
-		"easy:x=1":                       `the policy has no such parameter; it has none`,
+		"easy:x=1":                       `the policy has no such parameter; there are oversubscribe`,
 		"rota:depth=1":                   `there are reserve_after (how long`,
 		"rota:max_bypass":                `is not KEY=VALUE`,
 		"rota:max_bypass=-1":             `is not a whole number`,

@@ -36,7 +36,7 @@ func makeElastic(g *jobspec.Group, j *trace.Job) {
 // startResize gives a job notice that it will continue with other workers. The capacity of
 // additional workers is held from now on.
 func (e *engine) startResize(c *fsm.ResizeJob) {
-	i := int32(c.Job - 1)
+	i := e.runOf(c.Job)
 	r := &e.runs[i]
 	if len(c.Join) > 0 {
 		r.joined = r.job.Demand(len(c.Join)).Minus(r.job.Demand(0))
@@ -62,7 +62,7 @@ func (e *engine) startResized() error {
 	waiting := e.resized[:0]
 	for _, i := range e.resized {
 		r := &e.runs[i]
-		a := e.state.Present().Job(model.JobID(i + 1)).Live()
+		a := e.state.Present().Job(e.runs[i].id).Live()
 		switch {
 		case r.live:
 			waiting = append(waiting, i)
@@ -83,7 +83,7 @@ func (e *engine) reportRate(i int32) {
 	r := &e.runs[i]
 	if r.stopped == 0 {
 		w := r.workers[0]
-		e.addReport(w.node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+		e.addReport(w.node, model.WorkerReport{Job: e.runs[i].id, Attempt: int(r.attempt), Worker: int(w.worker),
 			State: model.WorkerRunning, Rate: e.stepsOf(r)})
 	}
 }

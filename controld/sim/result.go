@@ -53,6 +53,7 @@ type Result struct {
 	JobsPerMin float64  `json:"jobs_per_min"`          // ended, over the makespan
 	GPUS       float64  `json:"gpu_s"`                 // held by all jobs
 	TimedOut   int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
+	Cancelled  int      `json:"cancelled,omitempty"`   // tasks of searches, which are in no statistics
 	Unended    int      `json:"unended,omitempty"`     // arrived jobs that have not ended
 	Refused    int      `json:"refused,omitempty"`     // actions of plans that the state refused
 	Stopped    bool     `json:"interrupted,omitempty"` // by Setup.Stopped
@@ -68,6 +69,16 @@ type Sharing struct {
 	UsefulUtilisation float64 `json:"useful_utilisation"`
 	FeedbackS         Stats   `json:"feedback_s"` // from submission until 100 mini-batches are done
 	Suspensions       int     `json:"suspensions"`
+	// Jain's index of the work that jobs have done at the end of Setup.Window, of those that have
+	// arrived and not ended
+	ProgressJain float64   `json:"progress_jain"`
+	Search       *Searches `json:"search,omitempty"` // nil: the trace has none
+}
+
+// Searches is about searches for a configuration that learns well.
+type Searches struct {
+	TimeS float64 `json:"time_s"` // mean, from submission until a task reached the goal or all have ended
+	Found float64 `json:"found"`  // part of the searches of which a task reached the goal
 }
 
 // Class has the statistics of the jobs of one class.
@@ -218,11 +229,14 @@ func (e *engine) count(r *Result) {
 		if v.timedOut {
 			r.TimedOut++
 		}
+		if v.cancelled {
+			r.Cancelled++
+		}
 	}
 	r.Unplaced = len(e.runs) - r.Placed
 	if last > first {
 		r.MakespanS = seconds(int64(last - first))
-		r.JobsPerMin = 60 * float64(len(e.runs)-r.Unended) / r.MakespanS
+		r.JobsPerMin = 60 * float64(len(e.runs)-r.Unended-r.Cancelled) / r.MakespanS
 	}
 }
 

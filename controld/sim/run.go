@@ -9,6 +9,7 @@ import (
 
 // run is one job in a simulation: what the virtual nodes know of it, and what the result needs.
 type run struct {
+	id      model.JobID
 	job     *trace.Job
 	account int32
 	user    int32
@@ -36,11 +37,16 @@ type run struct {
 	switches int           // as model.Switching.Number
 	began    model.Instant // the stretch: it holds its capacity since
 
+	// Of a search.
+	search *search // to which it belongs; nil: none
+	task   int     // its number there, from 1
+
 	// For the result.
 	submitted   model.Instant
 	first       model.Instant // start of the first attempt; 0: none
 	ended       model.Instant // when it ended for good; 0: not yet
 	timedOut    bool
+	cancelled   bool          // before its work was done
 	queued      model.Instant // pending since
 	waited      int64         // ms before now
 	preemptedAt model.Instant // when its last grace period ended, while it has not started again; 0 otherwise
@@ -84,11 +90,12 @@ func (r *run) stopWork(at model.Instant) (lost int64) {
 	return 0
 }
 
-// endedRuns are the jobs that have ended for good, in order of submission.
+// endedRuns are the jobs that have ended for good, in order of submission. Those that were cancelled
+// are left out.
 func (e *engine) endedRuns() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range e.runs {
-			if v := &e.runs[i]; v.ended > 0 && !yield(v) {
+			if v := &e.runs[i]; v.ended > 0 && !v.cancelled && !yield(v) {
 				return
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
@@ -34,6 +35,9 @@ type Setup struct {
 	// Window is the time over which useful utilisation is measured, from the first arrival on; zeros: until
 	// the last arrival.
 	Window [2]int64
+
+	// Networks is what is known of the networks that jobs train; nil: the built-in table.
+	Networks *interference.Table
 
 	// Deserved has the quota of each account. Without any, no rho is computed.
 	Deserved Shares
@@ -114,10 +118,31 @@ func (s *Setup) check(t *trace.Trace) error {
 	case s.Policy.row == nil:
 		return fmt.Errorf("no policy: %w", ErrSetup)
 	}
+	return s.checkNetworks(t)
+}
+
+// checkNetworks refuses jobs that train what the table of networks does not have.
+func (s *Setup) checkNetworks(t *trace.Trace) error {
+	table := s.Networks
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if j.Model == "" {
+			continue
+		}
+		if table == nil {
+			table = interference.Default()
+		}
+		if table.Network(j.Model) == nil {
+			return fmt.Errorf("job %s trains network %q, which is not in the table of networks: %w", j.ID, j.Model, ErrSetup)
+		}
+	}
 	return nil
 }
 
 func (s *Setup) fill() {
+	if s.Networks == nil {
+		s.Networks = interference.Default()
+	}
 	s.Bound = cmp.Or(s.Bound, DefaultBound)
 	s.WideGPUs = cmp.Or(s.WideGPUs, DefaultWideGPUs)
 	s.maxPreempts = cmp.Or(s.maxPreempts, maxPreempted)

@@ -130,6 +130,7 @@ func (e *engine) tellStory() {
 	s.Slowdowns = map[jobspec.Class][]float64{}
 	for i := range e.runs {
 		switch v := &e.runs[i]; {
+		case v.cancelled:
 		case v.ended > 0:
 			s.Slowdowns[v.job.Class] = append(s.Slowdowns[v.job.Class], v.slowdown())
 		case v.live:

@@ -11,16 +11,25 @@ import (
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000, StepUS: [4]int64{500_000, 250_000, 125_000, 62_500},
 	Across: 1000, SuspendMS: 250, ResumeMS: 250, MoveMS: 2000, RestartMS: 10_000}
 
-// network returns what is known of what a job trains.
+// network returns what is known of what a job trains: of its network, or of its application, if the
+// table has one of that name.
 func (e *engine) network(j *trace.Job) *interference.Network {
-	if n := e.networks.Network(j.Model); n != nil {
+	name := j.Model
+	if name == "" {
+		name = j.App
+	}
+	if n := e.networks.Network(name); n != nil {
 		return n
 	}
 	return &usualNetwork
 }
 
-// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms.
+// stepOf returns how long a mini-batch of a job takes on the GPUs that it has requested, in ms: as
+// its trace or a measured profile says, otherwise that of its network.
 func (e *engine) stepOf(j *trace.Job) int64 {
+	if j.Steps > 0 {
+		return max(1, j.Work/j.Steps)
+	}
 	return max(1, e.network(j).Step(int(j.Demand(j.Workers).GPUs/wholeGPU))/1000)
 }
 
@@ -44,9 +53,11 @@ func (e *engine) suspend(i int32) {
 		return
 	}
 	e.endStretch(r, at)
+	marks := e.marks(r)
 	e.totals.addLost(r, int64(min(r.from, at)-r.began))
 	e.advance(r, at)
 	r.from, r.began = never, at
+	e.scheduleLearning(i, marks, at)
 	e.agenda.push(event{at: at + model.Instant(e.network(r.job).SuspendMS), kind: paused, job: i, attempt: r.attempt,
 		stretch: int32(r.switches)})
 }
@@ -75,7 +86,7 @@ func (e *engine) hasPaused(i int32) {
 
 // resume has a job go on with GPUs of its nodes, or beside others on one of them.
 func (e *engine) resume(id model.JobID, gpus []int) {
-	i := int32(id - 1)
+	i := e.runOf(id)
 	r := &e.runs[i]
 	r.switches++
 	r.assigned += e.now
@@ -94,7 +105,7 @@ func (e *engine) reportSwitch(i int32) {
 		return
 	}
 	for _, w := range r.workers {
-		e.addReport(w.node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+		e.addReport(w.node, model.WorkerReport{Job: e.runs[i].id, Attempt: int(r.attempt), Worker: int(w.worker),
 			State: model.WorkerRunning, Switch: r.switches})
 	}
 }
@@ -104,6 +115,35 @@ func (e *engine) reportSwitch(i int32) {
 type useful struct {
 	from, to model.Instant
 	sum      float64 // thousandths of a GPU, ms
+	measured bool
+	progress float64 // see Sharing.ProgressJain
+}
+
+// measureProgress compares what jobs have done at the end of the window. Call it before anything
+// changes after that.
+func (e *engine) measureProgress() {
+	if e.useful.measured {
+		return
+	}
+	e.useful.measured = true
+	var done []float64
+	for i := range e.runs {
+		r := &e.runs[i]
+		if r.ended > 0 {
+			continue
+		}
+		work := r.job.Work*trace.FullRate - r.left
+		if r.live {
+			at := e.useful.to
+			if r.stopped > 0 {
+				at = min(at, r.stopped)
+			}
+			more, _ := r.done(at)
+			work += more
+		}
+		done = append(done, float64(work))
+	}
+	e.useful.progress = jain(done)
 }
 
 // endStretch notes what a job has done until an instant since it began or was resumed.
@@ -137,7 +177,8 @@ func (e *engine) sharingResult() *Sharing {
 	if !known {
 		return nil
 	}
-	r := &Sharing{FeedbackS: statsOf(feedback), Suspensions: e.totals.suspensions}
+	r := &Sharing{FeedbackS: statsOf(feedback), Suspensions: e.totals.suspensions, ProgressJain: e.useful.progress}
+	r.Search = e.searched()
 	if span := float64(e.useful.to - e.useful.from); span > 0 {
 		r.UsefulUtilisation = e.useful.sum / span / float64(trace.Capacity(e.setup.Nodes).GPUs)
 	}

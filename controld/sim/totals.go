@@ -144,6 +144,13 @@ func (b *totals) setGPUs(e *engine, r *run, gpus int64) {
 	}
 }
 
+// addDropped counts a job that was cancelled while it was pending.
+func (b *totals) addDropped(e *engine, r *run) {
+	a := &b.accounts[r.account]
+	a.advance(e.now)
+	a.waiting--
+}
+
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
 func (b *totals) addHeld(more model.Vector) { b.held = b.held.Plus(more) }
 

@@ -32,8 +32,9 @@ type document struct {
 //
 // The first line says what names the rows: policy, trace, or both. A line with two bars is a
 // column: its title, the path of the number in the JSON of a result, and its format. The format is
-// a number of digits, then "of ROW" or "change ROW" for percentages of another row of the same
-// trace, and "/N" to divide. theirs has the numbers of a paper, in the order of the columns. name
+// a number of digits, then "/N" to divide, then "of ROW" or "change ROW" for percentages of another
+// row, or "times ROW" for how many times smaller a number is than that of the other row. ROW is a
+// policy on the same trace, or the name of a row. theirs has the numbers of a paper, in the order of the columns. name
 // gives a row another name. goal is reported below the table as met or missed.
 type block struct {
 	title    string
@@ -53,7 +54,7 @@ type column struct {
 	path   []string
 	digits int
 	divide float64
-	how    string // "", "of" or "change"
+	how    string // "", "of", "change" or "times"
 	base   string // the row with which it is compared
 }
 
@@ -192,9 +193,13 @@ func (b *block) column(parts []string) error {
 			if c.divide, err = strconv.ParseFloat(rest, 64); err != nil || c.divide == 0 {
 				return fmt.Errorf("%q is nothing to divide by", words[i])
 			}
-		case (words[i] == "of" || words[i] == "change") && i+1 < len(words):
-			c.how, c.base = words[i], words[i+1]
-			i++
+		case slices.Contains([]string{"of", "change", "times"}, words[i]) && i+1 < len(words):
+			end := i + 1
+			for end < len(words) && !strings.HasPrefix(words[end], "/") {
+				end++
+			}
+			c.how, c.base = words[i], strings.Join(words[i+1:end], " ")
+			i = end - 1
 		default:
 			return fmt.Errorf("%q is not an option of a column", words[i])
 		}

@@ -189,3 +189,27 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 }
+
+// A number may be compared with that of any row, also of another trace, and be told as how many times
+// smaller it is.
+func TestTimes(t *testing.T) {
+	doc, err := parse("```sh\nrota sim --trace gen:fitgpp\n```\n<!-- table trace policy\n" +
+		"speed-up | wait | 1 times gen:long fifo\nof it | wait | 0 /60 of gen:long fifo\n" +
+		"goal gen:short las | speed-up | >= 3\n-->\n<!-- end -->\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := outcomes([]byte(`[{"policy":"fifo","trace":"gen:long","runs":[{"wait":6000},{"wait":9000}]},
+		{"policy":"las","trace":"gen:short","runs":[{"wait":2000},{"wait":3000}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := doc.blocks[0].render(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "| gen:long fifo |  |  |\n| gen:short las | 3.0x | 33 % |\n\n- speed-up: at least 3 — met\n"
+	if got := strings.Join(lines, "\n"); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant it to end with\n%s", got, want)
+	}
+}

@@ -110,8 +110,13 @@ func (b *block) values(c *column, o *outcome, all []*outcome) ([]float64, error)
 		if err != nil {
 			return nil, err
 		}
-		if values[k] = 100 * v / against; c.how == "change" {
-			values[k] -= 100
+		switch c.how {
+		case "of":
+			values[k] = 100 * v / against
+		case "change":
+			values[k] = 100*v/against - 100
+		case "times":
+			values[k] = against / v
 		}
 	}
 	return values, nil
@@ -146,7 +151,7 @@ func (b *block) render(all []*outcome) ([]string, error) {
 			}
 			mean, half := sim.Interval(values)
 			cell := b.columns[i].text(mean, half)
-			if b.columns[i].base == o.policy {
+			if base := b.columns[i].base; base != "" && (base == o.policy || base == name) {
 				cell = "" // compared with itself
 			}
 			cells = append(cells, cell)
@@ -192,8 +197,11 @@ func (c *column) text(mean, half float64) string {
 	if width := strconv.FormatFloat(half, 'f', c.digits, 64); strings.Trim(width, "0.") != "" {
 		text += " ± " + width
 	}
-	if c.how != "" {
+	switch c.how {
+	case "of", "change":
 		text += " %"
+	case "times":
+		text += "x"
 	}
 	return text
 }

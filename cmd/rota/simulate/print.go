@@ -49,6 +49,12 @@ func (s *simulation) printTables(results []*sim.Result) error {
 	if err := costTable(results).Print(s.env.Stdout, table.Wide, true); err != nil {
 		return err
 	}
+	if t := sharingTable(results); len(t.Rows) > 0 {
+		fmt.Fprintln(s.env.Stdout)
+		if err := t.Print(s.env.Stdout, table.Wide, true); err != nil {
+			return err
+		}
+	}
 	if s.several {
 		fmt.Fprintln(s.env.Stdout)
 		if err := s.meansTable(results).Print(s.env.Stdout, table.Wide, true); err != nil {
@@ -94,6 +100,27 @@ func costTable(results []*sim.Result) *table.Table {
 			decimal(r.Fairness.Jain, 3), numberOrDash(r.Fairness.JainUsers > 0, r.Fairness.JainUsers, 3),
 			numberOrDash(r.Fairness.WorstRho > 0, r.Fairness.WorstRho, 2),
 			decimal(r.UnallocatedGPUs, 1), decimal(r.GPUFragmentation, 3), decimal(r.Decisions.P99, 0), decimal(r.WallS, 2))
+	}
+	return t
+}
+
+// sharingTable returns the table of how jobs shared GPUs, of the results that say so.
+func sharingTable(results []*sim.Result) *table.Table {
+	t := table.New("POLICY", "TRACE", ">SEED", ">FEEDBACK_MEAN_S", ">FEEDBACK_P95_S", ">USEFUL%", ">SUSPENSIONS",
+		">PROGRESS_JAIN", ">SEARCH_S", ">FOUND%")
+	for _, r := range results {
+		s := r.Sharing
+		if s == nil {
+			continue
+		}
+		search := sim.Searches{}
+		if s.Search != nil {
+			search = *s.Search
+		}
+		t.Add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), decimal(s.FeedbackS.Mean, 0),
+			decimal(s.FeedbackS.P95, 0), decimal(100*s.UsefulUtilisation, 1), strconv.Itoa(s.Suspensions),
+			decimal(s.ProgressJain, 4), numberOrDash(s.Search != nil, search.TimeS, 0),
+			numberOrDash(s.Search != nil, 100*search.Found, 0))
 	}
 	return t
 }

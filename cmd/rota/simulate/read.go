@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/config"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/interference"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
@@ -86,12 +87,25 @@ func (s *simulation) values() []valueReader {
 		{"config", s.readConfig},
 		positive("tick", &s.setup.Tick), duration("overhead", &s.setup.Overhead),
 		positive("bound", &s.setup.Bound), positive("until", &s.setup.Until),
-		{"window", s.readWindow},
+		{"window", s.readWindow}, {"networks", s.readNetworks},
 		{"deserved", s.readDeserved},
 		positive("te-below", &h.teBelow), {"te-noise", h.readNoise}, {"grace", h.readGrace}, {"checkpoint", h.readSaves},
 		{"estimates", s.readEstimates}, {"inflate", s.readInflate},
 		{"plot", s.readPlot}, {"decisions", s.readDecisions},
 	}
+}
+
+// readNetworks reads a table of networks.
+func (s *simulation) readNetworks(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return exit.Usagef("--networks: %v", err)
+	}
+	defer f.Close()
+	if s.setup.Networks, err = interference.Read(f); err != nil {
+		return exit.Usagef("--networks %s: %v", path, err)
+	}
+	return nil
 }
 
 // readWindow reads START..END.

@@ -27,10 +27,11 @@ import (
 )
 
 const simAbout = `Replays workloads with the scheduling code of a live cluster and a virtual clock. A trace is a file,
-plain or gzip, or a generated workload: gen:fitgpp, gen:poisson, gen:similar, gen:mixed or gen:kubeflow with
-parameters, such as gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as 84x32c/256g/8gpu, each
-optionally followed by @RACK, or a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64. --list
-shows all policies, workloads and parameters. --from-log decides again what a live cluster has decided.`
+plain or gzip, or a generated workload: gen:fitgpp, gen:poisson, gen:similar, gen:mixed, gen:gandiva, gen:search or
+gen:kubeflow with parameters, such as gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as
+84x32c/256g/8gpu, each optionally followed by @RACK, or a file. A policy may have parameters:
+rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters. --from-log decides again
+what a live cluster has decided.`
 
 // Commands returns the commands of this package.
 func Commands() []*command.Command {
@@ -56,6 +57,8 @@ func simFlags() []cli.Flag {
 		command.Text("format", "`FORMAT` of the traces, if it is not recognised: "+formatNames()),
 		command.Text("profiles", "`DIR` of the measured speeds for sia traces (default: profiles beside "+
 			"the trace)"),
+		command.Text("networks", "table `FILE.csv` of what is known of the networks that jobs train, instead of the "+
+			"built-in one"),
 		command.Text("nodes", "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"),
 		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
 			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},

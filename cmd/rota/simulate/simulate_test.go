@@ -184,6 +184,8 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--seeds", "8..1"), "--seeds 8..1"},
 		{append(base, "--seeds", "1..2", "--seed", "3"), "exclude each other"},
 		{append(base, "--seed", "-1"), "--seed -1"},
+		{append(base, "--networks", "nowhere.csv"), "--networks: open nowhere.csv"},
+		{append(base, "--networks", deserved), "--networks"},
 		{append(base, "--tick", "0s"), "--tick must not be zero"},
 		{append(base, "--tick", "-1m"), "--tick"},
 		{append(base, "--until", "99999999d"), "--until"},

@@ -67,8 +67,12 @@ func Read(r io.Reader) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTable, err)
 	}
-	if !slices.Equal(head, columns) {
-		return nil, fmt.Errorf("%w: its first line has to be %q", ErrTable, columns)
+	for i, name := range columns {
+		if head[i] != name {
+			line, column := in.FieldPos(i)
+			return nil, fmt.Errorf("%w: line %d, column %d: the name of this column is %s, not %q", ErrTable, line, column, name,
+				head[i])
+		}
 	}
 	t := &Table{}
 	for {

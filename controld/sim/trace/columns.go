@@ -15,7 +15,7 @@ import (
 var extraColumns = []string{
 	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s",
 	"grace_s", "restart_s",
-	"models", "speed", "locality",
+	"models", "speed", "locality", "network", "pauses",
 }
 
 // readExtras reads the columns of extraColumns that a line has.
@@ -55,6 +55,17 @@ func readExtras(r *row, j *Job) {
 	}
 	if r.has("models") {
 		j.Models = models(r.text("models"))
+	}
+	if r.has("network") {
+		j.Model = r.text("network")
+	}
+	if r.has("pauses") {
+		switch text := r.text("pauses"); text {
+		case "yes", "no":
+			j.Pauses = text == "yes"
+		default:
+			r.fail("pauses", fmt.Errorf("%q is neither yes nor no", field.Shorten(text)))
+		}
 	}
 	readSpeed(r, j)
 }

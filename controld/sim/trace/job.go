@@ -44,7 +44,7 @@ const (
 const minMemory = jobspec.MinMemory
 
 // Job is one job of a trace in neutral units. Only the simulator may see Work, Steps, Progress and
-// Scaling. Policies may see everything else, Estimate only if they are allowed to.
+// Scaling, Search and Learning. Policies may see everything else, Estimate only if they are allowed to.
 type Job struct {
 	ID       string // as in the trace; unique in it
 	Line     int    // of the input, from 1; 0 for a generated job
@@ -87,6 +87,9 @@ type Job struct {
 	Model  string
 	Pauses bool // it can be suspended at the end of a mini-batch
 
+	Search   *Search   // to which it belongs, shared with its other jobs; nil: none
+	Learning *Learning // how well it learns, if it belongs to a search
+
 	Unplaced bool // the recorded system never ran it; Work is how long it was wanted
 }
 
@@ -122,7 +125,7 @@ func (j *Job) Fill() {
 // that means nothing.
 func (j *Job) Check() error {
 	for _, err := range []error{
-		j.checkTexts(), j.checkTimes(), j.checkWorkers(),
+		j.checkTexts(), j.checkTimes(), j.checkWorkers(), j.checkSearch(),
 		checkVector("the request", j.Request), checkVector("the request of a server", j.Server),
 	} {
 		if err != nil {
@@ -138,7 +141,7 @@ func (j *Job) Check() error {
 func (j *Job) checkTexts() error {
 	for _, t := range []struct{ what, text string }{
 		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service",
-			j.QoS}, {"application", j.App},
+			j.QoS}, {"application", j.App}, {"network", j.Model},
 	} {
 		if err := checkText(t.what, t.text); err != nil {
 			return err

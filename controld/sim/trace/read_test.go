@@ -82,6 +82,24 @@ func dumpJob(j *Job) string {
 	return b.String() + "\n"
 }
 
+// Any table may say what a job trains, and whether it can be suspended.
+func TestNetworksOfJobs(t *testing.T) {
+	const head = "job_id,num_gpu,submit_time,model_name,duration,network,pauses\n"
+	tr, err := Read(strings.NewReader(head+"1,1,0,alexnet,60,vae,yes\n2,1,0,alexnet,60,,\n3,1,0,alexnet,60,vae,no\n"+
+		"4,1,0,alexnet,60,vae,perhaps\n"), Options{Name: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.Jobs) != 3 || tr.Jobs[0].Model != "vae" || !tr.Jobs[0].Pauses || tr.Jobs[1].Model != "" ||
+		tr.Jobs[1].Pauses || tr.Jobs[2].Pauses {
+		t.Errorf("jobs %+v", tr.Jobs)
+	}
+	if len(tr.Skipped) != 1 || !strings.Contains(tr.Skipped[0].String(),
+		`line 5: column pauses: "perhaps" is neither yes nor no`) {
+		t.Errorf("left out: %v", tr.Skipped)
+	}
+}
+
 func open1(t *testing.T, name string) io.Reader {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))

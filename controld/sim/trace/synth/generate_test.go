@@ -366,7 +366,7 @@ func TestKubeflow(t *testing.T) {
 
 func TestParseGeneratorRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                          "known are fitgpp, poisson, similar, mixed, gandiva, gandiva-a, gandiva-b, six, kubeflow",
+		"":                          "gandiva, gandiva-a, gandiva-b, six, search, kubeflow",
 		"slurm":                     `"slurm" is not known`,
 		"fitgpp:color=1":            "known are jobs, load, gap, te, users, grace",
 		"fitgpp:jobs=0":             "jobs is zero",
@@ -382,6 +382,11 @@ func TestParseGeneratorRefuses(t *testing.T) {
 		"fitgpp:te=101%":            "te 101 is more than 100",
 		"fitgpp:users=0":            "users is zero",
 		"poisson:te=5%":             `"te" is not known`,
+		"search:jobs=4":             "known are configs, behind, keep, at_step, noise, gpus",
+		"search:configs=0":          "configs is zero",
+		"search:gpus=6":             "gpus 6 is not a multiple of 4",
+		"search:noise=2":            "noise 2 is more than 1",
+		"search:at_step=0":          "at_step is zero",
 		"kubeflow:experiment=4":     "4 is more than 3",
 		"fitgpp:jobs=9999999999999": "more than",
 	} {

@@ -177,6 +177,7 @@ func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace,
 		j := t.Jobs[source(seed, streamInflate, i).IntN(len(t.Jobs))]
 		asked += j.Demand(j.Workers).GPUs
 		j.ID, j.Submit, j.Work = fmt.Sprintf("%s#%d", field.Clip(j.ID, trace.MaxText-12), i+1), int64(i)*second, trace.MaxTime
+		j.Search, j.Learning = nil, nil
 		out.Jobs = append(out.Jobs, j)
 	}
 	return out, nil

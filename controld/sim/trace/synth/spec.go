@@ -25,6 +25,8 @@ type Generator struct {
 	model FitGppModel
 	mix   Mix
 	which int // experiment of kubeflow
+	// search is set if the workload is one.
+	search *Search
 	// family is set if the workload is a member of one.
 	family *Family
 	placed bool // the description says for how many nodes
@@ -61,6 +63,14 @@ var generators = []generatorRow{
 		[]generatorKey{{"jobs", "their number (8800)"}}},
 	{"gandiva-b", "the same with a load of 1.15, run times nearly alike", []generatorKey{{"jobs", "their number (8800)"}}},
 	{"six", "equal jobs that take turns on four GPUs, for " + SixNodes, []generatorKey{{"jobs", "their number (6)"}}},
+	{"search", "a search for a configuration of high accuracy, as one array, for " + searchCluster(), []generatorKey{
+		{"configs", "how many there are to try, for 30 min each (46)"},
+		{"behind", "jobs of 8 h that arrive just before (0)"},
+		{"keep", "early stopping: how many go on after at_step; 0: all (0)"},
+		{"at_step", "mini-batches of 1 s after which they are compared (60)"},
+		{"noise", "standard deviation of the accuracy that they report then, such as 0.03 (0)"},
+		{"gpus", "of the cluster, four on a node (16)"},
+	}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
 	{"seed000", "the same, by the name of the experiment",
 		[]generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"},
@@ -116,6 +126,7 @@ func usualJobs(kind string) int {
 //	gandiva[:jobs=1000]       the mix of Gandiva's measurements, for [GandivaNodes]
 //	gandiva-a, gandiva-b      nine days of such jobs, for [GandivaTraceNodes]
 //	six[:jobs=6]              equal jobs for four GPUs
+//	search[:key=value,…]      a [Search] for a configuration of high accuracy
 //	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
 //	seed000:e1                the same, by the name of an experiment: e1, e2 or e3
 //
@@ -132,6 +143,10 @@ func ParseGenerator(text string) (*Generator, error) {
 	}
 	g := &Generator{text: text, kind: kind, jobs: usualJobs(kind), model: PaperModel(), mix: DefaultMix(), which: 1,
 		family: familyOf(kind)}
+	if kind == "search" {
+		s := DefaultSearch()
+		g.search = &s
+	}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(rest, ",") {
 		if !given {
@@ -165,6 +180,9 @@ func ParseGenerator(text string) (*Generator, error) {
 func (g *Generator) set(key, value string) (err error) {
 	if g.family != nil {
 		return g.setFamily(key, value)
+	}
+	if g.search != nil {
+		return g.search.set(key, value)
 	}
 	var n int64
 	switch key {
@@ -219,6 +237,8 @@ func (g *Generator) Cluster() (spec string, given bool) {
 		return GandivaTraceNodes, false
 	case "six":
 		return SixNodes, false
+	case "search":
+		return g.search.Cluster(), false
 	}
 	if g.family == nil {
 		return "", false
@@ -255,6 +275,8 @@ func (g *Generator) Trace(seed uint64, capacity model.Vector) (*trace.Trace, err
 		return Gandiva(g.String(), seed, g.jobs), nil
 	case "gandiva-a", "gandiva-b":
 		return gandivaTraces[g.kind].draw(g.String(), seed, g.jobs), nil
+	case "search":
+		return g.search.Generate(g.String(), seed), nil
 	case "six":
 		return Six(g.String(), g.jobs), nil
 	case "poisson":
