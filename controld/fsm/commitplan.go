@@ -47,6 +47,8 @@ type Action struct {
 	// Suspend has an attempt pause where it is, and Resume has it go on.
 	Suspend *SuspendJob `json:"suspend,omitempty"`
 	Resume  *ResumeJob  `json:"resume,omitempty"`
+	// Move has a job with a fixed number of workers go on elsewhere.
+	Move *MoveJob `json:"move,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
@@ -61,7 +63,8 @@ type StartJob struct {
 	// copied once a plan and not once a start.
 	Bypasses model.JobID `json:"bypasses,omitempty"`
 
-	cause model.Cause // why the attempt before was stopped to begin this one
+	cause model.Cause  // why the attempt before was stopped to begin this one
+	trial *model.Trial // what this one tries; nil: nothing
 }
 
 // StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job
@@ -138,7 +141,7 @@ func (m *Machine) countBypass(id model.JobID, n int) {
 func (m *Machine) act(a Action) error {
 	set := 0
 	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
-		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil} {
+		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil, a.Move != nil} {
 		if is {
 			set++
 		}
@@ -164,6 +167,8 @@ func (m *Machine) act(a Action) error {
 		return wrapJob("suspend", a.Suspend.Job, m.planSuspend(a.Suspend))
 	case a.Resume != nil:
 		return wrapJob("resume", a.Resume.Job, m.planResume(a.Resume))
+	case a.Move != nil:
+		return wrapJob("move", a.Move.Job, m.planMove(a.Move))
 	case a.Settle:
 		return nil
 	}
@@ -224,6 +229,9 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
+	if c.trial != nil {
+		a.Trials = []model.Trial{*c.trial}
+	}
 	m.enterTurns(next, a)
 	m.s.Unreserve(c.Job)
 	m.s.Learn().ElasticStart(next)

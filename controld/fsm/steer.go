@@ -81,6 +81,8 @@ func (a *Action) PartOf() steering.Switch {
 		return partOfCause[a.Stop.Cause]
 	case a.Suspend != nil:
 		return partOfCause[a.Suspend.Cause]
+	case a.Move != nil:
+		return steering.Migration
 	case a.Resize != nil && a.Resize.For != 0:
 		return steering.Preemption
 	case a.Resize != nil:

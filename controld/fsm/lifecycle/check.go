@@ -87,7 +87,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 
 // devices is on how many GPUs a worker lies, 0 if it is or was suspended when it ended.
 func devices(j *model.Job, a *model.Attempt, worker int) int {
-	if a.Suspended() && len(a.Workers[worker].GPUs) == 0 {
+	w := &a.Workers[worker]
+	if len(w.GPUs) == 0 && (a.Suspended() || a.Switch != nil && w.State.Final()) {
 		return 0
 	}
 	return model.Devices(j, worker)
