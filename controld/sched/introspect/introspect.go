@@ -30,6 +30,9 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	if shares && t.May(steering.Slicing) {
 		rules.TakeTurns = s.takeTurns
 	}
+	if t.View.Config().Migrates() && t.May(steering.Migration) {
+		rules.Move = func() { s.move(rules.Keeps) }
+	}
 }
 
 // sharing is what jobs share in one cycle.
