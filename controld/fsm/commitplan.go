@@ -258,6 +258,9 @@ func (m *Machine) planStop(c *StopJob) error {
 	}
 	next, a := copyToChange(m.v.Job(c.Job))
 	m.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
+	if c.Cause == model.CauseMigrate && c.For == 0 {
+		m.tryElsewhere(next, a)
+	}
 	m.put(next)
 	return nil
 }

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
@@ -50,6 +51,14 @@ func (m *Machine) planMove(c *MoveJob) error {
 	m.s.Learn().Move()
 	m.emitTrial(model.EventTried, next, trialOf(a))
 	return nil
+}
+
+// tryElsewhere notes that a job moves for its own sake to where it will find room.
+func (m *Machine) tryElsewhere(j *model.Job, a *model.Attempt) {
+	trial := model.Trial{What: model.TrialMigrate, At: m.v.At()}
+	a.Trials = append(slices.Clone(a.Trials[max(0, len(a.Trials)+1-model.MaxTrials):]), trial)
+	m.s.Learn().Move()
+	m.emitTrial(model.EventTried, j, &trial)
 }
 
 // trialOf returns what the next attempt tries that an attempt is being stopped for, nil if that is

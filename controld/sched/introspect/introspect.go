@@ -63,8 +63,9 @@ func (s *sharing) survey() map[int]*shared {
 		return s.nodes
 	}
 	s.nodes = map[int]*shared{}
+	ending := s.Ending()
 	for run := range s.View.LiveAttempts() {
-		if run.Job.CanSuspend() {
+		if run.Job.CanSuspend() && !ending[run.Job.ID] {
 			s.enter(run)
 		}
 	}

@@ -387,7 +387,7 @@ func (m *mover) missing() (want int64) {
 	return want
 }
 
-// giveAway moves as few jobs of a node as possible to fuller ones until it has so much free. It moves
+// giveAway moves as few jobs of a node as possible to others that have no more free until it has so much free. It moves
 // none if that does not do.
 func (m *mover) giveAway(donor int, want int64) bool {
 	type gift struct {
@@ -398,7 +398,8 @@ func (m *mover) giveAway(donor int, want int64) bool {
 	var fuller []int
 	mine := m.Room.Free(donor).Active.GPUs
 	for node := range m.View.Nodes() {
-		if free := m.Room.Free(node).Active.GPUs; m.Room.Up(node) && node != donor && free > 0 && free < mine {
+		if free := m.Room.Free(node).Active.GPUs; m.Room.Up(node) && node != donor && free > 0 && free <= mine &&
+			!m.Room.Empty(node) {
 			fuller = append(fuller, node)
 		}
 	}
