@@ -17,6 +17,17 @@ const RateAfterMS = 60_000
 // as that goes.
 func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
 
+// RateAfterOf returns for how long, in milliseconds, an attempt makes progress before the worker of a
+// group says how fast it is; false if nothing depends on that. A gang with a fixed number of workers
+// may move if it can save its state.
+func RateAfterOf(j *jobspec.Job, group int) (Instant, bool) {
+	g := &j.Groups[group]
+	if g.Elastic != nil {
+		return RateAfter(g.Elastic), true
+	}
+	return RateAfterMS, g.Count > 1 && j.Checkpoint != nil
+}
+
 // RateAfter is [RateAfter] of the group.
 func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
 
