@@ -182,7 +182,7 @@ var rules = map[string]rule{
 	"controld/sched/policy": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/state", "controld/fsm/steering", "controld/fsm/estimate",
-			"controld/sched/queue",
+			"controld/sched/fit", "controld/sched/queue",
 			"controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
@@ -228,7 +228,7 @@ var rules = map[string]rule{
 	"controld/sched/introspect": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/fsm/steering", "controld/sched/fit",
-			"controld/sched/policy", "controld/sched/queue", "controld/sched/scratch",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "how jobs share nodes comes beside any policy",
 	},

@@ -90,9 +90,12 @@ func TestWhatANodeAsksOfControllers(t *testing.T) {
 	}
 }
 
-// TestTheStepRateOfAnElasticJob notices an elastic job whose rate is not reported, is reported too
-// early or twice, and other jobs whose rate is.
-func TestTheStepRateOfAnElasticJob(t *testing.T) {
+// TestTheStepRateOfJobs notices an elastic job, or a gang that could move, whose rate is not reported,
+// is reported too early or twice, and other jobs whose rate is.
+func TestTheStepRateOfJobs(t *testing.T) {
+	saves := func(workers int, c *jobspec.Checkpoint) *jobspec.Job {
+		return &jobspec.Job{Checkpoint: c, Groups: []jobspec.Group{{Name: "main", Count: workers}}}
+	}
 	elastic := &jobspec.Job{Groups: []jobspec.Group{{Name: "first"}, {Name: "main", Elastic: &jobspec.Elastic{}}}}
 	begin := time.Now().Add(-time.Hour)
 	after := time.Duration(model.RateAfter(elastic.Groups[1].Elastic)) * time.Millisecond
@@ -102,6 +105,8 @@ func TestTheStepRateOfAnElasticJob(t *testing.T) {
 		want  int64
 	}{
 		"elastic": {elastic, 1, 100 * 1_000_000 / after.Milliseconds()}, "the other group": {elastic, 0, 0},
+		"a gang that saves": {saves(2, &jobspec.Checkpoint{}), 0, 100 * 1_000_000 / after.Milliseconds()},
+		"one that does not": {saves(2, nil), 0, 0}, "a single worker": {saves(1, &jobspec.Checkpoint{}), 0, 0},
 		"no specification": {nil, 0, 0}, "a group that is not there": {elastic, 2, 0},
 	} {
 		path := filepath.Join(t.TempDir(), "steps")

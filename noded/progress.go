@@ -142,14 +142,17 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 	return r.line, r.next, r.err
 }
 
-// queueStepRate queues the step rate of an attempt for a report, if its job is elastic. The agent's
-// mutex is held.
+// queueStepRate queues the step rate of an attempt for a report, if its job may be resized or moved
+// for it. The agent's mutex is held.
 func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
-	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) ||
-		desired.Spec.Groups[desired.Group].Elastic == nil {
+	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) {
 		return
 	}
-	after := time.Duration(model.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
+	ms, counts := model.RateAfterOf(desired.Spec, desired.Group)
+	if !counts {
+		return
+	}
+	after := time.Duration(ms) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
 		r := reportOf(id, model.WorkerRunning)
 		r.Rate = rate

@@ -49,6 +49,8 @@ type Action struct {
 	Resume  *ResumeJob  `json:"resume,omitempty"`
 	// Pack has a suspended attempt go on beside others on one GPU.
 	Pack *PackJob `json:"pack,omitempty"`
+	// Move has a job with a fixed number of workers go on elsewhere.
+	Move *MoveJob `json:"move,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
@@ -63,7 +65,8 @@ type StartJob struct {
 	// copied once a plan and not once a start.
 	Bypasses model.JobID `json:"bypasses,omitempty"`
 
-	cause model.Cause // why the attempt before was stopped to begin this one
+	cause model.Cause  // why the attempt before was stopped to begin this one
+	trial *model.Trial // what this one tries; nil: nothing
 }
 
 // StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job
@@ -141,7 +144,7 @@ func (m *Machine) act(a Action) error {
 	set := 0
 	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
 		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil,
-		a.Pack != nil} {
+		a.Pack != nil, a.Move != nil} {
 		if is {
 			set++
 		}
@@ -169,6 +172,8 @@ func (m *Machine) act(a Action) error {
 		return wrapJob("resume", a.Resume.Job, m.planResume(a.Resume))
 	case a.Pack != nil:
 		return wrapJob("pack", a.Pack.Job, m.planPack(a.Pack))
+	case a.Move != nil:
+		return wrapJob("move", a.Move.Job, m.planMove(a.Move))
 	case a.Settle:
 		return nil
 	}
@@ -229,6 +234,9 @@ func (m *Machine) begin(j *model.Job, c *StartJob, at []int) {
 		m.s.Hold(at[i], j.ID, i, a.Ports(i))
 	}
 	next.State, next.Reason, next.Bypassed, next.OwnRoomFirst = model.Configuring, model.Reason{}, 0, false
+	if c.trial != nil {
+		a.Trials = []model.Trial{*c.trial}
+	}
 	m.enterTurns(next, a)
 	m.s.Unreserve(c.Job)
 	m.s.Learn().ElasticStart(next)
@@ -255,6 +263,9 @@ func (m *Machine) planStop(c *StopJob) error {
 	}
 	next, a := copyToChange(m.v.Job(c.Job))
 	m.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
+	if c.Cause == model.CauseMigrate && c.For == 0 {
+		m.tryElsewhere(next, a)
+	}
 	m.put(next)
 	return nil
 }

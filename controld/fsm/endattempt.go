@@ -11,6 +11,7 @@ import (
 // endAttempt closes an attempt, and with it the job or the job's way back to the queue.
 func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	o := lifecycle.OutcomeOf(j, a)
+	trial := trialOf(a)
 	next := m.cancelResize(j, a, resizes(o.Cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Code, o.Signal
 	m.s.FreePorts(a)
@@ -20,7 +21,7 @@ func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	m.emitFor(model.EventEnded, j, o.Cause)
 	m.applyOutcome(j, a, o)
 	if next != nil && resizes(o.Cause) {
-		m.relaunch(j.ID, next, o.Cause)
+		m.relaunch(j.ID, next, o.Cause, trial)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -60,7 +59,7 @@ func (m *Machine) planPack(c *PackJob) error {
 	m.s.TouchNodesOf(a)
 	if c.Expected > 0 {
 		a.Packing.With, a.Packing.Before = c.Host, before
-		m.emitTrial(model.EventTried, next, model.Trial{What: model.TrialPack, With: c.Host, At: m.v.At(),
+		m.emitTrial(model.EventTried, next, &model.Trial{What: model.TrialPack, With: c.Host, At: m.v.At(),
 			Expected: c.Expected})
 		a.Packing.Expected = c.Expected
 	}
@@ -217,7 +216,7 @@ func (m *Machine) judge(set []model.JobID) {
 		}
 		t := model.Trial{What: model.TrialPack, With: p.With, At: m.v.At(), Expected: p.Expected,
 			Measured: model.TogetherPM(sum, p.Before)}
-		t.Undone = t.Measured < model.KeptFromPM
+		t.Undone = t.Measured < model.LeastGain
 		next, a := copyToChange(m.v.Job(id))
 		q := *p
 		q.With, q.Before, q.Expected = 0, 0, 0
@@ -227,13 +226,6 @@ func (m *Machine) judge(set []model.JobID) {
 		a.Packing = &q
 		a.Remember(t)
 		m.put(next)
-		m.emitTrial(model.EventMeasured, next, t)
+		m.emitTrial(model.EventMeasured, next, &t)
 	}
-}
-
-// emitTrial says what was tried with a job, or what that brought.
-func (m *Machine) emitTrial(what model.EventType, j *model.Job, t model.Trial) {
-	e := state.JobEvent(what, j, model.CausePack)
-	e.For, e.Trial = t.With, &t
-	m.s.Emit(e)
 }

@@ -100,14 +100,14 @@ func resizes(c model.Cause) bool {
 	return c == model.CauseShrink || c == model.CauseGrow || c == model.CauseMigrate
 }
 
-// relaunch begins the next attempt of a job that has been resized. If its places are not to be had
+// relaunch begins the next attempt of a job that has been resized or moved. If its places are not to be had
 // any more it waits like others.
-func (m *Machine) relaunch(id model.JobID, places []model.Place, cause model.Cause) {
+func (m *Machine) relaunch(id model.JobID, places []model.Place, cause model.Cause, trial *model.Trial) {
 	j := m.v.Job(id)
 	if j == nil || j.State != model.Pending || model.IsSetAside(j) || j.Eligible > m.v.At() {
 		return
 	}
-	c := &StartJob{Job: id, Places: slices.Clone(places), cause: cause}
+	c := &StartJob{Job: id, Places: slices.Clone(places), cause: cause, trial: trial}
 	m.givePorts(j, c)
 	_ = m.launch(j, c) // a job that does not fit waits
 }
@@ -137,6 +137,7 @@ func (m *Machine) rated(node string, r *model.WorkerReport) {
 	}
 	next, a := copyToChange(m.v.Job(r.Job))
 	a.Rate, a.Rated = r.Rate, m.v.At()
+	m.measureMove(next, a)
 	m.put(next)
 	m.s.Learn().StepRate(next, a)
 }

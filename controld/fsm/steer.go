@@ -83,6 +83,8 @@ func (a *Action) PartOf() steering.Switch {
 		return partOfCause[a.Suspend.Cause]
 	case a.Pack != nil && a.Pack.Expected > 0:
 		return steering.Packing
+	case a.Move != nil:
+		return steering.Migration
 	case a.Resize != nil && a.Resize.For != 0:
 		return steering.Preemption
 	case a.Resize != nil:

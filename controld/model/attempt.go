@@ -173,6 +173,17 @@ func (a *Attempt) AnyFinal() bool {
 	return slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.State.Final() })
 }
 
+// NodeCount returns on how many nodes the workers of an attempt are.
+func (a *Attempt) NodeCount() int {
+	n := 0
+	for i := range a.Workers {
+		if !slices.ContainsFunc(a.Workers[:i], func(w Worker) bool { return w.Node == a.Workers[i].Node }) {
+			n++
+		}
+	}
+	return n
+}
+
 // LeftBy returns when the last of the workers on the node of worker k left, 0 if that has not come
 // or another k stands for the node.
 func (a *Attempt) LeftBy(k int) Instant {

@@ -43,15 +43,8 @@ type PackedRate struct {
 	Rate   int64 `json:"rate"`
 }
 
-const (
-	// MaxPacked is how many attempts share one GPU at most.
-	MaxPacked = 8
-	// KeptFromPM is from which rate of a set on it stays together, in thousandths of that of its jobs
-	// taking turns.
-	KeptFromPM = 1020
-	// TrialMemoryMS is for how long what brought nothing is not tried again.
-	TrialMemoryMS = 24 * 3600 * 1000
-)
+// MaxPacked is how many attempts share one GPU at most.
+const MaxPacked = 8
 
 // CausePack is the cause for which an attempt is suspended so that it leaves those with which it
 // shares a GPU.
@@ -109,7 +102,7 @@ func (r Request) WithShare(share int64) Request {
 // Failed reports whether an attempt has been put beside a job lately, and it was undone.
 func (a *Attempt) Failed(with JobID, now Instant) bool {
 	return slices.ContainsFunc(a.Trials, func(t Trial) bool {
-		return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemoryMS
+		return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemory
 	})
 }
 

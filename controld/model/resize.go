@@ -17,13 +17,26 @@ const RateAfterMS = 60_000
 // as that goes.
 func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
 
+// RateAfterOf returns for how long, in milliseconds, an attempt makes progress before the worker of a
+// group says how fast it is; false if nothing depends on that. A gang with a fixed number of workers
+// may move if it can save its state.
+func RateAfterOf(j *jobspec.Job, group int) (Instant, bool) {
+	g := &j.Groups[group]
+	if g.Elastic != nil {
+		return RateAfter(g.Elastic), true
+	}
+	return RateAfterMS, g.Count > 1 && j.Checkpoint != nil
+}
+
 // RateAfter is [RateAfter] of the group.
 func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
 
-// Resize is what a stop leaves to the next attempt of an elastic job.
+// Resize is what a stop leaves to the next attempt of an elastic job, or of one that moves.
 type Resize struct {
 	Leave []int   `json:"leave,omitempty"`
 	Join  []Place `json:"join,omitempty"`
+	// of a move: what the rate is expected to be, in thousandths of what it was; 0: it is not known
+	Expected int64 `json:"expected,omitempty"`
 }
 
 // Check returns as what a resize counts.
@@ -38,6 +51,37 @@ func (r *Resize) Check(j *Job, a *Attempt) (Cause, error) {
 		return "", fmt.Errorf("a worker has ended: %w", ErrWrongState)
 	}
 	return r.cause(j, e)
+}
+
+// CheckMove says why an attempt of a job with a fixed number of workers may not go on with so many of
+// them at other places. A suspended one leaves as a whole: nothing of it runs that could stay.
+func (r *Resize) CheckMove(j *Job, a *Attempt) error {
+	switch {
+	case a.Stop != nil:
+		return ErrStopping
+	case a.AnyFinal():
+		return fmt.Errorf("a worker has ended: %w", ErrWrongState)
+	case a.Suspending() || a.Resuming():
+		return ErrSwitching
+	case a.Suspended() && len(r.Leave) != len(a.Workers):
+		return fmt.Errorf("it is suspended, and %d of %d workers leave: %w", len(r.Leave), len(a.Workers), ErrBadMove)
+	}
+	return r.checkMove(j)
+}
+
+func (r *Resize) checkMove(j *Job) error {
+	if _, elastic := j.Elastic(); elastic || len(j.Parts) > 0 {
+		return ErrDoesNotMove
+	}
+	if len(r.Leave) == 0 || len(r.Leave) != len(r.Join) || r.Expected < 0 {
+		return fmt.Errorf("%d workers leave and %d join: %w", len(r.Leave), len(r.Join), ErrBadMove)
+	}
+	for i, w := range r.Leave {
+		if w < 0 || w >= j.Workers || i > 0 && r.Leave[i-1] >= w {
+			return fmt.Errorf("worker %d is to leave: %w", w, ErrBadMove)
+		}
+	}
+	return nil
 }
 
 // cause says whether a job shrinks, grows or moves, or why it may not.
@@ -121,7 +165,10 @@ func CheckResize(j *Job, a *Attempt) error {
 	}
 	e, elastic := j.Elastic()
 	if !elastic {
-		return ErrNotElastic
+		if a.Stop.Cause != CauseMigrate {
+			return ErrNotElastic
+		}
+		return r.checkMove(j)
 	}
 	cause, err := r.cause(j, e)
 	if err == nil && cause != a.Stop.Cause {
@@ -134,4 +181,7 @@ func CheckResize(j *Job, a *Attempt) error {
 var (
 	ErrNotElastic = errors.New("the job has a fixed number of workers")
 	ErrBadSize    = errors.New("the job may not run with so many workers")
+
+	ErrBadMove     = errors.New("as many workers must join as leave")
+	ErrDoesNotMove = errors.New("elastic jobs move when they are resized, and jobs of several groups do not move")
 )

@@ -23,6 +23,21 @@ func (c *Config) SharingOf(j *Job) Sharing {
 	return Sharing{Oversubscribe: max(q.Oversubscribe, a.Oversubscribe), Pack: q.Pack || a.Pack, Migrate: q.Migrate || a.Migrate}
 }
 
+// Migrates reports whether any queue or account lets its jobs move to other nodes.
+func (c *Config) Migrates() bool {
+	for _, q := range c.Queues {
+		if q.Sharing.Migrate {
+			return true
+		}
+	}
+	for _, a := range c.Accounts {
+		if a.Sharing.Migrate {
+			return true
+		}
+	}
+	return false
+}
+
 // Shares reports whether any queue or account lets its jobs share nodes.
 func (c *Config) Shares() bool {
 	for _, q := range c.Queues {

@@ -105,6 +105,8 @@ func words(a fsm.Action) string {
 	case a.Resize != nil:
 		return fmt.Sprintf("resize job %d: %d workers leave and %d join", a.Resize.Job, len(a.Resize.Leave),
 			len(a.Resize.Join))
+	case a.Move != nil:
+		return fmt.Sprintf("move %d workers of job %d", len(a.Move.Leave), a.Move.Job)
 	case a.Settle:
 		return "settle dependencies"
 	}

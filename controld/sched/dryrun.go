@@ -44,6 +44,8 @@ func displacements(t *scratch.State) (list []steering.Displacement) {
 			d.Job, d.Attempt, d.For, d.Cause = a.Stop.Job, a.Stop.Attempt, a.Stop.For, a.Stop.Cause
 		case a.Suspend != nil:
 			d.Job, d.Attempt, d.For, d.Cause = a.Suspend.Job, a.Suspend.Attempt, a.Suspend.For, a.Suspend.Cause
+		case a.Move != nil:
+			d.Job, d.Attempt, d.Cause = a.Move.Job, a.Move.Attempt, model.CauseMigrate
 		default:
 			d.Job, d.Attempt, d.For, d.Cause = a.Resize.Job, a.Resize.Attempt, a.Resize.For, model.CauseShrink
 			d.Workers = len(a.Resize.Leave)

@@ -41,6 +41,8 @@ func placesOf(a fsm.Action) int {
 		return len(a.Start.Places)
 	case a.Resize != nil:
 		return len(a.Resize.Join) + len(a.Resize.Leave)
+	case a.Move != nil:
+		return len(a.Move.Join) + len(a.Move.Leave)
 	}
 	return 0
 }

@@ -133,12 +133,12 @@ func displacing(plan fsm.CommitPlan) bool {
 // legalUnder reports whether an action may be decided while a switch is on.
 func legalUnder(what steering.Switch, a *fsm.Action) bool {
 	asked := a.Stop != nil && a.Stop.Cause != model.CauseTimeout || a.Resize != nil && a.Resize.For != 0 ||
-		a.Suspend != nil
+		a.Suspend != nil || a.Move != nil
 	switch what {
 	case steering.Preemption, steering.DryRun:
 		return !asked
 	case steering.Migration:
-		return a.Stop == nil || a.Stop.Cause != model.CauseMigrate
+		return a.Move == nil && (a.Stop == nil || a.Stop.Cause != model.CauseMigrate)
 	case steering.Growth:
 		return a.Resize == nil || a.Resize.For != 0
 	case steering.Slicing:

@@ -18,7 +18,9 @@ func (e *engine) carryOut(a *fsm.Action) {
 	case a.Stop != nil:
 		e.notify(e.runOf(a.Stop.Job), a.Stop.Cause)
 	case a.Resize != nil:
-		e.startResize(a.Resize)
+		e.startResize(a.Resize.Job, len(a.Resize.Join))
+	case a.Move != nil:
+		e.startResize(a.Move.Job, len(a.Move.Join))
 	case a.Suspend != nil:
 		e.suspend(e.runOf(a.Suspend.Job))
 	case a.Resume != nil:
@@ -65,7 +67,7 @@ func (e *engine) scheduleEnd(i int32) {
 	finish := r.finish()
 	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt, stretch: r.stretch})
 	e.scheduleLearning(i, e.marks(r), finish)
-	if at := r.from + model.RateAfterMS; at < finish && e.resizable(r.job) {
+	if at := r.from + model.RateAfterMS; at < finish && (e.resizable(r.job) || e.movable(r.job)) {
 		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt, stretch: r.stretch})
 	}
 	if over := r.assigned + model.Instant(r.limit); r.limit > 0 && over < finish {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
@@ -33,17 +32,23 @@ func makeElastic(g *jobspec.Group, j *trace.Job) {
 	}
 }
 
-// startResize gives a job notice that it will continue with other workers. The capacity of
-// additional workers is held from now on.
-func (e *engine) startResize(c *fsm.ResizeJob) {
-	i := e.runOf(c.Job)
+// movable reports whether a job may move for its own sake, so that its rate is of use. Gangs may
+// that save their state.
+func (e *engine) movable(j *trace.Job) bool {
+	return j.Workers > 1 && j.Saves != trace.SavesNone && j.Class != jobspec.TE && e.state.Present().Config().Migrates()
+}
+
+// startResize gives a job notice that it will continue with other workers, or elsewhere. The capacity
+// of those that join is held from now on.
+func (e *engine) startResize(job model.JobID, join int) {
+	i := e.runOf(job)
 	r := &e.runs[i]
-	if len(c.Join) > 0 {
-		r.joined = r.job.Demand(len(c.Join)).Minus(r.job.Demand(0))
+	if join > 0 {
+		r.joined = r.job.Demand(join).Minus(r.job.Demand(0))
 		e.totals.addHeld(r.joined)
 	}
 	e.resized = append(e.resized, i)
-	e.notify(i, e.state.Present().Job(c.Job).Live().Stop.Cause)
+	e.notify(i, e.state.Present().Job(job).Live().Stop.Cause)
 }
 
 // cancelResize frees the capacity of additional workers of a job that is started again or stopped

@@ -187,7 +187,25 @@ func (r *Recorder) StepRate(j *model.Job, a *model.Attempt) {
 	if e, elastic := j.Elastic(); elastic {
 		rates, p := r.ownStepRates(j)
 		rates[RateKey(j)] = p.With(stepRateOf(e, a), r.At)
+	} else if j.Workers > 1 && len(j.Parts) == 0 {
+		r.gangRate(j, a)
 	}
+}
+
+// gangRate takes in how fast a gang is on as many nodes as it is on.
+func (r *Recorder) gangRate(j *model.Job, a *model.Attempt) {
+	s, key := r.own(), gangKey(j)
+	s.GangRates = cloned(s.GangRates)
+	if _, known := s.GangRates[key]; !known && len(s.GangRates) >= maxRatedNames {
+		delete(s.GangRates, oldestRated(s.GangRates))
+	}
+	s.GangRates[key] = s.GangRates[key].With(gangRateOf(j, a), r.At)
+}
+
+// Move notes that a job moves for its own sake.
+func (r *Recorder) Move() {
+	s := r.own()
+	s.Moves = append(slices.Clone(s.Moves[max(0, len(s.Moves)+1-MovesKept):]), r.At)
 }
 
 // ownStepRates returns the step rates ready to be written, and in them what is known of jobs like

@@ -27,10 +27,13 @@ type Statistics struct {
 
 	// when an elastic job last began an attempt; 0: none ever has
 	LastElasticStart model.Instant        `json:"last_elastic_start,omitempty"`
-	StepRates        map[string]StepRates `json:"step_rates,omitempty"`   // of elastic jobs, by user and name
-	Mix              *WorkloadMix         `json:"workload_mix,omitempty"` // nil: no job with GPUs has come yet
-	Waits            QueueWaits           `json:"waits,omitzero"`
-	Runtimes         *RuntimeHistory      `json:"runtimes,omitempty"` // nil: no best-effort job is over yet
+	StepRates        map[string]StepRates `json:"step_rates,omitempty"` // of elastic jobs, by user and name
+	// of gangs with a fixed number of workers, by user, name and size of a worker
+	GangRates map[string]StepRates `json:"gang_rates,omitempty"`
+	Moves     []model.Instant      `json:"moves,omitempty"`        // when jobs last moved for their own sake, oldest first
+	Mix       *WorkloadMix         `json:"workload_mix,omitempty"` // nil: no job with GPUs has come yet
+	Waits     QueueWaits           `json:"waits,omitzero"`
+	Runtimes  *RuntimeHistory      `json:"runtimes,omitempty"` // nil: no best-effort job is over yet
 }
 
 // QueueWaits is how many of the last jobs that began did not begin at once, in 65,536ths, by class.
@@ -166,6 +169,32 @@ func (s *Statistics) StepRatesOf(j *model.Job) []StepRate {
 	}
 	return s.StepRates[RateKey(j)].Sizes
 }
+
+// GangRate returns how fast gangs like one were on so many nodes, in steps in 1,000 s, 0 if that was
+// not measured.
+func (s *Statistics) GangRate(j *model.Job, nodes int) int64 {
+	if s == nil {
+		return 0
+	}
+	for _, p := range s.GangRates[gangKey(j)].Sizes {
+		if p.Size == j.Workers && p.Nodes == nodes {
+			return p.Rate
+		}
+	}
+	return 0
+}
+
+// MovedSince counts the moves of jobs for their own sake after an instant, of the last [MovesKept].
+func (s *Statistics) MovedSince(t model.Instant) int {
+	if s == nil {
+		return 0
+	}
+	at, _ := slices.BinarySearch(s.Moves, t+1)
+	return len(s.Moves) - at
+}
+
+// MovesKept is how many moves are remembered.
+const MovesKept = 256
 
 // MeanService returns how much service elastic jobs of the same user with the same name took until
 // they had completed, as [model.Job.Attained] counts it; 0 if none has.

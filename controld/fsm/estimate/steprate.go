@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -12,12 +13,13 @@ import (
 type StepRate struct {
 	Size   int   `json:"size"`
 	Spread bool  `json:"apart,omitempty"` // on several nodes
+	Nodes  int   `json:"nodes,omitempty"` // of a gang with a fixed number of workers: on so many
 	Rate   int64 `json:"rate"`            // steps in 1,000 s
 }
 
 // compare orders by size, those on one node first.
 func (p StepRate) compare(o StepRate) int {
-	if c := cmp.Compare(p.Size, o.Size); c != 0 || p.Spread == o.Spread {
+	if c := cmp.Or(cmp.Compare(p.Size, o.Size), cmp.Compare(p.Nodes, o.Nodes)); c != 0 || p.Spread == o.Spread {
 		return c
 	}
 	if o.Spread {
@@ -33,6 +35,11 @@ func stepRateOf(e model.Elastic, a *model.Attempt) StepRate {
 		p.Spread = p.Spread || w.Node != a.Workers[e.First].Node
 	}
 	return p
+}
+
+// gangRateOf is what the rate of an attempt of a gang says.
+func gangRateOf(j *model.Job, a *model.Attempt) StepRate {
+	return StepRate{Size: j.Workers, Nodes: a.NodeCount(), Rate: a.Rate}
 }
 
 // StepRates is how fast the jobs of one user with one name were, by size, and how much they took.
@@ -52,6 +59,11 @@ const servicesKept = 8
 
 // RateKey names jobs that are taken to be alike.
 func RateKey(j *model.Job) string { return j.Owner.User + "/" + j.Spec.Name }
+
+// gangKey names gangs that are taken to be alike: they train the same on workers of the same size.
+func gangKey(j *model.Job) string {
+	return RateKey(j) + "*" + strconv.FormatInt(j.Request.Active.GPUs, 10)
+}
 
 // oldestRated returns the key that was measured longest ago, to be evicted.
 func oldestRated(all map[string]StepRates) string {

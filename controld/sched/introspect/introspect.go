@@ -33,6 +33,9 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	if shares {
 		rules.TakeTurns = s.share
 	}
+	if t.View.Config().Migrates() && t.May(steering.Migration) {
+		rules.Move = func() { s.move(rules.Keeps) }
+	}
 }
 
 // sharing is what jobs share in one cycle.
@@ -85,8 +88,9 @@ func (s *sharing) survey() []*shared {
 		return s.nodes
 	}
 	s.nodes = make([]*shared, len(s.View.Nodes()))
+	ending := s.Ending()
 	for run := range s.View.LiveAttempts() {
-		if run.Job.CanSuspend() {
+		if run.Job.CanSuspend() && !ending[run.Job.ID] {
 			s.enter(run)
 		}
 	}

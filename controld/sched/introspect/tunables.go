@@ -2,7 +2,8 @@ package introspect
 
 import "github.com/rota-hpc/rota/controld/model"
 
-// Tunables are the numbers that steer how jobs share nodes.
+// Tunables are the numbers that steer how jobs share nodes and move. Each has a unit, a reason and
+// its evidence.
 type Tunables struct {
 	// TurnsEvery, in ms: turns end at whole multiples of it. Reason: one entry of the log has the turns
 	// of all nodes. Evidence: none measured; a turn of 60 s becomes 65 s at most.
@@ -18,7 +19,45 @@ type Tunables struct {
 	// for a GPU that comes free. Reason: below it the move is paid back within a turn or two. Evidence:
 	// none measured.
 	SplitBelow int64
+	// MoveWorth, in times what it costs: a job moves only if it goes on for so much longer, or saves so
+	// much by it. Reason: what is left is an estimate, and its restart disturbs others too. Evidence:
+	// the default of resize_worth; for moves chosen without measurement.
+	MoveWorth int64
+	// MovesPerDay, in moves of one job in 24 hours: no job moves more often. Reason: as for preemptions
+	// of one job. Evidence: the default of p, chosen without measurement.
+	MovesPerDay int
+	// CooldownMS, in ms: a job stays for so long where it has begun. Reason: its rate is to be known,
+	// and a start is to pay. Evidence: a round number, chosen without measurement.
+	CooldownMS int64
+	// MovesPerHour, in moves of all jobs in an hour: so many are possible in every cluster. Reason: a
+	// restart loads images and checkpoints from shared storage. Evidence: some
+	// twice as many as Gandiva made, 470 in nine days on 100 GPUs (OSDI 2018).
+	MovesPerHour int
+	// GPUsPerMove, in GPUs: a larger cluster makes a move an hour for each so many. Reason: as above.
+	// Evidence: as above.
+	GPUsPerMove int
+	// RestartMS, in ms: a job stands still for so long when it is restarted, as long as that was never
+	// measured. Reason: containers start in seconds, frameworks in tens of seconds. Evidence: a round
+	// number, chosen without measurement.
+	RestartMS int64
+	// MissedRounds, in rounds of the jobs of a node: a suspended job that has not run for longer did
+	// not have its share. Reason: one round is the most that it waits if all goes well. Evidence:
+	// chosen without measurement.
+	MissedRounds int64
+	// MaxDonors, in nodes: for so many it is worked out whether their jobs could go elsewhere. Reason:
+	// bounds the time of a cycle. Evidence: a round number, chosen without measurement.
+	MaxDonors int
 }
 
 // tunables are the values in use. They never change.
-var tunables = Tunables{TurnsEvery: 5_000, AdmittedOfGroup: 64, WorthTrying: 1200, SplitBelow: 900}
+var tunables = Tunables{
+	TurnsEvery: 5_000, AdmittedOfGroup: 64, WorthTrying: 1200, SplitBelow: 900,
+	MoveWorth:    10,
+	MovesPerDay:  3,
+	CooldownMS:   1_800_000,
+	MovesPerHour: 5,
+	GPUsPerMove:  20,
+	RestartMS:    30_000,
+	MissedRounds: 3,
+	MaxDonors:    4,
+}

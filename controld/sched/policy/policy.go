@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -25,9 +26,13 @@ type Rules struct {
 	TakeTurns func()
 	Preempt   func() // asks running jobs to leave for jobs that still wait
 	Grow      func() // gives running jobs the room that is left
+	Move      func() // has running and suspended jobs go on elsewhere for their own sake
 
 	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
 	Causes []model.Cause
+
+	// whether what the policy keeps free for jobs to come is there in a copy of the room; nil: nothing is
+	Keeps func(*fit.Room) bool
 
 	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
@@ -73,6 +78,7 @@ func (r *Rules) Run(t *scratch.State) {
 		withdrawMigrations(t)
 	}
 	run(r.Grow, t.May(steering.Growth))
+	run(r.Move, t.May(steering.Migration))
 }
 
 // withdrawMigrations takes back the room that was kept in this cycle for jobs for which others

@@ -37,6 +37,9 @@ func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rul
 		Causes: []model.Cause{model.CauseTE, model.CauseReclaim, model.CauseOrder},
 		Order:  &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise, Spares: p.spares, Terms: p.termsOf,
 	}
+	if p.spare != nil {
+		r.Keeps = p.spare.keptIn
+	}
 	if s := newElasticPhases(p); s != nil {
 		m.Elastic = s.running
 		r.Shrink, r.Resize, r.Grow = s.shrinkForWaiting, s.enlargeStarts, s.grow

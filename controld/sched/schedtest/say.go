@@ -40,6 +40,12 @@ func (w *World) Action(a fsm.Action) string {
 		return s
 	case a.Resize != nil:
 		return w.resizing(a.Resize)
+	case a.Suspend != nil:
+		return fmt.Sprintf("suspend %s: %s for %s", w.Names[a.Suspend.Job], a.Suspend.Cause, w.Names[a.Suspend.For])
+	case a.Resume != nil:
+		return w.resuming(a.Resume)
+	case a.Move != nil:
+		return w.moving(a.Move)
 	case a.End != nil:
 		return fmt.Sprintf("end %s: %s", w.Names[a.End.Job], a.End.Cause)
 	case a.Reserve != nil:

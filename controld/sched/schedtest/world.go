@@ -104,6 +104,12 @@ func (w *World) Run(line string) error {
 		return w.update(names, options)
 	case "plan":
 		return w.plan()
+	case "sharing":
+		return w.sharing(options)
+	case "pause", "go-on":
+		return w.each(names, w.switched)
+	case "tried":
+		return w.each(names, w.tried)
 	case "rate":
 		return w.rate(names, options)
 	case "why":
@@ -246,6 +252,7 @@ func (w *World) submit(names []string, options map[string]string) error {
 			return err
 		}
 		addServer(spec, options["server"])
+		declareSteps(spec, options["steps"])
 		if err := w.AddAs(owner, name, spec); err != nil {
 			return err
 		}
@@ -361,7 +368,12 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	case "grace":
 		var ms int64
 		ms, err = milliseconds(v)
-		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(ms / 1000)}
+		preemptionOf(spec).GracePeriod = jobspec.Seconds(ms / 1000)
+	case "pauses":
+		preemptionOf(spec).Mode, err = jobspec.PreemptSuspend, nil
+	case "steps": // of its progress, in all
+	case "called": // its name, if that is not the scenario's
+		spec.Name, err = v, nil
 	case "save":
 		err = setSave(spec, v)
 	case "limit":

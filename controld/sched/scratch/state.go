@@ -225,11 +225,11 @@ func (t *State) Resize(r *fsm.ResizeJob) {
 	}
 }
 
-// Ending returns the jobs that the plan ends, stops or resizes so far; nil if there are none.
+// Ending returns the jobs that the plan ends, stops, resizes or moves so far; nil if there are none.
 func (t *State) Ending() map[model.JobID]bool {
 	var ids map[model.JobID]bool
 	for _, a := range t.Actions {
-		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil) {
+		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil || a.Move != nil) {
 			ids = map[model.JobID]bool{}
 		}
 		if a.Stop != nil {
@@ -240,6 +240,9 @@ func (t *State) Ending() map[model.JobID]bool {
 		}
 		if a.Resize != nil {
 			ids[a.Resize.Job] = true
+		}
+		if a.Move != nil {
+			ids[a.Move.Job] = true
 		}
 	}
 	return ids

@@ -1,0 +1,450 @@
+package introspect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Moves
+//
+// A job that can save its state moves to other nodes where its queue or account lets it. It does so
+// in free room that no other job wants, when what it gains or still needs is many times what moving
+// costs: its grace, its restart as that was measured, and the work that it has not saved. What is not
+// known is not guessed: such a job stays.
+//
+//   - A suspended job that gets no turn where it is, because all others there are of a higher class or
+//     because it has missed its share, moves to free room, or to a node where it would get turns.
+//   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster so.
+//   - The jobs of the node with the most free GPUs move to fuller nodes, if a job waits that needs
+//     more of one node than is free on any (as Gandiva does in the background).
+//
+// A job moves a few times a day at most, and all together a few times an hour. A move that was to make
+// a gang faster and did not is remembered for a day, in which the job does not move again.
+
+// mover moves jobs in one cycle.
+type mover struct {
+	*sharing
+	keeps  func(*fit.Room) bool // the headroom of the policy is left in a room; nil: it has none
+	ending map[model.JobID]bool // jobs that the plan stops, resizes or moves
+	left   int                  // how many more jobs may move now
+}
+
+// move moves jobs that are worth it.
+func (s *sharing) move(keeps func(*fit.Room) bool) {
+	m := &mover{sharing: s, keeps: keeps, ending: s.Ending(), left: s.movesLeft()}
+	if m.left == 0 || len(s.Started) > 0 {
+		return
+	}
+	if m.ending == nil {
+		m.ending = map[model.JobID]bool{}
+	}
+	for id := range s.Stopping {
+		m.ending[id] = true
+	}
+	m.moveSuspended()
+	m.gatherGangs()
+	m.emptyNode()
+}
+
+// movesLeft returns how many jobs may move now.
+func (s *sharing) movesLeft() int {
+	gpus := int(s.Room.TotalUp().GPUs / model.WholeGPU)
+	most := min(max(tunables.MovesPerHour, gpus/tunables.GPUsPerMove), estimate.MovesKept)
+	const hour = 60 * 60 * 1000
+	l := s.View.Statistics()
+	n := l.MovedSince(s.Now - hour)
+	if n >= most {
+		s.WakeAt(l.Moves[len(l.Moves)-most] + hour)
+	}
+	return max(0, most-n)
+}
+
+// movable reports whether an attempt may go on elsewhere: its queue or account lets it, it can save
+// its state, it has run here for long enough, and has not moved too often or in vain.
+func (m *mover) movable(run *estimate.LiveAttempt) bool {
+	j, a := run.Job, run.Attempt
+	_, elastic := j.Elastic()
+	switch {
+	case !m.View.Config().SharingOf(j).Migrate, j.Class != jobspec.BE, j.Spec.Checkpoint == nil, j.Spec.RunsOnce():
+		return false
+	case elastic, len(j.Parts) > 0, j.Request.Exclusive, j.Request.Share() != 0:
+		return false
+	case m.ending[j.ID], a.Stop != nil, a.Started.At == 0, a.AnyFinal(), a.Suspending(), a.Resuming():
+		return false
+	}
+	if at := a.Assigned.At + model.Instant(tunables.CooldownMS); at > m.Now {
+		m.WakeAt(at)
+		return false
+	}
+	moves := 0
+	for i := range j.Attempts {
+		for _, t := range j.Attempts[i].Trials {
+			switch {
+			case t.What != model.TrialMigrate || t.At <= m.Now-model.TrialMemory:
+			case t.Undone:
+				return false
+			default:
+				moves++
+			}
+		}
+	}
+	return moves < tunables.MovesPerDay && !preempt.Wasteful(m.State, j)
+}
+
+// cost returns what it costs a job to move, in ms.
+func (m *mover) cost(j *model.Job, a *model.Attempt) int64 {
+	return restartOf(j) + preempt.UnsavedMS(j, a, m.Now) + preempt.ExpectedGrace(m.State, j)
+}
+
+// restartOf returns for how long a job stands still when it is started again, as it was measured the
+// last time: until its commands run, and until they make progress if that is known.
+func restartOf(j *model.Job) int64 {
+	var first int64
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		a := &j.Attempts[i]
+		if a.Started.At == 0 {
+			continue
+		}
+		stood := int64(a.Started.At - a.Assigned.At)
+		if a.Rated > 0 {
+			stood = max(stood, int64(a.Rated-a.Assigned.At)-model.RateAfterMS)
+		}
+		if a.N > 1 {
+			return stood
+		}
+		first = stood // it did not have to load what it had saved
+	}
+	return max(first, tunables.RestartMS)
+}
+
+// remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or by
+// the steps that it declares and its rate. False: that is not known.
+func (m *mover) remaining(j *model.Job, a *model.Attempt) (int64, bool) {
+	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.Now))
+	if left, known := m.View.Statistics().PredictRemaining(j, ran); known {
+		return left, true
+	}
+	if steps := declaredSteps(j); steps > 0 && a.Rate > 0 {
+		return max(0, model.MulDiv(steps, 1_000_000, a.Rate)-scratch.RanInAll(j, m.Now)), true
+	}
+	return 0, false
+}
+
+// declaredSteps returns how many steps a job says that it makes in all, 0 if it does not say.
+func declaredSteps(j *model.Job) int64 {
+	for i := range j.GroupSpec().Tasks {
+		if p := j.GroupSpec().Tasks[i].Progress; p != nil {
+			return p.Total
+		}
+	}
+	return 0
+}
+
+// needsLong reports whether a job goes on for many times as long as moving takes it.
+func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
+	left, known := m.remaining(j, a)
+	return known && left >= tunables.MoveWorth*m.cost(j, a)
+}
+
+// carry plans a move of some workers to spots, if enough stays free for what the policy keeps room for.
+func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gang, spots []fit.Spot,
+	expected int64) bool {
+	room := m.Room.Copy()
+	room.Take(more, spots)
+	if m.left == 0 || m.keeps != nil && !m.keeps(room) {
+		return false
+	}
+	m.Room.Take(more, spots)
+	m.Revision++
+	m.Act(fsm.Action{Move: &fsm.MoveJob{Job: j.ID, Attempt: a.N, Leave: leave, Join: m.withoutPorts(spots),
+		Expected: expected}})
+	m.ending[j.ID] = true
+	m.left--
+	return true
+}
+
+// withoutPorts returns spots as places: ports are chosen when the next attempt begins.
+func (m *mover) withoutPorts(spots []fit.Spot) []model.Place {
+	places := m.Places(spots)
+	for i := range places {
+		places[i].Port = 0
+	}
+	return places
+}
+
+// moveSuspended moves suspended jobs that do not get their turn where they are.
+func (m *mover) moveSuspended() {
+	if !m.View.AnySuspended() {
+		return
+	}
+	for node, n := range m.survey() {
+		if n == nil || n.busy || len(n.leaving) > 0 {
+			continue
+		}
+		for _, u := range n.suspended {
+			j, a := u.runs[0].Job, u.runs[0].Attempt
+			if len(u.runs) == 1 && len(a.Workers) == 1 && m.movable(u.runs[0]) && (m.outranked(u, n, node) || m.missedTurns(u, node)) &&
+				m.needsLong(j, a) && m.moveElsewhere(u, node) {
+				break // the next one may have its turn now
+			}
+		}
+	}
+}
+
+// outranked reports whether a suspended job can have no turn on its node, whatever those do that
+// pause there for it, and has waited for longer than moving takes it.
+func (m *mover) outranked(u *unit, n *shared, node int) bool {
+	room := m.Room.Free(node).Active
+	for _, v := range n.active {
+		if v.rank >= u.rank {
+			room = room.Plus(freed(v))
+		}
+	}
+	if needsOn(u, node).Within(room) {
+		return false
+	}
+	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.cost(u.runs[0].Job, u.runs[0].Attempt))
+	m.WakeAt(at)
+	return at <= m.Now
+}
+
+// missedTurns reports whether a job has been suspended for much longer than a round of its node takes.
+func (m *mover) missedTurns(u *unit, node int) bool {
+	l := loadOf(m.loads(), node)
+	if l == nil {
+		return false
+	}
+	round := model.Instant(model.SliceMS * max(1, (l.gpus+l.all-1)/max(1, l.all)))
+	at := u.runs[0].Attempt.Switch.Since + round*model.Instant(tunables.MissedRounds)
+	m.WakeAt(at)
+	return at <= m.Now
+}
+
+// moveElsewhere moves a suspended job of one worker into free room, or has it leave for a node with
+// less load where others pause for it.
+func (m *mover) moveElsewhere(u *unit, node int) bool {
+	j, a := u.runs[0].Job, u.runs[0].Attempt
+	g := m.Gang(j)
+	if spots, ok := m.Room.Place(&g); ok && spots[0].Node != node {
+		return m.carry(j, a, []int{0}, &g, spots, 0)
+	}
+	if !joins(m.View.Config(), j) {
+		return false
+	}
+	loads := m.loads()
+	here := loadOf(loads, node)
+	to, _ := m.choose(j, &g, loads)
+	if to == nil || here == nil || to == here || (to.gpus+j.Request.Active.GPUs)*here.all > here.gpus*to.all {
+		return false
+	}
+	m.Stop(j, a, model.CauseMigrate, 0)
+	m.ending[j.ID] = true
+	m.left--
+	return true
+}
+
+// loadOf returns the load of a node, nil if it is not up.
+func loadOf(loads []*load, node int) *load {
+	for _, l := range loads {
+		if l.node == node {
+			return l
+		}
+	}
+	return nil
+}
+
+// gatherGangs moves gangs together that are on more nodes than they need, if that makes them faster by
+// as much as gangs like them were measured.
+func (m *mover) gatherGangs() {
+	for run := range m.View.LiveAttempts() {
+		j, a := run.Job, run.Attempt
+		if m.left == 0 {
+			return
+		}
+		if j.Workers < 2 || a.Rate == 0 || len(run.Holds) < 2 || a.Suspended() || !m.movable(run) {
+			continue
+		}
+		left, known := m.remaining(j, a)
+		if !known {
+			continue
+		}
+		for nodes := 1; nodes < len(run.Holds); nodes++ {
+			gain := model.MulDiv(m.View.Statistics().GangRate(j, nodes), 1000, a.Rate)
+			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < tunables.MoveWorth*m.cost(j, a) {
+				continue
+			}
+			if m.gather(run, nodes, gain) {
+				break
+			}
+		}
+	}
+}
+
+// seat is a node on which workers of a gang could be.
+type seat struct {
+	node int
+	own  []int // workers of the gang that are there
+	most int   // so many could be
+}
+
+// gather moves a gang to so many nodes, if there is room: rather to its own, and else to those that
+// are filled best by it.
+func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
+	j, a := run.Job, run.Attempt
+	g := m.Gang(j)
+	var seats []seat
+	for node := range m.View.Nodes() {
+		if !m.Room.Usable(node, &g.Part, g.Exclude) || m.Room.Whole(node) {
+			continue
+		}
+		s := seat{node: node}
+		for i := range a.Workers {
+			if _, at := m.View.Node(a.Workers[i].Node); at == node {
+				s.own = append(s.own, i)
+			}
+		}
+		free := max(0, fit.Capacity(&g.Part, m.Room.Available(node)))
+		if s.most = min(len(s.own)+free, g.PerNode, j.Workers); s.most > 0 {
+			seats = append(seats, s)
+		}
+	}
+	slices.SortFunc(seats, func(a, b seat) int {
+		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(len(b.own), len(a.own)),
+			cmp.Compare(m.Room.Available(a.node).Active.GPUs, m.Room.Available(b.node).Active.GPUs),
+			cmp.Compare(a.node, b.node))
+	})
+	stay, more := map[int]bool{}, g.Only(0, 0)
+	room, left := m.Room.Copy(), j.Workers
+	var spots []fit.Spot
+	for _, s := range seats[:min(nodes, len(seats))] {
+		n := min(s.most, left)
+		left -= n
+		for _, i := range s.own[:min(n, len(s.own))] {
+			stay[i] = true
+		}
+		one := g.Only(0, n-len(s.own))
+		if one.Workers <= 0 {
+			continue
+		}
+		found, ok := room.PlaceOn(one, s.node)
+		if !ok {
+			return false
+		}
+		room.Take(one, found)
+		spots = append(spots, found...)
+	}
+	var leave []int
+	for i := range a.Workers {
+		if !stay[i] {
+			leave = append(leave, i)
+		}
+	}
+	more.Workers = len(spots)
+	return left == 0 && len(spots) > 0 && m.carry(j, a, leave, more, spots, gain)
+}
+
+// emptyNode has jobs of the node with the most free GPUs move to fuller nodes, if a job waits that
+// needs more GPUs of one node than any has free.
+func (m *mover) emptyNode() {
+	want := m.missing()
+	if want == 0 || m.left == 0 {
+		return
+	}
+	var donors []int
+	for node := range m.View.Nodes() {
+		if n := m.survey()[node]; m.Room.Up(node) && !m.Room.Empty(node) && m.Room.Total(node).GPUs >= want &&
+			(n == nil || len(n.suspended)+len(n.leaving) == 0 && !n.busy) {
+			donors = append(donors, node)
+		}
+	}
+	free := func(node int) int64 { return m.Room.Free(node).Active.GPUs }
+	slices.SortStableFunc(donors, func(a, b int) int { return cmp.Compare(free(b), free(a)) })
+	for _, node := range donors[:min(len(donors), tunables.MaxDonors)] {
+		if m.giveAway(node, want) {
+			return
+		}
+	}
+}
+
+// missing returns how many thousandths of a GPU the least demanding of those jobs needs on one node for
+// which no node has enough free, 0 if there is none such.
+func (m *mover) missing() (want int64) {
+	var most int64
+	for node := range m.View.Nodes() {
+		if m.Room.Up(node) {
+			most = max(most, m.Room.Free(node).Active.GPUs)
+		}
+	}
+	for at, head := range m.View.QueueHeads() {
+		if head.Held {
+			continue
+		}
+		j := m.View.QueueGroupAt(at).Jobs[0]
+		if needs := j.Request.Active.GPUs; needs > most && (want == 0 || needs < want) && !m.AwaitsVictims(j.ID) &&
+			m.order.Startable(j) {
+			want = needs
+		}
+	}
+	return want
+}
+
+// giveAway moves as few jobs of a node as possible to others that have no more free until it has so much free. It moves
+// none if that does not do.
+func (m *mover) giveAway(donor int, want int64) bool {
+	type gift struct {
+		run   *estimate.LiveAttempt
+		gang  fit.Gang
+		spots []fit.Spot
+	}
+	var fuller []int
+	mine := m.Room.Free(donor).Active.GPUs
+	for node := range m.View.Nodes() {
+		if free := m.Room.Free(node).Active.GPUs; m.Room.Up(node) && node != donor && free > 0 && free <= mine &&
+			!m.Room.Empty(node) {
+			fuller = append(fuller, node)
+		}
+	}
+	var list []gift
+	for run := range m.View.LiveAttempts() {
+		if len(run.Attempt.Workers) == 1 && len(run.Holds) == 1 && run.Holds[0].Node == donor && !run.Attempt.Suspended() &&
+			m.movable(run) && m.needsLong(run.Job, run.Attempt) {
+			list = append(list, gift{run: run, gang: m.Gang(run.Job)})
+		}
+	}
+	// the widest first: fewer have to move
+	slices.SortStableFunc(list, func(a, b gift) int {
+		return cmp.Compare(b.run.Job.Request.Active.GPUs, a.run.Job.Request.Active.GPUs)
+	})
+	room := m.Room.Copy()
+	going := list[:0]
+	for i := range list {
+		if mine >= want || len(going) == m.left || len(fuller) == 0 {
+			break
+		}
+		x := list[i]
+		spots, ok := room.Place(x.gang.Within(room.Nodes(fuller...)))
+		if !ok {
+			continue
+		}
+		room.Take(&x.gang, spots)
+		x.spots = spots
+		mine += x.run.Job.Request.Active.GPUs
+		going = append(going, x)
+	}
+	if mine < want || m.keeps != nil && !m.keeps(room) {
+		return false
+	}
+	for i := range going {
+		x := &going[i]
+		m.carry(x.run.Job, x.run.Attempt, []int{0}, &x.gang, x.spots, 0)
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package schedtest
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// preemptionOf returns how a job is preempted, to be changed.
+func preemptionOf(spec *jobspec.Job) *jobspec.Preemption {
+	if spec.Preemption == nil {
+		spec.Preemption = &jobspec.Preemption{}
+	}
+	return spec.Preemption
+}
+
+// sharing says how jobs of all queues share nodes: oversubscribe=TIMES, migrate=yes.
+func (w *World) sharing(options map[string]string) (err error) {
+	c := *w.State.View().Config()
+	c.Queues = maps.Clone(c.Queues)
+	for name, q := range c.Queues {
+		for k, v := range options {
+			switch k {
+			case "oversubscribe":
+				q.Sharing.Oversubscribe, err = strconv.Atoi(v)
+			case "migrate":
+				q.Sharing.Migrate = v == "yes"
+			default:
+				err = fmt.Errorf("no way of sharing %q", k)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		c.Queues[name] = q
+	}
+	_, err = w.Apply(fsm.SetConfig{Config: c})
+	return err
+}
+
+// switched has the workers of a job report that they have paused, or go on, as they were told.
+func (w *World) switched(j *model.Job) error {
+	a := j.Live()
+	if a == nil || a.Switch == nil {
+		return fmt.Errorf("%s was not told to pause", w.Names[j.ID])
+	}
+	for i := range a.Workers {
+		node, _ := w.State.View().Node(a.Workers[i].Node)
+		report := model.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: a.Workers[i].State, Switch: a.Switch.Number}
+		if _, err := w.Apply(fsm.NodeReport{Node: node.Name, BootID: node.BootID,
+			Workers: []model.WorkerReport{report}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resuming says where a plan has a job go on.
+func (w *World) resuming(r *fsm.ResumeJob) string {
+	s := "resume " + w.Names[r.Job]
+	for i, gpus := range r.GPUs {
+		s += " on " + w.State.View().Job(r.Job).Live().Workers[i].Node + gpuList(gpus)
+	}
+	return s
+}
+
+// moving says where a plan moves a job.
+func (w *World) moving(m *fsm.MoveJob) string {
+	s := fmt.Sprintf("move %s:", w.Names[m.Job])
+	for k, i := range m.Leave {
+		s += fmt.Sprintf(" %d from %s to %s%s", i, w.State.View().Job(m.Job).Live().Workers[i].Node, m.Join[k].Node,
+			gpuList(m.Join[k].GPUs))
+	}
+	if m.Expected != 0 {
+		s += fmt.Sprintf(", expected %d.%02dx", m.Expected/1000, m.Expected%1000/10)
+	}
+	return s
+}
+
+// declareSteps says how many steps a job makes in all, if that is given.
+func declareSteps(spec *jobspec.Job, steps string) {
+	if n, err := strconv.ParseInt(steps, 10, 64); err == nil {
+		spec.Groups[0].Tasks[0].Progress = &jobspec.Progress{Total: n}
+	}
+}
+
+// tried says what was tried with the attempt of a job, and what that has brought.
+func (w *World) tried(j *model.Job) error {
+	for _, t := range j.Live().Trials {
+		w.say("%s: %s, expected %d, measured %d, undone %t", w.Names[j.ID], t.What, t.Expected, t.Measured, t.Undone)
+	}
+	return nil
+}
