@@ -47,6 +47,7 @@ type sharing struct {
 
 // share lets jobs take turns and packs them.
 func (s *sharing) share() {
+	s.dropEnding()
 	if s.May(steering.Slicing) {
 		s.relieve()
 		s.admit()
@@ -61,6 +62,23 @@ func (s *sharing) share() {
 		s.separate(node, n)
 		if s.May(steering.Slicing) && len(n.suspended) > 0 {
 			s.rotate(node, n)
+		}
+	}
+}
+
+// dropEnding leaves out the units that the policy has asked to leave since the survey was made.
+func (s *sharing) dropEnding() {
+	ending := s.Ending()
+	if len(ending) == 0 {
+		return
+	}
+	leaves := func(u *unit) bool {
+		return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return ending[r.Job.ID] })
+	}
+	for _, n := range s.survey() {
+		if n != nil {
+			n.active = slices.DeleteFunc(n.active, leaves)
+			n.suspended = slices.DeleteFunc(n.suspended, leaves)
 		}
 	}
 }
