@@ -29,7 +29,7 @@ type search struct {
 // searchMetric is the metric that tasks of a search report.
 const searchMetric = "accuracy"
 
-// array makes the specification of one task one of all tasks.
+// arrayOf makes the specification of one task that of the array of all tasks.
 func (s *search) arrayOf(spec *jobspec.Job) {
 	spec.Array = &jobspec.Array{Indices: "0"}
 	if s.tasks > 1 {
@@ -89,7 +89,8 @@ func (e *engine) markedWork(r *run) (work []int64) {
 	if s == nil || s.ended > 0 {
 		return nil
 	}
-	if w := s.what.AtStep * e.stepOf(r.job); s.what.Keep > 0 && s.reported[r.task] == 0 && w <= r.job.Work {
+	_, known := s.reported[r.task]
+	if w := s.what.AtStep * e.stepOf(r.job); s.what.Keep > 0 && !known && w <= r.job.Work {
 		work = append(work, w)
 	}
 	if w, ever := r.job.Learning.Reaches(r.job.Work, s.what.Goal); ever {
@@ -137,7 +138,7 @@ func (e *engine) learn(i int32) error {
 	return nil
 }
 
-// endSearch cancels what is left of a search: what it looked for is found.
+// endSearch cancels the array of a search, which has found what it looked for.
 func (e *engine) endSearch(s *search) error {
 	s.ended = e.now
 	return e.cancelTasks(s, nil)
