@@ -76,9 +76,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
-	for i := range a.Trials {
-		out.Trials = append(out.Trials, trial(&a.Trials[i]))
-	}
+	out.Trials = trials(a)
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -135,8 +133,8 @@ func flags(j *model.Job) []string {
 	return f
 }
 
-// elapsed is how long the last attempt has run, or ran, without the time for which it was suspended;
-// of a job with members, all of them together.
+// elapsed is how long the last attempt has run, or ran, without the time for which it was
+// suspended; of a job with members, all of them together.
 func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	begin, end, suspended := j.Started.Wall, j.Ended.Wall, int64(0)
 	if n := len(j.Attempts); j.Children == nil {
@@ -155,19 +153,24 @@ func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	return jobspec.Seconds(max(0, int64(end-begin)-suspended) / 1000)
 }
 
-// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock: nothing
-// while it is suspended.
+// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock:
+// nothing while it is suspended, and of a GPU that it shares its part.
 func gpuSeconds(j *model.Job, at model.Instant, now model.UnixMS) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
 		held := max(0, int64(now-a.Assigned.Wall)-suspendedMS(a, at))
 		for i := range a.Workers {
+			charged := j.Charged(a, i).GPUs
+			if a.Packing != nil {
+				charged = j.RequestOf(i).Active.GPUs // but for what others have had of it
+			}
 			if !a.Workers[i].State.Final() {
-				ms += held * (j.Charged(a, i).GPUs / milli)
+				ms += model.GPUTime(held, charged)
 			}
 		}
+		ms -= a.Spared(at) / milli
 	}
-	return ms / 1000
+	return max(0, ms) / 1000
 }
 
 // Node is a node as users see it.
