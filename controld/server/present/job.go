@@ -190,7 +190,8 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 	for _, gpu := range n.GPUs {
 		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
 	}
-	for _, w := range v.Desired(n.Name) {
+	workers := v.Desired(n.Name)
+	for _, w := range workers {
 		if !slices.Contains(out.Jobs, w.Job.ID) {
 			out.Jobs = append(out.Jobs, w.Job.ID)
 		}
@@ -200,7 +201,7 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 			}
 		}
 	}
-	addLoad(&out, v.Desired(n.Name))
+	addLoad(&out, workers)
 	out.State = nodeState(n, &out)
 	return out
 }
