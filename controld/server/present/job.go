@@ -41,9 +41,9 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
 		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at, now),
 		Attempts:    []api.Attempt{},
+		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
 	}
 	for i := range j.Attempts {
