@@ -79,8 +79,10 @@ func Trial(t *api.Trial, nodes string, workers int) string {
 		said = append(said, Thousandths(t.MeasuredGain)+"x")
 	}
 	switch {
-	case t.Undone:
+	case t.Undone && t.What == model.TrialPack:
 		said = append(said, "undone")
+	case t.Undone: // the job stays where it has moved
+		said = append(said, "brought nothing")
 	case t.MeasuredGain > 0 && t.What == model.TrialPack:
 		said = append(said, "kept")
 	case t.MeasuredGain == 0:
