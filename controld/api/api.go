@@ -163,7 +163,8 @@ type Attempt struct {
 
 	SuspendedSeconds int64       `json:"suspended_s,omitempty"` // for which it was suspended by now
 	Suspension       *Suspension `json:"suspension,omitempty"`  // of one that is suspended, or was told to pause
-	Trials           []Trial     `json:"trials,omitempty"`      // what was tried so that GPUs are used better, oldest first
+	// what was tried so that GPUs are used better, oldest first
+	Trials []Trial `json:"trials,omitempty"`
 
 	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
 	// if it is still there
@@ -176,16 +177,16 @@ type Attempt struct {
 	Lost           *Lost `json:"lost,omitempty"`
 }
 
-// Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all of
-// its workers have paused.
+// Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all
+// of its workers have paused.
 type Suspension struct {
 	Since *Time       `json:"since"` // null until all of its workers have paused
 	Cause model.Cause `json:"cause"`
 	For   model.JobID `json:"for,omitempty"` // the job that gets the room
 }
 
-// Trial is something that was tried with an attempt so that GPUs are used better. Gains are the rate of
-// all jobs concerned in thousandths of what it was before.
+// Trial is something that was tried with an attempt so that GPUs are used better. Gains are the
+// rate of all jobs concerned in thousandths of what it was before.
 type Trial struct {
 	What         model.TrialKind `json:"what"`           // pack, migrate, grow
 	With         model.JobID     `json:"with,omitempty"` // the other job of pack
@@ -367,8 +368,8 @@ type PlanResponse struct {
 	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
 
-	// the jobs that would be asked to leave for it when it would wait, and in how many seconds; an id is
-	// 0 if the caller may not see the job
+	// the jobs that would be asked to leave for it when it would wait, and in how many seconds; an id
+	// is 0 if the caller may not see the job
 	Displaces      []Displacement `json:"displaces,omitempty"`
 	DisplacesAfter int64          `json:"displaces_after,omitempty"`
 	// an operator has paused that, or has a dry run on

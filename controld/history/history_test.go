@@ -388,7 +388,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestSuspensionsSurvive: for how long a job was suspended and what was tried with it is in the history.
+// TestSuspensionsSurvive: for how long a job was suspended and what was tried with it is in the
+// history.
 func TestSuspensionsSurvive(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "history.db"))
 	want := job(1)

@@ -28,8 +28,8 @@ func getSeries(x *exchange) (*api.Series, error) {
 	return out, nil
 }
 
-// watched returns which metric of a job matters most, and how: that of its first progress block with
-// one, or that by which its array stops tasks. It has no metric if the job names none.
+// watched returns which metric of a job matters most, and how: that of its first progress block
+// with one, or that by which its array stops tasks. It has no metric if the job names none.
 func watched(spec *jobspec.Job) jobspec.Progress {
 	var first jobspec.Progress
 	for _, g := range spec.Groups {

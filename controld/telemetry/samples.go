@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Samples keeps the newest progress of running jobs, and what they have reported of their metrics, in
-// bounded form. The zero value is ready.
+// Samples keeps the newest progress of running jobs, and what they have reported of their metrics,
+// in bounded form. The zero value is ready.
 type Samples struct {
 	mu     sync.Mutex
 	last   map[model.JobID]Progress

@@ -15,8 +15,8 @@ func report(s *Samples, id model.JobID, attempt int, step int64, metrics map[str
 
 func loss(v float64) map[string]float64 { return map[string]float64{"loss": v} }
 
-// TestCurveOfALongJob: however long a job reports, its curve goes from its first report to the newest,
-// in order, with a bounded number of points that lie evenly.
+// TestCurveOfALongJob: however long a job reports, its curve goes from its first report to the
+// newest, in order, with a bounded number of points that lie evenly.
 func TestCurveOfALongJob(t *testing.T) {
 	var s Samples
 	for step := int64(1); step <= 100_000; step++ {
@@ -61,8 +61,8 @@ func TestCurveOfAJobThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestCurvesAreBounded: a job with many metrics has curves of some, and of the watched one; a cluster
-// with many jobs has shorter curves.
+// TestCurvesAreBounded: a job with many metrics has curves of some, and of the watched one; a
+// cluster with many jobs has shorter curves.
 func TestCurvesAreBounded(t *testing.T) {
 	var s Samples
 	many := map[string]float64{"nan": math.NaN(), "inf": math.Inf(1)}

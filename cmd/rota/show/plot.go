@@ -101,8 +101,8 @@ func (r *plotRange) ticks() map[int]string {
 // isFlat reports whether all values are the same, or too near to each other to be told apart.
 func (r *plotRange) isFlat() bool { return r.high/2-r.low/2 == 0 }
 
-// height returns how far up a value lies, from 0 to 1. Halves are subtracted, since the difference of
-// two large numbers may be none.
+// height returns how far up a value lies, from 0 to 1. Halves are subtracted, since the difference
+// of two large numbers may be none.
 func (r *plotRange) height(v float64) float64 {
 	if r.isFlat() {
 		return 0.5

@@ -48,8 +48,8 @@ func SuspendedFor(j *api.Job, utc bool) string {
 // Thousandths writes thousandths as a number with two decimals.
 func Thousandths(n int64) string { return fmt.Sprintf("%d.%02d", (n+5)/1000, (n+5)%1000/10) }
 
-// Trial writes what was tried with an attempt, and what it brought. Nodes and workers are those of the
-// attempt, "" and 0 if they are not known.
+// Trial writes what was tried with an attempt, and what it brought. Nodes and workers are those of
+// the attempt, "" and 0 if they are not known.
 func Trial(t *api.Trial, nodes string, workers int) string {
 	text := string(t.What)
 	switch t.What {
@@ -79,8 +79,10 @@ func Trial(t *api.Trial, nodes string, workers int) string {
 		said = append(said, Thousandths(t.MeasuredGain)+"x")
 	}
 	switch {
-	case t.Undone:
+	case t.Undone && t.What == model.TrialPack:
 		said = append(said, "undone")
+	case t.Undone: // the job stays where it has moved
+		said = append(said, "brought nothing")
 	case t.MeasuredGain > 0 && t.What == model.TrialPack:
 		said = append(said, "kept")
 	case t.MeasuredGain == 0:

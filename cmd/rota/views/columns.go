@@ -156,7 +156,8 @@ var nodeCells = append([]listing.Cell[api.Node]{
 		return fmt.Sprintf("%d/%d", n.GPUsUsed, len(n.GPUs))
 	}).AtRight().SortedBy(func(n *api.Node) int64 { return int64(len(n.GPUs) - n.GPUsUsed) }),
 	listing.NumberCell("height", "HEIGHT", "", func(n *api.Node) int { return n.Height }).InWide(),
-	listing.AmountCell("affinity", "AFFINITY", "", func(n *api.Node) int { return n.Affinity }, show.NumberOrDash).InWide(),
+	listing.AmountCell("affinity", "AFFINITY", "", func(n *api.Node) int { return n.Affinity },
+		show.NumberOrDash).InWide(),
 	listing.TextCell("model", "MODEL", 8, "", func(n *api.Node) string { return models(n.GPUs) }),
 	listing.TextCell("jobs", "JOBS", 6, "", func(n *api.Node) string { return show.IDs(n.Jobs) }),
 	listing.TimeCell("seen", "SEEN", "", func(n *api.Node) *api.Time { return n.LastSeen }).InWide(),

@@ -47,7 +47,7 @@ func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref st
 	return p.Draw(env.Stdout, series.Metric, series.Points)
 }
 
-// plotState writes the state of a job beside its curve.
+// plotState writes what stands beside the name of a job above its curve: its state.
 func plotState(j *api.Job) string { return string(j.Code) }
 
 // nothingToPlot says why there is no curve.

@@ -33,7 +33,8 @@ var refusals = map[int]api.Problem{
 func TestRefusalsOfViews(t *testing.T) {
 	for code, p := range refusals {
 		a := rotatest.NewAnswers(t)
-		for _, path := range []string{"jobs", "nodes", "jobs/7", "jobs/7/why", "jobs/7/series", "jobs/7/logs", "history", "audit", "shares",
+		for _, path := range []string{"jobs", "nodes", "jobs/7", "jobs/7/why", "jobs/7/series", "jobs/7/logs", "history",
+			"audit", "shares",
 			"events"} {
 			a.Refuse("GET /v1/"+path, p)
 		}

@@ -95,8 +95,8 @@ func sampleCluster(t *testing.T) *rotatest.Answers {
 	return a
 }
 
-// sampleSharing is a cluster whose jobs share nodes, with a job that is suspended, and what was tried
-// with it.
+// sampleSharing is a cluster whose jobs share nodes, with a job that is suspended, and what was
+// tried with it.
 func sampleSharing(t *testing.T) *rotatest.Answers {
 	a := rotatest.NewAnswers(t)
 	nodes := sampleNodes()
@@ -137,12 +137,14 @@ func sampleSharing(t *testing.T) *rotatest.Answers {
 	return a
 }
 
-// TestJobsThatShareNodes: what users see of suspension, of height and affinity, and of what was tried.
+// TestJobsThatShareNodes: what users see of suspension, of height and affinity, and of what was
+// tried.
 func TestJobsThatShareNodes(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: sampleSharing(t).URL}
 	var all strings.Builder
 	for _, args := range [][]string{
-		{"queue"}, {"queue", "--columns", "id,code,state,time,suspensions"}, {"queue", "--filter", `code == "S"`, "-o", "name"},
+		{"queue"}, {"queue", "--columns", "id,code,state,time,suspensions"},
+		{"queue", "--filter", `code == "S"`, "-o", "name"},
 		{"nodes"}, {"nodes", "-o", "csv"}, {"nodes", "--columns", "name,load,height,affinity,suspended"},
 		{"nodes", "--columns", "name,gpus"}, {"nodes", "--filter", "height > 1", "-o", "name"}, {"nodes", "--summary"},
 		{"status", "7"}, {"status", "8"}, {"status", "9"}, {"why", "7"},

@@ -41,9 +41,9 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
 		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at, now),
 		Attempts:    []api.Attempt{},
+		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
 	}
 	for i := range j.Attempts {
@@ -76,9 +76,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
-	for i := range a.Trials {
-		out.Trials = append(out.Trials, trial(&a.Trials[i]))
-	}
+	out.Trials = trials(a)
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -135,8 +133,8 @@ func flags(j *model.Job) []string {
 	return f
 }
 
-// elapsed is how long the last attempt has run, or ran, without the time for which it was suspended;
-// of a job with members, all of them together.
+// elapsed is how long the last attempt has run, or ran, without the time for which it was
+// suspended; of a job with members, all of them together.
 func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	begin, end, suspended := j.Started.Wall, j.Ended.Wall, int64(0)
 	if n := len(j.Attempts); j.Children == nil {
@@ -155,19 +153,24 @@ func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	return jobspec.Seconds(max(0, int64(end-begin)-suspended) / 1000)
 }
 
-// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock: nothing
-// while it is suspended.
+// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock:
+// nothing while it is suspended, and of a GPU that it shares its part.
 func gpuSeconds(j *model.Job, at model.Instant, now model.UnixMS) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
 		held := max(0, int64(now-a.Assigned.Wall)-suspendedMS(a, at))
 		for i := range a.Workers {
+			charged := j.Charged(a, i).GPUs
+			if a.Packing != nil {
+				charged = j.RequestOf(i).Active.GPUs // but for what others have had of it
+			}
 			if !a.Workers[i].State.Final() {
-				ms += held * (j.Charged(a, i).GPUs / milli)
+				ms += model.GPUTime(held, charged)
 			}
 		}
+		ms -= a.Spared(at) / milli
 	}
-	return ms / 1000
+	return max(0, ms) / 1000
 }
 
 // Node is a node as users see it.
@@ -187,7 +190,8 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 	for _, gpu := range n.GPUs {
 		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
 	}
-	for _, w := range v.Desired(n.Name) {
+	workers := v.Desired(n.Name)
+	for _, w := range workers {
 		if !slices.Contains(out.Jobs, w.Job.ID) {
 			out.Jobs = append(out.Jobs, w.Job.ID)
 		}
@@ -197,7 +201,7 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 			}
 		}
 	}
-	addLoad(&out, v.Desired(n.Name))
+	addLoad(&out, workers)
 	out.State = nodeState(n, &out)
 	return out
 }

@@ -16,8 +16,8 @@ func suspendedMS(a *model.Attempt, now model.Instant) int64 {
 	return a.SuspendedMS(now)
 }
 
-// suspendedGPUSeconds is for how long the GPUs that a job asks for did without it by now, in seconds of
-// one GPU.
+// suspendedGPUSeconds is for how long the GPUs that a job asks for did without it by now, in
+// seconds of one GPU.
 func suspendedGPUSeconds(j *model.Job, now model.Instant) int64 {
 	ms := j.Ledger.SuspendedMS
 	if a := j.Live(); a != nil && a.Suspended() {
@@ -41,12 +41,24 @@ func addSuspension(out *api.Attempt, v *state.View, j *model.Job, a *model.Attem
 	}
 }
 
+// trials lists what was tried with an attempt, and what is being tried.
+func trials(a *model.Attempt) (list []api.Trial) {
+	for i := range a.Trials {
+		list = append(list, trial(&a.Trials[i]))
+	}
+	if p := a.Packing; p != nil && p.With != 0 {
+		list = append(list, api.Trial{What: model.TrialPack, With: p.With, ExpectedGain: p.Expected})
+	}
+	return list
+}
+
 func trial(t *model.Trial) api.Trial {
 	return api.Trial{What: t.What, With: t.With, ExpectedGain: t.Expected, MeasuredGain: t.Measured, Undone: t.Undone}
 }
 
-// addLoad fills in what the jobs on a node ask for, suspended ones included, by its GPUs (height and
-// affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Its jobs and GPUs are filled in before.
+// addLoad fills in what the jobs on a node ask for, suspended ones included, by its GPUs (height
+// and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Its jobs and GPUs are filled in
+// before.
 func addLoad(out *api.Node, workers []state.DesiredWorker) {
 	var all int64
 	widths := map[model.JobID]int64{}

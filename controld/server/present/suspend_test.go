@@ -24,7 +24,7 @@ func turns(t *testing.T) *turning {
 	w := &turning{t: t, s: fsm.New(model.DefaultConfig()), at: 100}
 	n := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 64 * jobspec.GiB}
 	for i := range 4 {
-		n.GPUs = append(n.GPUs, model.GPU{UUID: string(rune('a' + i)), Healthy: true})
+		n.GPUs = append(n.GPUs, model.GPU{UUID: string(rune('a' + i)), Healthy: true, Memory: 80 * jobspec.GiB})
 	}
 	w.apply(fsm.RegisterNode{Node: n})
 	return w
@@ -92,9 +92,9 @@ func (w *turning) job(id model.JobID) api.Job {
 	return Job(v, j, j.Reason, telemetry.Progress{}, w.wall())
 }
 
-// TestTimeStandsStillWhileSuspended: a job of two GPUs runs for 60 s, is suspended for 100 s and runs
-// for 40 s more. Its run time and GPU hours are those of 100 s, at any time; how long it was suspended
-// is apart.
+// TestTimeStandsStillWhileSuspended: a job of two GPUs runs for 60 s, is suspended for 100 s and
+// runs for 40 s more. Its run time and GPU hours are those of 100 s, at any time; how long it was
+// suspended is apart.
 func TestTimeStandsStillWhileSuspended(t *testing.T) {
 	w := turns(t)
 	id, next := w.submit(2), w.submit(4)
@@ -160,7 +160,49 @@ func TestCancelledWhileSuspended(t *testing.T) {
 	}
 }
 
-// TestHeightOfANode: suspended jobs count, and keep their memory; the widest job is the node's affinity.
+// TestJobsOnOneGPU: each is charged the part of the GPU that it has, while it runs and when it has
+// ended. The GPU is used once.
+func TestJobsOnOneGPU(t *testing.T) {
+	w := turns(t)
+	a, b := w.submit(1), w.submit(1)
+	w.start(a, 0)
+	w.start(b, 1)
+	profile := &model.Profile{Utilisation: 300, Memory: jobspec.GiB, Rate: 1000}
+	for _, id := range []model.JobID{a, b} {
+		w.apply(fsm.NodeReport{Node: "n1", BootID: "b", Workers: []model.WorkerReport{{Job: id, Attempt: 1,
+			State: model.WorkerRunning, Profile: profile}}})
+	}
+	w.at += 60
+	w.suspend(b, 0)
+	w.plan(fsm.Action{Pack: &fsm.PackJob{Job: b, Attempt: 1, Host: a, HostAttempt: 1, Expected: 1200}})
+	w.report(b, model.WorkerRunning)
+	want := []api.Trial{{What: model.TrialPack, With: a, ExpectedGain: 1200}}
+	if got := w.job(b).Attempts[0].Trials; !reflect.DeepEqual(got, want) {
+		t.Errorf("what is being tried: %+v, want %+v", got, want)
+	}
+	w.at += 40
+	charged := func(what string, wantA, wantB int64) {
+		t.Helper()
+		if gotA, gotB := w.job(a).GPUSeconds, w.job(b).GPUSeconds; gotA != wantA || gotB != wantB {
+			t.Errorf("%s: charged %d and %d GPU seconds, want %d and %d", what, gotA, gotB, wantA, wantB)
+		}
+	}
+	charged("together", 80, 80)
+	n, i := w.s.View().Node("n1")
+	if out := Node(w.s.View(), n, i); out.GPUsUsed != 1 || !reflect.DeepEqual(out.GPUs[0].Jobs, []model.JobID{a, b}) ||
+		out.Load != 500 || out.Height != 1 {
+		t.Errorf("the node: %+v", out)
+	}
+	w.report(b, model.WorkerExited)
+	charged("one has ended", 80, 80)
+	w.at += 20
+	charged("alone again", 100, 80)
+	w.report(a, model.WorkerExited)
+	charged("both have ended", 100, 80)
+}
+
+// TestHeightOfANode: suspended jobs count, and keep their memory; the widest job is the node's
+// affinity.
 func TestHeightOfANode(t *testing.T) {
 	w := turns(t)
 	node := func() api.Node {
@@ -183,8 +225,8 @@ func TestHeightOfANode(t *testing.T) {
 	if n.Height != 2 || n.Load != 1750 || n.Affinity != 4 || n.GPUsUsed != 4 || n.MemoryUsed != 6*jobspec.GiB {
 		t.Errorf("with three jobs: %+v", n)
 	}
-	if want := []api.SuspendedJob{{Job: a, Memory: 2 * jobspec.GiB}, {Job: b, Memory: 2 * jobspec.GiB}}; !reflect.DeepEqual(
-		n.Suspended, want) || !Shares(w.s.View()) {
+	want := []api.SuspendedJob{{Job: a, Memory: 2 * jobspec.GiB}, {Job: b, Memory: 2 * jobspec.GiB}}
+	if !reflect.DeepEqual(n.Suspended, want) || !Shares(w.s.View()) {
 		t.Errorf("suspended there: %+v, want %+v", n.Suspended, want)
 	}
 }
