@@ -36,9 +36,10 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "jobspec/typo"}, pure: true,
 		why: "every way into the cluster checks a job by the same rules, so they are a function of the job",
 	},
-	"jobspec/hostlist": {pure: true, why: "lists of host names are text"},
-	"jobspec/template": {pure: true, why: "text with references is text"},
-	"jobspec/typo":     {pure: true, why: "words are text"},
+	"jobspec/convergence": {pure: true, why: "how far training has come follows from the metrics that a job reports"},
+	"jobspec/hostlist":    {pure: true, why: "lists of host names are text"},
+	"jobspec/template":    {pure: true, why: "text with references is text"},
+	"jobspec/typo":        {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
 		ours: []string{"jobspec/hclfile/layout",
 			"jobspec/template", "jobspec/typo", "jobspec/hclfile/cost", "jobspec/hclfile/decode", "jobspec/hclfile/diagnostic",
