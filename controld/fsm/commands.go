@@ -42,7 +42,7 @@ var commandTable = []row{
 		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, model.ErrCannotSuspend, model.ErrSwitching, model.ErrNotSuspended,
 		anyFit, anyLimit),
-	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
+	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport, model.ErrBadClass),
 	command[TrimHistory](),
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -36,6 +37,9 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		if model.Rank(r.State) < 0 {
 			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
 		}
+		if r.Class != "" && !r.Class.Known() {
+			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
+		}
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
@@ -43,6 +47,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			continue
 		}
 		m.rated(c.Node, &c.Workers[i])
+		m.classified(c.Node, &c.Workers[i])
 		m.switched(c.Node, &c.Workers[i])
 		m.workerReport(c.Node, &c.Workers[i])
 	}
@@ -70,6 +75,22 @@ func (m *Machine) portTaken(a *model.Attempt, r *model.WorkerReport) bool {
 	n.PortsTaken = old.WithPortTaken(r.PortTaken)
 	m.s.ReplaceNode(i, &n)
 	return true
+}
+
+// classified notes the progress class of an attempt when it has changed. That of worker 0 counts. One
+// that is being stopped keeps its class.
+func (m *Machine) classified(node string, r *model.WorkerReport) {
+	a, w := m.reported(node, r)
+	if a == nil || r.Class == "" || r.Class == a.Class || r.Worker != 0 || w.State != model.WorkerRunning || a.Stop != nil {
+		return
+	}
+	next, a := copyToChange(m.v.Job(r.Job))
+	from := cmp.Or(a.Class, "unknown")
+	a.Class, a.ClassSince = r.Class, a.Clock(m.v.At())
+	m.put(next)
+	e := state.JobEvent(model.EventClass, next, "")
+	e.Text = fmt.Sprintf("%s, %s before", r.Class, from)
+	m.s.Emit(e)
 }
 
 func (m *Machine) workerReport(node string, r *model.WorkerReport) {
