@@ -229,7 +229,8 @@ var rules = map[string]rule{
 	"controld/sched/introspect": {
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/fsm/steering", "controld/sched/fit",
-			"controld/sched/policy", "controld/sched/queue", "controld/sched/scratch",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/scratch",
+			"jobspec/convergence",
 		}, pure: true,
 		why: "how jobs share nodes comes beside any policy",
 	},
@@ -251,6 +252,10 @@ var rules = map[string]rule{
 	"controld/sim/trace/synth": {
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
 		why: "a workload is a function of its seed",
+	},
+	"controld/sim/specon": {
+		ours: []string{"controld/model", "controld/sched/introspect", "jobspec/convergence"}, pure: true,
+		why: "an experiment of a paper is repeatable from its seed",
 	},
 	"controld/sim/interference": {pure: true, why: "how jobs slow each other down is data"},
 	"controld/sim": {

@@ -37,6 +37,8 @@ type sharing struct {
 	*scratch.State
 	order *queue.Order
 	nodes map[int]*shared // by position; nil until it is needed
+	// of units that go on in this cycle, in hundredths; nil until it is needed
+	weights map[model.JobID]int
 }
 
 // unit is an attempt that can be suspended.
@@ -197,7 +199,7 @@ func (s *sharing) goOn(u *unit) bool {
 	for k, i := range at {
 		gpus[i] = found[k]
 	}
-	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus}})
+	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
 	s.Revision++
 	return true
 }

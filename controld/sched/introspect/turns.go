@@ -22,6 +22,7 @@ func (s *sharing) takeTurns() {
 			s.rotate(node, n)
 		}
 	}
+	s.evenOut()
 }
 
 // rotate has units pause whose time is over, for those that have had less service.
@@ -212,12 +213,22 @@ func (s *sharing) choose(j *model.Job, g *fit.Gang) int {
 		same := able[i]
 		able = slices.Insert(slices.Delete(able, i, i+1), 0, same)
 	}
+	slices.SortStableFunc(able, func(a, b *load) int { return cmp.Compare(s.isFor(b.node, j), s.isFor(a.node, j)) })
 	for _, l := range able {
 		if s.pausing(j, g, l.node) != nil {
 			return l.node
 		}
 	}
 	return -1
+}
+
+// isFor is 1 for a node where room is kept for a job, which has moved there, else 0.
+func (s *sharing) isFor(node int, j *model.Job) int {
+	if r := s.Holders[j.ID]; r != nil && slices.ContainsFunc(r.Claims,
+		func(c model.Claim) bool { return c.Node == s.View.Nodes()[node].Name }) {
+		return 1
+	}
+	return 0
 }
 
 // kept reports whether a node is kept for a blocked head.
