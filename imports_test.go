@@ -401,7 +401,7 @@ var rules = map[string]rule{
 		why:   "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
-		ours: []string{"jobspec", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
 		why: "it reads progress files and reports nothing itself",
 	},
 	"noded/logs": {

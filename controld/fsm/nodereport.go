@@ -47,9 +47,9 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			continue
 		}
 		m.rated(c.Node, &c.Workers[i])
-		m.classified(c.Node, &c.Workers[i])
 		m.switched(c.Node, &c.Workers[i])
 		m.workerReport(c.Node, &c.Workers[i])
+		m.classified(c.Node, &c.Workers[i])
 	}
 	return nil, nil
 }
