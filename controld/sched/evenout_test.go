@@ -187,7 +187,7 @@ func TestConvergedJobsMoveFirst(t *testing.T) {
 }
 
 // TestMovesAreEvenWithoutMetrics: jobs that report nothing are evened out by their number, once they
-// have run for 20 times as long as a move takes.
+// have run for several times as long as a move takes.
 func TestMovesAreEvenWithoutMetrics(t *testing.T) {
 	w := crowdedNode(t)
 	w.must(fsm.RegisterNode{Node: oneGPU("n4")})

@@ -14,8 +14,8 @@ import (
 //
 // Where jobs take turns on one node while another has fewer, one of them moves there: see [EvenOut].
 // It is told to leave with cause migrate, and room is kept for it on the other node, where it begins
-// in free room or takes its turn. It must be able to save its state, and have run for many times as
-// long as a move takes it.
+// in free room or takes its turn. It must be able to save its state, and have run for several times
+// as long as a move takes it.
 
 // maxEvened is how many jobs a cycle has moved at most.
 const maxEvened = 8
@@ -164,7 +164,7 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	case movesSince(j, e.Now-Limits.Window) >= Limits.MovesOfJob:
 		return 0, false
 	}
-	worth := model.Instant(model.MigrationWorth.Of(&e.Policy) * e.cost(j, a))
+	worth := model.Instant(Limits.Worth * e.cost(j, a))
 	ran := model.Instant(scratch.RanFor(a, e.Now))
 	return e.Now + max(Limits.CoolDown, worth) - ran, true
 }
@@ -231,7 +231,7 @@ func (e *evening) wake() {
 // for one turn at most.
 func (s *sharing) weight(u *unit) int {
 	j := u.run.Job
-	if len(s.own(u, u.nodes[0])) != len(u.nodes) {
+	if !Limits.Weigh || len(s.own(u, u.nodes[0])) != len(u.nodes) {
 		return 0 // a gang on several nodes
 	}
 	jobs := []Taker{{GPUs: s.needsOn(u, u.nodes[0]).Active.GPUs, Class: u.run.Attempt.Class}}

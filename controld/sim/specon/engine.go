@@ -12,7 +12,7 @@ import (
 type engine struct {
 	policy  *Policy
 	workers int
-	transit int64 // for how long a job does no work that moves
+	set     Setting
 	now     int64
 	runs    []run
 	arrived int
@@ -26,6 +26,7 @@ type run struct {
 	*job
 	worker   int
 	in       bool  // it has a worker
+	began    int64 // when it began on its worker
 	moving   int64 // until when it is on its way; 0: it is not
 	rests    int64 // until when it does not move again
 	received int64 // work that it has done, in microseconds
@@ -43,11 +44,11 @@ func (v *run) here() bool { return v.in && v.done == 0 }
 func (v *run) working() bool { return v.here() && v.moving == 0 }
 
 // simulate runs jobs under a policy until all are done.
-func simulate(jobs []job, p *Policy, workers int, transit int64, seed uint64) *engine {
-	e := &engine{policy: p, workers: workers, transit: transit, runs: make([]run, len(jobs)),
+func simulate(jobs []job, p *Policy, workers int, set Setting, seed uint64) *engine {
+	e := &engine{policy: p, workers: workers, set: set, runs: make([]run, len(jobs)),
 		parts: make([]int64, len(jobs)), sums: make([]int64, workers)}
 	for i := range jobs {
-		e.runs[i] = run{job: &jobs[i], meter: convergence.Meter{Alpha: convergence.Use.AlphaProcessor}}
+		e.runs[i] = run{job: &jobs[i], meter: convergence.Meter{Alpha: set.Alpha}}
 	}
 	ties := rand.New(rand.NewPCG(seed, 2))
 	for left := len(jobs); left > 0; {
@@ -61,13 +62,13 @@ func simulate(jobs []job, p *Policy, workers int, transit int64, seed uint64) *e
 		}
 		for ; e.arrived < len(jobs) && jobs[e.arrived].arrives <= e.now; e.arrived++ {
 			if v := &e.runs[e.arrived]; !p.exclusive {
-				v.worker, v.in = e.place(e.arrived, ties), true
+				v.worker, v.in, v.began = e.place(e.arrived, ties), true, e.now
 			}
 		}
 		if p.exclusive {
 			e.fill()
 		}
-		tick := e.now%convergence.Use.Interval == 0
+		tick := e.now%set.Interval == 0
 		if tick {
 			e.evaluate()
 		}
@@ -121,7 +122,7 @@ func (e *engine) divide() {
 
 // next returns when something happens next: a tick, an arrival, a job that is done or has moved.
 func (e *engine) next() int64 {
-	at := (e.now/convergence.Use.Interval + 1) * convergence.Use.Interval
+	at := (e.now/e.set.Interval + 1) * e.set.Interval
 	if e.arrived < len(e.runs) {
 		at = min(at, e.runs[e.arrived].arrives)
 	}

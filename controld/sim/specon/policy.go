@@ -22,6 +22,7 @@ type Policy struct {
 	only      bool // for that, converged jobs move only, whenever they moved last: algorithm 3, corrected
 	blind     bool // for that, classes do not count
 	forgets   bool // a job that moves has no class at first: the node does not know what was before
+	waits     bool // a job has run for introspect.Limits.Worth times what a move takes before it moves
 	weights   bool // parts of a worker go by class: introspect.Weights
 }
 
@@ -32,9 +33,9 @@ var Policies = []Policy{
 	{Name: "printed", asks: true, printed: true, evens: true, only: true},
 	{Name: "specon", asks: true, evens: true, only: true},
 	{Name: "count", evens: true, blind: true},
-	{Name: "class", evens: true, forgets: true},
-	{Name: "weights", evens: true, forgets: true, weights: true},
-	{Name: "rota", fewest: true, evens: true, forgets: true},
+	{Name: "rota", evens: true, forgets: true, waits: true},
+	{Name: "rota-fewest", fewest: true, evens: true, forgets: true, waits: true},
+	{Name: "rota-weights", evens: true, forgets: true, waits: true, weights: true},
 	{Name: "exclusive", exclusive: true},
 }
 
@@ -131,15 +132,15 @@ func (e *engine) even() {
 				continue
 			}
 			s := introspect.Seat{Job: model.JobID(i + 1), Node: v.worker, Load: gpu, Class: e.class(v),
-				Since: model.Instant(v.since), Cost: e.transit, Stays: v.moving > 0}
+				Since: model.Instant(v.since), Cost: e.set.Transit, Stays: v.moving > 0}
 			switch {
-			case e.policy.blind:
-				s.Class = ""
-				s.Stays = s.Stays || e.now < v.rests
 			case e.policy.only:
 				s.Stays = s.Stays || s.Class != convergence.Converged
 			default:
-				s.Stays = s.Stays || e.now < v.rests
+				s.Stays = s.Stays || e.now < v.rests || e.policy.waits && e.now-v.began < introspect.Limits.Worth*e.set.Transit
+			}
+			if e.policy.blind {
+				s.Class = ""
 			}
 			seats = append(seats, s)
 		}
@@ -156,9 +157,9 @@ func (e *engine) even() {
 }
 
 func (e *engine) move(v *run, to int) {
-	v.worker, v.moving = to, e.now+e.transit
+	v.worker, v.moving, v.began = to, e.now+e.set.Transit, e.now+e.set.Transit
 	e.moves++
 	if e.policy.forgets {
-		v.meter = convergence.Meter{Alpha: convergence.Use.AlphaProcessor}
+		v.meter = convergence.Meter{Alpha: e.set.Alpha}
 	}
 }

@@ -1,6 +1,10 @@
 package specon
 
-import "math"
+import (
+	"math"
+
+	"github.com/rota-hpc/rota/jobspec/convergence"
+)
 
 // Result is what became of one run under one policy. Comparisons are with the paper's spread, for
 // the same jobs.
@@ -20,12 +24,23 @@ type Result struct {
 // counts is a change that counts as one, in percent.
 const counts = 0.5
 
-// Run makes a run with the jobs of a seed. transit is for how long a job does no work that moves, in
-// ms.
-func Run(w *Workload, p *Policy, transit int64, seed uint64) Result {
+// Setting is what the paper varies, and how long a move takes.
+type Setting struct {
+	Transit  int64   // ms for which a job does no work that moves
+	Interval int64   // ms between evaluations
+	Alpha    float64 // see [convergence.Tunables.AlphaProcessor]
+}
+
+// Usual is the setting of the product, with moves of a length in ms.
+func Usual(transit int64) Setting {
+	return Setting{Transit: transit, Interval: convergence.Use.Interval, Alpha: convergence.Use.AlphaProcessor}
+}
+
+// Run makes a run with the jobs of a seed.
+func Run(w *Workload, p *Policy, set Setting, seed uint64) Result {
 	jobs := w.draw(seed)
-	base := simulate(jobs, &Policies[0], w.Workers, transit, seed)
-	e := simulate(jobs, p, w.Workers, transit, seed)
+	base := simulate(jobs, &Policies[0], w.Workers, set, seed)
+	e := simulate(jobs, p, w.Workers, set, seed)
 	r := Result{Seed: seed, Moves: e.moves}
 	n := float64(len(jobs))
 	faster, losers := 0.0, 0.0

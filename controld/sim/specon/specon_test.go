@@ -31,8 +31,8 @@ func named(t *testing.T, name string) *Policy {
 func TestPrintedIsTheSpread(t *testing.T) {
 	all(t, 20, func(t *testing.T, w *Workload, transit int64, seed uint64) {
 		jobs := w.draw(seed)
-		spread := simulate(jobs, named(t, "spread"), w.Workers, transit, seed)
-		printed := simulate(jobs, named(t, "printed"), w.Workers, transit, seed)
+		spread := simulate(jobs, named(t, "spread"), w.Workers, Usual(transit), seed)
+		printed := simulate(jobs, named(t, "printed"), w.Workers, Usual(transit), seed)
 		if printed.moves != 0 {
 			t.Fatalf("%s, seed %d: %d moves", w.Name, seed, printed.moves)
 		}
@@ -54,7 +54,7 @@ func TestWorkIsDone(t *testing.T) {
 			total += j.work
 		}
 		for k := range Policies {
-			e := simulate(jobs, &Policies[k], w.Workers, transit, seed)
+			e := simulate(jobs, &Policies[k], w.Workers, Usual(transit), seed)
 			last := int64(0)
 			for i := range e.runs {
 				v := &e.runs[i]
@@ -80,11 +80,11 @@ func TestWorkIsDone(t *testing.T) {
 func TestWhatMovingBrings(t *testing.T) {
 	for i := range Workloads {
 		w := &Workloads[i]
-		for _, name := range []string{"specon", "count", "class"} {
+		for _, name := range []string{"specon", "count", "rota"} {
 			mean, makespan := 0.0, 0.0
 			const seeds = 10
 			for seed := range uint64(seeds) {
-				base, r := Run(w, &Policies[0], 5_000, seed+1), Run(w, named(t, name), 5_000, seed+1)
+				base, r := Run(w, &Policies[0], Usual(5_000), seed+1), Run(w, named(t, name), Usual(5_000), seed+1)
 				mean += 100 * (r.MeanS/base.MeanS - 1) / seeds
 				makespan += 100 * (r.MakespanS/base.MakespanS - 1) / seeds
 			}
@@ -102,7 +102,7 @@ func TestWhatMovingBrings(t *testing.T) {
 func TestExclusiveIsFirstComeFirstServed(t *testing.T) {
 	all(t, 3, func(t *testing.T, w *Workload, transit int64, seed uint64) {
 		jobs := w.draw(seed)
-		e := simulate(jobs, named(t, "exclusive"), w.Workers, transit, seed)
+		e := simulate(jobs, named(t, "exclusive"), w.Workers, Usual(transit), seed)
 		free := make([]int64, w.Workers)
 		for i, j := range jobs {
 			k := slices.Index(free, slices.Min(free))
@@ -120,7 +120,7 @@ func TestAsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := Run(w, &Policies[0], 5_000, 1); r.MakespanS != 1260 || math.Abs(r.MeanS/275.2-1) > 0.15 {
+	if r := Run(w, &Policies[0], Usual(5_000), 1); r.MakespanS != 1260 || math.Abs(r.MeanS/275.2-1) > 0.15 {
 		t.Errorf("20 VAE under the spread: mean %.1f s, makespan %.1f s; the paper has 275.2 and 1260", r.MeanS, r.MakespanS)
 	}
 	if _, err := WorkloadNamed("mixed21"); err == nil {
@@ -134,7 +134,7 @@ func TestAsPublished(t *testing.T) {
 // TestRepeats shows that a seed gives one result.
 func TestRepeats(t *testing.T) {
 	for k := range Policies {
-		a, b := Run(&Workloads[3], &Policies[k], 5_000, 7), Run(&Workloads[3], &Policies[k], 5_000, 7)
+		a, b := Run(&Workloads[3], &Policies[k], Usual(5_000), 7), Run(&Workloads[3], &Policies[k], Usual(5_000), 7)
 		if a != b {
 			t.Errorf("%s: %+v, then %+v", Policies[k].Name, a, b)
 		}
