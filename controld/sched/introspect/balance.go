@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// Tunables are the numbers that steer how jobs are evened out among nodes.
-type Tunables struct {
+// Bounds are the tunables of how jobs are evened out among nodes: each with unit, reason and evidence.
+type Bounds struct {
 	// CoolDown, in ms: a job that has moved stays for so long. Reason: its class is not known for some
 	// intervals, and a move is to pay before the next one. Evidence: three intervals of 30 s;
 	// docs/papers.md, "SpeCon".
@@ -19,10 +19,10 @@ type Tunables struct {
 	// where a move takes 30 s, from 1 to 5 the mean and the makespan of the run on 8 workers stay within
 	// half a percent; 20 costs half of the gain. Where it takes 5 s nothing depends on it.
 	Worth int64
-	// MovesOfJob, in moves: a job moves at most so often in [Tunables.Window]. Reason: it pays each
+	// MovesOfJob, in moves: a job moves at most so often in [Bounds.Window]. Reason: it pays each
 	// move with a restart. Evidence: none was measured; a user notices more.
 	MovesOfJob int
-	// MovesInWindow, in moves of all jobs that are still there, in [Tunables.Window]. Reason: it bounds
+	// MovesInWindow, in moves of all jobs that are still there, in [Bounds.Window]. Reason: it bounds
 	// what a mistake costs. Evidence: Gandiva moved one job in 20 minutes on 100 GPUs.
 	MovesInWindow int
 	Window        model.Instant // ms
@@ -33,7 +33,7 @@ type Tunables struct {
 }
 
 // Limits are the values in use. They never change.
-var Limits = Tunables{CoolDown: 3 * model.Instant(convergence.Use.Interval), Worth: 5, MovesOfJob: 3, MovesInWindow: 60,
+var Limits = Bounds{CoolDown: 3 * model.Instant(convergence.Use.Interval), Worth: 5, MovesOfJob: 3, MovesInWindow: 60,
 	Window: 3_600_000, Weigh: true}
 
 // Seat is a job on a node that it shares with others. One that is on its way to a node counts there.

@@ -25,7 +25,7 @@ func (s *sharing) evenOut() {
 	if !s.May(steering.Migration) || !s.crowded() {
 		return
 	}
-	e := &evening{sharing: s, gangs: map[model.JobID]*mover{}}
+	e := &evening{sharing: s, gangs: map[model.JobID]*movable{}}
 	e.survey()
 	for range min(maxEvened, Limits.MovesInWindow-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
@@ -54,12 +54,12 @@ type evening struct {
 	*sharing
 	sizes []int64
 	seats []Seat
-	gangs map[model.JobID]*mover // jobs that could move but for the time
-	moved int                    // moves in [Tunables.Window]
+	gangs map[model.JobID]*movable // jobs that could move but for the time
+	moved int                      // moves in [Bounds.Window]
 }
 
-// mover is a job that may move.
-type mover struct {
+// movable is a job that may move.
+type movable struct {
 	run   *estimate.LiveAttempt
 	since model.Instant // from then on
 }
@@ -110,7 +110,7 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 	j, a := run.Job, run.Attempt
 	since, may := e.mayMove(run)
 	if may {
-		e.gangs[j.ID] = &mover{run, since}
+		e.gangs[j.ID] = &movable{run: run, since: since}
 	}
 	for i := range a.Workers {
 		_, node := e.View.Node(a.Workers[i].Node)
