@@ -39,8 +39,8 @@ func Metric(spec *jobspec.Job, group int) (name string, large bool) {
 
 // Report notes a value of the metric. Once in an interval it returns the class, if that has changed.
 // origin is what is known of the job's earlier attempts, and is brought up to date.
-func (c *ClassMeter) Report(value float64, large bool, now time.Time, origin *convergence.Origin) (class convergence.Class,
-	changed bool) {
+func (c *ClassMeter) Report(value float64, large bool, now time.Time, origin *convergence.Origin) (
+	class convergence.Class, changed bool) {
 	if c.began.IsZero() {
 		c.began, c.last = now, now
 	}

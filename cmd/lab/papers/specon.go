@@ -23,7 +23,8 @@ type speconGroup struct {
 func runSpecon(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("rota-papers specon", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Usage: rota-papers specon [--move S] [--seeds N] [--policies NAMES] RUN[:ALPHA,INTERVAL]...\n\n"+
+		fmt.Fprint(flags.Output(), "Usage: rota-papers specon [--move S] [--seeds N] [--policies NAMES] "+
+			"RUN[:ALPHA,INTERVAL]...\n\n"+
 			"Repeats runs of SpeCon (Mao et al., 2020) and prints them as JSON: fixed20, mixed20, mixed30, mixed50, vae20.\n"+
 			"ALPHA is per second of wall-clock time and INTERVAL in seconds, as in the paper.\n\n")
 		flags.PrintDefaults()

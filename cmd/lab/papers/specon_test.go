@@ -7,8 +7,8 @@ import (
 
 func TestSpecon(t *testing.T) {
 	var out strings.Builder
-	if err := run([]string{"specon", "--move", "30", "--seeds", "2", "--policies", "spread,count", "vae20:0.01,20", "fixed20"},
-		&out); err != nil {
+	args := []string{"specon", "--move", "30", "--seeds", "2", "--policies", "spread,count", "vae20:0.01,20", "fixed20"}
+	if err := run(args, &out); err != nil {
 		t.Fatal(err)
 	}
 	all, err := outcomes([]byte(out.String()))
@@ -22,7 +22,8 @@ func TestSpecon(t *testing.T) {
 			t.Errorf("%d seeds", len(o.runs))
 		}
 	}
-	if got := strings.Join(names, "; "); got != "spread vae20:0.01,20; count vae20:0.01,20; spread fixed20; count fixed20" {
+	const want = "spread vae20:0.01,20; count vae20:0.01,20; spread fixed20; count fixed20"
+	if got := strings.Join(names, "; "); got != want {
 		t.Error(got)
 	}
 	if v, err := number(all[2].runs[0], []string{"makespan_s"}); err != nil || v != 1260 {
