@@ -36,9 +36,10 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "jobspec/typo"}, pure: true,
 		why: "every way into the cluster checks a job by the same rules, so they are a function of the job",
 	},
-	"jobspec/hostlist": {pure: true, why: "lists of host names are text"},
-	"jobspec/template": {pure: true, why: "text with references is text"},
-	"jobspec/typo":     {pure: true, why: "words are text"},
+	"jobspec/convergence": {pure: true, why: "how far training has come follows from the metrics that a job reports"},
+	"jobspec/hostlist":    {pure: true, why: "lists of host names are text"},
+	"jobspec/template":    {pure: true, why: "text with references is text"},
+	"jobspec/typo":        {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
 		ours: []string{"jobspec/hclfile/layout",
 			"jobspec/template", "jobspec/typo", "jobspec/hclfile/cost", "jobspec/hclfile/decode", "jobspec/hclfile/diagnostic",
@@ -81,7 +82,7 @@ var rules = map[string]rule{
 	},
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
-	"controld/model": {ours: []string{"jobspec"}, pure: true,
+	"controld/model": {ours: []string{"jobspec", "jobspec/convergence"}, pure: true,
 		why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm/steering": {ours: []string{"controld/model"}, pure: true,
 		why: "what operators tell the scheduler is data, whichever policy honours it"},
@@ -229,6 +230,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/fsm/steering", "controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/scratch", "jobspec",
+			"jobspec/convergence",
 		}, pure: true,
 		why: "how jobs share nodes comes beside any policy",
 	},
@@ -250,6 +252,10 @@ var rules = map[string]rule{
 	"controld/sim/trace/synth": {
 		ours: []string{"jobspec", "controld/model", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
 		why: "a workload is a function of its seed",
+	},
+	"controld/sim/specon": {
+		ours: []string{"controld/model", "controld/sched/introspect", "jobspec/convergence"}, pure: true,
+		why: "an experiment of a paper is repeatable from its seed",
 	},
 	"controld/sim/interference": {pure: true, why: "how jobs slow each other down is data"},
 	"controld/sim": {
@@ -397,7 +403,7 @@ var rules = map[string]rule{
 		why:   "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
-		ours: []string{"jobspec", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
 		why: "it reads progress files and reports nothing itself",
 	},
 	"noded/logs": {

@@ -97,11 +97,12 @@ type Agent struct {
 	mu           sync.Mutex
 	ctx          context.Context // of Run
 	workers      map[container.ID]*worker
-	changes      uint64 // grows with every change of a worker, so that older inspections are recognised
-	index        uint64 // of the last answer that was applied
-	desiredKnown bool   // a controller has answered since this daemon started
-	lease        lease  // the last confirmed one
-	notice       string // what rota nodes is to say of this node
+	origins      progress.Origins // of the metrics of jobs
+	changes      uint64           // grows with every change of a worker, so that older inspections are recognised
+	index        uint64           // of the last answer that was applied
+	desiredKnown bool             // a controller has answered since this daemon started
+	lease        lease            // the last confirmed one
+	notice       string           // what rota nodes is to say of this node
 	noticeAt     time.Time
 	noticed      string // the notice that was registered
 }
@@ -125,6 +126,7 @@ type worker struct {
 	source         *progress.Source // of its progress, once looked up
 	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
+	class          progress.ClassMeter
 }
 
 // NewAgent returns an agent that works with these parts.

@@ -75,6 +75,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	}
 	if line != nil {
 		a.queueStepRate(id, w, desired, *line.Step)
+		a.queueClass(id, w, desired, line)
 	}
 	a.mu.Unlock()
 	if line == nil {
@@ -156,6 +157,24 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
 		r := reportOf(id, model.WorkerRunning)
 		r.Rate = rate
+		a.out.putFinding(r)
+	}
+}
+
+// queueClass queues the progress class of an attempt for a report when it has changed. Worker 0 is
+// evaluated. The agent's mutex is held.
+func (a *Agent) queueClass(id container.ID, w *worker, desired *api.Alloc, line *progress.Line) {
+	if desired == nil || id.Worker != 0 {
+		return
+	}
+	metric, large := progress.Metric(desired.Spec, desired.Group)
+	value, reported := line.Metrics[metric]
+	if metric == "" || !reported {
+		return
+	}
+	if class, changed := w.class.Report(value, large, time.Now(), a.origins.Of(id.Job)); changed {
+		r := reportOf(id, model.WorkerRunning)
+		r.Class = class
 		a.out.putFinding(r)
 	}
 }

@@ -3,14 +3,18 @@ package noded
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/convergence"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
 )
@@ -78,6 +82,54 @@ func TestFindingsAreReported(t *testing.T) {
 		defer w.mu.Unlock()
 		if len(w.found) != 2 || w.found[1].Policy != "oom" || a.result == nil || a.result.ExitCode != 1 {
 			t.Errorf("got %+v, then %+v", w.found, a.result)
+		}
+	})
+}
+
+// TestProgressClassIsReported shows that the class of a job is reported when it changes, also if no
+// controller answers for a while, and that a job which names no metric has none.
+func TestProgressClassIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	scene(t, func(t *testing.T, w *world) {
+		w.progress = path
+		named, silent := wid(1), wid(2)
+		for _, id := range []container.ID{named, silent} {
+			a := w.assign(id, true)
+			p := &jobspec.Progress{Metric: "loss"}
+			if id == silent {
+				p = nil
+			}
+			w.change(func() {
+				a.Spec = &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Progress: p}}}}}
+			})
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		train := func(from, to int) {
+			for s := from; s < to; s += 5 {
+				fmt.Fprintf(file, `{"step":%d,"metrics":{"loss":%g}}`+"\n", s+1, math.Exp(-float64(s)/60))
+				settle(5 * time.Second)
+			}
+		}
+		train(0, 60)
+		w.change(func() { w.down = true })
+		train(60, 400)
+		w.change(func() { w.down = false })
+		train(400, 600)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var got []convergence.Class
+		for _, r := range w.classes {
+			got = append(got, r.Class)
+			if workerID(r) != named || r.State != model.WorkerRunning {
+				t.Errorf("reported is %+v", r)
+			}
+		}
+		if !slices.Equal(slices.Compact(got), convergence.Classes) {
+			t.Errorf("reported are %v", got)
 		}
 	})
 }

@@ -23,16 +23,22 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]model.WorkerReport
-	// what is reported once of each worker: a policy's finding, its step rate
+	// what is reported once of each worker: a policy's finding, its step rate; and its newest progress class
 	findings map[findingKey]model.WorkerReport
 	samples  map[container.ID]api.Sample
 	ready    chan struct{} // holds one value when the outbox is not empty
 }
 
-// findingKey names the finding of one policy in one worker's output; policy "" is the step rate.
+// findingKey names the finding of one policy in one worker's output; without a policy it is the step
+// rate or the progress class.
 type findingKey struct {
 	id     container.ID
 	policy string
+	class  bool
+}
+
+func findingKeyOf(r *model.WorkerReport) findingKey {
+	return findingKey{workerID(*r), r.Policy, r.Class != ""}
 }
 
 func newOutbox() outbox {
@@ -50,7 +56,7 @@ func (o *outbox) putReport(r model.WorkerReport) {
 func (o *outbox) putFinding(r model.WorkerReport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.findings[findingKey{workerID(r), r.Policy}] = r
+	o.findings[findingKeyOf(&r)] = r
 	o.notify()
 }
 
@@ -96,8 +102,10 @@ func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range sent {
-		if id := workerID(r); r.Policy != "" || r.Rate != 0 {
-			delete(o.findings, findingKey{id, r.Policy})
+		if id := workerID(r); r.Policy != "" || r.Rate != 0 || r.Class != "" {
+			if key := findingKeyOf(&r); o.findings[key] == r {
+				delete(o.findings, key)
+			}
 		} else if o.workers[id] == r {
 			delete(o.workers, id)
 		}

@@ -51,6 +51,7 @@ type world struct {
 	stop10      bool          // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
 	found       []model.WorkerReport // of log policies, as reported
+	classes     []model.WorkerReport // with a progress class, as reported
 	boots       int
 	life        *life // that runs
 	gpus        []gpu.Device
@@ -379,6 +380,9 @@ func (w *world) take(r model.WorkerReport) {
 			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, workerID(r))
 		}
 		return
+	}
+	if r.Class != "" {
+		w.classes = append(w.classes, r)
 	}
 	a := w.allocs[workerID(r)]
 	if a == nil {

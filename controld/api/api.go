@@ -77,7 +77,10 @@ type Job struct {
 	Steps       int64              `json:"steps"`
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
-	Workdir     string             `json:"workdir"`
+	// how far the training of a running job has come by its own metric: progressing, watching or
+	// converged; without it that is not known
+	ProgressClass string `json:"progress_class,omitempty"`
+	Workdir       string `json:"workdir"`
 	// with ?spec=true, and of a single job; as workdir, metrics, parameters and findings it is for the
 	// owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`

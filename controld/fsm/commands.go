@@ -44,7 +44,7 @@ var commandTable = []row{
 		model.ErrCannotPack, model.ErrNoProfile, model.ErrTriedBefore,
 		model.ErrBadMove, model.ErrDoesNotMove,
 		anyFit, anyLimit),
-	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
+	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport, model.ErrBadClass),
 	command[TrimHistory](),
 	command[CreateAPIToken](model.ErrBadToken, anyLimit),
 	command[RevokeAPIToken](model.ErrNoAPIToken),

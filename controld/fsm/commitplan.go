@@ -317,14 +317,14 @@ func (m *Machine) leaseOver(node string) bool {
 	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n)
 }
 
-// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank
+// reserve keeps room for a job that waits or is moving, in place of what was kept for it before. It keeps its rank
 // among reservations.
 func (m *Machine) reserve(c *model.Reservation) error {
 	j := m.v.Job(c.Job)
 	switch {
 	case j == nil:
 		return model.ErrNoJob
-	case !j.StillToStart() || j.Hold != model.NotHeld:
+	case !j.Moving() && (!j.StillToStart() || j.Hold != model.NotHeld):
 		return model.ErrWrongState
 	}
 	r := model.Reservation{Job: c.Job, Claims: c.Claims, At: m.v.At(), Until: c.Until, ForPreemptor: c.ForPreemptor,

@@ -157,6 +157,7 @@ func (m *Machine) returnToQueue(j *model.Job, cause model.Cause, delay jobspec.S
 	m.put(j)
 	m.emitFor(model.EventRequeued, j, cause)
 	if j.Hold != model.NotHeld {
+		m.s.Unreserve(j.ID) // it was to move
 		m.s.EmitJob(model.EventHeld, j, cause)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -43,6 +44,9 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			r.Packed != nil && (r.Packed.Rate < 0 || r.Packed.Rate > maxRate) {
 			return nil, fmt.Errorf("job %d worker %d, profile: %w", r.Job, r.Worker, model.ErrBadReport)
 		}
+		if r.Class != "" && !r.Class.Known() {
+			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
+		}
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
@@ -53,6 +57,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		m.switched(c.Node, &c.Workers[i])
 		m.packed(c.Node, &c.Workers[i])
 		m.workerReport(c.Node, &c.Workers[i])
+		m.classified(c.Node, &c.Workers[i])
 	}
 	return nil, nil
 }
@@ -78,6 +83,22 @@ func (m *Machine) portTaken(a *model.Attempt, r *model.WorkerReport) bool {
 	n.PortsTaken = old.WithPortTaken(r.PortTaken)
 	m.s.ReplaceNode(i, &n)
 	return true
+}
+
+// classified notes the progress class of an attempt when it has changed. That of worker 0 counts. One
+// that is being stopped keeps its class.
+func (m *Machine) classified(node string, r *model.WorkerReport) {
+	a, w := m.reported(node, r)
+	if a == nil || r.Class == "" || r.Class == a.Class || r.Worker != 0 || w.State != model.WorkerRunning || a.Stop != nil {
+		return
+	}
+	next, a := copyToChange(m.v.Job(r.Job))
+	from := cmp.Or(a.Class, "unknown")
+	a.Class, a.ClassSince = r.Class, a.Clock(m.v.At())
+	m.put(next)
+	e := state.JobEvent(model.EventClass, next, "")
+	e.Text = fmt.Sprintf("%s, %s before", r.Class, from)
+	m.s.Emit(e)
 }
 
 func (m *Machine) workerReport(node string, r *model.WorkerReport) {

@@ -75,6 +75,7 @@ func (m *Machine) command(a *model.Attempt, next model.Switching) {
 	next.Number, next.At = 1, m.v.At()
 	if old := a.Switch; old != nil {
 		next.Number, next.Charged, next.Total, next.Turn = old.Number+1, old.Charged, old.Total, old.Turn
+		next.Weight = old.Weight
 	}
 	a.Switch = &next
 }

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec/convergence"
+)
 
 // Cause says why an attempt ended or is being stopped.
 type Cause string
@@ -74,6 +78,10 @@ type Attempt struct {
 	Profile *Profile `json:"profile,omitempty"` // nil: not measured yet
 	Trials  []Trial  `json:"trials,omitempty"`  // how it shared GPUs, in order, at most [MaxTrials]
 
+	// how far its training has come, as its node says; "": that is not known
+	Class      convergence.Class `json:"class,omitempty"`
+	ClassSince Instant           `json:"class_since,omitempty"` // on its clock, see [Switching]
+
 	Findings []Finding `json:"findings,omitempty"` // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`
 	ExitCode int       `json:"exit_code,omitempty"`
@@ -115,6 +123,10 @@ type WorkerReport struct {
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
+
+	// Class is the progress class that the attempt has come to by its metric; "": nothing is said about
+	// it. Worker 0 reports it, and only when it has changed.
+	Class convergence.Class `json:"class,omitempty"`
 }
 
 // MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the

@@ -113,6 +113,7 @@ var (
 	ErrBadVerb         = errors.New("unknown verb")
 	ErrBadCause        = errors.New("an attempt cannot be stopped or ended for this cause")
 	ErrBadReport       = errors.New("unknown worker state")
+	ErrBadClass        = errors.New("unknown progress class")
 	ErrBadInventory    = errors.New("the node's inventory is not valid")
 	ErrBadConfig       = errors.New("the configuration is not valid")
 	ErrBadAction       = errors.New("an action has exactly one field set")

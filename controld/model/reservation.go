@@ -31,6 +31,23 @@ type Reservation struct {
 	Guaranteed bool `json:"guaranteed,omitempty"`
 }
 
+// Moving reports whether a job is being stopped to go on elsewhere: room may be kept for it before it
+// waits.
+func (j *Job) Moving() bool {
+	a := j.Live()
+	return a != nil && a.Stop != nil && a.Stop.Cause == CauseMigrate && a.Stop.Resize == nil
+}
+
+// MayHaveReserved reports whether room may be kept for a job: it waits, or is leaving and may have
+// been [Job.Moving] until something else came up.
+func (j *Job) MayHaveReserved() bool {
+	if j.StillToStart() {
+		return j.Hold == NotHeld
+	}
+	a := j.Live()
+	return a != nil && a.Stop != nil
+}
+
 // What is remembered of a job's displacements: those of a day, and no more than any policy asks
 // about.
 const (

@@ -145,6 +145,7 @@ func (a *Attempt) Move(by Instant) {
 	move(&a.Assigned.At)
 	move(&a.Started.At)
 	move(&a.Rated)
+	move(&a.ClassSince)
 	for i := range a.Workers {
 		move(&a.Workers[i].Started)
 		move(&a.Workers[i].Ended)

@@ -73,6 +73,9 @@ type goal struct {
 	text   string
 }
 
+// itself is this program in a command: it has simulations that rota sim has not.
+const itself = "rota-papers"
+
 const (
 	tableMark = "<!-- table "
 	endMark   = "<!-- end -->"
@@ -119,7 +122,7 @@ func next(lines []string, from int, text string) int {
 func commands(fence []string) [][]string {
 	var list [][]string
 	for line := range strings.SplitSeq(strings.ReplaceAll(strings.Join(fence, "\n"), "\\\n", " "), "\n") {
-		if words := strings.Fields(line); len(words) > 1 && words[0] == "rota" {
+		if words := strings.Fields(line); len(words) > 1 && (words[0] == "rota" || words[0] == itself) {
 			list = append(list, words)
 		}
 	}

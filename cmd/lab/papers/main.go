@@ -34,9 +34,12 @@ type press struct {
 }
 
 func run(args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "specon" {
+		return runSpecon(args[1:], out)
+	}
 	flags := flag.NewFlagSet("rota-papers", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Usage: rota-papers [--rota PROGRAM] FILE.md [SECTION...]\n\n"+
+		fmt.Fprint(flags.Output(), "Usage: rota-papers [--rota PROGRAM] FILE.md [SECTION...]\n       rota-papers specon RUN...\n\n"+
 			"Writes the tables of FILE.md, or those of the sections whose titles have one of the words given.\n"+
 			"ROTA_TRACES names the folder of the traces.\n\n")
 		flags.PrintDefaults()
@@ -143,6 +146,13 @@ func (p *press) outcomes(ctx context.Context, words []string) ([]*outcome, error
 // execute runs one command of the document and returns what it prints as JSON.
 func (p *press) execute(ctx context.Context, words []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, p.rota, append(words[1:], "-o", "json")...)
+	if words[0] == itself {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		cmd = exec.CommandContext(ctx, self, words[1:]...)
+	}
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

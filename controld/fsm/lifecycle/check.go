@@ -81,6 +81,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 		return bad("it shares a GPU and may not")
 	case a.Suspended() && !a.Switched():
 		return bad("it is suspended before every worker has paused")
+	case a.Class != "" && !a.Class.Known() || (a.Class == "") != (a.ClassSince == 0):
+		return bad(fmt.Sprintf("its progress class %q is unknown, or came at no instant", a.Class))
 	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
 		return bad("commands may start before every container exists, or may not after")
 	}

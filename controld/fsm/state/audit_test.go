@@ -101,7 +101,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			"claims on node"},
 		{"a reservation for a running job", func(s *scene) {
 			s.s.v.reservations = append(s.s.v.reservations, &model.Reservation{Job: s.s.v.lastJob + 1})
-		}, "does not wait"},
+		}, "neither waits nor moves"},
 		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) },
 			"out of order"},
 		{"a forgotten key", func(s *scene) {

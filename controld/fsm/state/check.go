@@ -52,13 +52,13 @@ func (s *State) checkOwners(i int) error {
 	return nil
 }
 
-// checkReservations says whether room is kept for jobs that wait, and for those only (A5).
+// checkReservations says whether room is kept for jobs that wait or move, and for those only (A5).
 func (s *State) checkReservations(note func(error)) {
 	for i, r := range s.v.reservations {
 		j := s.v.Job(r.Job)
 		switch {
-		case j == nil || !j.StillToStart() || j.Hold != model.NotHeld:
-			note(fmt.Errorf("room is reserved for job %d, which does not wait", r.Job))
+		case j == nil || !j.MayHaveReserved():
+			note(fmt.Errorf("room is reserved for job %d, which neither waits nor moves", r.Job))
 		case i > 0 && s.v.reservations[i-1].Job >= r.Job:
 			note(fmt.Errorf("reservation for job %d is out of order", r.Job))
 		}

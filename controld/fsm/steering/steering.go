@@ -18,7 +18,7 @@ type Switch string
 const (
 	Preemption Switch = "preemption" // no job is asked to leave, or to give up workers, for another
 	Growth     Switch = "growth"     // elastic jobs are not resized for their own sake
-	Migration  Switch = "migration"  // no job moves, for a larger one or for its own sake
+	Migration  Switch = "migration"  // no job moves: for another, for its own sake or to even out nodes
 	Slicing    Switch = "slicing"    // no job is suspended so that jobs take turns
 	Packing    Switch = "packing"    // no jobs are put on one GPU
 	All        Switch = "all"        // no start, no reservation, and none of the above

@@ -245,12 +245,22 @@ func (s *sharing) choose(j *model.Job, g *fit.Gang, loads []*load) (*load, []*un
 		same := able[i]
 		able = slices.Insert(slices.Delete(able, i, i+1), 0, same)
 	}
+	slices.SortStableFunc(able, func(a, b *load) int { return cmp.Compare(s.isFor(b.node, j), s.isFor(a.node, j)) })
 	for _, l := range able {
 		if victims := s.pausing(j, l.node); victims != nil {
 			return l, victims
 		}
 	}
 	return nil, nil
+}
+
+// isFor is 1 for a node where room is kept for a job, which has moved there, else 0.
+func (s *sharing) isFor(node int, j *model.Job) int {
+	if r := s.Holders[j.ID]; r != nil && slices.ContainsFunc(r.Claims,
+		func(c model.Claim) bool { return c.Node == s.View.Nodes()[node].Name }) {
+		return 1
+	}
+	return 0
 }
 
 // pausing returns the units of a node that have to pause for a job of one worker to fit there: those

@@ -17,4 +17,10 @@
 // Jobs as wide as those that a node has already go there (the node's affinity), to the node with
 // the least load, unless another has less by its whole number of GPUs. When GPUs come free the
 // suspended jobs of their node go on before others start: that lowers the height.
+//
+// # Progress
+//
+// After SpeCon (Mao et al., 2020) jobs move where fewer are, those first that have converged last:
+// see evenout.go. Among the jobs of one account, those that still learn get longer turns: see
+// weights.go.
 package introspect

@@ -43,6 +43,8 @@ type sharing struct {
 	*scratch.State
 	order *queue.Order
 	nodes []*shared // by position; nil until it is needed, and where no unit is
+	// of units that go on in this cycle, in hundredths; nil until it is needed
+	weights map[model.JobID]int
 }
 
 // share lets jobs take turns and packs them.
@@ -64,6 +66,7 @@ func (s *sharing) share() {
 			s.rotate(node, n)
 		}
 	}
+	s.evenOut()
 }
 
 // dropEnding leaves out the units that the policy has asked to leave since the survey was made.
@@ -301,7 +304,7 @@ func (s *sharing) goOn(u *unit) bool {
 	for k, i := range at {
 		gpus[i] = found[k]
 	}
-	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus}})
+	s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: j.ID, Attempt: a.N, GPUs: gpus, Weight: s.weight(u)}})
 	s.Revision++
 	for _, run := range u.runs[1:] {
 		s.putBeside(run, u.nodes[0], u.runs[0], 0)

@@ -99,9 +99,9 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 	return moves < tunables.MovesPerDay && !preempt.Wasteful(m.State, j)
 }
 
-// cost returns what it costs a job to move, in ms.
-func (m *mover) cost(j *model.Job, a *model.Attempt) int64 {
-	return restartOf(j) + preempt.UnsavedMS(j, a, m.Now) + preempt.ExpectedGrace(m.State, j)
+// moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
+func (s *sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
+	return restartOf(j) + preempt.UnsavedMS(j, a, s.Now) + preempt.ExpectedGrace(s.State, j)
 }
 
 // restartOf returns for how long a job stands still when it is started again, as it was measured the
@@ -151,7 +151,7 @@ func declaredSteps(j *model.Job) int64 {
 // needsLong reports whether a job goes on for many times as long as moving takes it.
 func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 	left, known := m.remaining(j, a)
-	return known && left >= tunables.MoveWorth*m.cost(j, a)
+	return known && left >= tunables.MoveWorth*m.moveCost(j, a)
 }
 
 // carry plans a move of some workers to spots, if enough stays free for what the policy keeps room for.
@@ -211,7 +211,7 @@ func (m *mover) outranked(u *unit, n *shared, node int) bool {
 	if needsOn(u, node).Within(room) {
 		return false
 	}
-	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.cost(u.runs[0].Job, u.runs[0].Attempt))
+	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.moveCost(u.runs[0].Job, u.runs[0].Attempt))
 	m.WakeAt(at)
 	return at <= m.Now
 }
@@ -278,7 +278,7 @@ func (m *mover) gatherGangs() {
 		}
 		for nodes := 1; nodes < len(run.Holds); nodes++ {
 			gain := model.MulDiv(m.View.Statistics().GangRate(j, nodes), 1000, a.Rate)
-			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < tunables.MoveWorth*m.cost(j, a) {
+			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < tunables.MoveWorth*m.moveCost(j, a) {
 				continue
 			}
 			if m.gather(run, nodes, gain) {

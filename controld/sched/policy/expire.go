@@ -34,6 +34,10 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 			t.Holders[r.Job] = r
 			continue
 		}
+		if r.Until > t.Now && t.View.Job(r.Job).Moving() && !vain[r.Job] {
+			t.WakeAt(r.Until) // the job does not wait yet, so that it is no holder
+			continue
+		}
 		if t.Late[r.Job] { // it ends with the job
 			t.Room.Unclaim(r.Job)
 			continue

@@ -44,7 +44,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
+		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, attempt(v, j, i, at))
@@ -54,6 +54,14 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	}
 	addFamily(&out, j, v)
 	return out
+}
+
+// progressClass is how far the training of a running job has come, "" if that is not known.
+func progressClass(j *model.Job) string {
+	if a := j.Live(); a != nil {
+		return string(a.Class)
+	}
+	return ""
 }
 
 // instantOf is a time of the wall clock as an instant of the log; a job of the history has neither.

@@ -6,10 +6,10 @@ import (
 )
 
 // Redact takes away what only a job's owner and its operators see: its specification, paths,
-// parameters, metrics, lines of output, and messages, which may quote its command. why is the job's
-// reason.
+// parameters, metrics and what follows from them, lines of output, and messages, which may quote
+// its command. why is the job's reason.
 func Redact(j *api.Job, why model.Reason) {
-	j.Workdir, j.Metrics, j.Array.Params, j.Spec = "", nil, nil, nil
+	j.Workdir, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", nil, "", nil, nil
 	j.Reason = PublicReason(why)
 	for i := range j.Attempts {
 		j.Attempts[i].Findings = nil

@@ -59,6 +59,7 @@ var refusals = []struct {
 	{model.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},
 	{model.ErrBadInventory, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrBadReport, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{model.ErrBadClass, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{model.ErrNoToken, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenExpired, http.StatusForbidden, api.CodeDenied},
 	{model.ErrTokenUsed, http.StatusForbidden, api.CodeDenied},

@@ -1,0 +1,278 @@
+package introspect
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/steering"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// # Moves
+//
+// Where jobs take turns on one node while another has fewer, one of them moves there: see [EvenOut].
+// It is told to leave with cause migrate, and room is kept for it on the other node, where it begins
+// in free room or takes its turn. It must be able to save its state, and have run for several times
+// as long as a move takes it.
+
+// maxEvened is how many jobs a cycle has moved at most.
+const maxEvened = 8
+
+// evenOut has jobs that take turns move to nodes where there are fewer.
+func (s *sharing) evenOut() {
+	if !s.May(steering.Migration) || !s.crowded() {
+		return
+	}
+	e := &evening{sharing: s, gangs: map[model.JobID]*movable{}, sets: map[model.JobID]bool{}}
+	e.survey()
+	for range min(maxEvened, Limits.MovesInWindow-e.moved) {
+		seat, to := EvenOut(e.sizes, e.seats, e.takes)
+		if seat == nil {
+			break
+		}
+		e.move(seat, to)
+	}
+	e.wake()
+}
+
+// crowded reports whether a job that may move shares a node with one that is suspended.
+func (s *sharing) crowded() bool {
+	cfg := s.View.Config()
+	for _, n := range s.survey() {
+		if n != nil && len(n.suspended) > 0 && slices.ContainsFunc(slices.Concat(n.suspended, n.active),
+			func(u *unit) bool { return joins(cfg, u.runs[0].Job) && cfg.SharingOf(u.runs[0].Job).Migrate }) {
+			return true
+		}
+	}
+	return false
+}
+
+// evening is what is known while jobs are evened out.
+type evening struct {
+	*sharing
+	sizes []int64
+	seats []Seat
+	gangs map[model.JobID]*movable // jobs that could move but for the time
+	sets  map[model.JobID]bool     // sets that have been counted: they take turns as one
+	moved int                      // moves in [Bounds.Window]
+}
+
+// movable is a job that may move.
+type movable struct {
+	run   *estimate.LiveAttempt
+	since model.Instant // from then on
+}
+
+// survey lists what each node has, and what is to come there.
+func (e *evening) survey() {
+	for i, n := range e.View.Nodes() {
+		size := int64(len(n.GPUs)) * model.WholeGPU
+		if !e.Room.Up(i) {
+			size = 0
+		}
+		e.sizes = append(e.sizes, size)
+	}
+	for run := range e.View.LiveAttempts() {
+		if run.Attempt.Stop == nil {
+			e.sit(run)
+		}
+		e.moved += movesSince(run.Job, e.Now-Limits.Window)
+	}
+	for i := range e.Actions {
+		if a := e.Actions[i].Start; a != nil {
+			for k, p := range a.Places {
+				e.expect(a.Job, p.Node, e.View.Job(a.Job).RequestOf(k).Active.GPUs)
+			}
+		}
+	}
+	for _, r := range e.View.Reservations() {
+		e.expectReserved(r)
+	}
+	for _, id := range e.reservedNow() {
+		e.expectReserved(e.Holders[id])
+	}
+}
+
+// reservedNow lists the jobs for which room is kept since this cycle.
+func (e *evening) reservedNow() (ids []model.JobID) {
+	for id := range e.Holders {
+		if e.View.Reservation(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// sit notes an attempt on its nodes.
+func (e *evening) sit(run *estimate.LiveAttempt) {
+	j, a := run.Job, run.Attempt
+	since, may := e.mayMove(run)
+	if set := a.SetOf(); set != 0 {
+		if e.sets[set] {
+			return
+		}
+		e.sets[set] = true
+	}
+	if may {
+		e.gangs[j.ID] = &movable{run: run, since: since}
+	}
+	for i := range a.Workers {
+		_, node := e.View.Node(a.Workers[i].Node)
+		if node < 0 || a.Workers[i].State.Final() {
+			continue
+		}
+		e.seats = append(e.seats, Seat{Job: j.ID, Account: j.Account, Node: node, Load: j.RequestOf(i).Active.GPUs,
+			Class: a.Class, Since: e.Now - (a.Clock(e.Now) - a.ClassSince), Cost: e.moveCost(j, a), Stays: !may || since > e.Now})
+	}
+}
+
+// expect notes a job that is to come to a node.
+func (e *evening) expect(id model.JobID, name string, gpus int64) {
+	if _, node := e.View.Node(name); node >= 0 && gpus > 0 {
+		e.seats = append(e.seats, Seat{Job: id, Node: node, Load: gpus, Stays: true})
+	}
+}
+
+// expectReserved notes a job for which room is kept where it is to begin: one that has been given
+// room by others, or moves.
+func (e *evening) expectReserved(r *model.Reservation) {
+	j := e.View.Job(r.Job)
+	if e.Started[r.Job] > 0 || !r.ForPreemptor && !j.Moving() && !j.OwnRoomFirst {
+		return
+	}
+	for _, c := range r.Claims {
+		e.expect(r.Job, c.Node, c.Resources.GPUs)
+	}
+}
+
+// mayMove reports whether a job may move, and from when on: it has run for many times as long as that
+// costs, and has not moved just now.
+func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may bool) {
+	j, a := run.Job, run.Attempt
+	cfg := e.View.Config()
+	_, elastic := j.Elastic()
+	_, asked := e.Stopping[j.ID]
+	switch {
+	case !joins(cfg, j) || !cfg.SharingOf(j).Migrate || elastic || j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
+		return 0, false
+	case asked || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 || a.AnyFinal() || a.SetOf() != 0:
+		return 0, false
+	case movesSince(j, e.Now-Limits.Window) >= Limits.MovesOfJob:
+		return 0, false
+	}
+	worth := model.Instant(Limits.Worth * e.moveCost(j, a))
+	ran := model.Instant(scratch.RanFor(a, e.Now))
+	return e.Now + max(Limits.CoolDown, worth) - ran, true
+}
+
+// movesSince returns how many times a job has been told to move since an instant.
+func movesSince(j *model.Job, since model.Instant) (n int) {
+	for i := range j.Attempts {
+		if stop := j.Attempts[i].Stop; stop != nil && stop.Cause == model.CauseMigrate && stop.At > since {
+			n++
+		}
+	}
+	return n
+}
+
+// takes reports whether a job could begin on a node, in free room or with others pausing for it.
+func (e *evening) takes(seat *Seat, node int) bool {
+	j := e.gangs[seat.Job].run.Job
+	load := seat.Load
+	for i := range e.seats {
+		if o := &e.seats[i]; o.Node == node {
+			load += o.Load
+		}
+	}
+	g := e.Gang(j)
+	most := int64(e.View.Config().SharingOf(j).Oversubscribe)
+	if load > most*e.sizes[node] || !e.Room.Usable(node, &g.Part, g.Exclude) ||
+		e.Room.Claimant(node, j.ID) != 0 || g.Request.Resident.Memory > e.Room.Free(node).Resident.Memory {
+		return false
+	}
+	_, free := e.Room.PlaceOn(&g, node)
+	return free || e.pausing(j, node) != nil
+}
+
+// move tells a job to go on elsewhere, and keeps room for it there.
+func (e *evening) move(seat *Seat, to int) {
+	run := e.gangs[seat.Job].run
+	j := run.Job
+	e.Stop(j, run.Attempt, model.CauseMigrate, 0)
+	g := e.Gang(j)
+	claims := e.Claims([]estimate.NodeResources{{Node: to, Room: g.Request}})
+	e.Reserve(e.NewReservation(j.ID, claims, e.Now+model.Instant(scratch.GraceOf(j))))
+	delete(e.Holders, j.ID) // it does not wait yet
+	seat.Node, seat.Stays = to, true
+	e.moved++
+}
+
+// wake has the cycle run again when the next job may move that does not yet.
+func (e *evening) wake() {
+	for i := range e.seats {
+		s := &e.seats[i]
+		if m := e.gangs[s.Job]; m != nil && m.since > e.Now {
+			s.Stays = false
+		}
+	}
+	if s, _ := EvenOut(e.sizes, e.seats, e.takes); s != nil {
+		e.WakeAt(e.gangs[s.Job].since)
+	}
+}
+
+// weight returns the weight of a unit that goes on, in hundredths, 0 for the usual one: see [Weights].
+//
+// Weights of the jobs of an account change one at a time, when each goes on. Until all have changed it
+// may get less than before, and not more. A job that leaves leaves the others too much or too little
+// for one turn at most.
+func (s *sharing) weight(u *unit) int {
+	j, a := u.runs[0].Job, u.runs[0].Attempt
+	if !Limits.Weigh || len(u.runs) > 1 || slices.ContainsFunc(u.nodes, func(at int) bool { return at != u.nodes[0] }) {
+		return 0 // a set, or a gang on several nodes
+	}
+	jobs := []Taker{{GPUs: needsOn(u, u.nodes[0]).GPUs, Class: a.Class}}
+	others := int64(0)
+	for _, id := range s.View.JobsOnNode(nil, u.nodes[0]) {
+		o := s.View.LiveAttempt(id)
+		if o == nil || id == j.ID || o.Job.Account != j.Account || !o.Job.CanSuspend() || o.Attempt.Stop != nil {
+			continue
+		}
+		t := Taker{Class: o.Attempt.Class}
+		for i := range o.Attempt.Workers {
+			if w := &o.Attempt.Workers[i]; w.Node == s.View.Nodes()[u.nodes[0]].Name && !w.State.Final() {
+				t.GPUs += o.Job.RequestOf(i).Active.GPUs
+			}
+		}
+		jobs = append(jobs, t)
+		weight, planned := s.weights[id]
+		if !planned && o.Attempt.Switch != nil {
+			weight = o.Attempt.Switch.Weight
+		}
+		others += t.GPUs * int64(orUsual(weight))
+	}
+	if len(jobs) == 1 || jobs[0].GPUs == 0 {
+		return 0
+	}
+	total := int64(0)
+	for _, t := range jobs {
+		total += usualWeight * t.GPUs
+	}
+	weight := max(usualWeight/2, min(Weights(jobs)[0], int((total-others)/jobs[0].GPUs)))
+	if s.weights == nil {
+		s.weights = map[model.JobID]int{}
+	}
+	s.weights[j.ID] = weight
+	if weight == usualWeight {
+		return 0
+	}
+	return weight
+}
+
+func orUsual(weight int) int {
+	if weight == 0 {
+		return usualWeight
+	}
+	return weight
+}

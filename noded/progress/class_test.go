@@ -1,0 +1,84 @@
+package progress
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/convergence"
+)
+
+// TestClassMeter shows that a job is evaluated every 30 s however often it reports, and that only
+// changes are returned.
+func TestClassMeter(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	var m ClassMeter
+	var o convergence.Origin
+	var got []convergence.Class
+	var at []int
+	for s := 0; s < 600; s += 2 {
+		loss := math.Exp(-float64(s) / 60)
+		if class, changed := m.Report(loss, false, begin.Add(time.Duration(s)*time.Second), &o); changed {
+			got, at = append(got, class), append(at, s)
+		}
+	}
+	if !slices.Equal(got, convergence.Classes) || at[0] != 30 || at[1]%30 != 0 || at[2] != at[1]+30 {
+		t.Errorf("got %v at %v s", got, at)
+	}
+	if !o.Known || o.First != 1 || o.Best > 1e-3 {
+		t.Errorf("its range is %+v", o)
+	}
+	var next ClassMeter // of its next attempt on this node
+	for s := range 40 {
+		next.Report(0.002, false, begin.Add(time.Duration(s)*10*time.Second), &o)
+	}
+	if o.First != 1 || next.meter.Class() != convergence.Converged {
+		t.Errorf("the next attempt is %s, with %+v", next.meter.Class(), o)
+	}
+}
+
+func TestMetric(t *testing.T) {
+	with := func(p *jobspec.Progress, stop *jobspec.ArrayStop) *jobspec.Job {
+		j := &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{}, {Progress: p}}}}}
+		if stop != nil {
+			j.Array = &jobspec.Array{Stop: stop}
+		}
+		return j
+	}
+	loss, accuracy := &jobspec.Progress{Metric: "loss"}, &jobspec.Progress{Metric: "accuracy", Goal: "max"}
+	for what, test := range map[string]struct {
+		spec  *jobspec.Job
+		group int
+		name  string
+		large bool
+	}{
+		"the task's":                {with(loss, nil), 0, "loss", false},
+		"it is to become large":     {with(accuracy, nil), 0, "accuracy", true},
+		"none":                      {with(nil, nil), 0, "", false},
+		"progress without one":      {with(&jobspec.Progress{Pattern: "x"}, nil), 0, "", false},
+		"an array's":                {with(nil, &jobspec.ArrayStop{Metric: "loss", Goal: "max"}), 0, "loss", true},
+		"the goal of an array":      {with(loss, &jobspec.ArrayStop{Metric: "loss", Goal: "max"}), 0, "loss", true},
+		"an array's is another":     {with(loss, &jobspec.ArrayStop{Metric: "bleu", Goal: "max"}), 0, "loss", false},
+		"a group that is not there": {with(loss, nil), 1, "", false},
+		"no specification":          {nil, 0, "", false},
+	} {
+		if name, large := Metric(test.spec, test.group); name != test.name || large != test.large {
+			t.Errorf("%s: %q, %v", what, name, large)
+		}
+	}
+}
+
+// TestOriginsAreBounded shows that the job is forgotten that was asked for longest ago.
+func TestOriginsAreBounded(t *testing.T) {
+	var o Origins
+	for id := range int64(maxOrigins) {
+		o.Of(id).Known = true
+	}
+	o.Of(0)
+	o.Of(maxOrigins)
+	if len(o.jobs) != maxOrigins || !o.Of(0).Known || o.Of(maxOrigins).Known || o.jobs[1] != nil {
+		t.Errorf("%d jobs are remembered", len(o.jobs))
+	}
+}
