@@ -45,15 +45,23 @@ func (s Sharing) with(o Sharing) Sharing {
 }
 
 // Shares reports whether any queue or account lets its jobs share nodes.
-func (c *Config) Shares() bool {
-	var any Sharing
+func (c *Config) Shares() bool { return c.allowed() != Sharing{} }
+
+// allowed returns what any queue or account allows.
+func (c *Config) allowed() (any Sharing) {
 	for _, q := range c.Queues {
 		any = any.with(q.Sharing)
 	}
 	for _, a := range c.Accounts {
 		any = any.with(a.Sharing)
 	}
-	return any != Sharing{}
+	return any
+}
+
+// TakesTurns reports whether any queue or account has jobs take turns on GPUs or puts several on one.
+func (c *Config) TakesTurns() bool {
+	any := c.allowed()
+	return any.Oversubscribe > 1 || any.Pack
 }
 
 // CheckSharing returns why what a configuration says of sharing cannot be used, or nil.

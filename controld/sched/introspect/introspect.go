@@ -96,7 +96,7 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 			n.leaving = append(n.leaving, u)
 		case a.Resuming():
 			n.busy = true
-		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal():
+		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal() && s.View.CanSuspend(run.Job):
 			n.active = append(n.active, u)
 		}
 	}

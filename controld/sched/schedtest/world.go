@@ -216,6 +216,7 @@ func MakeNode(name string, gpus, cores, memoryGiB, ports int) model.Node {
 	n := model.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
 		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
+		Suspends: true,
 	}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{
