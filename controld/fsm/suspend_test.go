@@ -220,3 +220,17 @@ func TestOnlyNodesThatCanSuspendDo(t *testing.T) {
 		t.Error("what nodes can do is not what they announced last")
 	}
 }
+
+// TestViewsKnowWhatIsSuspended: a view that is kept says the same as the state did then.
+func TestViewsKnowWhatIsSuspended(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	id := w.running(1, []string{"n1"}, pauses)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	before := w.s.View()
+	w.ok(w.resume(id))
+	if !before.AnySuspended() || w.s.View().AnySuspended() {
+		t.Error("a view does not know whether any attempt is suspended")
+	}
+}

@@ -72,8 +72,9 @@ func (s *State) View() *View {
 		jobs:       s.v.jobs.View(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.View(),
 		live: s.v.live.View(), finished: s.v.finished.View(), groups: s.groups.View(), nodeSets: s.v.nodeSets.View(),
 		holdings: s.v.holdings.View(), grid: s.v.grid, events: slices.Clip(s.v.events),
-		runs: s.v.runs.View(), usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
-		accounts: s.v.accounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
+		runs: s.v.runs.View(), paused: s.v.paused, usageCounters: s.v.usageCounters.View(), models: s.v.models,
+		inventory: s.v.inventory,
+		accounts:  s.v.accounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
 		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
