@@ -76,6 +76,8 @@ func notWaiting(j *api.Job) string {
 		return "it is starting on " + show.Hosts(j.Nodes)
 	case j.Code == model.Running:
 		return "it is running on " + show.Hosts(j.Nodes)
+	case j.Code == model.Suspended:
+		return "it is suspended on " + show.Hosts(j.Nodes) + ": " + show.Reason(j.Reason)
 	case j.Code == model.Completing:
 		return "it is stopping on " + show.Hosts(j.Nodes)
 	case j.Code == model.Checkpointing:

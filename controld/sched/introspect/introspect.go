@@ -37,6 +37,7 @@ type sharing struct {
 	*scratch.State
 	order *queue.Order
 	nodes map[int]*shared // by position; nil until it is needed
+	spare *fit.Room       // see besideTE
 }
 
 // unit is an attempt that can be suspended.
@@ -109,12 +110,15 @@ func next(a, b *unit) int {
 }
 
 // resume has suspended units go on where there is room, those first that have had the least
-// service. What others leave for a waiting job is not theirs; what is kept for blocked heads is.
+// service, before other jobs of their class start. What others leave for a waiting job is not theirs,
+// nor what an account is entitled to; what is kept for blocked heads is.
 func (s *sharing) resume() {
 	if !s.View.AnySuspended() {
 		return
 	}
-	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor })()
+	defer s.collect()
+	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor && !r.Guaranteed })()
+	s.spare = s.besideTE()
 	for node := range s.View.Nodes() {
 		n := s.survey()[node]
 		if n == nil {
@@ -127,6 +131,65 @@ func (s *sharing) resume() {
 			}
 			return false
 		})
+	}
+}
+
+// besideTE returns the room that the trial-and-error jobs leave that wait and find room, nil if there
+// are none: it is what best-effort units may take.
+func (s *sharing) besideTE() (room *fit.Room) {
+	for at, head := range s.View.QueueHeads() {
+		if head.Held || !head.TE {
+			continue
+		}
+		for k, j := range s.View.QueueGroupAt(at).Jobs {
+			if k == maxAdmitted {
+				break
+			}
+			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) {
+				continue
+			}
+			if room == nil {
+				room = s.Room.Copy()
+			}
+			g := s.Gang(j)
+			spots, ok := room.Place(&g)
+			if !ok {
+				break
+			}
+			room.Take(&g, spots)
+		}
+	}
+	return room
+}
+
+// collect keeps what is free for units that paused for another job and have waited for as long as a
+// blocked head does until it gets a reservation: jobs that start past them would keep them from going
+// on, and they cannot go on elsewhere. It holds for this cycle, and is found again by the next.
+func (s *sharing) collect() {
+	for node := range s.View.Nodes() {
+		n := s.survey()[node]
+		if n == nil {
+			continue
+		}
+		for _, u := range n.suspended {
+			last := u.run.Attempt.Switch
+			if u.nodes[0] != node || !last.Cause.Preempts() {
+				continue
+			}
+			due := last.Since + model.Instant(s.Policy.ReserveAfterMS)
+			if s.WakeAt(due); due > s.Now {
+				continue
+			}
+			r := &model.Reservation{Job: u.run.Job.ID, At: due, Until: s.Now + 1}
+			for i, at := range u.nodes {
+				if at >= 0 && !slices.Contains(u.nodes[:i], at) {
+					needs := s.needsOn(u, at).Active
+					needs.Memory = 0 // it has kept that
+					r.Claims = append(r.Claims, model.Claim{Node: s.View.Nodes()[at].Name, Resources: needs})
+				}
+			}
+			s.Room.Claim(r)
+		}
 	}
 }
 
@@ -187,6 +250,11 @@ func (s *sharing) goOn(u *unit) bool {
 		if !a.Workers[i].State.Final() {
 			workers = append(workers, fit.Suspended{Node: u.nodes[i], Keeps: j.Holds(a, i), Needs: j.RequestOf(i)})
 			at = append(at, i)
+		}
+	}
+	if s.spare != nil && queue.ClassRank(j.Class) > 0 {
+		if _, ok := s.spare.Resume(workers); !ok {
+			return false
 		}
 	}
 	found, ok := s.Room.Resume(workers)

@@ -89,6 +89,8 @@ func (w *World) Run(line string) error {
 		})
 	case "exit":
 		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerExited) })
+	case "paused", "continues":
+		return w.each(names, func(j *model.Job) error { return w.Switched(j, verb == "paused") })
 	case "break":
 		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerFailed) })
 	case "advance":
@@ -174,9 +176,9 @@ func (w *World) policy(options map[string]string) error {
 }
 
 // node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
-// is), reboot (any value: a new boot id).
+// is), suspends (0: it cannot), reboot (any value: a new boot id).
 func (w *World) node(name string, options map[string]string) error {
-	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
+	gpus, cores, memory, ports, broken, suspends := 0, 64, 256, 100, -1, 1
 	for k, v := range options {
 		if Describe(&model.Node{}, k, v) {
 			continue
@@ -196,11 +198,14 @@ func (w *World) node(name string, options map[string]string) error {
 			ports = n
 		case "broken":
 			broken = n
+		case "suspends":
+			suspends = n
 		default:
 			return fmt.Errorf("no property %q of a node", k)
 		}
 	}
 	n := MakeNode(name, gpus, cores, memory, ports)
+	n.Suspends = suspends > 0
 	for k, v := range options {
 		Describe(&n, k, v)
 	}
@@ -237,7 +242,8 @@ func (w *World) setNode(verb string, names []string) error {
 }
 
 // submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS
-// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace.
+// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace, pause (any value:
+// it can be suspended).
 func (w *World) submit(names []string, options map[string]string) error {
 	owner := cmp.Or(options["user"], "ada")
 	delete(options, "user")
@@ -362,7 +368,9 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	case "grace":
 		var ms int64
 		ms, err = milliseconds(v)
-		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(ms / 1000)}
+		preemption(spec).GracePeriod = jobspec.Seconds(ms / 1000)
+	case "pause":
+		preemption(spec).Mode, err = jobspec.PreemptSuspend, nil
 	case "save":
 		err = setSave(spec, v)
 	case "limit":
