@@ -26,7 +26,8 @@ type SubmitRequest struct {
 
 // SubmitResponse has the ids in the order of the request.
 type SubmitResponse struct {
-	IDs []model.JobID `json:"ids"`
+	IDs      []model.JobID `json:"ids"`
+	Warnings []string      `json:"warnings,omitempty"` // what of the jobs has no effect in this cluster
 }
 
 // List is the form of every list.

@@ -138,7 +138,17 @@ func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job)
 	if len(resp.IDs) != len(jobs) {
 		return nil, &UncertainError{fmt.Errorf("submitted %d jobs, but the answer has %d ids", len(jobs), len(resp.IDs))}
 	}
+	c.warn(resp.Warnings)
 	return resp.IDs, nil
+}
+
+// warn passes the warnings of an answer on.
+func (c *Client) warn(texts []string) {
+	for _, text := range texts {
+		if c.opts.Warn != nil {
+			c.opts.Warn(text)
+		}
+	}
 }
 
 // Plan asks whether a job would start now, without submitting it.

@@ -87,6 +87,8 @@ type Options struct {
 	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default
 	// 10 s.
 	Answer time.Duration
+	// Warn, if set, is called with each warning of an answer.
+	Warn func(text string)
 }
 
 // WithToken returns options with an API token. Its fingerprint says which controllers are believed.

@@ -28,6 +28,8 @@ type ConfigVersion struct {
 	At      *Time          `json:"at"`
 	Changes []ConfigChange `json:"changes"` // since the version before, if that is remembered
 	Config  *model.Config  `json:"config"`
+	// of the answer to a change: what of the configuration has no effect in this cluster
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ConfigChange is a setting that a version has differently.
@@ -39,12 +41,20 @@ type ConfigChange struct {
 
 // SetConfig puts another configuration in force and returns the version that is in force then.
 func (c *Client) SetConfig(ctx context.Context, req ConfigRequest) (*ConfigVersion, error) {
-	return post[ConfigVersion](ctx, c, call{path: "/v1/config"}, req)
+	return c.change(ctx, "/v1/config", req)
+}
+
+func (c *Client) change(ctx context.Context, path string, req any) (*ConfigVersion, error) {
+	made, err := post[ConfigVersion](ctx, c, call{path: path}, req)
+	if err == nil {
+		c.warn(made.Warnings)
+	}
+	return made, err
 }
 
 // RollBackConfig puts an old version of the configuration in force again.
 func (c *Client) RollBackConfig(ctx context.Context, req RollbackRequest) (*ConfigVersion, error) {
-	return post[ConfigVersion](ctx, c, call{path: "/v1/config/rollback"}, req)
+	return c.change(ctx, "/v1/config/rollback", req)
 }
 
 // ConfigVersions lists the versions of the configuration that are remembered, the one in force

@@ -18,6 +18,10 @@ type Account struct {
 
 	Members []string `hcl:"users,optional"`  // users that may charge it
 	Groups  []string `hcl:"groups,optional"` // Unix groups whose users may
+
+	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]; also of the accounts below it
+	Pack          bool `hcl:"pack,optional"`
+	Migrate       bool `hcl:"migrate,optional"`
 }
 
 // AccountRules are what holds for all accounts.
@@ -115,7 +119,7 @@ func (f *File) accounts() map[string]model.Account {
 	all := make(map[string]model.Account, len(f.Accounts))
 	for _, a := range f.Accounts {
 		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit),
-			Coordinators: listed(a.Coordinators), Members: a.members()}
+			Coordinators: listed(a.Coordinators), Members: a.members(), Sharing: sharingOf(a.Oversubscribe, a.Pack, a.Migrate)}
 		for _, u := range a.Users {
 			if out.Users == nil {
 				out.Users = map[string]model.Terms{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -73,6 +74,11 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 		"account \"a\" {\n deserved { memory = \"9000000000GiB\" }\n}":      `memory`,
 		"account \"a\" {\n limit { cores = 9007199254740993 }\n}":           `cores`,
 		`account "a" { deserved = 4 }`:                                      `deserved`,
+		`account "a" { oversubscribe = 0 }`:                                 `account "a": oversubscribe = 0: it is from 1`,
+		`queue "q" { oversubscribe = -2 }`:                                  `queue "q": oversubscribe = -2: it is from 1`,
+		`queue "q" { oversubscribe = 61 }`:                                  `to 60`,
+		`queue "q" { oversubscribe = 1.5 }`:                                 `oversubscribe`,
+		`queue "q" { pack = "yes" }`:                                        `pack`,
 		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `deserved 4 is above the limit 2`,
 		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `5 are deserved of 4`,
 	} {
@@ -118,5 +124,61 @@ accounts { create = false }
 		if _, err := Parse("cluster.hcl", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestSharing: a queue or an account lets its jobs share GPUs, and so does an account above it. A
+// node with as much as it has room for is no sharing.
+func TestSharing(t *testing.T) {
+	f, err := Parse("cluster.hcl", []byte(`
+queue "burst" {
+  oversubscribe = 2
+  migrate       = true
+}
+queue "plain" { oversubscribe = 1 }
+account "research" {
+  oversubscribe = 3
+  pack          = true
+}
+account "vision" { parent = "research" }
+account "speech" { parent = "vision" }
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := f.Replicated()
+	for _, c := range []struct {
+		queue, account string
+		want           model.Sharing
+	}{
+		{"burst", "other", model.Sharing{Oversubscribe: 2, Migrate: true}},
+		{"plain", "other", model.Sharing{}},
+		{"default", "speech", model.Sharing{Oversubscribe: 3, Pack: true}},
+		{"burst", "research", model.Sharing{Oversubscribe: 3, Pack: true, Migrate: true}},
+	} {
+		if got := cfg.SharingOf(&model.Job{Queue: c.queue, Account: c.account}); got != c.want {
+			t.Errorf("queue %s, account %s: %+v, want %+v", c.queue, c.account, got, c.want)
+		}
+	}
+	if !cfg.Shares() {
+		t.Error("no job shares")
+	}
+	def := model.DefaultConfig()
+	if def.Shares() {
+		t.Error("jobs share by default")
+	}
+	var changed []string
+	for _, c := range Changes(&def, cfg) {
+		changed = append(changed, c.String())
+	}
+	for _, want := range []string{`queue "burst".oversubscribe: (none) -> 2`, `queue "burst".migrate: (none) -> true`,
+		`account "research".pack: (none) -> true`} {
+		if !slices.Contains(changed, want) {
+			t.Errorf("%q is not among the changes %q", want, changed)
+		}
+	}
+	cfg.Queues["burst"] = model.Queue{Sharing: model.Sharing{Oversubscribe: -1}}
+	if err := cfg.CheckSharing(); err == nil {
+		t.Error("a negative height is accepted")
 	}
 }

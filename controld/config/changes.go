@@ -101,6 +101,7 @@ func settings(c *model.Config) values {
 		v.setNames(path+".coordinators", a.Coordinators)
 		v.setNames(path+".users and groups", a.Members)
 		v.terms(path, a.Terms)
+		v.sharing(path, a.Sharing)
 		for user, t := range a.Users {
 			of := fmt.Sprintf("%s.user %q", path, user)
 			v.set(of, "there")
@@ -118,6 +119,17 @@ func (v values) queue(path string, q model.Queue) {
 	v.setSeconds(path+".te_max_time", q.TEMaxTime)
 	v.setNumber(path+".te_max_gpus", int64(q.TEMaxGPUs))
 	v.setSeconds(path+".max_grace", q.MaxGrace)
+	v.sharing(path, q.Sharing)
+}
+
+func (v values) sharing(path string, s model.Sharing) {
+	v.setNumber(path+".oversubscribe", int64(s.Oversubscribe))
+	if s.Pack {
+		v.set(path+".pack", "true")
+	}
+	if s.Migrate {
+		v.set(path+".migrate", "true")
+	}
 }
 
 func (v values) terms(path string, t model.Terms) {

@@ -24,10 +24,17 @@ func (f *File) check(bad func(path, text, hint string)) {
 			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, model.MaxWeight), "")
 		}
 	}
+	height := func(path, of string, n *int) {
+		if n != nil && (*n < 1 || *n > model.MaxOversubscribe) {
+			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: it is from 1, which is none, to %d", of, *n,
+				model.MaxOversubscribe), "")
+		}
+	}
 	for i, a := range f.Accounts {
 		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
 		once(path, of)
 		weight(path, of, a.Weight)
+		height(path, of, a.Oversubscribe)
 		for k, u := range a.Users {
 			path, of := fmt.Sprintf("%s.user[%d]", path, k), fmt.Sprintf("%s, user %q", of, u.Name)
 			once(path, of)
@@ -37,6 +44,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	for i, q := range f.Queues {
 		path := fmt.Sprintf("queue[%d]", i)
 		once(path, fmt.Sprintf("queue %q", q.Name))
+		height(path, fmt.Sprintf("queue %q", q.Name), q.Oversubscribe)
 		q.check(func(field, text, hint string) { bad(path+"."+field, fmt.Sprintf("queue %q: %s", q.Name, text), hint) })
 	}
 	if l := f.Limits; l != nil {

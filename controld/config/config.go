@@ -64,6 +64,20 @@ type Queue struct {
 	TEMaxTime    jobspec.Seconds `hcl:"te_max_time,optional"`
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
+
+	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
+	Pack          bool `hcl:"pack,optional"`
+	Migrate       bool `hcl:"migrate,optional"`
+}
+
+// sharingOf is the replicated form of how jobs share GPUs. That no more jobs than there is room for
+// take turns is the same as none.
+func sharingOf(oversubscribe *int, pack, migrate bool) model.Sharing {
+	s := model.Sharing{Pack: pack, Migrate: migrate}
+	if oversubscribe != nil && *oversubscribe > 1 {
+		s.Oversubscribe = *oversubscribe
+	}
+	return s
 }
 
 // Lease is how long a worker may run without word from a leader.
@@ -175,5 +189,6 @@ func (q Queue) over(base model.Queue) model.Queue {
 	}
 	set(&base.TEMaxGPUs, q.TEMaxGPUs)
 	set(&base.MaxGrace, q.MaxGrace)
+	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)
 	return base
 }

@@ -43,7 +43,7 @@ func (m *Machine) planSuspend(c *SuspendJob) error {
 	switch {
 	case !suspends(c.Cause):
 		return fmt.Errorf("%q: %w", c.Cause, model.ErrBadCause)
-	case !j.CanSuspend():
+	case !m.v.CanSuspend(j):
 		return model.ErrCannotSuspend
 	case a.Stop != nil:
 		return model.ErrStopping

@@ -199,3 +199,41 @@ func TestSwitchesThatAreRefused(t *testing.T) {
 		t.Errorf("events %v, want %v", said, want)
 	}
 }
+
+// TestOnlyNodesThatCanSuspendDo: a gang is suspended only where all its nodes can do it, and a
+// suspended one goes on also after a node can no longer.
+func TestOnlyNodesThatCanSuspendDo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	unable := testNode("n2", 4)
+	unable.Suspends = false
+	w.must(RegisterNode{Node: unable})
+	gang := w.running(2, []string{"n1", "n2"}, pauses)
+	w.refused(w.suspend(gang, model.CauseSlice, 0), model.ErrCannotSuspend)
+	unable.Suspends = true
+	w.must(RegisterNode{Node: unable})
+	w.ok(w.suspend(gang, model.CauseSlice, 0))
+	w.switched(gang, 0, 1)
+	unable.Suspends = false
+	w.must(RegisterNode{Node: unable})
+	w.ok(w.resume(gang))
+	w.switched(gang, 0, 1)
+	w.state(gang, model.Running)
+	if w.s.v.CanSuspend(w.job(gang)) || !w.s.v.AnySuspends() {
+		t.Error("what nodes can do is not what they announced last")
+	}
+}
+
+// TestViewsKnowWhatIsSuspended: a view that is kept says the same as the state did then.
+func TestViewsKnowWhatIsSuspended(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	id := w.running(1, []string{"n1"}, pauses)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	before := w.s.View()
+	w.ok(w.resume(id))
+	if !before.AnySuspended() || w.s.View().AnySuspended() {
+		t.Error("a view does not know whether any attempt is suspended")
+	}
+}

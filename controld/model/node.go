@@ -32,6 +32,7 @@ type Node struct {
 	SharedPath []string          `json:"shared_paths,omitempty"`
 	PortMin    int               `json:"port_min"` // MASTER_PORT range, inclusive
 	PortMax    int               `json:"port_max"`
+	Suspends   bool              `json:"suspends,omitempty"` // it can pause jobs that can pause, and have them go on
 	// ports of the range at which something else listens that is no job's: found when one was to start
 	PortsTaken []int     `json:"ports_taken,omitempty"`
 	State      NodeState `json:"state"`

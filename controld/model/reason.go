@@ -53,6 +53,7 @@ const (
 	ReasonMembers       ReasonCode = "Members"      // a parent job waits for its children
 	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
 	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
+	ReasonSuspended     ReasonCode = "Suspended"    // it has paused for another
 	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
 	ReasonTELimit       ReasonCode = "TELimit"      // its account or user holds as much in trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
@@ -121,6 +122,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonDeadline:   {"it could no longer end by its deadline", nil},
 	ReasonPreempting: {"", Reason.preempting},
 	ReasonPreempted:  {"it has left its room to ", Reason.otherJob},
+	ReasonSuspended:  {"it has paused for ", Reason.suspended},
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
 	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
@@ -165,6 +167,13 @@ func (r Reason) preempting() string {
 		return "room is being freed that is kept for it" + r.onNode()
 	}
 	return jobOr(r.For, "") + " is leaving to make room for it" + r.onNode()
+}
+
+// suspended says for which job one has paused, and when it goes on.
+func (r Reason) suspended() string {
+	node, beneficiary := r.onNode(), jobOr(r.For, "other jobs")
+	r.Node = ""
+	return beneficiary + " and keeps its memory; it goes on when there is room where it is" + r.shortage() + node
 }
 
 // shortage lists the resources of which the nearest node has too little.

@@ -29,7 +29,8 @@ func TestContests(t *testing.T) {
 			t.Logf("%v", seen)
 			want := []string{"te"}
 			if policy == "rota" {
-				want = []string{"te", "order", "first", "limit", "Preempting", "NoVictim"}
+				want = []string{"te", "order", "first", "limit", "Preempting", "NoVictim", "suspend te", "suspend order",
+					"paused", "resume"}
 			}
 			for _, what := range want {
 				if *schedtest.Seed == 0 && seen[what] == 0 {

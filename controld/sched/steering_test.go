@@ -123,7 +123,7 @@ func forkWith(c *schedtest.Contest, v *state.View, what steering.Switch) (*fsm.M
 
 func displacing(plan fsm.CommitPlan) bool {
 	for _, a := range plan.Actions {
-		if a.Stop != nil && a.PartOf() != "" || a.Resize != nil && a.Resize.For != 0 {
+		if (a.Stop != nil || a.Suspend != nil) && a.PartOf() != "" || a.Resize != nil && a.Resize.For != 0 {
 			return true
 		}
 	}

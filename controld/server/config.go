@@ -79,5 +79,14 @@ func (x *exchange) proposeConfig(c fsm.SetConfig) (*api.ConfigVersion, error) {
 	if i < 0 {
 		return nil, problem.WrongState("version %d of the configuration was in force, and many others since then", n)
 	}
+	list[i].Warnings = configWarnings(x.view)
 	return &list[i], nil
+}
+
+// configWarnings says what of the configuration in force has no effect with the nodes that there are.
+func configWarnings(v *state.View) []string {
+	if v.AnySuspends() || !v.Config().TakesTurns() {
+		return nil
+	}
+	return []string{"oversubscribe and pack have no effect: no node can suspend jobs"}
 }

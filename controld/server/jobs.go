@@ -25,7 +25,7 @@ func newList[T any](kind string, v *state.View) *api.List[T] {
 // present is a job as the caller may see it, with what this controller knows of it now.
 func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
 	why := j.Reason
-	if j.State == model.Pending || j.Waits() {
+	if j.State == model.Pending || j.Waits() || j.State == model.Suspended {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
 	out := present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)

@@ -52,7 +52,7 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 		return nil, err
 	}
 	x.about.ofJobs(ids)
-	return &api.SubmitResponse{IDs: ids}, nil
+	return &api.SubmitResponse{IDs: ids, Warnings: submission.Warnings(x.view, jobs)}, nil
 }
 
 // jobs reads the body and returns its jobs, and its checksum.

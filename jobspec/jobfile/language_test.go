@@ -90,6 +90,8 @@ func TestRefusedValues(t *testing.T) {
 		{"network", `mode = "bridge"`, `mode: "bridge" is not supported yet`},
 		{"group", "gang = false\ncount = 2\nmax_workers_per_node = 1",
 			"workers that start one by one and keep to different nodes are not supported yet"},
+		{"preemption", `mode = "requeue"`, `mode "requeue" is not supported yet`},
+		{"preemption", `mode = "never"`, `mode "never" is not supported yet`},
 		{"group", `on_worker_failure = "restart_worker"`, "starting one worker of a group again is not supported yet"},
 		{"launch", `type = "mpi"`, "launch type mpi is not supported yet"},
 		{"mount", `type = "volume"`, "volumes are not supported yet"},

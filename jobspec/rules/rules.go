@@ -164,8 +164,42 @@ func (c *checker) preemption(j *jobspec.Job) {
 		c.add(jobspec.CodeConflict, "preemption.requeue", "leave out requeue = false (--no-requeue), or the checkpoint",
 			"a job that saves its progress to go on from there cannot be one that is never started again")
 	}
+	c.preemptionMode(j, p.Mode)
 	c.signal("preemption.signal", p.Signal)
 	c.duration("preemption.grace_period", p.GracePeriod)
+}
+
+// preemptionMode checks how a job gives way. What the language knows and this version does not do is
+// refused by name.
+func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
+	const where = "preemption.mode"
+	switch mode {
+	case "", jobspec.PreemptSuspend:
+	case "checkpoint", "requeue", "shrink", "cancel", "never":
+		c.add(jobspec.CodeUnsupported, where, "leave it out: a stopped job is requeued, an elastic one gives up workers first, "+
+			"and a checkpoint block says that it goes on where it was", "mode %q is not supported yet", mode)
+		return
+	default:
+		c.choice(where, mode, jobspec.PreemptSuspend)
+		return
+	}
+	if mode == "" {
+		return
+	}
+	if j.Class == jobspec.TE {
+		c.add(jobspec.CodeConflict, where, "leave mode out, or class = \"te\"",
+			"a trial-and-error job is never asked to leave, so it does not pause either")
+	}
+	for i := range j.Groups {
+		switch {
+		case j.Groups[i].Exclusive:
+			c.add(jobspec.CodeConflict, at("groups", i)+".exclusive", "leave out exclusive, or mode",
+				"a job that pauses keeps its memory on its nodes, so it cannot have them for itself")
+		case j.Groups[i].Elastic != nil:
+			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "leave out mode: an elastic job gives up workers first",
+				"mode \"suspend\" in an elastic job is not supported yet")
+		}
+	}
 }
 
 // Each of the rules below checks one kind of value.

@@ -76,6 +76,10 @@ func TestWhatWasReadHasToBeInForce(t *testing.T) {
 		asked.Comment != "less" || asked.Config.Policy.Name != "rota" || asked.Config.Policy.MaxBypass != 2 {
 		t.Errorf("%+v asked %+v", got, asked)
 	}
+	a.Give("POST /v1/config", api.ConfigVersion{Number: 5, Warnings: []string{"pack has no effect"}})
+	if got := s.Run("config", "apply", file, "--if-version", "3"); got.Stderr != "rota: warning: pack has no effect\n" {
+		t.Errorf("the warning of the answer: %+v", got)
+	}
 	if got := s.Run("config", "apply", file, "--if-version", "3"); got.Code != 0 ||
 		lastAsked[api.ConfigRequest](a).IfVersion != 3 {
 		t.Errorf("with --if-version: %+v", got)

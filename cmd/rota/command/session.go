@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -35,6 +36,7 @@ func (env *Env) Dial(c *cli.Context) (*Session, error) {
 // clientOptions returns how to connect: with the API token that is given, or that of ROTA_TOKEN.
 func (env *Env) clientOptions(token string) (api.Options, error) {
 	opts := env.ClientOptions
+	opts.Warn = func(text string) { env.Notef("warning: %s", show.Clean(text)) }
 	text := cmp.Or(token, env.Getenv("ROTA_TOKEN"))
 	if text == "" {
 		return opts, nil

@@ -90,6 +90,7 @@ func (s *simulation) values() []valueReader {
 		{"window", s.readWindow}, {"networks", s.readNetworks},
 		{"deserved", s.readDeserved},
 		positive("te-below", &h.teBelow), {"te-noise", h.readNoise}, {"grace", h.readGrace}, {"checkpoint", h.readSaves},
+		{"pause", h.readPauses},
 		{"estimates", s.readEstimates}, {"inflate", s.readInflate},
 		{"plot", s.readPlot}, {"decisions", s.readDecisions},
 	}

@@ -22,6 +22,7 @@ type shaping struct {
 	graceMost     int64
 	grace         bool
 	saves         []synth.MixPart
+	pauses        int64 // thousandths of the best-effort jobs
 	estimates     int64 // thousandths; 0: none
 }
 
@@ -44,6 +45,9 @@ func (h *shaping) apply(t *trace.Trace, seed uint64) error {
 	}
 	if h.saves != nil {
 		synth.DrawSaves(t, h.saves, seed)
+	}
+	if h.pauses > 0 {
+		synth.DrawPauses(t, h.pauses, seed)
 	}
 	if h.estimates > 0 {
 		return synth.DrawEstimates(t, h.estimates, seed)
@@ -68,6 +72,14 @@ func (h *shaping) readNoise(text string) error {
 func (h *shaping) readSaves(text string) (err error) {
 	if h.saves, err = synth.ParseSaves(text); err != nil {
 		return exit.Usagef("--checkpoint: %v", err)
+	}
+	return nil
+}
+
+// readPauses reads --pause.
+func (h *shaping) readPauses(text string) (err error) {
+	if h.pauses, err = percent(text, 0, 100); err != nil {
+		return exit.Usagef("--pause %s: write PERCENT, such as 50%%", text)
 	}
 	return nil
 }

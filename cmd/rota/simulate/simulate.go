@@ -75,6 +75,7 @@ func simFlags() []cli.Flag {
 		command.Text("grace", "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"),
 		command.Text("checkpoint", "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% "+
 			"(default: all of it)"),
+		command.Text("pause", "let `PERCENT` of the best-effort jobs pause in place of being stopped, such as 50%"),
 		command.Text("estimates", "run time estimates for policy easy, wrong by up to `FACTOR`, such as "+
 			"3; 1 is exact"),
 		command.Text("overhead", "a restart takes `DURATION` without progress"),

@@ -153,3 +153,15 @@ func TestResubmit(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestWarningsOfTheCluster: what a job asks for and does not get is said, and the job is submitted.
+func TestWarningsOfTheCluster(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}, Warnings: []string{"no node can suspend jobs"}})
+	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
+	got := s.Run("submit", rotatest.JobFile(t, rotatest.SmallJob))
+	if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" ||
+		got.Stderr != "rota: warning: no node can suspend jobs\n" {
+		t.Errorf("%+v", got)
+	}
+}

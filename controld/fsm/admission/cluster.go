@@ -37,6 +37,9 @@ func CheckConfig(c *model.Config) error {
 	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
 		return fmt.Errorf("lease and node_down must be positive: %w", model.ErrBadConfig)
 	}
+	if err := c.CheckSharing(); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
+	}
 	if err := model.CheckAccounts(c); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}

@@ -46,6 +46,28 @@ func (s *State) ReplaceNode(i int, n *model.Node) {
 	s.ownGrid().Replace(i, s.v.nodes, s.heldOn(i))
 }
 
+// CanSuspend reports whether the attempt in progress of a job can be suspended: the job can pause, and
+// all nodes that still run workers of it can pause them.
+func (v *View) CanSuspend(j *model.Job) bool {
+	a := j.Live()
+	if a == nil || !j.CanSuspend() {
+		return false
+	}
+	for i := range a.Workers {
+		if w := &a.Workers[i]; !w.State.Final() {
+			if n, _ := v.Node(w.Node); n == nil || !n.Suspends {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// AnySuspends reports whether any node can suspend jobs.
+func (v *View) AnySuspends() bool {
+	return slices.ContainsFunc(v.nodes, func(n *model.Node) bool { return n.Suspends })
+}
+
 // CheckHeld refuses an inventory of the same boot that lacks what workers hold: GPUs are known by
 // their index, and room that is in use cannot vanish. A broken GPU stays in its place, marked
 // unhealthy.

@@ -95,6 +95,8 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 		return r.uncreated(id)
 	case j.Children != nil && !j.Waits():
 		return r.ofChildren(j)
+	case j.State == model.Suspended:
+		return r.suspended(j)
 	case !j.Waits():
 		return j.Reason
 	case j.Hold != model.NotHeld:
@@ -132,6 +134,26 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 		r.of[s] = known
 	}
 	return known
+}
+
+// suspended says for which job one has paused, and what is missing for it to go on on the first of its
+// nodes that lacks something.
+func (r *Reasons) suspended(j *model.Job) model.Reason {
+	a, v := j.Live(), r.before.View
+	why := model.Reason{Code: model.ReasonSuspended, For: a.Switch.For}
+	needs := map[int]model.Vector{}
+	for i := range a.Workers {
+		if _, n := v.Node(a.Workers[i].Node); n >= 0 && !a.Workers[i].State.Final() {
+			needs[n] = needs[n].Plus(j.RequestOf(i).Active)
+		}
+	}
+	for n, node := range v.Nodes() {
+		if need, here := needs[n]; here && !need.Within(v.Grid().Free(n)) {
+			why.Node, why.Need, why.Have = node.Name, need, v.Grid().Free(n)
+			break
+		}
+	}
+	return why
 }
 
 // notYet says why a job is not eligible yet. It was told to begin later, or its dependencies were

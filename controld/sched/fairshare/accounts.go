@@ -24,7 +24,7 @@ type Accounts struct {
 	QuotaOnly bool
 	// whether a running job is worth displacing for a job whose account or user has no quota, only
 	// an equal part; nil: none is
-	Worth  func(waiting, running *model.Job, a *model.Attempt) bool
+	Worth  func(waiting, running *model.Job, a *model.Attempt, pauses bool) bool
 	Tree   *drf.Tree
 	Models []string // told apart, in the order of their amounts
 	pasts  []past   // by the mark of the node, less one

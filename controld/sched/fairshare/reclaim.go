@@ -203,8 +203,13 @@ func (f *Accounts) emptied() *fit.Room {
 		room.LiftUnguaranteed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.View.Live() {
-		if a := j.Live(); a.Stop != nil {
+		switch a := j.Live(); {
+		case a.Stop != nil:
 			f.release(room, j, a)
+		case a.Suspending():
+			for i, node := range f.Leaving(a) {
+				room.Release(node, j.FreedBySuspension(a, i), a.Workers[i].GPUs)
+			}
 		}
 	}
 	return room
@@ -233,7 +238,7 @@ func (r *reclaimer) reclaimFor(c *queue.Contender, leaf *drf.Node) {
 		return
 	}
 	for _, v := range best.taken {
-		r.release(r.room, v.job, v.attempt)
+		r.free(&v)
 		r.reclaimables = slices.DeleteFunc(r.reclaimables, func(o reclaimable) bool { return o.job == v.job })
 	}
 	r.commit(c, best.spots, best.taken)
@@ -302,7 +307,11 @@ func (r *reclaimer) commit(c *queue.Contender, spots []fit.Spot, taken []reclaim
 func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
 	by := r.Now
 	for i := range taken {
-		by = max(by, r.Now+model.Instant(scratch.GraceOf(taken[i].job)))
+		grace := scratch.GraceOf(taken[i].job)
+		if taken[i].pauses {
+			grace = preempt.PauseCosts(grace)
+		}
+		by = max(by, r.Now+model.Instant(grace))
 	}
 	for j := range r.View.Live() {
 		a := j.Live()
@@ -318,13 +327,20 @@ func (r *reclaimer) readyBy(claims []model.Claim, taken []reclaimable) model.Ins
 	return by
 }
 
-// displace asks a job to leave for another.
+// displace asks a job to leave for another, or to pause.
 func (r *reclaimer) displace(d *reclaimable, taker model.JobID) {
 	if r.Candidates != nil {
-		if i := slices.IndexFunc(r.Candidates.List, func(v preempt.Candidate) bool { return v.Job.ID == d.job.ID }); i >= 0 {
+		if i := slices.IndexFunc(r.Candidates.List, func(v preempt.Candidate) bool {
+			return v.Job.ID == d.job.ID && v.Pauses == d.pauses
+		}); i >= 0 {
 			r.Candidates.Stop(r.State, &r.Candidates.List[i], model.CauseReclaim, taker)
 			return
 		}
+	}
+	if d.pauses {
+		r.Act(fsm.Action{Suspend: &fsm.SuspendJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
+			For: taker}})
+		return
 	}
 	r.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
 		For: taker}})

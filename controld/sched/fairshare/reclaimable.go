@@ -33,6 +33,13 @@ type reclaimable struct {
 	amount  drf.Amount
 	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
 	since   model.Instant
+
+	// It can be suspended in place of being stopped, and costs as much as that unless its memory turns
+	// out to be in the way: then it costs so much.
+	mayPause bool
+	stopped  int64
+	pauses   bool // it is to be suspended
+	wasteful bool // it would lose too much by being stopped
 }
 
 // reclaimables lists the jobs that could leave as far as they alone are concerned, in order of id.
@@ -43,17 +50,34 @@ func (f *Accounts) reclaimables() []reclaimable {
 		a := j.Live()
 		switch {
 		case a.Stop != nil || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 ||
-			ending[j.ID] ||
-			preempt.Wasteful(f.State, j):
-		case f.Now-a.Started.At < least:
-			f.WakeAt(a.Started.At + least)
+			ending[j.ID]:
+		case f.Now-undisturbed(a) < least:
+			f.WakeAt(undisturbed(a) + least)
 		default:
 			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Association()), amount: f.HeldBy(j, a), cost: f.lost(j),
-				since: a.Started.At}
-			list = append(list, d)
+				since: a.Started.At, mayPause: f.mayPause(j), wasteful: preempt.Wasteful(f.State, j)}
+			if d.stopped = d.cost; d.mayPause {
+				d.cost = min(d.cost, f.pauseCosts(j))
+			}
+			if d.mayPause || !d.wasteful {
+				list = append(list, d)
+			}
 		}
 	}
 	return list
+}
+
+// undisturbed returns since when an attempt has run without having paused for another job.
+func undisturbed(a *model.Attempt) model.Instant { return max(a.Started.At, preempt.ResumedAt(a)) }
+
+// mayPause reports whether a job can be suspended in place of being stopped.
+func (f *Accounts) mayPause(j *model.Job) bool {
+	return j.CanSuspend() && preempt.MayPause(f.State, f.View.LiveAttempt(j.ID))
+}
+
+// pauseCosts is lost for a job that is suspended.
+func (f *Accounts) pauseCosts(j *model.Job) int64 {
+	return j.ServiceOf(tunables.GraceWeight*preempt.PauseCosts(preempt.ExpectedGrace(f.State, j))) / 1000
 }
 
 // MinRuntime is how long a job runs undisturbed.
@@ -131,8 +155,8 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 		for _, v := range taken {
 			v.leaf.Hold(v.amount)
 		}
-		for _, v := range needed {
-			r.putBack(r.room, v.job, v.attempt)
+		for i := range needed {
+			r.giveBack(&needed[i])
 		}
 	}()
 	for {
@@ -148,10 +172,12 @@ func (r *reclaimer) take(by beneficiary, reclaimables []reclaimable, place func(
 		v.leaf.Hold(v.amount.Negative())
 		taken, needed = append(taken, v), append(needed, v)
 	}
-	needed = r.prune(taken, place)
+	needed = r.suspend(r.prune(taken, place), place)
 	out := &reclaimSet{taken: needed}
 	for _, v := range needed {
-		out.cost += v.cost
+		if out.cost += v.cost; !v.pauses && v.wasteful {
+			return nil
+		}
 	}
 	out.spots, _ = place()
 	return out
@@ -225,7 +251,7 @@ func (r *reclaimer) worth(by beneficiary, v *reclaimable) bool {
 	}
 	at := by.job.Eligible + MinRuntime(r.State)
 	r.WakeAt(at)
-	return at <= r.Now && r.Worth(by.job, v.job, v.attempt)
+	return at <= r.Now && r.Worth(by.job, v.job, v.attempt, v.mayPause)
 }
 
 // prune puts back the jobs that are not needed for place to succeed, the dearest first, and returns
@@ -245,6 +271,52 @@ func (r *reclaimer) prune(taken []reclaimable, place func() ([]fit.Spot, bool)) 
 		}
 	}
 	return needed
+}
+
+// suspend has those of some jobs that were taken keep their memory that can pause, as far as place
+// succeeds nevertheless: of the others those first that lose most by being stopped.
+func (r *reclaimer) suspend(taken []reclaimable, place func() ([]fit.Spot, bool)) []reclaimable {
+	byLoss := make([]int, 0, len(taken))
+	for i := range taken {
+		if taken[i].mayPause {
+			byLoss = append(byLoss, i)
+		}
+	}
+	slices.SortStableFunc(byLoss, func(a, b int) int { return cmp.Compare(taken[b].stopped, taken[a].stopped) })
+	for _, i := range byLoss {
+		v := &taken[i]
+		r.putBack(r.room, v.job, v.attempt)
+		v.pauses = true
+		r.free(v)
+		if _, ok := place(); !ok {
+			r.giveBack(v)
+			v.pauses, v.cost = false, v.stopped
+			r.free(v)
+		}
+	}
+	return taken
+}
+
+// free takes what a job that was taken gives back.
+func (r *reclaimer) free(v *reclaimable) {
+	if !v.pauses {
+		r.release(r.room, v.job, v.attempt)
+		return
+	}
+	for i, node := range r.Leaving(v.attempt) {
+		r.room.Release(node, v.job.FreedBySuspension(v.attempt, i), v.attempt.Workers[i].GPUs)
+	}
+}
+
+// giveBack undoes free.
+func (r *reclaimer) giveBack(v *reclaimable) {
+	if !v.pauses {
+		r.putBack(r.room, v.job, v.attempt)
+		return
+	}
+	for i, node := range r.Leaving(v.attempt) {
+		r.room.PutBack(node, v.job.FreedBySuspension(v.attempt, i), v.attempt.Workers[i].GPUs)
+	}
 }
 
 func (f *Accounts) release(room *fit.Room, j *model.Job, a *model.Attempt) {

@@ -32,6 +32,9 @@ func (f *Accounts) Foresee() {
 		if a := f.Actions[i].Stop; a != nil && f.View.Job(a.Job).Live().Stop == nil {
 			f.gone(a.Job)
 		}
+		if a := f.Actions[i].Suspend; a != nil {
+			f.gone(a.Job)
+		}
 	}
 	for id, r := range f.Holders {
 		if f.Started[id] == 0 && f.counts(r) {
@@ -51,6 +54,8 @@ func (f *Accounts) CatchUp() {
 			f.anticipate(a.Reserve.Job)
 		case a.Stop != nil && f.foreseen:
 			f.gone(a.Stop.Job)
+		case a.Suspend != nil && f.foreseen:
+			f.gone(a.Suspend.Job)
 		}
 	}
 }

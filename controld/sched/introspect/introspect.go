@@ -45,6 +45,7 @@ type sharing struct {
 	nodes []*shared // by position; nil until it is needed, and where no unit is
 	// of units that go on in this cycle, in hundredths; nil until it is needed
 	weights map[model.JobID]int
+	spare   *fit.Room // see besideTE
 }
 
 // share lets jobs take turns and packs them.
@@ -182,7 +183,7 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 			n.leaving = append(n.leaving, run)
 		case a.Resuming():
 			n.busy = true
-		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal():
+		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal() && s.View.CanSuspend(run.Job):
 			n.active = join(n.active, run, at, func(u *unit) bool { return a.Packed() && u.gpu() == a.Workers[0].GPUs[0] })
 		}
 	}
@@ -212,12 +213,15 @@ func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 }
 
 // resume has suspended units go on where there is room, those first that have had the least
-// service. What others leave for a waiting job is not theirs; what is kept for blocked heads is.
+// service, before other jobs of their class start. What others leave for a waiting job is not theirs,
+// nor what an account is entitled to; what is kept for blocked heads is.
 func (s *sharing) resume() {
 	if !s.View.AnySuspended() {
 		return
 	}
-	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor })()
+	defer s.collect()
+	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor && !r.Guaranteed })()
+	s.spare = s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
 			continue
@@ -229,6 +233,64 @@ func (s *sharing) resume() {
 			}
 			return false
 		})
+	}
+}
+
+// besideTE returns the room that the trial-and-error jobs leave that wait and find room, nil if there
+// are none: it is what best-effort units may take.
+func (s *sharing) besideTE() (room *fit.Room) {
+	for at, head := range s.View.QueueHeads() {
+		if head.Held || !head.TE {
+			continue
+		}
+		for k, j := range s.View.QueueGroupAt(at).Jobs {
+			if k == tunables.AdmittedOfGroup {
+				break
+			}
+			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) {
+				continue
+			}
+			if room == nil {
+				room = s.Room.Copy()
+			}
+			g := s.Gang(j)
+			spots, ok := room.Place(&g)
+			if !ok {
+				break
+			}
+			room.Take(&g, spots)
+		}
+	}
+	return room
+}
+
+// collect keeps what is free for units that paused for another job and have waited for as long as a
+// blocked head does until it gets a reservation: jobs that start past them would keep them from going
+// on, and they cannot go on elsewhere. It holds for this cycle, and is found again by the next.
+func (s *sharing) collect() {
+	for node, n := range s.survey() {
+		if n == nil {
+			continue
+		}
+		for _, u := range n.suspended {
+			last := u.runs[0].Attempt.Switch
+			if u.nodes[0] != node || !last.Cause.Preempts() {
+				continue
+			}
+			due := last.Since + model.Instant(s.Policy.ReserveAfterMS)
+			if s.WakeAt(due); due > s.Now {
+				continue
+			}
+			r := &model.Reservation{Job: u.id(), At: due, Until: s.Now + 1}
+			for i, at := range u.nodes {
+				if at >= 0 && !slices.Contains(u.nodes[:i], at) {
+					needs := needsOn(u, at)
+					needs.Memory = 0 // it has kept that
+					r.Claims = append(r.Claims, model.Claim{Node: s.View.Nodes()[at].Name, Resources: needs})
+				}
+			}
+			s.Room.Claim(r)
+		}
 	}
 }
 
@@ -294,6 +356,11 @@ func (s *sharing) goOn(u *unit) bool {
 		if !a.Workers[i].State.Final() {
 			workers = append(workers, fit.Suspended{Node: u.nodes[i], Keeps: j.Holds(a, i), Needs: j.RequestOf(i)})
 			at = append(at, i)
+		}
+	}
+	if s.spare != nil && queue.ClassRank(j.Class) > 0 {
+		if _, ok := s.spare.Resume(workers); !ok {
+			return false
 		}
 	}
 	found, ok := s.Room.Resume(workers)

@@ -33,6 +33,9 @@ func (s *search) across(p *fit.Part) []int32 {
 		if c.workers >= p.Workers {
 			break
 		}
+		if !c.may(&c.List[i]) {
+			continue // its alternative leaves
+		}
 		c.take(i)
 		leave = append(leave, i)
 	}

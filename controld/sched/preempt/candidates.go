@@ -36,28 +36,32 @@ type Candidate struct {
 	Unsaved     int64        // ms of one GPU of work that would be lost
 	Reluctance  int          // how readily it may be taken by the search at hand: the degree is given by the policy
 	Surplus     *elastic.Job // only what this job has beyond its least; nil: all of it
-	alternative int32        // number, from 1, of the other entry of a job whose surplus is a candidate too; 0: none
+	alternative int32        // number, from 1, of the other entry of a job that could lose less than all; 0: none
 	Barred      bool         // left out of the search at hand: its account may not lose so much
+	Pauses      bool         // it is suspended where it is, and keeps its memory; false: it is stopped
 }
 
 // facts is what of a run matters for its price, side by side: in a large cluster it takes longer to
 // fetch each run from memory than to price it.
 type facts struct {
 	Since, Started model.Instant
-	Saves          int64 // as in the run
-	declared       int64 // grace, in ms
-	Gpus, worth    int64 // of all workers: thousandths of a GPU that they have, and that they count for
-	Account, queue int32 // by their numbers in Candidates
-	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
-	Again          bool  // it is not its first attempt
-	once           bool  // it must not be started again
+	Saves          int64         // as in the run
+	declared       int64         // grace, in ms
+	Gpus, worth    int64         // of all workers: thousandths of a GPU that they have, and that they count for
+	Account, queue int32         // by their numbers in Candidates
+	node           int32         // where it holds all that it holds; -1: on several nodes, or nothing
+	Again          bool          // it is not its first attempt, or it was suspended for another job
+	once           bool          // it must not be started again
+	canPause       bool          // its job can: see MayPause
+	resumed        model.Instant // see ResumedAt
 }
 
 // factsOf returns what a run says, but for what has a number in Candidates.
 func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
 		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs,
-		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1, once: r.Job.Spec.RunsOnce(),
+		worth: r.GPUEquivalents, node: -1, Again: r.Number > 1 || len(r.Displaced) > 0, once: r.Job.Spec.RunsOnce(),
+		canPause: r.Job.CanSuspend(), resumed: ResumedAt(r.Attempt),
 	}
 	if len(r.Holds) == 1 {
 		f.node = int32(r.Holds[0].Node)
@@ -99,7 +103,10 @@ type sheet struct {
 
 // NewCandidates looks at every live attempt once. What has been started in this cycle is not among
 // them: it would be displaced by a later one.
-func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
+func NewCandidates(t *scratch.State, cache *Cache) *Candidates { return newCandidates(t, cache, false) }
+
+// newCandidates is NewCandidates; pauses says that jobs may be suspended in place of being stopped.
+func newCandidates(t *scratch.State, cache *Cache, pauses bool) *Candidates {
 	r := cache.take()
 	r.begin(t)
 	ending := t.Ending()
@@ -118,6 +125,9 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	}
 	r.known.End()
 	clear(r.before)
+	if pauses {
+		r.offerPauses(t)
+	}
 	r.list()
 	r.discount(t)
 	r.expectGraces(t)
@@ -149,6 +159,9 @@ func (r *Candidates) discount(t *scratch.State) {
 			case lost == 0:
 			case i >= 0:
 				r.List[i].Rooms = less(r.List[i].Rooms, node, lost)
+				if k := r.List[i].alternative - 1; k >= 0 {
+					r.List[k].Rooms = less(r.List[k].Rooms, node, lost)
+				}
 			case run.Stopping:
 				r.Draining[node].Active.GPUs -= lost
 			}
@@ -156,7 +169,7 @@ func (r *Candidates) discount(t *scratch.State) {
 	}
 }
 
-// candidateOn returns the number of the candidate that is a job on a node, -1 if it is none.
+// candidateOn returns the number of the candidate that is all of a job on a node, -1 if it is none.
 func (r *Candidates) candidateOn(node int, id model.JobID) int32 {
 	for _, i := range r.On[node] {
 		if r.List[i].Job.ID == id {
@@ -396,15 +409,26 @@ func Compare(a, b *Candidate) int {
 		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
 }
 
-// sort puts some candidates, by number, in the order of [Compare].
+// sort puts some candidates, by number, in the order of [Compare]; at equal cost a job is rather
+// suspended than stopped.
 func (r *Candidates) sort(list []int32) {
-	slices.SortFunc(list, func(a, b int32) int { return Compare(&r.List[a], &r.List[b]) })
+	slices.SortFunc(list, func(a, b int32) int {
+		if c := Compare(&r.List[a], &r.List[b]); c != 0 || r.List[a].Pauses == r.List[b].Pauses {
+			return c
+		}
+		if r.List[a].Pauses {
+			return -1
+		}
+		return 1
+	})
 }
 
 // mayTake reports whether a candidate may be taken up to a degree of reluctance.
 func (r *Candidates) mayTake(v *Candidate, limit int) bool {
-	if v.alternative != 0 && r.List[v.alternative-1].Taken {
-		return false
+	if v.alternative != 0 {
+		if o := &r.List[v.alternative-1]; o.Taken || o.Barred && (v.Pauses || o.Pauses) {
+			return false
+		}
 	}
 	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= limit
 }
@@ -414,7 +438,7 @@ func Displacements(j *model.Job) int {
 	return int(j.Counters.TE + j.Counters.Reclaim + j.Counters.Order)
 }
 
-// Stop asks a candidate to leave for a job.
+// Stop asks a candidate to leave for a job, or to pause.
 func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, beneficiary model.JobID) {
 	v.Taken = true
 	over := t.Now + model.Instant(v.Grace)
@@ -422,6 +446,10 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, ben
 		r.drain(s, over)
 	}
 	r.Asked[beneficiary] = t.Now
+	if v.Pauses {
+		t.Suspend(v.Job, v.Attempt, cause, beneficiary)
+		return
+	}
 	t.Stop(v.Job, v.Attempt, cause, beneficiary)
 }
 

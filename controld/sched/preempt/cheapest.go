@@ -73,21 +73,25 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 // Reservations that are not for preemptors are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.state.Room.ForPreemptors()
-	leave := func(j *model.Job) {
+	leave := func(j *model.Job, pauses bool) {
 		a := j.Live()
 		for i, node := range m.state.Leaving(a) {
-			if !m.state.KeepsWorker(j.ID, i) {
+			switch {
+			case m.state.KeepsWorker(j.ID, i):
+			case pauses:
+				room.Release(node, j.FreedBySuspension(a, i), a.Workers[i].GPUs)
+			default:
 				room.Release(node, j.Holds(a, i), a.Workers[i].GPUs)
 			}
 		}
 	}
 	for j := range m.state.View.Live() {
-		if _, asked := m.state.Stopping[j.ID]; asked || j.Live().Stop != nil {
-			leave(j)
+		if a := j.Live(); a.Stop != nil || m.state.Leaves(j.ID) || a.Suspending() {
+			leave(j, a.Stop == nil && (a.Suspending() || m.state.Suspends(j.ID)))
 		}
 	}
 	for _, i := range set.Candidates {
-		leave(m.Candidates.List[i].Job)
+		leave(m.Candidates.List[i].Job, m.Candidates.List[i].Pauses)
 	}
 	var nodes []int
 	for _, c := range set.Claims {

@@ -21,11 +21,15 @@ func (r *Candidates) price(t *scratch.State) {
 	r.weight, r.longest, r.greatest = GraceWeight(t), 0, 0
 	r.lossWeight = model.LossWeight.Of(&t.Policy)
 	for _, v := range r.Each() {
-		v.Grace = min(v.Grace, usual[v.queue])
+		if v.Grace = min(v.Grace, usual[v.queue]); v.Pauses {
+			v.Grace = PauseCosts(v.Grace)
+		}
 		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
 	}
 	for _, v := range r.Each() {
-		v.Unsaved = v.unsavedAt(t.Now)
+		if !v.Pauses {
+			v.Unsaved = v.unsavedAt(t.Now)
+		}
 		v.Score = r.scoreOf(v) + r.lossPrice(v.Unsaved)
 	}
 }

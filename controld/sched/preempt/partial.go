@@ -118,11 +118,11 @@ func (m *Preemptor) ResizeFor(v *Candidate, beneficiary model.JobID) {
 	f.Resize(m.state, beneficiary)
 }
 
-// DropPartial leaves out of a set what elastic jobs give up that leave whole: on several nodes that
+// DropPartial leaves out of a set what jobs would give up that leave whole: on several nodes that
 // may have looked like two things.
 func (r *Candidates) DropPartial(set *Set) {
 	set.Candidates = slices.DeleteFunc(set.Candidates, func(i int32) bool {
 		v := &r.List[i]
-		return v.Surplus != nil && slices.Contains(set.Candidates, v.alternative-1)
+		return (v.Surplus != nil || v.Pauses) && slices.Contains(set.Candidates, v.alternative-1)
 	})
 }

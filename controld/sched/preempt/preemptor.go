@@ -30,7 +30,7 @@ func NewPreemptor(t *scratch.State, cache *Cache) *Preemptor {
 // All returns the candidates with what each costs, which are listed once a cycle.
 func (m *Preemptor) All() *Candidates {
 	if m.Candidates == nil {
-		m.Candidates = NewCandidates(m.state, m.cache)
+		m.Candidates = newCandidates(m.state, m.cache, true)
 		m.Candidates.price(m.state)
 	}
 	return m.Candidates

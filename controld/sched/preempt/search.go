@@ -294,6 +294,8 @@ func overdrawn(r model.Request) bool {
 // one of them may not be asked to there is no way.
 func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
+	// memory that stays would be in the way
+	o.items = slices.DeleteFunc(o.items, func(i int32) bool { return s.List[i].Pauses })
 	all, held := choice{}, s.Draining[node]
 	for k, i := range o.items {
 		v := &s.List[i]

@@ -229,7 +229,7 @@ func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]i
 	wanted := len(set)
 	if !fit.Within(need, have) {
 		for _, i := range s.Candidates.On[node] {
-			if s.mayTake(i) && !slices.Contains(set, i) {
+			if s.mayTake(i) && !slices.Contains(set, i) && !s.Candidates.List[i].Pauses {
 				set = append(set, i)
 			}
 		}

@@ -272,11 +272,22 @@ func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.
 	switch taker, asked := m.Stopping[j.ID]; {
 	case a.Stop != nil && a.Stop.Resize != nil:
 		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
+	case a.Stop == nil && (a.Suspending() || a.Suspended()):
+		if s := a.Switch; s.Cause == model.CauseTE {
+			yield(s.For, m.accounts().HeldBy(j, active(a)))
+		}
 	case a.Stop != nil && a.Stop.Cause == model.CauseTE:
 		yield(a.Stop.For, m.accounts().HeldBy(j, a))
 	case asked:
 		yield(taker, m.asked(j))
 	}
+}
+
+// active returns an attempt as it is when it runs.
+func active(a *model.Attempt) *model.Attempt {
+	runs := *a
+	runs.Switch = nil
+	return &runs
 }
 
 // asked returns what a job holds that was asked in this cycle to give it up.

@@ -208,7 +208,7 @@ func (m *preemptor) waitingTE() []waiter {
 // all others.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	degree := m.reluctanceOfSaver(v)
-	if degree >= 0 && preempt.CannotSave(v) {
+	if degree >= 0 && !v.Pauses && preempt.CannotSave(v) {
 		degree += 3
 	}
 	return degree
@@ -218,7 +218,7 @@ func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 	switch {
 	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceRunning(v):
 		return -1
-	case m.Now-v.Since < fairshare.MinRuntime(m.State):
+	case m.Now-v.Undisturbed() < fairshare.MinRuntime(m.State):
 		if v.Surplus == nil && m.gathered(v.Job, v.Since, len(v.Rooms)) {
 			return -1
 		}
@@ -234,22 +234,22 @@ func (m *preemptor) reluctanceOfSaver(v *preempt.Candidate) int {
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late, and would not lose too
-// much by it.
-func (m *preemptor) mayDisplace(j *model.Job) bool {
+// much by it. One that pauses loses nothing.
+func (m *preemptor) mayDisplace(v *preempt.Candidate) bool {
 	limit := cmp.Or(m.Policy.MaxPreempts, preemptsPerDay)
-	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit) &&
-		!preempt.Wasteful(m.State, j)
+	return (limit < 0 || v.Job.DisplacedSince(m.Now-scratch.Day) < limit) &&
+		(v.Pauses || !preempt.Wasteful(m.State, v.Job))
 }
 
 // mayDisplaceRunning is mayDisplace for a job that runs. Most run for the first time, and then
 // their runs say it all.
 func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 	if v.Again {
-		return m.mayDisplace(v.Job)
+		return m.mayDisplace(v)
 	}
-	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since,
+	if !v.Pauses && v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since,
 		scratch.Day)) {
-		return m.mayDisplace(v.Job)
+		return m.mayDisplace(v)
 	}
 	return true
 }
@@ -332,7 +332,11 @@ func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause 
 	restore()
 	over := m.Now
 	for _, i := range set.Candidates {
-		over = max(over, m.Now+model.Instant(scratch.GraceOf(r.List[i].Job)))
+		grace := scratch.GraceOf(r.List[i].Job)
+		if r.List[i].Pauses {
+			grace = preempt.PauseCosts(grace)
+		}
+		over = max(over, m.Now+model.Instant(grace))
 	}
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])

@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -49,7 +50,7 @@ func (t *rotaPolicy) spares(j *model.Job, run *estimate.LiveAttempt, by model.Ca
 		return "wide gangs keep their room"
 	case ran < least:
 		return fmt.Sprintf("started less than %v ago (min_runtime)", jobspec.Seconds(least/1000))
-	case t.beyondCost(o, run.Attempt) < t.worthInOrder(j):
+	case t.beyondCost(o, run.Attempt, preempt.MayPause(t.State, run)) < t.worthInOrder(j):
 		return "does not go on for long enough by the history to be worth it (order_worth, cost_worth)"
 	case keepsRoom(j, o, mine, theirs):
 		if mine.User {

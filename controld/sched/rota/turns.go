@@ -34,7 +34,7 @@ func (m *preemptor) makeRoomForBE() {
 	f.Foresee()
 	m.beyond = make([]int64, len(m.All().List))
 	for i, v := range m.All().Each() {
-		m.beyond[i] = m.beyondCost(v.Job, v.Attempt)
+		m.beyond[i] = m.beyondCost(v.Job, v.Attempt, v.Pauses)
 	}
 	m.inOrder(func(j *model.Job, g *fit.Gang) bool {
 		least := m.worthInOrder(j)
@@ -139,8 +139,8 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least 
 		}
 		return 0
 	}
-	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) || m.Now-v.Started < m.minTurn() ||
-		m.beyond[v.Index] < least || !m.mayDisplace(v.Job) {
+	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) || m.Now-max(v.Started, v.Undisturbed()) < m.minTurn() ||
+		m.beyond[v.Index] < least || !m.mayDisplace(v) {
 		return -1
 	}
 	f := m.accounts()

@@ -17,13 +17,18 @@ import (
 // other.
 
 // beyondCost returns for how long a running job goes on beyond CostWorth times what it loses by leaving,
-// in ms; less than anything if it must not leave.
-func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt) int64 {
-	if j.Spec.Checkpoint == nil || a.Started.At == 0 {
+// in ms; less than anything if it must not leave. One that pauses loses the time that it takes.
+func (t *rotaPolicy) beyondCost(j *model.Job, a *model.Attempt, pauses bool) int64 {
+	if j.Spec.Checkpoint == nil && !pauses || a.Started.At == 0 {
 		return math.MinInt64
 	}
-	lost := preempt.GraceWeight(t.State)*preempt.ExpectedGrace(t.State, j)/1000 + int64(a.Started.At-a.Assigned.At) +
-		preempt.UnsavedMS(j, a, t.Now)
+	grace, more := preempt.ExpectedGrace(t.State, j), int64(0)
+	if pauses {
+		grace = preempt.PauseCosts(grace)
+	} else {
+		more = int64(a.Started.At-a.Assigned.At) + preempt.UnsavedMS(j, a, t.Now)
+	}
+	lost := preempt.GraceWeight(t.State)*grace/1000 + more
 	left, _ := t.remaining(j, j.RuntimeOf(scratch.AttainedService(j, a, t.Now)))
 	return left - model.CostWorth.Of(&t.Policy)*lost
 }
@@ -40,9 +45,9 @@ func (t *rotaPolicy) worthInOrder(waiting *model.Job) int64 {
 
 // worthEqualPart reports whether it is worth it that a running job leaves for one whose account or user
 // holds less than its equal part.
-func (t *rotaPolicy) worthEqualPart(waiting, running *model.Job, a *model.Attempt) bool {
+func (t *rotaPolicy) worthEqualPart(waiting, running *model.Job, a *model.Attempt, pauses bool) bool {
 	need, _ := t.needs(waiting)
-	beyond := t.beyondCost(running, a)
+	beyond := t.beyondCost(running, a, pauses)
 	if beyond < need && beyond != math.MinInt64 {
 		t.WakeAt(t.Now + model.Instant(need-beyond))
 	}

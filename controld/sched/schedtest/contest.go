@@ -38,15 +38,16 @@ type Contest struct {
 	Random *rand.Rand
 	Policy string
 	jobs   int
-	Faulty bool                   // nodes and GPUs break
-	stops  map[Attempt]model.Stop // as first seen
-	Seen   map[string]int         // what has happened, so that the histories prove something
+	Faulty bool                                  // nodes and GPUs break
+	stops  map[Attempt]model.Stop                // as first seen
+	paused map[model.JobID]map[model.Cause]int32 // how often each job has paused, and for what
+	Seen   map[string]int                        // what has happened, so that the histories prove something
 }
 
 // NewContest returns a random history under a policy. What happens is counted in seen.
 func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy,
-		stops: map[Attempt]model.Stop{}, Seen: seen}
+		stops: map[Attempt]model.Stop{}, paused: map[model.JobID]map[model.Cause]int32{}, Seen: seen}
 	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy,
 		1+c.Random.IntN(3), 1+c.Random.IntN(10),
 		1+c.Random.IntN(20), c.Random.IntN(5), []int{0, 0, 8}[c.Random.IntN(3)], 10+c.Random.IntN(60))
@@ -72,9 +73,13 @@ func (c *Contest) Step() {
 	case 0, 1, 2:
 		for range 1 + c.Random.IntN(3) {
 			c.jobs++
-			save := [...]string{"", " save=yes", " save=5m"}[c.Random.IntN(3)]
+			save, class := [...]string{"", " save=yes", " save=5m"}[c.Random.IntN(3)],
+				[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)]
+			if class == "be" && c.Random.IntN(3) == 0 {
+				save += " pause=yes"
+			}
 			c.Must("submit j%d class=%s gang=%dx%d per-node=%d cores=%d memory=%d grace=%ds account=a%d%s", c.jobs,
-				[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)], []int{1, 1, 1, 2, 3}[c.Random.IntN(5)], c.Random.IntN(4),
+				class, []int{1, 1, 1, 2, 3}[c.Random.IntN(5)], c.Random.IntN(4),
 				1+c.Random.IntN(2),
 				1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600), c.Random.IntN(2), save)
 		}
@@ -106,9 +111,27 @@ func (c *Contest) disturb() {
 		c.Must("exit code=%d %s", []int{0, 85, 85, 85, 1}[c.Random.IntN(5)], name)
 	case j.State == model.Configuring:
 		c.Must("run %s", name)
+	case (a.Suspending() || a.Resuming()) && c.Random.IntN(6) > 0:
+		if err := c.switched(j); err != nil {
+			panic(err)
+		}
 	default:
 		c.Must("%s %s", [...]string{"exit", "exit", "exit code=1", "cancel"}[c.Random.IntN(4)], name)
 	}
+}
+
+// switched has a job do as it was told last, and counts how often it has paused for what.
+func (c *Contest) switched(j *model.Job) error {
+	pauses, cause := j.Live().Suspending(), j.Live().Switch.Cause
+	if err := c.Switched(j, pauses); err != nil || !pauses || c.State.View().Job(j.ID).State != model.Suspended {
+		return err
+	}
+	if c.paused[j.ID] == nil {
+		c.paused[j.ID] = map[model.Cause]int32{}
+	}
+	c.paused[j.ID][cause]++
+	c.Seen["paused"]++
+	return nil
 }
 
 // Settle cycles until nothing changes and checks each plan.
@@ -141,6 +164,24 @@ func (c *Contest) Settle() error {
 func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
+		if s := a.Suspend; s != nil {
+			// it must be as lawful as a stop would be, of a job that can save its state
+			switch j := v.Job(s.Job); {
+			case stopped[j.ID] || j.Live().Stop != nil || j.Live().Switch != nil && !j.Live().Switched():
+				return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
+			case j.State != model.Running || !j.CanSuspend():
+				return fmt.Errorf("%s is to pause and cannot", c.Names[j.ID])
+			case c.Policy == "fitgpp" || c.Policy == "rand" || j.Class == jobspec.TE || !v.Job(s.For).Waits():
+				return fmt.Errorf("%s pauses for %s", c.Names[j.ID], c.Names[s.For])
+			case c.Policy == "rota" && s.Cause != model.CauseReclaim && j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+				return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
+			}
+			stopped[s.Job] = true
+			c.Seen["suspend "+string(s.Cause)]++
+		}
+		if a.Resume != nil {
+			c.Seen["resume"]++
+		}
 		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
 			continue
 		}
@@ -173,6 +214,12 @@ func (c *Contest) lawful() error {
 	for j := range v.Live() {
 		a := j.Live()
 		if a.Stop == nil {
+			for i := range a.Workers {
+				if w := &a.Workers[i]; a.Suspending() && !w.State.Final() {
+					_, n := v.Node(w.Node)
+					leaving[n] = leaving[n].Plus(j.FreedBySuspension(a, i))
+				}
+			}
 			continue
 		}
 		if first, known := c.stops[Attempt{j.ID, a.N}]; known && (a.Stop.At != first.At || a.Stop.KillAt > first.KillAt) {
@@ -182,7 +229,7 @@ func (c *Contest) lawful() error {
 		for i := range a.Workers {
 			if w := &a.Workers[i]; !w.State.Final() {
 				_, n := v.Node(w.Node)
-				leaving[n] = leaving[n].Plus(j.RequestOf(i))
+				leaving[n] = leaving[n].Plus(j.Holds(a, i))
 			}
 		}
 	}
@@ -228,10 +275,13 @@ func (c *Contest) counted(j *model.Job) error {
 	for i := range j.Attempts {
 		n[j.Attempts[i].Cause]++
 	}
+	for cause, times := range c.paused[j.ID] {
+		n[cause] += times
+	}
 	if k := j.Counters; j.Attempt <= model.MaxAttemptsKept &&
 		(k.TE != n[model.CauseTE] || k.Order != n[model.CauseOrder] || k.Reclaim != n[model.CauseReclaim] ||
 			k.UserFailures != n[model.CauseFailed]+n[model.CauseOOM]) {
-		return fmt.Errorf("%s: %+v of attempts that ended by %v", c.Names[j.ID], k, n)
+		return fmt.Errorf("%s: %+v of attempts that ended or paused by %v", c.Names[j.ID], k, n)
 	}
 	return nil
 }
@@ -245,6 +295,9 @@ func (c *Contest) atRest() error {
 	}
 	v := c.State.View()
 	reason := sched.Reasons(v, c.Now, v.Config().Policy)
+	if err := c.suspended(v); err != nil {
+		return err
+	}
 	for j := range v.Jobs() {
 		if !j.Waits() || j.Eligible > c.Now || j.Hold != model.NotHeld {
 			continue
@@ -254,7 +307,9 @@ func (c *Contest) atRest() error {
 		if limited {
 			c.Seen["limit"]++
 		}
-		if (CouldStart(v, j) || HasCome(v, j) && !(c.Faulty && besideOthers(v, j))) && !limited {
+		if CollectsRoom(v, c.Now) {
+			c.Seen["collected"]++
+		} else if (CouldStart(v, j) || HasCome(v, j) && !(c.Faulty && besideOthers(v, j))) && !limited {
 			return fmt.Errorf("%s waits although it fits, or its room has come: %+v", c.Names[j.ID], why)
 		}
 		if j.OwnRoomFirst {
@@ -279,6 +334,45 @@ func (c *Contest) atRest() error {
 		}
 	}
 	return nil
+}
+
+// suspended looks for a suspended job that could go on: where nothing is kept for others, and no
+// trial-and-error job waits for the room.
+func (c *Contest) suspended(v *state.View) error {
+	for j := range v.Jobs() {
+		if j.Class == jobspec.TE && j.Waits() {
+			return nil
+		}
+	}
+	for j := range v.Live() {
+		a, needs := j.Live(), map[int]model.Vector{}
+		if !a.Suspended() || a.Stop != nil {
+			continue
+		}
+		fits := true
+		for i := range a.Workers {
+			if _, n := v.Node(a.Workers[i].Node); !a.Workers[i].State.Final() {
+				needs[n] = needs[n].Plus(j.RequestOf(i).Active)
+				fits = fits && needs[n].Within(v.Grid().Free(n)) && v.Grid().Claimed(n) == model.Vector{} &&
+					v.Nodes()[n].State == model.NodeUp
+			}
+		}
+		if fits {
+			return fmt.Errorf("%s stays suspended although there is room", c.Names[j.ID])
+		}
+	}
+	return nil
+}
+
+// CollectsRoom reports whether room is kept for a suspended job that has waited for long to go on.
+func CollectsRoom(v *state.View, now model.Instant) bool {
+	for j := range v.Live() {
+		if a := j.Live(); a.Stop == nil && a.Suspended() && a.Switch.Cause.Preempts() &&
+			a.Switch.Since+model.Instant(v.Config().Policy.ReserveAfterMS) <= now {
+			return true
+		}
+	}
+	return false
 }
 
 // CouldStart counts workers node by node with the state's own Fits, and nothing else.
@@ -345,7 +439,8 @@ func HasCome(v *state.View, job *model.Job) bool {
 	}
 	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
 		_, node := v.Node(c.Node)
-		return WillBeFree(v, v.Live(), node).Active != v.Grid().Free(node)
+		will := WillBeFree(v, v.Live(), node) // of a suspended job that is stopped only memory comes
+		return will.Active != v.Grid().Free(node) || will.Resident.Memory != v.Grid().FreeResident(node).Memory
 	})
 }
 
@@ -355,14 +450,22 @@ func WillBeFree(v *state.View, jobs iter.Seq[*model.Job], node int) model.Reques
 	have := model.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {
 		a := job.Live()
-		if a == nil || a.Stop == nil {
+		if a == nil || a.Stop == nil && !a.Suspending() {
 			continue
 		}
 		for i := range a.Workers {
 			w := &a.Workers[i]
+			if a.Stop == nil {
+				if w.Node == v.Nodes()[node].Name && !w.State.Final() {
+					r := job.FreedBySuspension(a, i)
+					r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
+					have = have.Plus(r)
+				}
+				continue
+			}
 			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() &&
 				w.Node == v.Nodes()[node].Name {
-				r := job.RequestOf(i)
+				r := job.Holds(a, i)
 				r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
 				have = have.Plus(r)
 			}

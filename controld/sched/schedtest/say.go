@@ -38,6 +38,18 @@ func (w *World) Action(a fsm.Action) string {
 			s += " for " + w.Names[a.Stop.For]
 		}
 		return s
+	case a.Suspend != nil:
+		s := fmt.Sprintf("suspend %s: %s", w.Names[a.Suspend.Job], a.Suspend.Cause)
+		if a.Suspend.For != 0 {
+			s += " for " + w.Names[a.Suspend.For]
+		}
+		return s
+	case a.Resume != nil:
+		s := "resume " + w.Names[a.Resume.Job]
+		for i, worker := range w.State.View().Job(a.Resume.Job).Live().Workers {
+			s += " on " + worker.Node + gpuList(a.Resume.GPUs[i])
+		}
+		return s
 	case a.Resize != nil:
 		return w.resizing(a.Resize)
 	case a.Suspend != nil:
@@ -126,6 +138,11 @@ func (w *World) why(id model.JobID) {
 	if j != nil && !j.Waits() && j.State != model.Pending {
 		if j.State.Final() && j.Reason.Code != "" {
 			w.say("%s has ended as %s (%s): %s", w.Names[id], j.State, j.Reason.Code, w.named(j.Reason))
+			return
+		}
+		if j.State == model.Suspended {
+			why := sched.Explain(v, w.Now, v.Config().Policy, id).Reason
+			w.say("%s is suspended (%s): %s", w.Names[id], why.Code, w.named(why))
 			return
 		}
 		w.say("%s does not wait", w.Names[id])

@@ -89,6 +89,8 @@ func (w *World) Run(line string) error {
 		})
 	case "exit":
 		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerExited) })
+	case "paused", "continues":
+		return w.each(names, func(j *model.Job) error { return w.Switched(j, verb == "paused") })
 	case "break":
 		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerFailed) })
 	case "advance":
@@ -180,9 +182,9 @@ func (w *World) policy(options map[string]string) error {
 }
 
 // node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
-// is), reboot (any value: a new boot id).
+// is), suspends (0: it cannot), reboot (any value: a new boot id).
 func (w *World) node(name string, options map[string]string) error {
-	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
+	gpus, cores, memory, ports, broken, suspends := 0, 64, 256, 100, -1, 1
 	for k, v := range options {
 		if Describe(&model.Node{}, k, v) {
 			continue
@@ -202,11 +204,14 @@ func (w *World) node(name string, options map[string]string) error {
 			ports = n
 		case "broken":
 			broken = n
+		case "suspends":
+			suspends = n
 		default:
 			return fmt.Errorf("no property %q of a node", k)
 		}
 	}
 	n := MakeNode(name, gpus, cores, memory, ports)
+	n.Suspends = suspends > 0
 	for k, v := range options {
 		Describe(&n, k, v)
 	}
@@ -222,6 +227,7 @@ func MakeNode(name string, gpus, cores, memoryGiB, ports int) model.Node {
 	n := model.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
 		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
+		Suspends: true,
 	}
 	for i := range gpus {
 		n.GPUs = append(n.GPUs, model.GPU{
@@ -242,7 +248,8 @@ func (w *World) setNode(verb string, names []string) error {
 }
 
 // submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS
-// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace.
+// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace, pause (any value:
+// it can be suspended).
 func (w *World) submit(names []string, options map[string]string) error {
 	owner := cmp.Or(options["user"], "ada")
 	delete(options, "user")
@@ -369,7 +376,7 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		var ms int64
 		ms, err = milliseconds(v)
 		preemptionOf(spec).GracePeriod = jobspec.Seconds(ms / 1000)
-	case "pauses":
+	case "pause", "pauses":
 		preemptionOf(spec).Mode, err = jobspec.PreemptSuspend, nil
 	case "steps": // of its progress, in all
 	case "called": // its name, if that is not the scenario's

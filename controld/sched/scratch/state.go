@@ -215,6 +215,31 @@ func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, benefici
 	}
 }
 
+// Suspend asks an attempt to pause where it is, so that another job can start.
+func (t *State) Suspend(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {
+	suspend := fsm.Action{Suspend: &fsm.SuspendJob{Job: j.ID, Attempt: a.N, Cause: cause, For: beneficiary}}
+	if t.May(suspend.PartOf()) {
+		t.Act(suspend)
+		t.Stopping[j.ID] = beneficiary
+	}
+}
+
+// Leaves reports whether the plan asks a job to give up room.
+func (t *State) Leaves(id model.JobID) bool {
+	_, asked := t.Stopping[id]
+	return asked
+}
+
+// Suspends reports whether the plan suspends a job.
+func (t *State) Suspends(id model.JobID) bool {
+	for i := range t.Actions {
+		if s := t.Actions[i].Suspend; s != nil && s.Job == id {
+			return true
+		}
+	}
+	return false
+}
+
 // Resize asks an elastic job to go on with other workers. beneficiary is the job that gets the
 // room, 0 if there is none.
 func (t *State) Resize(r *fsm.ResizeJob) {
@@ -225,15 +250,19 @@ func (t *State) Resize(r *fsm.ResizeJob) {
 	}
 }
 
-// Ending returns the jobs that the plan ends, stops, resizes or moves so far; nil if there are none.
+// Ending returns the jobs that the plan ends, stops, suspends, resizes or moves so far; nil if there are none.
 func (t *State) Ending() map[model.JobID]bool {
 	var ids map[model.JobID]bool
 	for _, a := range t.Actions {
-		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil || a.Move != nil) {
+		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil || a.Move != nil ||
+			a.Suspend != nil) {
 			ids = map[model.JobID]bool{}
 		}
 		if a.Stop != nil {
 			ids[a.Stop.Job] = true
+		}
+		if a.Suspend != nil {
+			ids[a.Suspend.Job] = true
 		}
 		if a.End != nil {
 			ids[a.End.Job] = true

@@ -166,6 +166,13 @@ func honoured(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
 				}
 			}
 		}
+		if p := j.Preemption; known && p != nil && p.Mode == jobspec.PreemptSuspend &&
+			cmp.Or(j.Class, q.DefaultClass) == jobspec.TE {
+			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob,
+				Detail: fmt.Sprintf("%spreemption.mode: jobs of queue %q are trial-and-error jobs unless they say otherwise, "+
+					"which are never asked to leave, so they do not pause either", Prefix(jobs, i), cmp.Or(j.Queue, "default")),
+				Hint: `leave mode out, or write class = "be"`}
+		}
 		if p := j.Preemption; known && p != nil && q.MaxGrace > 0 && p.GracePeriod > q.MaxGrace {
 			return tooLong(jobs, i, "grace_period", p.GracePeriod, q.MaxGrace)
 		}
@@ -176,4 +183,14 @@ func honoured(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
 func tooLong(jobs []*jobspec.Job, i int, name string, got, most jobspec.Seconds) error {
 	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob,
 		Detail: fmt.Sprintf("%s%s of %v is longer than the queue's max_grace of %v", Prefix(jobs, i), name, got, most)}
+}
+
+// Warnings says what jobs that were accepted ask for and do not get with the nodes that there are.
+func Warnings(v *state.View, jobs []*jobspec.Job) []string {
+	pauses := func(j *jobspec.Job) bool { return j.Preemption != nil && j.Preemption.Mode == jobspec.PreemptSuspend }
+	if v.AnySuspends() || !slices.ContainsFunc(jobs, pauses) {
+		return nil
+	}
+	return []string{`preemption mode "suspend": no node can suspend jobs, so the job is stopped instead when another job ` +
+		"gets its room"}
 }

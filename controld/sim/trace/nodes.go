@@ -48,7 +48,7 @@ type machine struct {
 // node returns a machine as a node of the state.
 func (m *machine) node(name string) model.Node {
 	n := model.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory,
-		State: model.NodeUp}
+		State: model.NodeUp, Suspends: true}
 	if m.memory == 0 {
 		n.Memory = min(MaxMemory, memoryPerCore*jobspec.Bytes(m.cores))
 	}

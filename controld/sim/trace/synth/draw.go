@@ -29,6 +29,7 @@ const (
 	streamEstimate
 	streamInflate
 	streamRedraw
+	streamPause
 )
 
 // source returns random numbers for one purpose and one job. They depend on nothing else, so a job

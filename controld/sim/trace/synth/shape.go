@@ -138,6 +138,16 @@ func DrawSaves(t *trace.Trace, mix []MixPart, seed uint64) {
 	}
 }
 
+// DrawPauses lets so many thousandths of the best-effort jobs pause, all equally likely. Elastic jobs
+// give up workers instead.
+func DrawPauses(t *trace.Trace, share int64, seed uint64) {
+	for i := range t.Jobs {
+		if j := &t.Jobs[i]; j.Class != jobspec.TE && !j.Elastic() {
+			j.Pauses = j.Pauses || source(seed, streamPause, uint64(i)).Int64N(1000) < share
+		}
+	}
+}
+
 // DrawEstimates draws an estimate for jobs without one. It is too long by a factor of 1000 to worst
 // thousandths, all equally likely. At 1000 estimates are exact.
 func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {

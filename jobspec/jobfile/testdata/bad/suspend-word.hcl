@@ -1,0 +1,9 @@
+job "c" {
+  preemption {
+    mode = "freeze"
+  }
+
+  task "t" {
+    command = ["true"]
+  }
+}
