@@ -41,7 +41,7 @@ var commandTable = []row{
 		model.ErrOldAttempt, model.ErrBadCause, model.ErrStopping, model.ErrNotWanted, model.ErrLeaseRunning,
 		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, model.ErrCannotSuspend, model.ErrSwitching, model.ErrNotSuspended,
-		model.ErrBadMove, model.ErrDoesNotMove,
+		model.ErrBadMove, model.ErrDoesNotMove, model.ErrResizing,
 		anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport),
 	command[TrimHistory](),

@@ -49,6 +49,8 @@ const (
 	EventSuspended  EventType = "suspended"  // all its workers have paused
 	EventResuming   EventType = "resuming"   // it has room again
 	EventContinued  EventType = "resumed"    // all its workers go on
+	EventResizing   EventType = "resizing"   // workers join or leave while the others go on
+	EventResized    EventType = "resized"    // they run, or have left
 	EventTried      EventType = "tried"      // something was tried, with its expected gain
 	EventMeasured   EventType = "measured"   // what that brought
 	EventPolicy     EventType = "log-policy" // one has found its pattern in the output; the attempt says which

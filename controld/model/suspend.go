@@ -105,10 +105,11 @@ func (a *Attempt) TurnIn(service int64) Instant {
 
 // HeldSince is since when what an attempt holds has not been charged as usage.
 func (a *Attempt) HeldSince() Instant {
+	since := a.ChargedFrom()
 	if a.Switch != nil {
-		return max(a.Assigned.At, a.Switch.Charged)
+		since = max(since, a.Switch.Charged)
 	}
-	return a.Assigned.At
+	return since
 }
 
 // Clock returns the present instant on the attempt's clock, which stands still while it is
@@ -141,6 +142,11 @@ func (a *Attempt) Move(by Instant) {
 	move(&a.Assigned.At)
 	move(&a.Started.At)
 	move(&a.Rated)
+	if r := a.Resizing; r != nil {
+		next := *r
+		move(&next.At)
+		a.Resizing = &next
+	}
 	for i := range a.Workers {
 		move(&a.Workers[i].Started)
 		move(&a.Workers[i].Ended)

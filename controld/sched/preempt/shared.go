@@ -40,7 +40,8 @@ func (m *Preemptor) holdersOn(node int) []holder {
 			continue
 		}
 		list = append(list, holder{
-			candidate: m.Candidates.candidateOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil || a.Suspending(),
+			candidate: m.Candidates.candidateOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil || a.Suspending() ||
+				a.Workers[d.Worker].Leaving,
 			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs),
 		})
 	}
