@@ -42,8 +42,8 @@ func (f *Accounts) reclaimables() []reclaimable {
 	for j := range f.View.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || a.Shrinking() || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 ||
-			ending[j.ID] ||
+		case a.Stop != nil || a.Shrinking() || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 ||
+			a.Started.At == 0 || ending[j.ID] ||
 			preempt.Wasteful(f.State, j):
 		case f.Now-a.Started.At < least:
 			f.WakeAt(a.Started.At + least)

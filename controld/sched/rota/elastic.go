@@ -155,7 +155,8 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	}
 	at := f.Attempt.Started.At + model.Instant(elastic.RestartCost(f.Job))
 	s.WakeAt(at)
-	return at <= s.Now && (f.Terms.Signal || preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
+	return at <= s.Now && (f.Terms.Signal ||
+		preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
 }
 
 // mayGive reports whether a job may have to give up workers for another: it can, should have fewer
