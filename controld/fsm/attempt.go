@@ -63,7 +63,7 @@ func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) 
 // kept for the next attempt.
 func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
 	w.Ended = a.Clock(m.v.At())
-	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
+	held, charged := int64(w.Ended-a.ChargedFrom()), j.Charged(a, w.Index)
 	if a.Packing != nil {
 		charged.GPUs = j.RequestOf(w.Index).Active.GPUs // its GPU, but for what others had of it
 	}
@@ -90,7 +90,7 @@ func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, model.Rank(w.State))
-		if w.State.Final() && !w.Succeeded() && !lifecycle.IgnoresFailure(j, a, i) {
+		if w.State.Final() && !w.Succeeded() && !w.Leaving && !lifecycle.IgnoresFailure(j, a, i) {
 			trouble = lifecycle.StrongerCause(trouble, w.Trouble())
 		}
 	}
@@ -106,6 +106,7 @@ func (m *Machine) advance(j *model.Job, a *model.Attempt) {
 	}
 	if a.Stop == nil {
 		m.proceed(j, a, least)
+		m.settleShrink(j, a)
 		m.settleSwitch(j, a)
 	}
 	m.put(j)

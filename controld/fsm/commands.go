@@ -42,7 +42,7 @@ var commandTable = []row{
 		model.ErrBadClaim, model.ErrNoReservation, model.ErrNotPastDue, model.ErrPaused,
 		model.ErrNotElastic, model.ErrBadSize, model.ErrCannotSuspend, model.ErrSwitching, model.ErrNotSuspended,
 		model.ErrCannotPack, model.ErrNoProfile, model.ErrTriedBefore,
-		model.ErrBadMove, model.ErrDoesNotMove,
+		model.ErrBadMove, model.ErrDoesNotMove, model.ErrResizing,
 		anyFit, anyLimit),
 	command[NodeReport](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadReport, model.ErrBadClass),
 	command[TrimHistory](),

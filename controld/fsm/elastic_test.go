@@ -458,7 +458,7 @@ func TestElasticSpecs(t *testing.T) {
 		"5000 is out of range: 1 to 4096": elastic(1, 5000),
 		"min (1) is no multiple":          elastic(1, 4, func(e *jobspec.Elastic) { e.MultipleOf = 2 }),
 		"step (3) is no multiple":         elastic(2, 4, func(e *jobspec.Elastic) { e.MultipleOf, e.Step = 2, 3 }),
-		"is not supported yet":            elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "signal" }),
+		"magic":                           elastic(2, 4, func(e *jobspec.Elastic) { e.Resize = "magic" }),
 		"count (2) fixes it":              func(j *jobspec.Job) { elastic(2, 4)(j); j.Groups[0].Count = 2 },
 		"a te job":                        func(j *jobspec.Job) { elastic(2, 4)(j); j.Class = jobspec.TE },
 		"start together": func(j *jobspec.Job) {

@@ -66,7 +66,8 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 // about another node's worker or an old attempt.
 func (m *Machine) reported(node string, r *model.WorkerReport) (*model.Attempt, *model.Worker) {
 	a, err := m.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node {
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node ||
+		a.Workers[r.Worker].Joined != r.Joined {
 		return nil, nil
 	}
 	return a, &a.Workers[r.Worker]
@@ -106,6 +107,7 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	if a == nil || model.Rank(r.State) <= model.Rank(w.State) {
 		return
 	}
+	before := *w
 	next, a := copyToChange(m.v.Job(r.Job))
 	w = &a.Workers[r.Worker]
 	w.State = r.State
@@ -118,5 +120,6 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 		w.PortTaken = m.portTaken(a, r)
 		m.vacate(next, a, w)
 	}
+	m.settleGrowth(next, a, &before)
 	m.advance(next, a)
 }

@@ -266,6 +266,7 @@ func (c *chaos) report() Command {
 		if len(desired) > 0 && !c.one(10) {
 			d := desired[c.IntN(len(desired))]
 			r.Job, r.Attempt, r.Worker = d.Job.ID, d.Job.Attempt, d.Worker
+			r.Joined = d.Job.Live().Workers[d.Worker].Joined
 		}
 		states := []model.WorkerState{model.WorkerAssigned, model.WorkerCreated, model.WorkerCreated, model.WorkerRunning,
 			model.WorkerRunning, model.WorkerExited, model.WorkerFailed}

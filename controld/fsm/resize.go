@@ -43,6 +43,9 @@ func (m *Machine) planResize(c *ResizeJob) error {
 	case c.For != 0 && !m.wantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, model.ErrNotWanted)
 	}
+	if e, _ := j.Elastic(); e.Signal {
+		return m.resizeRunning(c, j, r, cause)
+	}
 	places := r.Places(j, a)
 	at, err := m.locate(j.Resized(len(places)), places)
 	if err != nil {

@@ -150,7 +150,7 @@ func (w *world) report(id model.JobID, worker int, state model.WorkerState, edit
 	w.t.Helper()
 	j := w.job(id)
 	a := j.Attempts[len(j.Attempts)-1]
-	r := model.WorkerReport{Job: id, Attempt: a.N, Worker: worker, State: state}
+	r := model.WorkerReport{Job: id, Attempt: a.N, Worker: worker, State: state, Joined: a.Workers[worker].Joined}
 	for _, e := range edit {
 		e(&r)
 	}

@@ -35,6 +35,10 @@ type Worker struct {
 	Switch      int   `json:"switch,omitempty"`
 	SuspendedMS int64 `json:"suspended_ms,omitempty"` // for which it was suspended, the present time left out
 
+	// of an attempt that is resized while it runs: see [Resizing]
+	Joined  int  `json:"joined,omitempty"`  // by which resize it has joined, counted from 1; 0: it began with the attempt
+	Leaving bool `json:"leaving,omitempty"` // it was asked to leave while the others go on
+
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
 	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
@@ -71,6 +75,9 @@ type Attempt struct {
 	MasterPort int      `json:"master_port,omitempty"` // on the first worker's node
 	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
 	Stop       *Stop    `json:"stop,omitempty"`
+
+	Resizing *Resizing `json:"resizing,omitempty"` // nil: it was not resized while it ran
+	Shrink   *Stop     `json:"shrink,omitempty"`   // of workers that leave while the others go on; nil: none do
 
 	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
 	// how it shares its GPU; nil: it never has
@@ -111,6 +118,9 @@ type WorkerReport struct {
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
 	// of a failure to launch: the port of the worker at which something else listens on its node
 	PortTaken int `json:"port_taken,omitempty"`
+
+	// Joined is by which resize of the attempt the worker has joined, see [Resizing]; 0: by none
+	Joined int `json:"joined,omitempty"`
 
 	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
 	// nothing is said about it.

@@ -18,6 +18,10 @@ type Elastic struct {
 	First int // number of the first elastic worker in the gang; the others follow it
 	Fixed int // workers of all other parts together
 
+	// Signal says that it is resized while it runs: the last elastic workers leave, or others join after
+	// them. Gangs of several groups and jobs that have whole nodes are stopped to be resized.
+	Signal bool
+
 	Cooldown  Instant // ms for which it is left alone after a start, unless its room is needed
 	GrowAfter Instant // ms for which room was free before it grows into it
 }
@@ -32,13 +36,16 @@ func (j *Job) Elastic() (Elastic, bool) {
 		if g.Elastic == nil {
 			return Elastic{}, false
 		}
-		return rangeOf(g.Elastic), true
+		e := rangeOf(g.Elastic)
+		e.Signal = e.Signal && !j.Request.Exclusive
+		return e, true
 	}
 	first := 0
 	for i, p := range j.Parts {
 		if spec := j.Spec.Groups[p.Group].Elastic; spec != nil {
 			e := rangeOf(spec)
 			e.Part, e.First, e.Fixed = i, first, j.Workers-p.Workers
+			e.Signal = false
 			return e, true
 		}
 		first += p.Workers
@@ -50,6 +57,7 @@ func rangeOf(spec *jobspec.Elastic) Elastic {
 	unit := max(1, spec.MultipleOf)
 	return Elastic{
 		Min: spec.Min, Max: spec.Max, Unit: unit, Step: cmp.Or(spec.Step, unit),
+		Signal:    spec.Resize == jobspec.ResizeSignal,
 		Cooldown:  Instant(cmp.Or(spec.Cooldown, jobspec.DefaultCooldown)) * 1000,
 		GrowAfter: Instant(cmp.Or(spec.GrowAfter, jobspec.DefaultGrowAfter)) * 1000,
 	}

@@ -49,6 +49,8 @@ const (
 	EventSuspended  EventType = "suspended"      // all its workers have paused
 	EventResuming   EventType = "resuming"       // it has room again
 	EventContinued  EventType = "resumed"        // all its workers go on
+	EventResizing   EventType = "resizing"       // workers join or leave while the others go on
+	EventResized    EventType = "resized"        // they run, or have left
 	EventTried      EventType = "tried"          // something was tried, with its expected gain
 	EventMeasured   EventType = "measured"       // what that brought
 	EventClass      EventType = "progress-class" // how far the training of an attempt has come; the text says it

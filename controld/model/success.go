@@ -12,7 +12,7 @@ func Succeeded(j *Job, a *Attempt) bool {
 	if len(parts) == 0 {
 		parts = []Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
 	}
-	workers, decided := a.Workers, false
+	workers, decided := a.Workers[:a.Staying()], false
 	for _, p := range parts {
 		switch j.Spec.Groups[p.Group].Success {
 		case SuccessLeader:
@@ -22,13 +22,13 @@ func Succeeded(j *Job, a *Attempt) bool {
 			}
 		case SuccessAny:
 			decided = true
-			if !slices.ContainsFunc(workers[:p.Workers], func(w Worker) bool { return w.Succeeded() }) {
+			if !slices.ContainsFunc(workers[:min(p.Workers, len(workers))], func(w Worker) bool { return w.Succeeded() }) {
 				return false
 			}
 		}
-		workers = workers[p.Workers:]
+		workers = workers[min(p.Workers, len(workers)):]
 	}
-	return decided || !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.Succeeded() })
+	return decided || !slices.ContainsFunc(a.Workers[:a.Staying()], func(w Worker) bool { return !w.Succeeded() })
 }
 
 // Whose success is a group's, and what a worker's failure means for the others.

@@ -105,7 +105,7 @@ func (a *Attempt) TurnIn(service int64) Instant {
 
 // HeldSince is since when what an attempt holds has not been charged as usage.
 func (a *Attempt) HeldSince() Instant {
-	since := a.Assigned.At
+	since := a.ChargedFrom()
 	if a.Switch != nil {
 		since = max(since, a.Switch.Charged)
 	}
@@ -146,6 +146,11 @@ func (a *Attempt) Move(by Instant) {
 	move(&a.Started.At)
 	move(&a.Rated)
 	move(&a.ClassSince)
+	if r := a.Resizing; r != nil {
+		next := *r
+		move(&next.At)
+		a.Resizing = &next
+	}
 	for i := range a.Workers {
 		move(&a.Workers[i].Started)
 		move(&a.Workers[i].Ended)

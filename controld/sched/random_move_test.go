@@ -44,7 +44,8 @@ func (r *roaming) step() {
 			class := [...]string{"te limit=1h", "be limit=100h", "be limit=100h", "be limit=100h"}[r.IntN(4)]
 			gang := [...]string{"1x1", "1x2", "1x4", "2x1", "2x2", "3x1"}[r.IntN(6)]
 			r.must("submit j%d called=k%d class=%s gang=%s per-node=3 grace=%ds %s %s steps=100000", r.jobs, r.IntN(2), class, gang,
-				1+r.IntN(60), [...]string{"", "pauses=yes"}[r.IntN(2)], [...]string{"", "save=yes", "save=yes"}[r.IntN(3)])
+				1+r.IntN(60), [...]string{"", "pauses=yes"}[r.IntN(2)],
+				[...]string{"", "save=yes", "save=yes"}[r.IntN(3)])
 		}
 		return
 	case n == 2:

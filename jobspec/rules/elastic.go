@@ -17,12 +17,13 @@ func (c *checker) elastic(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.elasticSteps(where, e)
 	c.duration(where+".cooldown", e.Cooldown)
 	c.duration(where+".grow_after", e.GrowAfter)
-	if e.Resize == "signal" {
+	switch {
+	case e.Resize != jobspec.ResizeSignal:
+		c.choice(where+".resize", e.Resize, jobspec.ResizeRestart)
+	case !c.scheduling:
 		c.add(jobspec.CodeUnsupported, where+".resize",
 			`write resize = "restart", or leave it out: the workers are asked to save and are started again`,
-			"telling a running program that it has another number of workers is not supported yet")
-	} else {
-		c.choice(where+".resize", e.Resize, jobspec.ResizeRestart)
+			"telling a running program that it has another number of workers is not supported by nodes yet")
 	}
 	c.elasticConflicts(where, g, j)
 }

@@ -164,6 +164,7 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 var eventTypes = show.Words([]model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased,
 	model.EventUpdated, model.EventAssigned, model.EventCreated, model.EventStarted,
 	model.EventSuspending, model.EventSuspended, model.EventResuming, model.EventContinued, model.EventStopping,
+	model.EventResizing, model.EventResized,
 	model.EventClass, model.EventPolicy, model.EventEnded, model.EventRequeued, model.EventFinished, model.EventReserved,
 	model.EventUnreserved, model.EventNodeUp, model.EventNodeDown, model.EventNodeDrain, model.EventConfig,
 	model.EventPaused, model.EventResumed, model.EventDryRunOn, model.EventDryRunOff, model.EventWouldPreempt,

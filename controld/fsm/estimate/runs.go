@@ -23,7 +23,7 @@ type LiveAttempt struct {
 
 	Number     int // of the attempt
 	BestEffort bool
-	Stopping   bool          // it has been asked to stop, or to pause
+	Stopping   bool          // it, or some of its workers, have been asked to stop, or to pause
 	Paused     bool          // it is suspended and holds memory only
 	Since      model.Instant // it was assigned; later by as long as it was suspended
 	HeldSince  model.Instant // what it holds has not been charged since
@@ -44,6 +44,9 @@ type LiveAttempt struct {
 // until when it will have done so. It must be stopping.
 func (r *LiveAttempt) Leaves() (beneficiary model.JobID, at, over model.Instant) {
 	if s := r.Attempt.Stop; s != nil {
+		return s.For, s.At, s.KillAt
+	}
+	if s := r.Attempt.Shrink; r.Attempt.Shrinking() {
 		return s.For, s.At, s.KillAt
 	}
 	s := r.Attempt.Switch

@@ -57,10 +57,15 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 	if err := model.CheckResize(j, a); err != nil {
 		return bad(err.Error())
 	}
+	if err := model.CheckShrink(j, a); err != nil {
+		return bad(err.Error())
+	}
 	least := 3
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		least = min(least, model.Rank(w.State))
+		if !w.IsJoining() || a.Stop != nil {
+			least = min(least, model.Rank(w.State))
+		}
 		if w.Index != i || model.Rank(w.State) < 0 || len(w.GPUs) != devices(j, a, i) {
 			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
 		}
@@ -107,12 +112,17 @@ func CheckLedger(j *model.Job) error {
 	var want model.Ledger
 	for i := range j.Attempts {
 		a, of := &j.Attempts[i], j.Resized(len(j.Attempts[i].Workers))
+		if r := a.Resizing; r != nil {
+			want.GPUMS += r.Before.GPUMS
+			want.CoreMS += r.Before.CoreMS
+			want.SuspendedMS += r.Before.SuspendedMS
+		}
 		for k := range a.Workers {
 			charged, until := of.RequestOf(k).Active, a.Workers[k].Ended
 			if whole := a.Workers[k].Whole; whole != (model.Vector{}) {
 				charged, until = whole, a.LeftBy(k)
 			}
-			held := max(0, int64(until-a.Assigned.At))
+			held := max(0, int64(until-a.ChargedFrom()))
 			want.GPUMS += model.GPUTime(held, charged.GPUs)
 			if until != 0 {
 				want.GPUMS -= a.Spared(until) / 1000

@@ -52,7 +52,7 @@ func culprits(a *model.Attempt) []*model.Worker {
 	var list []*model.Worker
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		if !w.Succeeded() && (a.Stop == nil || w.Ended <= a.Stop.At) {
+		if !w.Succeeded() && !w.Leaving && (a.Stop == nil || w.Ended <= a.Stop.At) {
 			list = append(list, w)
 		}
 	}

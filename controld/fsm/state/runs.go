@@ -79,13 +79,14 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 	a := j.Live()
 	r := &estimate.LiveAttempt{
 		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE,
-		Stopping: a.Stop != nil || a.Suspending(), Paused: a.Stop == nil && a.Suspended(),
+		Stopping: a.Stop != nil || a.Suspending() || a.Shrinking(), Paused: a.Stop == nil && a.Suspended(),
 		Since: a.Assigned.At, Started: a.Started.At, HeldSince: a.HeldSince(),
 		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec),
 		GPUEquivalents: j.GPUEquivalents(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
 	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
-		was.Paused == r.Paused && was.Stopping == r.Stopping && shareOf(was.Attempt) == shareOf(a) && stillHolding(was.Attempt) == stillHolding(a) {
+		was.Attempt.Shrinking() == a.Shrinking() && was.Paused == r.Paused && was.Stopping == r.Stopping &&
+		shareOf(was.Attempt) == shareOf(a) && stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
 	}
@@ -93,6 +94,8 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 	switch r.Releases = r.Holds; {
 	case a.Resize() != nil:
 		r.Releases = v.roomsOf(j, a, j.Holds, func(worker int) bool { return !a.Keeps(worker) })
+	case a.Shrinking():
+		r.Releases = v.roomsOf(j, a, j.Holds, func(worker int) bool { return a.Workers[worker].Leaving })
 	case a.Suspending():
 		r.Releases = v.roomsOf(j, a, j.FreedBySuspension, func(int) bool { return true })
 	}

@@ -11,6 +11,9 @@ import (
 // the last time, in ms.
 func RestartCost(j *model.Job) int64 {
 	terms, _ := j.Elastic()
+	if terms.Signal {
+		return 0 // it goes on while it is resized
+	}
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		a := &j.Attempts[i]
 		if a.N > 1 && a.Rated > 0 {

@@ -36,7 +36,8 @@ func Running(t *scratch.State) []*Job {
 	for j := range t.View.Live() {
 		terms, elastic := j.Elastic()
 		a := j.Live()
-		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || a.AnyFinal() || a.Suspended() || a.Suspending() {
+		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || a.AnyFinal() || a.Suspended() || a.Suspending() ||
+			terms.Signal && (a.Shrinking() || a.Joining() || a.Resuming()) {
 			continue
 		}
 		f := &Job{Job: j, Attempt: a, Terms: terms, Size: len(a.Workers) - terms.Fixed}
@@ -142,7 +143,14 @@ func Speedup(n int, loss int64) int64 {
 
 // Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay
 // together, the greatest numbers first.
+// Of one that is resized while it runs the last leave.
 func (f *Job) Drop(n int) {
+	if f.Terms.Signal {
+		for range min(n, f.Size-len(f.Leave)) {
+			f.Leave = append(f.Leave, f.Size-1-len(f.Leave))
+		}
+		return
+	}
 	count := map[int]int{}
 	for i, node := range f.Nodes {
 		if !slices.Contains(f.Leave, i) {
@@ -175,6 +183,9 @@ func (f *Job) DropOdd() {
 // whether there was one.
 func (f *Job) DropOn(node int) bool {
 	for i := len(f.Nodes) - 1; i >= 0; i-- {
+		if f.Terms.Signal && i != f.Size-1-len(f.Leave) {
+			continue // only the last that stays may be next
+		}
 		if f.Nodes[i] == node && !slices.Contains(f.Leave, i) && !slices.Contains(f.Broken, i) {
 			f.Leave = append(f.Leave, i)
 			return true
@@ -245,10 +256,22 @@ func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
 	t.Resize(r)
 }
 
+// lastOn returns the room of up to n of the last workers, as far back as they are on the node of the
+// very last: a job that is resized while it runs gives up no others before them.
+func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
+	for i := f.Size - 1; i >= f.Size-n && f.Nodes[i] == f.Nodes[f.Size-1] && !slices.Contains(f.Broken, i); i-- {
+		rooms = fit.AddRoom(rooms, f.Nodes[i], f.Request())
+	}
+	return rooms
+}
+
 // SurplusOn returns what a job may give up on each of its nodes that others can use.
 func (f *Job) SurplusOn(settled bool) []estimate.NodeResources {
 	var rooms []estimate.NodeResources
 	n := f.Surplus()
+	if f.Terms.Signal {
+		return f.lastOn(n)
+	}
 	if settled {
 		c := *f
 		c.Leave = nil

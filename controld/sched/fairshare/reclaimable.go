@@ -49,8 +49,8 @@ func (f *Accounts) reclaimables() []reclaimable {
 	for j := range f.View.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 ||
-			ending[j.ID]:
+		case a.Stop != nil || a.Shrinking() || a.Suspending() || a.Suspended() || queue.ClassRank(j.Class) == 0 ||
+			a.Started.At == 0 || ending[j.ID]:
 		case f.Now-undisturbed(a) < least:
 			f.WakeAt(undisturbed(a) + least)
 		default:

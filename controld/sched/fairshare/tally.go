@@ -109,7 +109,7 @@ func (f *Accounts) gone(id model.JobID) {
 
 // leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
 func (f *Accounts) leavingBy(j *model.Job, a *model.Attempt) drf.Amount {
-	if a.Stop == nil || a.Stop.Resize == nil {
+	if !a.Shrinking() && (a.Stop == nil || a.Stop.Resize == nil) {
 		return f.HeldBy(j, a)
 	}
 	left := *a

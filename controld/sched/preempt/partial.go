@@ -38,6 +38,9 @@ func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (with
 		}
 		v := r.List[i]
 		v.Surplus, v.alternative, v.Rooms = f, int32(i)+1, f.SurplusOn(settled)
+		if f.Terms.Signal { // the others go on, and lose nothing
+			v.Unsaved = 0
+		}
 		v.Score = r.priceOf(&v, f.Request().Times(f.Surplus()).Active)
 		if v.Reluctance = lawful(&v); v.Reluctance < 0 {
 			continue

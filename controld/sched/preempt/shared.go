@@ -40,8 +40,9 @@ func (m *Preemptor) holdersOn(node int) []holder {
 			continue
 		}
 		list = append(list, holder{
-			candidate: m.Candidates.candidateOn(node, d.Job.ID), leaves: a.Stop != nil && a.Stop.Resize == nil || a.Suspending(),
-			gpus: w.GPUs, each: min(model.WholeGPU, d.Job.Holds(a, d.Worker).Active.GPUs),
+			candidate: m.Candidates.candidateOn(node, d.Job.ID),
+			leaves:    a.Stop != nil && a.Stop.Resize == nil || a.Suspending() || a.Workers[d.Worker].Leaving,
+			gpus:      w.GPUs, each: min(model.WholeGPU, d.Job.Holds(a, d.Worker).Active.GPUs),
 		})
 	}
 	m.holders[node] = list

@@ -126,7 +126,7 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) 
 		f := list[i]
 		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
 			less := have.Minus(f.Request())
-			if f.Nodes[w] != node || overdrawn(less) {
+			if f.Nodes[w] != node || overdrawn(less) || f.Terms.Signal && w != f.Size-len(f.Leave) {
 				return false
 			}
 			have = less
@@ -165,6 +165,9 @@ func StandstillPart(t *scratch.State, list []*elastic.Job) func(*elastic.Job) in
 // standstill is what a resize costs: the grace of a job and what it loses of its work, times what
 // it holds, in ms of one GPU.
 func standstill(t *scratch.State, f *elastic.Job) int64 {
+	if f.Terms.Signal {
+		return 0
+	}
 	still := scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job)
 	return f.Job.ServiceOf(still) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
 }

@@ -270,6 +270,8 @@ func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost drf.
 	}
 	a := &j.Attempts[last]
 	switch taker, asked := m.Stopping[j.ID]; {
+	case a.Shrinking():
+		yield(a.Shrink.For, m.elasticAmount(j, len(a.Workers)-a.Staying()))
 	case a.Stop != nil && a.Stop.Resize != nil:
 		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
 	case a.Stop == nil && (a.Suspending() || a.Suspended()):

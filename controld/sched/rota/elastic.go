@@ -155,7 +155,8 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	}
 	at := f.Attempt.Started.At + model.Instant(elastic.RestartCost(f.Job))
 	s.WakeAt(at)
-	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved
+	return at <= s.Now && (f.Terms.Signal ||
+		preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved)
 }
 
 // mayGive reports whether a job may have to give up workers for another: it can, should have fewer
@@ -365,7 +366,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := model.ResizeWorth.Of(&s.Policy) * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
+	cost := model.ResizeWorth.Of(&s.Policy) * standstillOf(f.Job, f.Terms)
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
@@ -393,6 +394,15 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	}
 }
 
+// standstillOf returns for how long a job stands still when it grows, in ms: not at all if it is resized
+// while it runs.
+func standstillOf(j *model.Job, terms model.Elastic) int64 {
+	if terms.Signal {
+		return 0
+	}
+	return scratch.GraceOf(j) + elastic.RestartCost(j)
+}
+
 // wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
@@ -409,7 +419,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 // is better.
 func (s *elasticPhases) nodeToConsolidateOn(f *elastic.Job, most int) (node, size int) {
 	node = -1
-	if f.Terms.Fixed > 0 {
+	if f.Terms.Fixed > 0 || f.Terms.Signal {
 		return node, 0
 	}
 	g := s.Gang(f.Job)

@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// setElastic makes a job elastic: elastic=MIN-MAX or MIN-MAX/UNIT, step, cooldown, grow-after, and
+// setElastic makes a job elastic: elastic=MIN-MAX or MIN-MAX/UNIT, step, cooldown, grow-after, resize, and
 // server=CORES for a parameter server beside its workers.
 func setElastic(g *jobspec.Group, k, v string) (err error) {
 	if g.Elastic == nil {
@@ -25,6 +25,8 @@ func setElastic(g *jobspec.Group, k, v string) (err error) {
 			return nil
 		}
 		_, err = fmt.Sscanf(v, "%d-%d", &e.Min, &e.Max)
+	case "resize":
+		e.Resize = v
 	case "step":
 		e.Step, err = strconv.Atoi(v)
 	case "cooldown":
@@ -68,7 +70,11 @@ func (w *World) rate(names []string, options map[string]string) error {
 // resizing says what a plan makes of an elastic job.
 func (w *World) resizing(r *fsm.ResizeJob) string {
 	j := w.State.View().Job(r.Job)
-	s := fmt.Sprintf("resize %s from %d to %d:", w.Names[r.Job], j.Size(), j.Size()-len(r.Leave)+len(r.Join))
+	from := j.Size()
+	if j.Live().Joining() { // they are counted already
+		from -= len(r.Join)
+	}
+	s := fmt.Sprintf("resize %s from %d to %d:", w.Names[r.Job], from, from-len(r.Leave)+len(r.Join))
 	for _, i := range r.Leave {
 		s += fmt.Sprintf(" -%d on %s", i, j.Live().Workers[i].Node)
 	}

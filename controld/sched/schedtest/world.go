@@ -108,6 +108,8 @@ func (w *World) Run(line string) error {
 		return w.plan()
 	case "sharing":
 		return w.sharing(options)
+	case "change": // the workers that join or leave
+		return w.each(names, w.leave)
 	case "pause", "go-on":
 		return w.each(names, w.switched)
 	case "tried":
@@ -348,7 +350,7 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	case "array", "max-parallel", "max-failures", "order":
 		setArray(spec, k, v, n)
 		err = nil
-	case "elastic", "step", "cooldown", "grow-after", "server":
+	case "elastic", "step", "cooldown", "grow-after", "server", "resize":
 		err = setElastic(group, k, v)
 	case "class":
 		spec.Class, err = jobspec.Class(v), nil

@@ -21,6 +21,9 @@ const usualGraceMS = 30_000
 // Stays reports whether the room of a worker is kept although its attempt is being stopped: an
 // elastic job goes on there with another number of workers.
 func Stays(a *model.Attempt, worker int) bool {
+	if a.Shrinking() {
+		return !a.Workers[worker].Leaving
+	}
 	return a.Stop != nil && a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, worker)
 }
 

@@ -15,7 +15,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
 		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.RequestOf(w.Worker),
-		Released: a.Released, Stop: a.Stop,
+		Released: a.Released, Stop: a.StopOf(w.Worker),
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),
 		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,

@@ -1,0 +1,120 @@
+package fsm
+
+import (
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
+	"github.com/rota-hpc/rota/controld/fsm/state"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// resizeRunning resizes an attempt while it runs: see [model.Resizing].
+func (m *Machine) resizeRunning(c *ResizeJob, j *model.Job, r *model.Resize, cause model.Cause) error {
+	if err := r.CheckSignal(j, j.Live()); err != nil {
+		return err
+	}
+	if len(r.Join) > 0 {
+		return m.addWorkers(j, r)
+	}
+	next, a := copyToChange(j)
+	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), cause)
+	a.Shrink = &model.Stop{Cause: cause, At: m.v.At(), KillAt: m.v.At().After(grace), Signal: signal, For: c.For}
+	if o := m.v.Job(c.For); o != nil {
+		a.Shrink.ForUser, a.Shrink.ForAccount = o.Owner.User, o.Account
+	}
+	for _, i := range r.Leave {
+		a.Workers[i].Leaving = true
+	}
+	m.s.TouchNodesOf(a)
+	m.put(next)
+	m.emitResize(model.EventResizing, next, a.Shrink)
+	return nil
+}
+
+// addWorkers has workers join an attempt that runs.
+func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
+	a := j.Live()
+	places := r.Places(j, a)
+	resized := j.Resized(len(places))
+	at, err := m.locate(resized, places)
+	if err != nil {
+		return err
+	}
+	if err := m.s.Join(j, a, r, at); err != nil {
+		return err
+	}
+	next, a := copyToChange(j)
+	m.settle(next, a)
+	first := len(a.Workers)
+	for k, p := range r.Join {
+		a.Workers = append(a.Workers, model.Worker{Index: first + k, Place: p, State: model.WorkerAssigned,
+			Joined: a.Resizing.N})
+	}
+	*next = *next.Resized(len(a.Workers))
+	m.s.TouchNodesOf(a)
+	m.put(next)
+	m.emitResize(model.EventResizing, next, &model.Stop{Cause: model.CauseGrow})
+	return nil
+}
+
+// settle charges what the workers of an attempt have held until now, as another number of them goes on.
+// How fast the attempt was with the old number says nothing more.
+func (m *Machine) settle(j *model.Job, a *model.Attempt) {
+	next := model.Resizing{N: 1, At: a.Clock(m.v.At())}
+	if was := a.Resizing; was != nil {
+		next.N, next.Before = was.N+1, was.Before
+	}
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		until := w.Ended
+		if !w.State.Final() {
+			m.chargeUsage(j, a, i)
+			until = next.At
+		}
+		held, charged := int64(until-a.ChargedFrom()), j.RequestOf(i).Active
+		part := model.Ledger{GPUMS: model.GPUTime(held, charged.GPUs), CoreMS: held * charged.Cores}
+		next.Before.GPUMS += part.GPUMS
+		next.Before.CoreMS += part.CoreMS
+		if w.State.Final() { // it was charged when it ended
+			next.Before.SuspendedMS += model.GPUTime(w.SuspendedMS, charged.GPUs)
+			continue
+		}
+		j.Ledger.GPUMS += part.GPUMS
+		j.Ledger.CoreMS += part.CoreMS
+	}
+	a.Resizing, a.Rate, a.Rated = &next, 0, 0
+}
+
+// settleShrink goes on with the workers that stay once the others have left.
+func (m *Machine) settleShrink(j *model.Job, a *model.Attempt) {
+	if a.Shrink == nil {
+		return
+	}
+	stay := a.Staying()
+	for i := range a.Workers[stay:] {
+		if !a.Workers[stay+i].State.Final() {
+			return
+		}
+	}
+	why := a.Shrink
+	m.settle(j, a)
+	a.Workers, a.Shrink = a.Workers[:stay:stay], nil
+	*j = *j.Resized(stay)
+	j.Counters.Resizes++
+	m.s.Learn().Release()
+	m.s.TouchNodesOf(a)
+	m.emitResize(model.EventResized, j, why)
+}
+
+// settleGrowth says that all workers run that have joined.
+func (m *Machine) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker) {
+	if was.IsJoining() && !a.Joining() && a.Stop == nil {
+		j.Counters.Resizes++
+		m.emitResize(model.EventResized, j, &model.Stop{Cause: model.CauseGrow})
+	}
+}
+
+// emitResize says what became of a resize of an attempt that runs.
+func (m *Machine) emitResize(t model.EventType, j *model.Job, why *model.Stop) {
+	e := state.JobEvent(t, j, why.Cause)
+	e.For = why.For
+	m.s.Emit(e)
+}
