@@ -27,7 +27,7 @@ func newSharedWorld(t *testing.T, nodes ...model.Node) *sharedWorld {
 	q := c.Queues["default"]
 	q.Sharing = model.Sharing{Oversubscribe: 6, Migrate: true}
 	c.Queues["default"] = q
-	w.State = fsm.New(c)
+	w.State, w.Now = fsm.New(c), 60_000 // turns end at whole multiples of 5 s
 	for _, n := range nodes {
 		w.must(fsm.RegisterNode{Node: n})
 	}
@@ -151,7 +151,7 @@ func crowdedNode(t *testing.T) *sharedWorld {
 		w.submit(fmt.Sprint("j", i+1), "vision", 1)
 		w.settle()
 	}
-	w.turns(3)
+	w.turns(1)
 	if w.on("n1") != 5 {
 		t.Fatalf("%d jobs take turns", w.on("n1"))
 	}

@@ -144,6 +144,8 @@ func (r *roaming) lawful(v *state.View, a *fsm.Action) error {
 		r.seen["suspended job to free room"]++
 	case was.Suspended():
 		r.seen["suspended job to others"]++
+	case a.Move == nil:
+		r.seen["to even out nodes"]++
 	case a.Move.Expected > 0:
 		r.seen["gang together"]++
 	default:

@@ -19,13 +19,6 @@ type Bounds struct {
 	// where a move takes 30 s, from 1 to 5 the mean and the makespan of the run on 8 workers stay within
 	// half a percent; 20 costs half of the gain. Where it takes 5 s nothing depends on it.
 	Worth int64
-	// MovesOfJob, in moves: a job moves at most so often in [Bounds.Window]. Reason: it pays each
-	// move with a restart. Evidence: none was measured; a user notices more.
-	MovesOfJob int
-	// MovesInWindow, in moves of all jobs that are still there, in [Bounds.Window]. Reason: it bounds
-	// what a mistake costs. Evidence: Gandiva moved one job in 20 minutes on 100 GPUs.
-	MovesInWindow int
-	Window        model.Instant // ms
 	// Weigh, yes or no: among jobs of one account those that still learn get longer turns. Reason: their
 	// user sees sooner whether they learn. Evidence: docs/papers.md, "SpeCon": 95 % of the quality comes
 	// up to 3 % sooner on 8 workers, and the mean of the same account's jobs gets 2 to 4 % longer.
@@ -33,8 +26,7 @@ type Bounds struct {
 }
 
 // Limits are the values in use. They never change.
-var Limits = Bounds{CoolDown: 3 * model.Instant(convergence.Use.Interval), Worth: 5, MovesOfJob: 3, MovesInWindow: 60,
-	Window: 3_600_000, Weigh: true}
+var Limits = Bounds{CoolDown: 3 * model.Instant(convergence.Use.Interval), Worth: 5, Weigh: true}
 
 // Seat is a job on a node that it shares with others. One that is on its way to a node counts there.
 type Seat struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // # Moves
@@ -24,9 +25,9 @@ func (s *sharing) evenOut() {
 	if !s.May(steering.Migration) || !s.crowded() {
 		return
 	}
-	e := &evening{sharing: s, gangs: map[model.JobID]*movable{}, sets: map[model.JobID]bool{}}
+	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{}, sets: map[model.JobID]bool{}}
 	e.survey()
-	for range min(maxEvened, Limits.MovesInWindow-e.moved) {
+	for range min(maxEvened, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
 		if seat == nil {
 			break
@@ -48,14 +49,26 @@ func (s *sharing) crowded() bool {
 	return false
 }
 
+// planned returns how many jobs move for their own sake by the plan so far.
+func (s *sharing) planned() (n int) {
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		if a.Move != nil || a.Stop != nil && a.Stop.Cause == model.CauseMigrate && a.Stop.For == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // evening is what is known while jobs are evened out.
 type evening struct {
 	*sharing
-	sizes []int64
-	seats []Seat
-	gangs map[model.JobID]*movable // jobs that could move but for the time
-	sets  map[model.JobID]bool     // sets that have been counted: they take turns as one
-	moved int                      // moves in [Bounds.Window]
+	sizes  []int64
+	seats  []Seat
+	gangs  map[model.JobID]*movable // jobs that could move but for the time
+	ending map[model.JobID]bool     // jobs that the plan stops, resizes or moves
+	sets   map[model.JobID]bool     // sets that have been counted: they take turns as one
+	moved  int                      // jobs that move in this cycle
 }
 
 // movable is a job that may move.
@@ -77,7 +90,6 @@ func (e *evening) survey() {
 		if run.Attempt.Stop == nil {
 			e.sit(run)
 		}
-		e.moved += movesSince(run.Job, e.Now-Limits.Window)
 	}
 	for i := range e.Actions {
 		if a := e.Actions[i].Start; a != nil {
@@ -115,7 +127,9 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 		}
 		e.sets[set] = true
 	}
+	cost := int64(0)
 	if may {
+		cost = e.moveCost(j, a)
 		e.gangs[j.ID] = &movable{run: run, since: since}
 	}
 	for i := range a.Workers {
@@ -124,7 +138,7 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 			continue
 		}
 		e.seats = append(e.seats, Seat{Job: j.ID, Account: j.Account, Node: node, Load: j.RequestOf(i).Active.GPUs,
-			Class: a.Class, Since: e.Now - (a.Clock(e.Now) - a.ClassSince), Cost: e.moveCost(j, a), Stays: !may || since > e.Now})
+			Class: a.Class, Since: e.Now - (a.Clock(e.Now) - a.ClassSince), Cost: cost, Stays: !may || since > e.Now})
 	}
 }
 
@@ -155,11 +169,11 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	_, elastic := j.Elastic()
 	_, asked := e.Stopping[j.ID]
 	switch {
-	case !joins(cfg, j) || !cfg.SharingOf(j).Migrate || elastic || j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
+	case !joins(cfg, j) || j.Class != jobspec.BE || !cfg.SharingOf(j).Migrate || elastic || j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
 		return 0, false
-	case asked || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 || a.AnyFinal() || a.SetOf() != 0:
+	case asked || e.ending[j.ID] || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 || a.AnyFinal() || a.SetOf() != 0:
 		return 0, false
-	case movesSince(j, e.Now-Limits.Window) >= Limits.MovesOfJob:
+	case movedEnough(j, e.Now):
 		return 0, false
 	}
 	worth := model.Instant(Limits.Worth * e.moveCost(j, a))
@@ -167,14 +181,21 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	return e.Now + max(Limits.CoolDown, worth) - ran, true
 }
 
-// movesSince returns how many times a job has been told to move since an instant.
-func movesSince(j *model.Job, since model.Instant) (n int) {
+// movedEnough reports whether a job has moved as often as it may in a day, or in vain.
+func movedEnough(j *model.Job, now model.Instant) bool {
+	moves := 0
 	for i := range j.Attempts {
-		if stop := j.Attempts[i].Stop; stop != nil && stop.Cause == model.CauseMigrate && stop.At > since {
-			n++
+		for _, t := range j.Attempts[i].Trials {
+			switch {
+			case t.What != model.TrialMigrate || t.At <= now-model.TrialMemory:
+			case t.Undone:
+				return true
+			default:
+				moves++
+			}
 		}
 	}
-	return n
+	return moves >= tunables.MovesPerDay
 }
 
 // takes reports whether a job could begin on a node, in free room or with others pausing for it.

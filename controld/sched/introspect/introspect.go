@@ -34,7 +34,10 @@ func Add(t *scratch.State, rules *policy.Rules) {
 		rules.TakeTurns = s.share
 	}
 	if t.View.Config().Migrates() && t.May(steering.Migration) {
-		rules.Move = func() { s.move(rules.Keeps) }
+		rules.Move = func() {
+			s.move(rules.Keeps)
+			s.evenOut()
+		}
 	}
 }
 
@@ -67,7 +70,6 @@ func (s *sharing) share() {
 			s.rotate(node, n)
 		}
 	}
-	s.evenOut()
 }
 
 // dropEnding leaves out the units that the policy has asked to leave since the survey was made.
