@@ -56,6 +56,9 @@ func (m *Machine) planSuspend(c *SuspendJob) error {
 	}
 	next, a := copyToChange(j)
 	turn := a.Turn(m.v.At())
+	if least, any := m.leastTurn(next, a); any && c.Cause == model.CauseSlice {
+		turn = min(turn, least+model.SliceMS) // what it had while the others were not there does not count
+	}
 	m.command(a, model.Switching{Cause: c.Cause, For: c.For})
 	a.Switch.Turn = turn
 	m.s.TouchNodesOf(a)
@@ -208,7 +211,14 @@ func (m *Machine) enterTurns(j *model.Job, a *model.Attempt) {
 	if !j.CanSuspend() {
 		return
 	}
-	least, any := int64(0), false
+	if least, any := m.leastTurn(j, a); any && least > 0 {
+		a.Switch = &model.Switching{Turn: least}
+	}
+}
+
+// leastTurn returns the least service that another attempt has had in turns on the first node of an
+// attempt, false if there is no other.
+func (m *Machine) leastTurn(j *model.Job, a *model.Attempt) (least int64, any bool) {
 	_, node := m.v.Node(a.Workers[0].Node)
 	for _, id := range m.v.JobsOnNode(nil, node) {
 		o := m.v.Job(id)
@@ -219,7 +229,5 @@ func (m *Machine) enterTurns(j *model.Job, a *model.Attempt) {
 			least, any = turn, true
 		}
 	}
-	if least > 0 {
-		a.Switch = &model.Switching{Turn: least}
-	}
+	return least, any
 }

@@ -155,10 +155,10 @@ func TestDamagedScripts(t *testing.T) {
 	}
 }
 
-// TestPendingMemory keeps what a pending job takes within bounds: at most 2 kB beside its script.
+// TestPendingMemory keeps what a pending job takes within bounds: at most 2 KiB beside its script.
 func TestPendingMemory(t *testing.T) {
 	for _, distinct := range []bool{false, true} {
-		if got := pendingMemory(t, 20_000, distinct) - 1024; got > 2000 {
+		if got := pendingMemory(t, 20_000, distinct) - 1024; got > 2048 {
 			t.Errorf("a pending job takes %d bytes beside its script (names of their own: %v)", got, distinct)
 		} else {
 			t.Logf("a pending job takes %d bytes beside its script (names of their own: %v)", got, distinct)

@@ -43,8 +43,12 @@ func (r *roaming) step() {
 			r.jobs++
 			class := [...]string{"te limit=1h", "be limit=100h", "be limit=100h", "be limit=100h"}[r.IntN(4)]
 			gang := [...]string{"1x1", "1x2", "1x4", "2x1", "2x2", "3x1"}[r.IntN(6)]
+			pauses := [...]string{"", "pauses=yes"}[r.IntN(2)]
+			if class == "te limit=1h" {
+				pauses = ""
+			}
 			r.must("submit j%d called=k%d class=%s gang=%s per-node=3 grace=%ds %s %s steps=100000", r.jobs, r.IntN(2), class, gang,
-				1+r.IntN(60), [...]string{"", "pauses=yes"}[r.IntN(2)],
+				1+r.IntN(60), pauses,
 				[...]string{"", "save=yes", "save=yes"}[r.IntN(3)])
 		}
 		return

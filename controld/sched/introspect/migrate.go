@@ -233,6 +233,7 @@ func (m *mover) missedTurns(u *unit, node int) bool {
 func (m *mover) moveElsewhere(u *unit, node int) bool {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	g := m.Gang(j)
+	m.Room.Unclaim(j.ID) // what is kept for it here gives it no precedence elsewhere
 	if spots, ok := m.Room.Place(&g); ok && spots[0].Node != node {
 		return m.carry(j, a, []int{0}, &g, spots, 0)
 	}

@@ -66,14 +66,16 @@ func (s *sharing) due(active []*unit, u *unit, lacks model.Vector) (victims []*u
 }
 
 // overAt returns when a unit has had its time, and more service than another one. Turns of all nodes
-// end at whole multiples of [tunables.TurnsEvery].
+// end at whole multiples of [Tunables.TurnsEvery], or in the first cycle after it.
 func (s *sharing) overAt(v, u *unit) model.Instant {
 	over := model.Instant(0)
 	for _, run := range v.runs {
 		a := run.Attempt
 		over = max(over, a.ActiveSince()+model.SliceMS, s.measuredBy(a))
 	}
-	over = max(over, s.Now+v.runs[0].Attempt.TurnIn(u.turn-v.turn+1))
+	if left := v.runs[0].Attempt.TurnIn(u.turn - v.turn + 1); left > 0 {
+		over = max(over, s.Now+left)
+	}
 	every := tunables.TurnsEvery
 	return (over + every - 1) / every * every
 }

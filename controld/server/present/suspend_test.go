@@ -22,7 +22,7 @@ type turning struct {
 
 func turns(t *testing.T) *turning {
 	w := &turning{t: t, s: fsm.New(model.DefaultConfig()), at: 100}
-	n := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 64 * jobspec.GiB}
+	n := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 64 * jobspec.GiB, Suspends: true}
 	for i := range 4 {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: string(rune('a' + i)), Healthy: true, Memory: 80 * jobspec.GiB})
 	}
