@@ -47,8 +47,14 @@ func showPlot(env *command.Env, session *command.Session, c *cli.Context, ref st
 	return p.Draw(env.Stdout, series.Metric, series.Points)
 }
 
-// plotState writes what stands beside the name of a job above its curve: its state.
-func plotState(j *api.Job) string { return string(j.Code) }
+// plotState writes what stands beside the name of a job above its curve: its state, and how far its
+// training has come.
+func plotState(j *api.Job) string {
+	if j.ProgressClass != "" {
+		return string(j.Code) + "  " + j.ProgressClass
+	}
+	return string(j.Code)
+}
 
 // nothingToPlot says why there is no curve.
 func nothingToPlot(s *api.Series) string {

@@ -52,10 +52,12 @@ func (w *World) Action(a fsm.Action) string {
 		return s
 	case a.Resize != nil:
 		return w.resizing(a.Resize)
-	case a.Suspend != nil:
-		return fmt.Sprintf("suspend %s: %s for %s", w.Names[a.Suspend.Job], a.Suspend.Cause, w.Names[a.Suspend.For])
-	case a.Resume != nil:
-		return w.resuming(a.Resume)
+	case a.Pack != nil:
+		s := fmt.Sprintf("pack %s with %s", w.Names[a.Pack.Job], w.Names[a.Pack.Host])
+		if a.Pack.Expected != 0 {
+			s += fmt.Sprintf(", expected %d.%02dx", a.Pack.Expected/1000, a.Pack.Expected%1000/10)
+		}
+		return s
 	case a.Move != nil:
 		return w.moving(a.Move)
 	case a.End != nil:

@@ -18,7 +18,7 @@ func preemptionOf(spec *jobspec.Job) *jobspec.Preemption {
 	return spec.Preemption
 }
 
-// sharing says how jobs of all queues share nodes: oversubscribe=TIMES, migrate=yes.
+// sharing says how jobs of all queues share nodes: oversubscribe=TIMES, pack=yes, migrate=yes.
 func (w *World) sharing(options map[string]string) (err error) {
 	c := *w.State.View().Config()
 	c.Queues = maps.Clone(c.Queues)
@@ -27,6 +27,8 @@ func (w *World) sharing(options map[string]string) (err error) {
 			switch k {
 			case "oversubscribe":
 				q.Sharing.Oversubscribe, err = strconv.Atoi(v)
+			case "pack":
+				q.Sharing.Pack = v == "yes"
 			case "migrate":
 				q.Sharing.Migrate = v == "yes"
 			default:
@@ -59,15 +61,6 @@ func (w *World) switched(j *model.Job) error {
 	return nil
 }
 
-// resuming says where a plan has a job go on.
-func (w *World) resuming(r *fsm.ResumeJob) string {
-	s := "resume " + w.Names[r.Job]
-	for i, gpus := range r.GPUs {
-		s += " on " + w.State.View().Job(r.Job).Live().Workers[i].Node + gpuList(gpus)
-	}
-	return s
-}
-
 // moving says where a plan moves a job.
 func (w *World) moving(m *fsm.MoveJob) string {
 	s := fmt.Sprintf("move %s:", w.Names[m.Job])
@@ -86,6 +79,30 @@ func declareSteps(spec *jobspec.Job, steps string) {
 	if n, err := strconv.ParseInt(steps, 10, 64); err == nil {
 		spec.Groups[0].Tasks[0].Progress = &jobspec.Progress{Total: n}
 	}
+}
+
+// measured has the node of a job of one worker say what it makes of its GPU: alone, by use=THOUSANDTHS
+// memory=GIB rate=STEPS in 1,000 s; beside others, by rate=STEPS alone.
+func (w *World) measured(j *model.Job, options map[string]string) error {
+	a := j.Live()
+	node, _ := w.State.View().Node(a.Workers[0].Node)
+	report := model.WorkerReport{Job: j.ID, Attempt: a.N, State: a.Workers[0].State}
+	values := map[string]int64{}
+	for k, v := range options {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return err
+		}
+		values[k] = n
+	}
+	if use, alone := values["use"]; alone {
+		report.Profile = &model.Profile{Utilisation: use, Memory: jobspec.Bytes(values["memory"]) * jobspec.GiB,
+			Rate: values["rate"]}
+	} else {
+		report.Packed = &model.PackedRate{Number: a.Number(), Rate: values["rate"]}
+	}
+	_, err := w.Apply(fsm.NodeReport{Node: node.Name, BootID: node.BootID, Workers: []model.WorkerReport{report}})
+	return err
 }
 
 // tried says what was tried with the attempt of a job, and what that has brought.

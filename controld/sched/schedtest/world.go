@@ -114,6 +114,8 @@ func (w *World) Run(line string) error {
 		return w.each(names, w.switched)
 	case "tried":
 		return w.each(names, w.tried)
+	case "measured":
+		return w.each(names, func(j *model.Job) error { return w.measured(j, options) })
 	case "rate":
 		return w.rate(names, options)
 	case "why":
