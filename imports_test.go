@@ -355,7 +355,8 @@ var rules = map[string]rule{
 			"controld/fsm/versions", "controld/fsm/state", "controld/sched",
 			"controld/sched/explain", "controld/sched/fairshare",
 			"controld/member", "controld/api", "controld/api/pki", "controld/api/identity",
-			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop", "controld/earlystop/judge",
+			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
+			"controld/earlystop/judge",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref", "controld/server/access",
 		},
@@ -403,8 +404,9 @@ var rules = map[string]rule{
 		why:   "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
-		ours: []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
-		why: "it reads progress files and reports nothing itself",
+		ours:  []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"},
+		third: []string{"golang.org/x/sys"},
+		why:   "it reads progress files and reports nothing itself",
 	},
 	"noded/logs": {
 		ours: []string{"jobspec", "controld/api", "controld/api/pki", "controld/api/identity", "noded/container"},

@@ -40,8 +40,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		if model.Rank(r.State) < 0 {
 			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
 		}
-		if p := r.Profile; p != nil && (p.Utilisation < 0 || p.Utilisation > 1000 || p.Memory < 0 || p.Rate < 0 || p.Rate > maxRate) ||
-			r.Packed != nil && (r.Packed.Rate < 0 || r.Packed.Rate > maxRate) {
+		if !measurable(&r) {
 			return nil, fmt.Errorf("job %d worker %d, profile: %w", r.Job, r.Worker, model.ErrBadReport)
 		}
 		if r.Class != "" && !r.Class.Known() {
@@ -60,6 +59,14 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		m.classified(c.Node, &c.Workers[i])
 	}
 	return nil, nil
+}
+
+// measurable reports whether what a node says of a worker's GPU can be so.
+func measurable(r *model.WorkerReport) bool {
+	rate := func(n int64) bool { return n >= 0 && n <= maxRate }
+	p := r.Profile
+	return (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
+		(r.Packed == nil || rate(r.Packed.Rate))
 }
 
 // reported returns the live attempt and its worker that a node's report is about, nil if it is
@@ -90,7 +97,8 @@ func (m *Machine) portTaken(a *model.Attempt, r *model.WorkerReport) bool {
 // that is being stopped keeps its class.
 func (m *Machine) classified(node string, r *model.WorkerReport) {
 	a, w := m.reported(node, r)
-	if a == nil || r.Class == "" || r.Class == a.Class || r.Worker != 0 || w.State != model.WorkerRunning || a.Stop != nil {
+	if a == nil || r.Class == "" || r.Class == a.Class || r.Worker != 0 || w.State != model.WorkerRunning ||
+		a.Stop != nil {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // PackJob has a suspended attempt go on beside others on a GPU of its node: see [model.Packing].
@@ -77,7 +76,8 @@ func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *mo
 		return model.ErrNotSuspended
 	case host.Suspended() || host.Suspending():
 		return model.ErrSwitching
-	case !j.CanPack() || !h.CanPack() || host.Started.At == 0 || host.AnyFinal() || a.Workers[0].Node != host.Workers[0].Node:
+	case !j.CanPack() || !h.CanPack() || host.Started.At == 0 || host.AnyFinal() ||
+		a.Workers[0].Node != host.Workers[0].Node:
 		return model.ErrCannotPack
 	}
 	n, _ := m.v.Node(host.Workers[0].Node)
@@ -99,7 +99,7 @@ func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *mo
 		memory -= o.Profile.Memory
 	}
 	if memory < 0 {
-		return fmt.Errorf("they need %v more of its memory: %w", jobspec.Bytes(-memory), model.ErrCannotPack)
+		return fmt.Errorf("they need %v more of its memory: %w", -memory, model.ErrCannotPack)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func TestProgressClass(t *testing.T) {
 	if a := w.job(id).Live(); a.Class != convergence.Watching || a.ClassSince != at {
 		t.Errorf("it is %q since %d, want watching since %d", a.Class, a.ClassSince, at)
 	}
-	if got := said(); len(got) != 2 || got[0] != "progressing, unknown before" || got[1] != "watching, progressing before" {
+	if got := said(); len(got) != 2 || got[0] != "progressing, unknown before" ||
+		got[1] != "watching, progressing before" {
 		t.Errorf("events: %q", got)
 	}
 

@@ -35,8 +35,8 @@ func (c *chaos) turn() Action {
 		return Action{Pack: c.packing(j, a)}
 	}
 	if !a.Suspended() && !c.one(10) {
-		causes := []model.Cause{model.CauseSlice, model.CauseSlice, model.CausePack, model.CauseTE, model.CauseReclaim, model.CauseOrder,
-			model.CauseDrain}
+		causes := []model.Cause{model.CauseSlice, model.CauseSlice, model.CausePack, model.CauseTE, model.CauseReclaim,
+			model.CauseOrder, model.CauseDrain}
 		cmd := &SuspendJob{Job: id, Attempt: a.N, Cause: causes[c.IntN(len(causes))]}
 		if c.one(4) {
 			cmd.For = c.job()

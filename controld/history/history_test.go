@@ -406,7 +406,8 @@ func TestSuspensionsSurvive(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%d jobs, %v", len(got), err)
 	}
-	if j := got[0]; j.Ledger != want.Ledger || j.Counters != want.Counters || !reflect.DeepEqual(j.Attempts, want.Attempts) {
+	if j := got[0]; j.Ledger != want.Ledger || j.Counters != want.Counters ||
+		!reflect.DeepEqual(j.Attempts, want.Attempts) {
 		t.Errorf("got %+v, %+v, %+v", j.Ledger, j.Counters, j.Attempts)
 	}
 }

@@ -47,9 +47,8 @@ func (r *roaming) step() {
 			if class == "te limit=1h" {
 				pauses = ""
 			}
-			r.must("submit j%d called=k%d class=%s gang=%s per-node=3 grace=%ds %s %s steps=100000", r.jobs, r.IntN(2), class, gang,
-				1+r.IntN(60), pauses,
-				[...]string{"", "save=yes", "save=yes"}[r.IntN(3)])
+			r.must("submit j%d called=k%d class=%s gang=%s per-node=3 grace=%ds %s %s steps=100000", r.jobs, r.IntN(2),
+				class, gang, 1+r.IntN(60), pauses, [...]string{"", "save=yes", "save=yes"}[r.IntN(3)])
 		}
 		return
 	case n == 2:

@@ -136,7 +136,7 @@ func (e *engine) notify(i int32, cause model.Cause) {
 	if cause == model.CauseTimeout || cause == model.CauseCancelled {
 		grace = 0
 	}
-	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt, stretch: r.stretch})
+	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
 }
 
 // endJob ends a job whose work is done.

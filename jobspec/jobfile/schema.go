@@ -159,8 +159,8 @@ var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
 	{"group", "`gang = false` with several workers in an array or beside other groups",
 		"leave gang out, or submit a job of its own for the group"},
-	{"preemption", "`mode` other than `suspend`", "leave it out: a stopped job is requeued, an elastic one gives up workers " +
-		"first, and a checkpoint block says that it goes on where it was"},
+	{"preemption", "`mode` other than `suspend`", "leave it out: a stopped job is requeued, an elastic one gives up " +
+		"workers first, and a checkpoint block says that it goes on where it was"},
 	{"elastic", "a job with `mode = \"suspend\"`", "leave out mode"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},

@@ -212,8 +212,8 @@ var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 			With("30s", "time between the signal and the kill"),
 		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node; "+
 			"with false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
-		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary, gives its GPUs back, keeps "+
-			"its memory, and goes on later where it was; without it the program is stopped"),
+		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary, gives its GPUs back, "+
+			"keeps its memory, and goes on later where it was; without it the program is stopped"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

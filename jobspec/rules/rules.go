@@ -176,8 +176,8 @@ func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 	switch mode {
 	case "", jobspec.PreemptSuspend:
 	case "checkpoint", "requeue", "shrink", "cancel", "never":
-		c.add(jobspec.CodeUnsupported, where, "leave it out: a stopped job is requeued, an elastic one gives up workers first, "+
-			"and a checkpoint block says that it goes on where it was", "mode %q is not supported yet", mode)
+		c.add(jobspec.CodeUnsupported, where, "leave it out: a stopped job is requeued, an elastic one gives up workers "+
+			"first, and a checkpoint block says that it goes on where it was", "mode %q is not supported yet", mode)
 		return
 	default:
 		c.choice(where, mode, jobspec.PreemptSuspend)

@@ -2,6 +2,7 @@ package show
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -43,8 +44,7 @@ func (p Plot) Draw(out io.Writer, metric string, points []api.Point) error {
 	}
 	b := bufio.NewWriter(out)
 	write := func(parts ...string) {
-		b.WriteString(strings.TrimRight(strings.Join(parts, ""), " "))
-		b.WriteByte('\n')
+		fmt.Fprintln(b, strings.TrimRight(strings.Join(parts, ""), " "))
 	}
 	pad := strings.Repeat(" ", margin)
 	write(pad, " ", Clean(metric))

@@ -36,8 +36,8 @@ func Running(t *scratch.State) []*Job {
 	for j := range t.View.Live() {
 		terms, elastic := j.Elastic()
 		a := j.Live()
-		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || a.AnyFinal() || a.Suspended() || a.Suspending() ||
-			terms.Signal && (a.Shrinking() || a.Joining() || a.Resuming()) {
+		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || a.AnyFinal() || a.Suspended() ||
+			a.Suspending() || terms.Signal && (a.Shrinking() || a.Joining() || a.Resuming()) {
 			continue
 		}
 		f := &Job{Job: j, Attempt: a, Terms: terms, Size: len(a.Workers) - terms.Fixed}

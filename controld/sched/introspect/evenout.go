@@ -25,7 +25,8 @@ func (s *sharing) evenOut() {
 	if !s.May(steering.Migration) || !s.crowded() {
 		return
 	}
-	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{}, sets: map[model.JobID]bool{}}
+	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
+		sets: map[model.JobID]bool{}}
 	e.survey()
 	for range min(maxEvened, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
@@ -169,9 +170,11 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	_, elastic := j.Elastic()
 	_, asked := e.Stopping[j.ID]
 	switch {
-	case !joins(cfg, j) || j.Class != jobspec.BE || !cfg.SharingOf(j).Migrate || elastic || j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
+	case !joins(cfg, j) || j.Class != jobspec.BE || !cfg.SharingOf(j).Migrate || elastic ||
+		j.Spec.Checkpoint == nil || j.Spec.RunsOnce():
 		return 0, false
-	case asked || e.ending[j.ID] || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 || a.AnyFinal() || a.SetOf() != 0:
+	case asked || e.ending[j.ID] || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 ||
+		a.AnyFinal() || a.SetOf() != 0:
 		return 0, false
 	case movedEnough(j, e.Now):
 		return 0, false

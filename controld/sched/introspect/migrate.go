@@ -191,8 +191,8 @@ func (m *mover) moveSuspended() {
 		}
 		for _, u := range n.suspended {
 			j, a := u.runs[0].Job, u.runs[0].Attempt
-			if len(u.runs) == 1 && len(a.Workers) == 1 && m.movable(u.runs[0]) && (m.outranked(u, n, node) || m.missedTurns(u, node)) &&
-				m.needsLong(j, a) && m.moveElsewhere(u, node) {
+			if len(u.runs) == 1 && len(a.Workers) == 1 && m.movable(u.runs[0]) &&
+				(m.outranked(u, n, node) || m.missedTurns(u, node)) && m.needsLong(j, a) && m.moveElsewhere(u, node) {
 				break // the next one may have its turn now
 			}
 		}

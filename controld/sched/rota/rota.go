@@ -247,8 +247,8 @@ func (m *preemptor) mayDisplaceRunning(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v)
 	}
-	if !v.Pauses && v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since,
-		scratch.Day)) {
+	if !v.Pauses && v.Saves > 0 && v.Started > 0 &&
+		int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since, scratch.Day)) {
 		return m.mayDisplace(v)
 	}
 	return true

@@ -139,8 +139,8 @@ func (m *preemptor) reluctanceInOrder(v *preempt.Candidate, j *model.Job, least 
 		}
 		return 0
 	}
-	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) || m.Now-max(v.Started, v.Undisturbed()) < m.minTurn() ||
-		m.beyond[v.Index] < least || !m.mayDisplace(v) {
+	if m.Policy.MinTurnMS < 0 || v.Job.Priority > j.Priority || isWide(v) ||
+		m.Now-max(v.Started, v.Undisturbed()) < m.minTurn() || m.beyond[v.Index] < least || !m.mayDisplace(v) {
 		return -1
 	}
 	f := m.accounts()

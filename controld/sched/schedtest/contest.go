@@ -173,7 +173,8 @@ func (c *Contest) sound(v *state.View, plan fsm.CommitPlan) error {
 				return fmt.Errorf("%s is to pause and cannot", c.Names[j.ID])
 			case c.Policy == "fitgpp" || c.Policy == "rand" || j.Class == jobspec.TE || !v.Job(s.For).Waits():
 				return fmt.Errorf("%s pauses for %s", c.Names[j.ID], c.Names[s.For])
-			case c.Policy == "rota" && s.Cause != model.CauseReclaim && j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+			case c.Policy == "rota" && s.Cause != model.CauseReclaim &&
+				j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
 				return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
 			}
 			stopped[s.Job] = true

@@ -5,16 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
-
-// preemption returns the block of a job that says how it gives way.
-func preemption(spec *jobspec.Job) *jobspec.Preemption {
-	if spec.Preemption == nil {
-		spec.Preemption = &jobspec.Preemption{}
-	}
-	return spec.Preemption
-}
 
 // Switched reports that all workers of a job have done as the job was told last: they have paused, or
 // go on.

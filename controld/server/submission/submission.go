@@ -191,6 +191,6 @@ func Warnings(v *state.View, jobs []*jobspec.Job) []string {
 	if v.AnySuspends() || !slices.ContainsFunc(jobs, pauses) {
 		return nil
 	}
-	return []string{`preemption mode "suspend": no node can suspend jobs, so the job is stopped instead when another job ` +
-		"gets its room"}
+	return []string{`preemption mode "suspend": no node can suspend jobs, so the job is stopped instead when another ` +
+		"job gets its room"}
 }

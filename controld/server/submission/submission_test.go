@@ -50,7 +50,8 @@ func TestPausingIsPromisedOnlyWhereNodesCan(t *testing.T) {
 		t.Errorf("of a job that does not ask for it: %q", got)
 	}
 	j.Queue = "quick"
-	if err := honoured(m.View(), model.Identity{}, []*jobspec.Job{j}); err == nil || !strings.Contains(err.Error(), `"quick"`) {
+	if err := honoured(m.View(), model.Identity{}, []*jobspec.Job{j}); err == nil ||
+		!strings.Contains(err.Error(), `"quick"`) {
 		t.Errorf("in a queue of trial-and-error jobs: %v", err)
 	}
 	node := model.Node{Name: "n1", BootID: "b", Cores: 4, Memory: jobspec.GiB, PortMin: 1, PortMax: 2, Suspends: true}
