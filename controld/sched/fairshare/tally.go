@@ -52,6 +52,8 @@ func (f *Accounts) CatchUp() {
 			f.began(a.Start)
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
 			f.anticipate(a.Reserve.Job)
+		case a.Resume != nil:
+			f.wentOn(a.Resume.Job)
 		case a.Stop != nil && f.foreseen:
 			f.gone(a.Stop.Job)
 		case a.Suspend != nil && f.foreseen:
@@ -71,6 +73,14 @@ func (f *Accounts) began(a *fsm.StartJob) {
 		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
 	}
 	leaf.Hold(f.At(j, spots))
+}
+
+// wentOn counts what a suspended job holds again; its memory it has kept.
+func (f *Accounts) wentOn(id model.JobID) {
+	j := f.View.Job(id)
+	more := j.Total()
+	more.Memory = 0
+	f.Leaf(j.Association()).Hold(f.AmountOf(more))
 }
 
 // anticipate counts a job as there for which room is kept.

@@ -111,13 +111,20 @@ func (s *sharing) admit() {
 		}
 		g := s.Gang(w.job)
 		l, victims := s.choose(w.job, &g, loads)
-		if l == nil {
+		if l == nil || s.limited(w.job) && !ofOneAccount(w.job, victims) {
 			failed[w.group] = true
 			continue
 		}
 		s.beginOn(w.job, &g, l.node, victims)
 		l.add(w.job.Request.Active.GPUs)
 	}
+}
+
+// ofOneAccount reports whether what a job gets is what its own account and user give up.
+func ofOneAccount(j *model.Job, victims []*unit) bool {
+	return !slices.ContainsFunc(victims, func(v *unit) bool {
+		return slices.ContainsFunc(v.runs, func(r *estimate.LiveAttempt) bool { return r.Job.Association() != j.Association() })
+	})
 }
 
 // waiter is a job that waits, of a group of jobs that are alike.

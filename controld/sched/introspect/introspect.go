@@ -25,7 +25,7 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	if order == nil {
 		order = &queue.Order{State: t}
 	}
-	s := &sharing{State: t, order: order}
+	s := &sharing{State: t, order: order, limit: rules.Limit}
 	rules.Resume = func() {
 		s.begin()
 		s.resume()
@@ -45,7 +45,8 @@ func Add(t *scratch.State, rules *policy.Rules) {
 type sharing struct {
 	*scratch.State
 	order *queue.Order
-	nodes []*shared // by position; nil until it is needed, and where no unit is
+	limit func(*model.Job) model.Reason // see [policy.Rules]; nil: there is none
+	nodes []*shared                     // by position; nil until it is needed, and where no unit is
 	// of units that go on in this cycle, in hundredths; nil until it is needed
 	weights map[model.JobID]int
 	spare   *fit.Room // see besideTE
@@ -229,7 +230,7 @@ func (s *sharing) resume() {
 			continue
 		}
 		n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool {
-			if u.nodes[0] == node && s.mayGoOn(u) && s.goOn(u) {
+			if u.nodes[0] == node && !s.limited(u.runs[0].Job) && s.mayGoOn(u) && s.goOn(u) {
 				n.busy = true
 				return true
 			}
@@ -294,6 +295,11 @@ func (s *sharing) collect() {
 			s.Room.Claim(r)
 		}
 	}
+}
+
+// limited reports whether a limit of its account or user keeps a job from holding GPUs now.
+func (s *sharing) limited(j *model.Job) bool {
+	return s.limit != nil && s.limit(j).Code != model.ReasonNone
 }
 
 // mayGoOn reports whether a unit leaves to others on its nodes what units pause for.
