@@ -57,7 +57,7 @@ func (m *Machine) planSuspend(c *SuspendJob) error {
 	next, a := copyToChange(j)
 	turn := a.Turn(m.v.At())
 	if least, any := m.leastTurn(next, a); any && c.Cause == model.CauseSlice {
-		turn = min(turn, least+model.SliceMS) // what it had while the others were not there does not count
+		turn = min(turn, least+a.ShareOf(model.TurnMS)) // what it had before the others came does not count
 	}
 	m.command(a, model.Switching{Cause: c.Cause, For: c.For})
 	a.Switch.Turn = turn

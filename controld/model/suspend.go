@@ -93,6 +93,15 @@ func (a *Attempt) Turn(now Instant) int64 {
 	return s.Turn + int64(max(0, now-a.ActiveSince()))*100/int64(cmp.Or(s.Weight, 100))
 }
 
+// ShareOf is what so many ms of running count for in turns.
+func (a *Attempt) ShareOf(ms int64) int64 {
+	weight := 100
+	if a.Switch != nil {
+		weight = cmp.Or(a.Switch.Weight, 100)
+	}
+	return ms * 100 / int64(weight)
+}
+
 // TurnIn returns how long an attempt runs until it has had so much more service in turns, 0 if it has
 // had it.
 func (a *Attempt) TurnIn(service int64) Instant {
