@@ -96,7 +96,7 @@ func TestDiskFullWhileLogging(t *testing.T) {
 		if !w.full(node.Data) {
 			t.Error("the disk was not full")
 		}
-		w.wait("a job that runs with a full disk", func() bool { return w.status(id).Code == "R" }) // the node reports it soon
+		w.wait("a job that runs with a full disk", func() bool { return w.status(id).Code == "R" })
 		grow("32m")
 		w.must(os.WriteFile(w.shared+"/go", nil, 0o644))
 		if j := w.ends(id); j.Code != "CD" {
