@@ -123,7 +123,9 @@ func (s *sharing) admit() {
 // ofOneAccount reports whether what a job gets is what its own account and user give up.
 func ofOneAccount(j *model.Job, victims []*unit) bool {
 	return !slices.ContainsFunc(victims, func(v *unit) bool {
-		return slices.ContainsFunc(v.runs, func(r *estimate.LiveAttempt) bool { return r.Job.Association() != j.Association() })
+		return slices.ContainsFunc(v.runs, func(r *estimate.LiveAttempt) bool {
+			return r.Job.Association() != j.Association()
+		})
 	})
 }
 
