@@ -192,7 +192,7 @@ type Suspension struct {
 // Trial is something that was tried with an attempt so that GPUs are used better. Gains are the
 // rate of all jobs concerned in thousandths of what it was before.
 type Trial struct {
-	What         model.TrialKind `json:"what"`           // pack, migrate, grow
+	What         model.TrialKind `json:"what"`           // pack or migrate
 	With         model.JobID     `json:"with,omitempty"` // the other job of pack
 	ExpectedGain int64           `json:"expected_gain,omitempty"`
 	MeasuredGain int64           `json:"measured_gain,omitempty"` // none: not measured yet

@@ -62,6 +62,27 @@ type Alloc struct {
 	Array  *ArrayPlace  `json:"array,omitempty"`  // of an array task
 	Record model.JobID  `json:"record,omitempty"` // the array or pipeline job that this one is a member of
 	Port   int          `json:"port,omitempty"`   // of this worker, in a gang of several groups
+
+	// Switch is the last command to pause or to go on; nil: there was none. Only nodes that announce
+	// that they can suspend get one.
+	Switch *Switch `json:"switch,omitempty"`
+	// Packing is how the worker shares its GPU while others run there; nil: it has it for itself.
+	Packing *Packing `json:"packing,omitempty"`
+}
+
+// Switch tells a worker to pause, and give its cores and GPUs back, or to go on with the GPUs of its
+// allocation. The node reports the number ([model.WorkerReport.Switch]) when that is done.
+type Switch struct {
+	Number int         `json:"number"`
+	Pause  bool        `json:"pause"`
+	Cause  model.Cause `json:"cause,omitempty"` // why it was last suspended
+}
+
+// Packing is a worker's part of a GPU. The node reports the rate of the worker under the number
+// ([model.WorkerReport.Packed]).
+type Packing struct {
+	Share  int64 `json:"share"` // thousandths of the GPU
+	Number int   `json:"number"`
 }
 
 // GroupHosts is where the workers of one group are, by number in the group.

@@ -29,7 +29,7 @@ type Packing struct {
 	Since  Instant `json:"since,omitempty"`  // it has held the share
 	Number int     `json:"number"`           // counts changes of those on the GPU: a rate belongs to one
 	Spared int64   `json:"spared,omitempty"` // of the GPU, in thousandths times ms, which others held
-	// With is the job to which it came, as long as nobody knows whether that is worth it.
+	// With is the job to which it came, until the rates say whether that is worth it.
 	With   JobID `json:"with,omitempty"`
 	Before int64 `json:"before,omitempty"` // rate of the set before it came, as Rate; 0: of one job
 	// what the scheduler expects of that, as [Trial.Expected]

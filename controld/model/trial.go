@@ -7,7 +7,6 @@ type TrialKind string
 const (
 	TrialPack    TrialKind = "pack"    // on one GPU with another job
 	TrialMigrate TrialKind = "migrate" // on other nodes
-	TrialGrow    TrialKind = "grow"    // with more workers
 )
 
 // Trial is something that was tried with an attempt, and what that brought. A value is replaced and

@@ -48,9 +48,9 @@ func SuspendedFor(j *api.Job, utc bool) string {
 // Thousandths writes thousandths as a number with two decimals.
 func Thousandths(n int64) string { return fmt.Sprintf("%d.%02d", (n+5)/1000, (n+5)%1000/10) }
 
-// Trial writes what was tried with an attempt, and what it brought. Nodes and workers are those of
-// the attempt, "" and 0 if they are not known.
-func Trial(t *api.Trial, nodes string, workers int) string {
+// Trial writes what was tried with an attempt, and what it brought. Nodes are those of the attempt, ""
+// if they are not known.
+func Trial(t *api.Trial, nodes string) string {
 	text := string(t.What)
 	switch t.What {
 	case model.TrialPack:
@@ -62,11 +62,6 @@ func Trial(t *api.Trial, nodes string, workers int) string {
 		text = "moved"
 		if nodes != "" {
 			text += " to " + nodes
-		}
-	case model.TrialGrow:
-		text = "grown"
-		if workers > 0 {
-			text += " to " + Count(workers, "worker", "workers")
 		}
 	}
 	var said []string
@@ -100,5 +95,5 @@ func EventText(e *api.Event) string {
 		return Clean(e.Text)
 	}
 	return Trial(&api.Trial{What: e.What, With: e.With, ExpectedGain: e.ExpectedGain, MeasuredGain: e.MeasuredGain,
-		Undone: e.Undone}, e.Node, 0)
+		Undone: e.Undone}, e.Node)
 }

@@ -266,7 +266,7 @@ func (s sections) trials(j *api.Job) {
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
 		for k := range a.Trials {
-			s.line(label, show.Trial(&a.Trials[k], show.Hosts(a.Nodes), a.Workers))
+			s.line(label, show.Trial(&a.Trials[k], show.Hosts(a.Nodes)))
 			label = ""
 		}
 	}

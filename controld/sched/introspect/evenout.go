@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
-	"github.com/rota-hpc/rota/controld/fsm/steering"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
@@ -22,7 +21,7 @@ const maxEvened = 8
 
 // evenOut has jobs that take turns move to nodes where there are fewer.
 func (s *sharing) evenOut() {
-	if !s.May(steering.Migration) || !s.crowded() {
+	if !s.crowded() {
 		return
 	}
 	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},

@@ -22,6 +22,12 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()),
 		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,
 	}
+	if s := a.Switch; s != nil && s.Number > 0 {
+		out.Switch = &api.Switch{Number: s.Number, Pause: s.Number%2 == 1, Cause: s.Cause}
+	}
+	if a.Packed() {
+		out.Packing = &api.Packing{Share: a.Packing.Share, Number: a.Packing.Number}
+	}
 	if j.Spec.Array != nil && j.Parent != 0 {
 		place := taskPlace(j)
 		place.Size = j.Spec.Array.Len()

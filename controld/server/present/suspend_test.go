@@ -2,10 +2,12 @@ package present
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
@@ -180,6 +182,11 @@ func TestJobsOnOneGPU(t *testing.T) {
 	if got := w.job(b).Attempts[0].Trials; !reflect.DeepEqual(got, want) {
 		t.Errorf("what is being tried: %+v, want %+v", got, want)
 	}
+	alloc := Alloc(w.s.View(), desired(w.s.View(), b))
+	if alloc.Packing == nil || *alloc.Packing != (api.Packing{Share: 500, Number: 1}) || alloc.Switch == nil ||
+		*alloc.Switch != (api.Switch{Number: 2, Cause: model.CauseSlice}) {
+		t.Errorf("the node is told %+v, %+v", alloc.Packing, alloc.Switch)
+	}
 	w.at += 40
 	charged := func(what string, wantA, wantB int64) {
 		t.Helper()
@@ -266,4 +273,10 @@ func TestHoldersOfAGPU(t *testing.T) {
 	if gpu.Job != 7 || !reflect.DeepEqual(gpu.Jobs, []model.JobID{7, 8, 9}) {
 		t.Errorf("got %+v", gpu)
 	}
+}
+
+// desired is what the node of a job has to know of it.
+func desired(v *state.View, id model.JobID) state.DesiredWorker {
+	all := v.Desired("n1")
+	return all[slices.IndexFunc(all, func(d state.DesiredWorker) bool { return d.Job.ID == id })]
 }
