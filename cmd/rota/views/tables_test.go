@@ -123,6 +123,9 @@ func sampleSharing(t *testing.T) *rotatest.Answers {
 		Cause: model.CauseTE, For: 12}}}
 	a.Give("GET /v1/jobs/8", pausing)
 	a.Give("GET /v1/jobs/9", evicted)
+	paused := model.Reason{Code: model.ReasonSuspended, For: 12, Node: "gpu03", Need: model.Vector{GPUs: 4 * model.WholeGPU}}
+	a.Give("GET /v1/jobs/9/why", api.Why{ID: 9, Funnel: []api.FunnelStep{},
+		Reason: api.Reason{Code: string(paused.Code), Text: paused.Sentence()}})
 	at := rotatest.At("2026-11-21T08:00:05Z")
 	event := func(index uint64, e model.EventType) api.Event {
 		return api.Event{Index: index, At: at, Type: string(e), Job: 7, Attempt: 2, Node: "gpu03", Cause: model.CauseSlice}
@@ -147,7 +150,7 @@ func TestJobsThatShareNodes(t *testing.T) {
 		{"queue", "--filter", `code == "S"`, "-o", "name"},
 		{"nodes"}, {"nodes", "-o", "csv"}, {"nodes", "--columns", "name,load,height,affinity,suspended"},
 		{"nodes", "--columns", "name,gpus"}, {"nodes", "--filter", "height > 1", "-o", "name"}, {"nodes", "--summary"},
-		{"status", "7"}, {"status", "8"}, {"status", "9"}, {"why", "7"},
+		{"status", "7"}, {"status", "8"}, {"status", "9"}, {"why", "7"}, {"why", "9"},
 		{"events"}, {"events", "--type", "tried,measured", "--columns", "type,job,text"},
 		{"events", "--filter", "measured_gain > 0 and undone", "--columns", "type,job,text", "--no-header"},
 	} {

@@ -31,7 +31,11 @@ func showWhy(env *command.Env, c *cli.Context) error {
 	}
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
 		if job, _, err := session.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
-			why.Reason = api.Reason{Text: notWaiting(job, c.Bool("utc"))}
+			text := notWaiting(job, c.Bool("utc"))
+			if job.Code == model.Suspended && why.Reason.Code == string(model.ReasonSuspended) {
+				text += "; " + why.Reason.Text // what is missing for it to go on
+			}
+			why.Reason = api.Reason{Text: text}
 			why.Advice = adviceAfterEnd(ref, job)
 		}
 	}
