@@ -207,11 +207,15 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	ended := func(id model.JobID) bool {
+		j := x.view.Job(id)
+		return j == nil || j.State.Final()
+	}
 	for i := range req.Samples {
 		s := &req.Samples[i]
 		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
 			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics},
-				watched(j.Spec).Metric)
+				watched(j.Spec).Metric, ended)
 			x.s.Arrays.Report(j, s)
 		}
 	}

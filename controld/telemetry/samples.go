@@ -6,13 +6,14 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Samples keeps the newest progress of running jobs, and what they have reported of their metrics,
-// in bounded form. The zero value is ready.
+// Samples keeps the newest progress of jobs, and what they have reported of their metrics, in bounded
+// form: of jobs that have ended for as long as there are not too many. The zero value is ready.
 type Samples struct {
 	mu     sync.Mutex
 	last   map[model.JobID]Progress
 	series map[model.JobID]map[string]*series // by metric
 	count  int                                // of series
+	dropAt int                                // so many series: those of ended jobs are dropped
 }
 
 // Progress is how far one attempt of a job has come.
@@ -23,8 +24,8 @@ type Progress struct {
 	Metrics map[string]float64 // of the newest step
 }
 
-// maxSamples bounds the memory of samples. Beyond it all are forgotten; nodes send them again
-// within seconds.
+// maxSamples bounds the memory of samples. Beyond it those of ended jobs are forgotten, and all if
+// that does not leave half of them; nodes send them again within seconds.
 const maxSamples = 200_000
 
 // Clear forgets every sample.
@@ -36,15 +37,32 @@ func (s *Samples) Clear() {
 
 // forget is Clear with mu held.
 func (s *Samples) forget() {
-	s.last, s.series, s.count = map[model.JobID]Progress{}, map[model.JobID]map[string]*series{}, 0
+	s.last, s.series, s.count, s.dropAt = map[model.JobID]Progress{}, map[model.JobID]map[string]*series{}, 0, 0
+}
+
+// drop forgets the samples and the series of ended jobs. The caller holds mu.
+func (s *Samples) drop(ended func(model.JobID) bool) {
+	for id := range s.last {
+		if ended(id) {
+			s.count -= len(s.series[id])
+			delete(s.last, id)
+			delete(s.series, id)
+		}
+	}
 }
 
 // Put keeps the progress that a worker reports. Of all workers of an attempt the newest step
-// counts. The watched metric is the one that matters most, "" if the job names none.
-func (s *Samples) Put(id model.JobID, p Progress, watched string) {
+// counts. The watched metric is the one that matters most, "" if the job names none. Jobs that have
+// ended may be forgotten.
+func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(model.JobID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil || len(s.last) >= maxSamples {
+	if len(s.last) >= maxSamples {
+		if s.drop(ended); len(s.last) > maxSamples/2 {
+			s.forget()
+		}
+	}
+	if s.last == nil {
 		s.forget()
 	}
 	old := s.last[id]
@@ -52,7 +70,7 @@ func (s *Samples) Put(id model.JobID, p Progress, watched string) {
 		return
 	}
 	if len(p.Metrics) > 0 && (p.Attempt > old.Attempt || p.Step >= old.Step) {
-		s.addPoints(id, &p, watched)
+		s.addPoints(id, &p, watched, ended)
 	}
 	if p.Attempt == old.Attempt {
 		if p.Step < old.Step || len(p.Metrics) == 0 {

@@ -15,8 +15,8 @@ const (
 	maxPoints = 256
 	// minPoints is how many a series may have however many there are.
 	minPoints = 16
-	// allPoints is how many points all series should have together: 32 MiB. With more than 8,192 series
-	// each has fewer.
+	// allPoints is how many points all series have together, 32 MiB, if there are at most 8,192. Of more
+	// each has fewer from its next report on, and those of ended jobs are dropped.
 	allPoints = 2 << 20
 	// maxMetrics is how many metrics of a job have a series. Jobs report a handful.
 	maxMetrics = 8
@@ -37,23 +37,33 @@ type series struct {
 	last    Point
 }
 
-// add adds a point. What was reported from its step on by an earlier attempt is done again, so that
-// those points go.
+// add adds a point. What was reported after its step by an earlier attempt is done again, so that
+// those points go. Of several workers that report a step the last one counts.
 func (s *series) add(p Point, most int) {
-	for n := len(s.points); n > 0 && s.points[n-1].Step >= p.Step; n-- {
-		s.points = s.points[:n-1]
+	n := len(s.points)
+	for n > 0 && s.points[n-1].Step > p.Step {
+		n--
 	}
+	s.points = s.points[:n]
+	again := n > 0 && s.last.Step == p.Step
 	s.last = p
-	if s.skipped++; s.skipped < s.every && len(s.points) > 0 {
+	switch {
+	case n > 0 && s.points[n-1].Step == p.Step:
+		s.points[n-1], s.skipped = p, 0
+		return
+	case again:
 		return
 	}
-	s.skipped, s.points = 0, append(s.points, p)
-	for len(s.points) > most {
+	if s.skipped++; s.skipped < s.every && n > 0 {
+		return
+	}
+	for len(s.points) >= most {
 		for i := range (len(s.points) + 1) / 2 {
 			s.points[i] = s.points[2*i]
 		}
-		s.points, s.every = s.points[:(len(s.points)+1)/2], 2*max(1, s.every)
+		s.points, s.every = slices.Clone(s.points[:(len(s.points)+1)/2]), 2*max(1, s.every)
 	}
+	s.skipped, s.points = 0, append(s.points, p)
 }
 
 // all returns the points, the newest included.
@@ -67,9 +77,13 @@ func (s *series) all() []Point {
 
 // addPoints adds what a job reports at a step. The watched metric has a series in any case, of the
 // others those that come first. The caller holds mu.
-func (s *Samples) addPoints(id model.JobID, p *Progress, watched string) {
+func (s *Samples) addPoints(id model.JobID, p *Progress, watched string, ended func(model.JobID) bool) {
 	of := s.series[id]
 	if of == nil {
+		if s.count >= max(s.dropAt, allPoints/maxPoints) {
+			s.drop(ended)
+			s.dropAt = 2 * s.count
+		}
 		of = map[string]*series{}
 		s.series[id] = of
 	}
@@ -87,7 +101,7 @@ func (s *Samples) addPoints(id model.JobID, p *Progress, watched string) {
 			of[name] = one
 			s.count++
 		}
-		one.add(Point{Step: p.Step, Value: value}, min(maxPoints, max(minPoints, allPoints/s.count)))
+		one.add(Point{Step: p.Step, Value: value}, min(maxPoints, max(minPoints, allPoints/s.count&^1)))
 	}
 }
 

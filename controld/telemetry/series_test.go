@@ -10,8 +10,12 @@ import (
 )
 
 func report(s *Samples, id model.JobID, attempt int, step int64, metrics map[string]float64) {
-	s.Put(id, Progress{Attempt: attempt, Step: step, Metrics: metrics}, "loss")
+	s.Put(id, Progress{Attempt: attempt, Step: step, Metrics: metrics}, "loss",
+		func(id model.JobID) bool { return id >= endedFrom })
 }
+
+// endedFrom: jobs with a higher number have ended.
+const endedFrom = 1_000_000
 
 func loss(v float64) map[string]float64 { return map[string]float64{"loss": v} }
 
@@ -35,6 +39,64 @@ func TestCurveOfALongJob(t *testing.T) {
 		if p[i].Value != 1/float64(p[i].Step) || p[i].Step-p[i-1].Step != gap {
 			t.Fatalf("point %d is %v after %v", i, p[i], p[i-1])
 		}
+	}
+}
+
+// TestCurveOfAJobOfTwoWorkers: workers that report the same steps make the curve that one would make,
+// of what the last of them says of each step.
+func TestCurveOfAJobOfTwoWorkers(t *testing.T) {
+	var one, two Samples
+	for step := int64(1); step <= 10_000; step++ {
+		report(&one, 7, 1, step, loss(1/float64(step)))
+		report(&two, 7, 1, step, loss(99))
+		report(&two, 7, 1, step, loss(1/float64(step)))
+	}
+	if a, b := one.Points(7, "loss"), two.Points(7, "loss"); !slices.Equal(a, b) {
+		t.Errorf("of one worker %d points up to %v, of two %d up to %v", len(a), a[len(a)-1], len(b), b[len(b)-1])
+	}
+}
+
+// TestCurvesOfEndedJobs stay until there are too many. Then they make room, and take no points from
+// the curves of jobs that run.
+func TestCurvesOfEndedJobs(t *testing.T) {
+	var s Samples
+	const most = allPoints / maxPoints
+	report(&s, 7, 1, 0, loss(0))
+	for i := range model.JobID(3 * most) {
+		report(&s, endedFrom+i, 1, 0, loss(0))
+		report(&s, 7, 1, int64(i)+1, loss(0))
+		if i == most-2 && len(s.Points(endedFrom, "loss")) != 1 {
+			t.Error("the curve of an ended job is dropped although there is room")
+		}
+	}
+	if s.count > most || len(s.last) != s.count || len(s.series) != s.count || s.Of(endedFrom).Attempt != 0 {
+		t.Errorf("%d curves, %d jobs with curves, %d jobs; at most %d", s.count, len(s.series), len(s.last), most)
+	}
+	if n := len(s.Points(7, "loss")); n < maxPoints/2 {
+		t.Errorf("the job that runs has %d points", n)
+	}
+	for _, one := range s.series[7] {
+		if cap(one.points) > maxPoints {
+			t.Errorf("its points take the memory of %d", cap(one.points))
+		}
+	}
+}
+
+// TestTooManySamples: those of ended jobs are forgotten before those of jobs that run.
+func TestTooManySamples(t *testing.T) {
+	var s Samples
+	report(&s, 7, 1, 5, nil)
+	for i := range model.JobID(maxSamples) {
+		report(&s, endedFrom+i, 1, 0, nil)
+	}
+	if s.Of(7).Step != 5 || len(s.last) > 2 {
+		t.Errorf("%d samples, that of job 7 is %+v", len(s.last), s.Of(7))
+	}
+	for i := range model.JobID(maxSamples) {
+		report(&s, 8+i, 1, 0, nil)
+	}
+	if s.Of(7).Step != 0 || len(s.last) > maxSamples {
+		t.Errorf("%d samples of jobs that run", len(s.last))
 	}
 }
 
