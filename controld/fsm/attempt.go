@@ -62,12 +62,14 @@ func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) 
 // vacate charges for a worker that has just become final, and gives back its room unless that is
 // kept for the next attempt.
 func (m *Machine) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
-	w.Ended = a.Clock(m.v.At())
-	held, charged := int64(w.Ended-a.ChargedFrom()), j.Charged(a, w.Index)
+	if w.Ended = m.v.At(); a.Stop == nil { // else it does not go on, and its clock with it
+		w.Ended = a.Clock(w.Ended)
+	}
+	held, charged := int64(a.HeldUntil(w.Ended)-a.ChargedFrom()), j.Charged(a, w.Index)
 	if a.Packing != nil {
 		charged.GPUs = j.RequestOf(w.Index).Active.GPUs // its GPU, but for what others had of it
 	}
-	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs) - a.Spared(w.Ended)/1000
+	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs) - a.Spared(a.HeldUntil(w.Ended))/1000
 	j.Ledger.CoreMS += held * charged.Cores
 	if a.Suspended() {
 		m.countSuspended(j, a, w)

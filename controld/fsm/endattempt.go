@@ -11,7 +11,7 @@ import (
 // endAttempt closes an attempt, and with it the job or the job's way back to the queue.
 func (m *Machine) endAttempt(j *model.Job, a *model.Attempt) {
 	o := lifecycle.OutcomeOf(j, a)
-	trial := trialOf(a)
+	trial := trialOf(j, a)
 	next := m.cancelResize(j, a, resizes(o.Cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = m.s.Now(), o.Cause, o.Code, o.Signal
 	m.s.FreePorts(a)

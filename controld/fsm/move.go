@@ -48,7 +48,7 @@ func (m *Machine) planMove(c *MoveJob) error {
 	m.stop(next, a, model.Stop{Cause: model.CauseMigrate, Resize: r})
 	m.put(next)
 	m.s.Learn().Move()
-	m.emitTrial(model.EventTried, next, trialOf(a))
+	m.emitTrial(model.EventTried, next, trialOf(next, a))
 	return nil
 }
 
@@ -62,9 +62,9 @@ func (m *Machine) tryElsewhere(j *model.Job, a *model.Attempt) {
 
 // trialOf returns what the next attempt tries that an attempt is being stopped for, nil if that is
 // nothing.
-func trialOf(a *model.Attempt) *model.Trial {
+func trialOf(j *model.Job, a *model.Attempt) *model.Trial {
 	r := a.Resize()
-	if r == nil || a.Stop.Cause != model.CauseMigrate {
+	if _, elastic := j.Elastic(); elastic || r == nil || a.Stop.Cause != model.CauseMigrate {
 		return nil
 	}
 	return &model.Trial{What: model.TrialMigrate, At: a.Stop.At, Expected: r.Expected}

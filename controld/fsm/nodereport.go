@@ -41,7 +41,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
 		}
 		if !measurable(&r) {
-			return nil, fmt.Errorf("job %d worker %d, profile: %w", r.Job, r.Worker, model.ErrBadReport)
+			return nil, fmt.Errorf("job %d worker %d, rates and use of its GPU: %w", r.Job, r.Worker, model.ErrBadReport)
 		}
 		if r.Class != "" && !r.Class.Known() {
 			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
@@ -65,7 +65,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 func measurable(r *model.WorkerReport) bool {
 	rate := func(n int64) bool { return n >= 0 && n <= maxRate }
 	p := r.Profile
-	return (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
+	return rate(r.Rate) && (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
 		(r.Packed == nil || rate(r.Packed.Rate))
 }
 

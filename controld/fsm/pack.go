@@ -37,7 +37,7 @@ func (m *Machine) planPack(c *PackJob) error {
 	if err := m.s.ShareGPU(node, j, set, host.Workers[0].GPUs); err != nil {
 		return err
 	}
-	number := 1
+	number := a.Number() + 1
 	for _, o := range set {
 		number = max(number, m.v.Job(o).Live().Number()+1)
 	}
@@ -87,13 +87,16 @@ func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *mo
 		return model.ErrCannotPack
 	}
 	for _, id := range append(slices.Clone(set), j.ID) {
-		o := m.v.Job(id).Live()
+		other := m.v.Job(id)
+		o := other.Live()
 		switch {
+		case trial && id != j.ID && o.Packed() && (o.OnTrial() || o.Packing.Rate == 0):
+			return fmt.Errorf("job %d: %w", id, model.ErrNoProfile)
 		case o.Stop != nil || o.Suspending():
 			return model.ErrSwitching
 		case o.Profile == nil:
 			return fmt.Errorf("job %d: %w", id, model.ErrNoProfile)
-		case trial && (a.Failed(id, m.v.At()) || id != j.ID && o.Failed(j.ID, m.v.At())):
+		case trial && (j.Failed(id, m.v.At()) || other.Failed(j.ID, m.v.At())):
 			return fmt.Errorf("jobs %d and %d: %w", j.ID, id, model.ErrTriedBefore)
 		}
 		memory -= o.Profile.Memory
@@ -136,14 +139,12 @@ func (m *Machine) measured(set []model.JobID) (sum int64) {
 func (m *Machine) setShare(id, set model.JobID, share int64, number int) {
 	next, a := copyToChange(m.v.Job(id))
 	m.chargeUsage(next, a, 0)
-	was := model.Packing{}
-	if a.Packing != nil {
-		was = *a.Packing
+	p := model.Packing{Set: set, Share: share, Since: m.v.At(), Number: number, Spared: a.Spared(m.v.At())}
+	if a.OnTrial() {
+		p.Set = 0 // nothing was found out
 	}
-	p := model.Packing{Set: set, Share: share, Since: m.v.At(), Number: number, Spared: a.Spared(m.v.At()),
-		With: was.With, Before: was.Before, Expected: was.Expected}
 	if share == model.WholeGPU {
-		p.Share, p.With, p.Before, p.Expected = 0, 0, 0, 0
+		p.Share = 0
 		m.chargedUntilNow(a)
 	}
 	a.Packing = &p
@@ -167,8 +168,10 @@ func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus
 	if !a.Packed() {
 		return
 	}
-	p := *a.Packing
-	p.Spared, p.Share, p.With, p.Before, p.Expected, p.Rate = a.Spared(m.v.At()), 0, 0, 0, 0, 0
+	p := model.Packing{Set: a.Packing.Set, Number: a.Packing.Number, Spared: a.Spared(m.v.At())}
+	if a.OnTrial() {
+		p.Set = 0 // nothing was found out
+	}
 	a.Packing = &p
 	set := slices.DeleteFunc(m.onGPU(&model.Worker{Place: model.Place{Node: w.Node, GPUs: gpus}}),
 		func(id model.JobID) bool { return id == j.ID })

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -99,7 +100,7 @@ func (c *chaos) noticeMoves() {
 				c.seen["staying in part"]++
 			}
 		}
-		if len(a.Trials) > 0 {
+		if slices.ContainsFunc(a.Trials, func(t model.Trial) bool { return t.What == model.TrialMigrate }) {
 			c.seen["moved"]++
 		}
 	}

@@ -25,6 +25,9 @@ func (c *chaos) pause(cmd SubmitJobs) Command {
 
 // turn suspends a job or has one go on, with GPUs that are often free.
 func (c *chaos) turn() Action {
+	if again, ok := c.again(); ok && c.one(20) {
+		return again
+	}
 	id := c.job()
 	j := c.s.v.Job(id)
 	if j == nil || j.Live() == nil || c.one(20) {
@@ -59,6 +62,25 @@ func (c *chaos) turn() Action {
 	return Action{Resume: cmd}
 }
 
+// again tries to put a job beside another one with which that has been undone.
+func (c *chaos) again() (Action, bool) {
+	for j := range c.s.v.Live() {
+		a := j.Live()
+		for _, t := range a.Trials {
+			with := c.s.v.Job(t.With)
+			switch {
+			case !t.Undone || with == nil || with.Live() == nil:
+			case a.Suspended():
+				return Action{Pack: &PackJob{Job: j.ID, Attempt: a.N, Host: t.With, HostAttempt: with.Live().N,
+					Expected: 1500}}, true
+			case a.Packed() && a.Switched():
+				return Action{Suspend: &SuspendJob{Job: j.ID, Attempt: a.N, Cause: model.CausePack}}, true
+			}
+		}
+	}
+	return Action{}, false
+}
+
 // packing has a suspended job go on beside another one on its node, whatever is known of them.
 func (c *chaos) packing(j *model.Job, a *model.Attempt) *PackJob {
 	_, at := c.s.v.Node(a.Workers[0].Node)
@@ -72,6 +94,9 @@ func (c *chaos) packing(j *model.Job, a *model.Attempt) *PackJob {
 	cmd := &PackJob{Job: j.ID, Attempt: a.N, Host: j.ID, Expected: int64(c.IntN(2) * 1500)}
 	if len(on) > 0 {
 		cmd.Host = on[c.IntN(len(on))]
+		if k := slices.IndexFunc(on, func(id model.JobID) bool { return c.s.v.Job(id).Live().Packed() }); k >= 0 && c.one(2) {
+			cmd.Host = on[k]
+		}
 	}
 	if h := c.s.v.Job(cmd.Host); h.Live() != nil {
 		cmd.HostAttempt = h.Live().N
@@ -152,13 +177,38 @@ func (m meter) pass(s *Machine, ms int64) {
 	}
 }
 
+// pairs is when it was found that two jobs are no faster beside each other.
+type pairs map[[2]model.JobID]model.Instant
+
+// retried notes what was found, and returns two jobs that are on trial within the memory of that.
+func (p pairs) retried(s *Machine) (_, _ model.JobID) {
+	for j := range s.v.Live() {
+		a := j.Live()
+		for _, t := range a.Trials {
+			if t.What == model.TrialPack && t.Undone {
+				p[[2]model.JobID{j.ID, t.With}], p[[2]model.JobID{t.With, j.ID}] = t.At, t.At
+			}
+		}
+		if a.Packing == nil || a.Packing.With == 0 || a.AnyFinal() {
+			continue
+		}
+		for _, o := range s.onGPU(&a.Workers[0]) {
+			at, found := p[[2]model.JobID{j.ID, o}]
+			if since := a.Packing.Since; found && since >= at && since-at < model.TrialMemory {
+				return j.ID, o
+			}
+		}
+	}
+	return 0, 0
+}
+
 // TestRandomTurns is TestRandomHistories with most jobs being suspended and resumed. Besides, what
 // jobs hold is added up on the side: ledgers must say the same (A10).
 func TestRandomTurns(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 13)), s: New(model.DefaultConfig()), at: 1, seen: seen}
-		twin, held := New(model.DefaultConfig()), meter{}
+		twin, held, undone := New(model.DefaultConfig()), meter{}, pairs{}
 		for i := uint64(1); i <= 5000; i++ {
 			c.at += model.Instant(c.IntN(5_000))
 			e := Entry{Stamp: model.Stamp{At: c.at, Wall: model.UnixMS(c.at)}, Command: c.turnCommand()}
@@ -169,6 +219,9 @@ func TestRandomTurns(t *testing.T) {
 			}
 			twin = c.follow(t, seed, twin, i, e, err)
 			c.noticeTurns()
+			if a, b := undone.retried(c.s); a != 0 {
+				t.Fatalf("seed %d, entry %d: jobs %d and %d are tried together again", seed, i, a, b)
+			}
 			for j := range c.s.v.Jobs() {
 				if of := held[j.ID]; of != nil && j.State.Final() && !agrees(j, of.total()) {
 					t.Fatalf("seed %d, entry %d: job %d was charged %+v and held %+v", seed, i, j.ID, j.Ledger, of.total())
@@ -231,6 +284,9 @@ func (c *chaos) noticeTurns() {
 			}
 		}
 		for _, t := range a.Trials {
+			if t.What != model.TrialPack {
+				continue
+			}
 			c.seen[map[bool]string{true: "undone", false: "kept together"}[t.Undone]]++
 		}
 		switch {

@@ -17,9 +17,6 @@ func (m *Machine) resizeRunning(c *ResizeJob, j *model.Job, r *model.Resize, cau
 	next, a := copyToChange(j)
 	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), cause)
 	a.Shrink = &model.Stop{Cause: cause, At: m.v.At(), KillAt: m.v.At().After(grace), Signal: signal, For: c.For}
-	if o := m.v.Job(c.For); o != nil {
-		a.Shrink.ForUser, a.Shrink.ForAccount = o.Owner.User, o.Account
-	}
 	for _, i := range r.Leave {
 		a.Workers[i].Leaving = true
 	}
@@ -106,7 +103,7 @@ func (m *Machine) settleShrink(j *model.Job, a *model.Attempt) {
 
 // settleGrowth says that all workers run that have joined.
 func (m *Machine) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker) {
-	if was.IsJoining() && !a.Joining() && a.Stop == nil {
+	if was.IsJoining() && !a.Joining() && a.Stop == nil && !a.AnyFinal() {
 		j.Counters.Resizes++
 		m.emitResize(model.EventResized, j, &model.Stop{Cause: model.CauseGrow})
 	}

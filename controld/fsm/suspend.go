@@ -19,7 +19,8 @@ type SuspendJob struct {
 	For model.JobID `json:"for,omitempty"`
 }
 
-// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node.
+// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node. Of an
+// attempt that has not paused within [model.PauseLimit] it takes the suspension back.
 type ResumeJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
@@ -93,6 +94,9 @@ func (m *Machine) planResume(c *ResumeJob) error {
 	switch {
 	case a.Stop != nil:
 		return model.ErrStopping
+	case a.Suspending() && m.v.At()-a.Switch.At >= model.PauseLimit:
+		m.withdraw(j)
+		return nil
 	case !a.Suspended():
 		return model.ErrNotSuspended
 	case len(c.GPUs) != len(a.Workers):
@@ -113,6 +117,16 @@ func (m *Machine) planResume(c *ResumeJob) error {
 	m.put(next)
 	m.emitSwitch(model.EventResuming, next, a)
 	return nil
+}
+
+// withdraw tells the workers of an attempt that has not paused in time to go on: it keeps what it
+// holds, and is not told to pause again.
+func (m *Machine) withdraw(j *model.Job) {
+	next, a := copyToChange(j)
+	m.command(a, model.Switching{Cause: a.Switch.Cause, For: a.Switch.For, Weight: a.Switch.Weight, Late: true})
+	m.s.TouchNodesOf(a)
+	m.put(next)
+	m.emitSwitch(model.EventResuming, next, a)
 }
 
 // wake moves the clock of an attempt whose room has been taken by as long as it was suspended.

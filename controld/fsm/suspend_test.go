@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -164,6 +165,77 @@ func TestSuspendedJobIsStopped(t *testing.T) {
 	}
 }
 
+// TestSuspendedGangIsStopped: when a worker of a suspended gang dies, the gang ends for that reason,
+// and the ledger has no time after the pause.
+func TestSuspendedGangIsStopped(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 4)
+	id := w.running(2, []string{"n1", "n2"}, pauses)
+	w.wait(10)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0, 1)
+	w.wait(20)
+	w.report(id, 1, model.WorkerExited, signal(9))
+	w.wait(3)
+	w.report(id, 0, model.WorkerExited, signal(15))
+	w.state(id, model.Failed)
+	j := w.job(id)
+	if j.Ledger.GPUMS != 4*10_000 || j.Ledger.SuspendedMS != 2*20_000+2*23_000 {
+		t.Errorf("it was charged %+v", j.Ledger)
+	}
+	if got := j.Attempts[0].Signal; got != 9 {
+		t.Errorf("it ended by signal %d, want 9", got)
+	}
+	if w.freeGPUs("n1") != 4 || w.freeGPUs("n2") != 4 {
+		t.Error("it did not give its room back")
+	}
+}
+
+// TestGoesOnOnDrainedNode: a drained node gets no new job, and a job that is suspended there goes on.
+func TestGoesOnOnDrainedNode(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	id := w.running(2, []string{"n1"}, pauses)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	w.must(SetNodeState{Node: "n1", State: model.NodeDrained})
+	if err := w.start(w.submit(1, 1), "n1"); err == nil {
+		t.Error("a drained node got a new job")
+	}
+	w.ok(w.resume(id))
+	w.switched(id, 0)
+	w.state(id, model.Running)
+}
+
+// TestLateSuspensionIsTakenBack: a job that does not reach a pause point keeps what it holds and is
+// not told to pause again. Its word that it has paused comes too late.
+func TestLateSuspensionIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 4)
+	id := w.running(2, []string{"n1", "n2"}, pauses)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	w.wait(model.PauseLimit/1000 - 1)
+	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}), model.ErrNotSuspended)
+	w.wait(1)
+	w.ok(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}))
+	w.report(id, 1, model.WorkerRunning, func(r *model.WorkerReport) { r.Switch = 1 })
+	w.state(id, model.Running)
+	if w.freeGPUs("n1") != 2 || w.s.v.CanSuspend(w.job(id)) {
+		t.Errorf("%d GPUs are free; it can be suspended: %t", w.freeGPUs("n1"), w.s.v.CanSuspend(w.job(id)))
+	}
+	w.switched(id, 0, 1)
+	w.refused(w.suspend(id, model.CauseSlice, 0), model.ErrCannotSuspend)
+	w.wait(10)
+	w.report(id, 0, model.WorkerExited)
+	w.report(id, 1, model.WorkerExited)
+	if l := w.job(id).Ledger; l.GPUMS != 4*70_000 || l.SuspendedMS != 0 {
+		t.Errorf("it was charged %+v", l)
+	}
+}
+
 // TestSwitchesThatAreRefused: what cannot pause is not told to, and late word changes nothing.
 func TestSwitchesThatAreRefused(t *testing.T) {
 	w := newWorld(t)
@@ -181,8 +253,8 @@ func TestSwitchesThatAreRefused(t *testing.T) {
 	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1}}), model.ErrWrongPlaces)
 	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{3, 4}}}}), model.ErrWrongPlaces)
 	var why *model.FitError
-	if err := w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0}}}}); err == nil {
-		t.Error("it went on with the GPU of another job", why)
+	if err := w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0}}}}); !errors.As(err, &why) {
+		t.Errorf("to go on with the GPU of another job: %v", err)
 	}
 	w.must(Steer{What: "slicing", On: true, By: "root"})
 	w.ok(w.resume(id))

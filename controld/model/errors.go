@@ -112,7 +112,7 @@ var (
 	ErrBadClaim        = errors.New("a claim is on an unknown node or more than it has")
 	ErrBadVerb         = errors.New("unknown verb")
 	ErrBadCause        = errors.New("an attempt cannot be stopped or ended for this cause")
-	ErrBadReport       = errors.New("unknown worker state")
+	ErrBadReport       = errors.New("the report cannot be true")
 	ErrBadClass        = errors.New("unknown progress class")
 	ErrBadInventory    = errors.New("the node's inventory is not valid")
 	ErrBadConfig       = errors.New("the configuration is not valid")

@@ -99,10 +99,15 @@ func (r Request) WithShare(share int64) Request {
 	return r
 }
 
-// Failed reports whether an attempt has been put beside a job lately, and it was undone.
-func (a *Attempt) Failed(with JobID, now Instant) bool {
-	return slices.ContainsFunc(a.Trials, func(t Trial) bool {
-		return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemory
+// OnTrial reports whether it is not known yet if an attempt stays with those on its GPU.
+func (a *Attempt) OnTrial() bool { return a.Packing != nil && a.Packing.With != 0 }
+
+// Failed reports whether a job has been put beside another one lately, and it was undone.
+func (j *Job) Failed(with JobID, now Instant) bool {
+	return slices.ContainsFunc(j.Attempts, func(a Attempt) bool {
+		return slices.ContainsFunc(a.Trials, func(t Trial) bool {
+			return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemory
+		})
 	})
 }
 
@@ -115,10 +120,11 @@ func PartOfGPU(k, n int) int64 {
 	return part
 }
 
-// Remember appends a trial to those of an attempt.
+// Remember appends a trial to those of an attempt, in place of those that are past [TrialMemory], or
+// else of the oldest.
 func (a *Attempt) Remember(t Trial) {
-	kept := a.Trials[max(0, len(a.Trials)+1-MaxTrials):]
-	a.Trials = append(slices.Clip(slices.Clone(kept)), t)
+	kept := slices.DeleteFunc(slices.Clone(a.Trials), func(o Trial) bool { return t.At-o.At >= TrialMemory })
+	a.Trials = append(kept[max(0, len(kept)+1-MaxTrials):], t)
 }
 
 // TogetherPM is what packing brings: the rate of a set in thousandths of what its jobs would have by

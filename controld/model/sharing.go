@@ -49,19 +49,7 @@ func (s Sharing) with(o Sharing) Sharing {
 }
 
 // Migrates reports whether any queue or account lets its jobs move to other nodes.
-func (c *Config) Migrates() bool {
-	for _, q := range c.Queues {
-		if q.Sharing.Migrate {
-			return true
-		}
-	}
-	for _, a := range c.Accounts {
-		if a.Sharing.Migrate {
-			return true
-		}
-	}
-	return false
-}
+func (c *Config) Migrates() bool { return c.allowed().Migrate }
 
 // Shares reports whether any queue or account lets its jobs share nodes.
 func (c *Config) Shares() bool { return c.allowed() != Sharing{} }

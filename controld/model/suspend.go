@@ -35,11 +35,18 @@ type Switching struct {
 	// one that has had least.
 	Turn   int64 `json:"turn,omitempty"`
 	Weight int   `json:"weight,omitempty"` // of its share, in hundredths; 0: 100
+	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to pause
+	// again.
+	Late bool `json:"late,omitempty"`
 }
 
 // PauseWithin is within how many milliseconds a job reaches a pause point and gives its room back,
 // as far as is known beforehand: a mini-batch and the copy of its memory.
 const PauseWithin = 10_000
+
+// PauseLimit is after how many milliseconds a suspension is given up that not all workers have
+// acknowledged: ten times what a mini-batch takes at most in Gandiva's measurements.
+const PauseLimit = 60_000
 
 // CanSuspend reports whether a job can pause: it gives its GPUs back at a mini-batch boundary and
 // goes on later where it was, with what it keeps in memory. Nodes that a job has for itself would
@@ -132,6 +139,9 @@ func (a *Attempt) Clock(now Instant) Instant {
 	}
 	return now
 }
+
+// HeldUntil returns until when a worker that ended at an instant held its GPUs, on the attempt's clock.
+func (a *Attempt) HeldUntil(ended Instant) Instant { return min(ended, a.Clock(ended)) }
 
 // SuspendedMS returns for how long an attempt has been suspended until now, in ms.
 func (a *Attempt) SuspendedMS(now Instant) int64 {

@@ -24,6 +24,10 @@ func (e *engine) carryOut(a *fsm.Action) {
 	case a.Suspend != nil:
 		e.suspend(e.runOf(a.Suspend.Job))
 	case a.Resume != nil:
+		if len(a.Resume.GPUs) == 0 {
+			e.withdraw(e.runOf(a.Resume.Job))
+			break
+		}
 		e.resume(a.Resume.Job, a.Resume.GPUs[0])
 	case a.Pack != nil:
 		e.resume(a.Pack.Job, e.state.Present().Job(a.Pack.Job).Live().Workers[0].GPUs)

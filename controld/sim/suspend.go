@@ -99,6 +99,19 @@ func (e *engine) resume(id model.JobID, gpus []int) {
 	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: int32(r.switches)})
 }
 
+// withdraw has a job that has not paused in time go on after its mini-batch.
+func (e *engine) withdraw(i int32) {
+	r := &e.runs[i]
+	r.switches++
+	if r.from != never { // it ends before it would pause
+		e.reportSwitch(i)
+		return
+	}
+	r.from = max(e.now, r.began)
+	e.scheduleEnd(i)
+	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: int32(r.switches)})
+}
+
 // reportSwitch has the nodes of a job report that it has done as it was told last.
 func (e *engine) reportSwitch(i int32) {
 	r := &e.runs[i]

@@ -263,6 +263,32 @@ func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode 
 		return model.ReasonNodeDown
 	case !rm.up:
 		return model.ReasonNotAvail
+	}
+	return g.inTheWay(node, r, gpus)
+}
+
+// FitsAgain is Fits for a worker that has stayed on the node all the time: a node that is drained lets
+// it go on.
+func FitsAgain(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
+	code := g.ObstacleAgain(node, r, gpus)
+	if code == model.ReasonNone {
+		return nil
+	}
+	return &model.Reason{Code: code, Need: r.Active, Have: g.open(node), Node: g.nodes[node].Name}
+}
+
+// ObstacleAgain is to FitsAgain what Obstacle is to Fits.
+func (g *Grid) ObstacleAgain(node int, r model.Request, gpus []int) model.ReasonCode {
+	if g.nodes[node].State == model.NodeDown {
+		return model.ReasonNodeDown
+	}
+	return g.inTheWay(node, r, gpus)
+}
+
+// inTheWay is Obstacle on a node that takes the worker.
+func (g *Grid) inTheWay(node int, r model.Request, gpus []int) model.ReasonCode {
+	rm := g.at(node)
+	switch {
 	case rm.whole || r.Exclusive && rm.workers > 0 || !rm.holds(r, model.Vector{}) || !g.offers(node, r, 0, gpus):
 		return model.ReasonResources
 	case g.claims && !g.spares(node, r, gpus):

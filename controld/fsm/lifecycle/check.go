@@ -118,7 +118,7 @@ func CheckLedger(j *model.Job) error {
 			want.SuspendedMS += r.Before.SuspendedMS
 		}
 		for k := range a.Workers {
-			charged, until := of.RequestOf(k).Active, a.Workers[k].Ended
+			charged, until := of.RequestOf(k).Active, a.HeldUntil(a.Workers[k].Ended)
 			if whole := a.Workers[k].Whole; whole != (model.Vector{}) {
 				charged, until = whole, a.LeftBy(k)
 			}

@@ -67,12 +67,7 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 // blocked heads may, because it was not theirs when the attempt was suspended.
 func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 	g := s.ownGrid()
-	for _, r := range s.v.reservations {
-		if !r.ForPreemptor {
-			s.v.eachClaim(r, g.Unclaim)
-			defer s.v.eachClaim(r, g.Claim)
-		}
-	}
+	defer s.liftHeads(g)()
 	for i := range a.Workers {
 		w, r := &a.Workers[i], j.RequestOf(i)
 		if w.State.Final() {
@@ -80,7 +75,7 @@ func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 		}
 		_, at := s.v.Node(w.Node)
 		g.Release(at, r.Suspended(), nil)
-		why := grid.Fits(g, at, r, grid.OrNone(gpus[i]))
+		why := grid.FitsAgain(g, at, r, grid.OrNone(gpus[i]))
 		if why == nil {
 			g.Allocate(at, r, grid.OrNone(gpus[i]))
 			continue
@@ -90,6 +85,19 @@ func (s *State) Resume(j *model.Job, a *model.Attempt, gpus [][]int) error {
 		return &model.FitError{Job: j.ID, Reason: *why}
 	}
 	return nil
+}
+
+// liftHeads lifts what is kept for blocked heads, until the function that it returns is called.
+func (s *State) liftHeads(g *grid.Grid) (restore func()) {
+	each := func(do func(node int, room model.Vector)) {
+		for _, r := range s.v.reservations {
+			if !r.ForPreemptor {
+				s.v.eachClaim(r, do)
+			}
+		}
+	}
+	each(g.Unclaim)
+	return func() { each(g.Claim) }
 }
 
 // undoResume gives back what the first workers of an attempt have taken to resume.
@@ -119,13 +127,8 @@ func (s *State) ShareGPU(node int, j *model.Job, set []model.JobID, gpus []int) 
 	}
 	keeps, r := j.Holds(j.Live(), 0), j.RequestOf(0).WithShare(model.PartOfGPU(n-1, n))
 	g.Release(node, keeps, []int{})
-	for _, c := range s.v.reservations {
-		if !c.ForPreemptor {
-			s.v.eachClaim(c, g.Unclaim)
-			defer s.v.eachClaim(c, g.Claim)
-		}
-	}
-	why := grid.Fits(g, node, r, gpus)
+	defer s.liftHeads(g)()
+	why := grid.FitsAgain(g, node, r, gpus)
 	if why == nil {
 		g.Allocate(node, r, gpus)
 		return nil

@@ -86,6 +86,7 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 	}
 	if was != nil && was.Attempt.N == a.N && was.Attempt.Resize() == a.Resize() &&
 		was.Attempt.Shrinking() == a.Shrinking() && was.Paused == r.Paused && was.Stopping == r.Stopping &&
+		(was.Attempt.Stop == nil) == (a.Stop == nil) &&
 		shareOf(was.Attempt) == shareOf(a) && stillHolding(was.Attempt) == stillHolding(a) {
 		r.Holds, r.Releases, r.Held = was.Holds, was.Releases, was.Held
 		return r
@@ -96,7 +97,7 @@ func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAtt
 		r.Releases = v.roomsOf(j, a, j.Holds, func(worker int) bool { return !a.Keeps(worker) })
 	case a.Shrinking():
 		r.Releases = v.roomsOf(j, a, j.Holds, func(worker int) bool { return a.Workers[worker].Leaving })
-	case a.Suspending():
+	case a.Stop == nil && a.Suspending():
 		r.Releases = v.roomsOf(j, a, j.FreedBySuspension, func(int) bool { return true })
 	}
 	r.Held = v.HeldBy(j, a)
@@ -158,18 +159,19 @@ func (s *State) updateRun(old, next *model.Job) {
 	case was != nil:
 		s.v.runs.Drop(int64(next.ID))
 	}
-	s.v.paused += paused(is) - paused(was)
+	s.v.paused += pausing(is) - pausing(was)
 	s.updateUsageCounter(old, next, was, is)
 }
 
-func paused(r *estimate.LiveAttempt) int {
-	if r != nil && r.Paused {
+// pausing is 1 for an attempt that is suspended or about to be, other than to be stopped, else 0.
+func pausing(r *estimate.LiveAttempt) int {
+	if r != nil && (r.Paused || r.Attempt.Stop == nil && r.Attempt.Suspending()) {
 		return 1
 	}
 	return 0
 }
 
-// AnySuspended reports whether any attempt is suspended, other than to be stopped.
+// AnySuspended reports whether any attempt is suspended or about to be, other than to be stopped.
 func (v *View) AnySuspended() bool { return v.paused > 0 }
 
 // rebuildRuns makes all runs, and what leaves hold and ask for, anew: positions of nodes or the
@@ -183,7 +185,7 @@ func (s *State) rebuildRuns() {
 	for j := range s.v.live.Values() {
 		r := s.v.newRun(j, nil)
 		runs.Set(int64(j.ID), r)
-		s.v.paused += paused(r)
+		s.v.paused += pausing(r)
 	}
 	s.v.runs = runs
 	s.v.usageCounters = s.usageCountersAnew()

@@ -53,7 +53,7 @@ type View struct {
 	nodeSets topology.NodeSets
 	holdings table.Table[*holding]              // by position of the node
 	runs     table.Table[*estimate.LiveAttempt] // attempts in progress
-	paused   int                                // those of them that are suspended
+	paused   int                                // those of them that are suspended, or about to be
 	models   []string                           // see Models
 	grid     *grid.Grid
 	events   []model.Event

@@ -52,7 +52,7 @@ func (f *Accounts) CatchUp() {
 			f.began(a.Start)
 		case a.Reserve != nil && a.Reserve.ForPreemptor:
 			f.anticipate(a.Reserve.Job)
-		case a.Resume != nil:
+		case a.Resume != nil && len(a.Resume.GPUs) > 0:
 			f.wentOn(a.Resume.Job)
 		case a.Stop != nil && f.foreseen:
 			f.gone(a.Stop.Job)

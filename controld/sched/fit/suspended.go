@@ -23,7 +23,7 @@ func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 		r.grid.Release(w.Node, w.Keeps, []int{})
 		n := int(w.Needs.Active.GPUs / model.WholeGPU)
 		if free := r.grid.FreeGPUs(w.Node); bits.OnesCount64(free) >= n &&
-			r.grid.Obstacle(w.Node, w.Needs, nil) == model.ReasonNone {
+			r.grid.ObstacleAgain(w.Node, w.Needs, nil) == model.ReasonNone {
 			gpus[i] = list(free)[:n]
 			r.grid.Allocate(w.Node, w.Needs, grid.OrNone(gpus[i]))
 			continue
@@ -42,7 +42,7 @@ func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 // whether it found that.
 func (r *Room) Join(w Suspended) bool {
 	r.grid.Release(w.Node, w.Keeps, []int{})
-	if r.grid.Obstacle(w.Node, w.Needs, []int{}) != model.ReasonNone {
+	if r.grid.ObstacleAgain(w.Node, w.Needs, []int{}) != model.ReasonNone {
 		r.grid.Allocate(w.Node, w.Keeps, []int{})
 		return false
 	}

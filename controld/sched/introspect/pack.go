@@ -92,7 +92,7 @@ func (s *sharing) expected(node int, host, guest *unit) int64 {
 	}
 	g := s.View.Nodes()[node].GPUs[host.gpu()]
 	for _, r := range host.runs {
-		if guest.runs[0].Attempt.Failed(r.Job.ID, s.Now) || r.Attempt.Failed(guest.id(), s.Now) {
+		if guest.runs[0].Job.Failed(r.Job.ID, s.Now) || r.Job.Failed(guest.id(), s.Now) {
 			return 0
 		}
 		if r.Attempt.Packing != nil && len(host.runs) > 1 {

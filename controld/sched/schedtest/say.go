@@ -44,6 +44,8 @@ func (w *World) Action(a fsm.Action) string {
 			s += " for " + w.Names[a.Suspend.For]
 		}
 		return s
+	case a.Resume != nil && len(a.Resume.GPUs) == 0:
+		return "take back the suspension of " + w.Names[a.Resume.Job]
 	case a.Resume != nil:
 		s := "resume " + w.Names[a.Resume.Job]
 		for i, worker := range w.State.View().Job(a.Resume.Job).Live().Workers {
