@@ -27,7 +27,6 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	}
 	s := &sharing{State: t, order: order, limit: rules.Limit}
 	rules.Resume = func() {
-		s.giveUp()
 		s.begin()
 		s.resume()
 	}
@@ -214,20 +213,6 @@ func fitsBeside(u *unit, run *estimate.LiveAttempt, n *model.Node) bool {
 		free -= r.Attempt.Profile.Memory
 	}
 	return free >= 0 && len(u.runs) < model.MaxPacked
-}
-
-// giveUp takes back suspensions that have not been acknowledged in time.
-func (s *sharing) giveUp() {
-	for run := range s.View.LiveAttempts() {
-		a := run.Attempt
-		if a.Stop != nil || !a.Suspending() {
-			continue
-		}
-		over := a.Switch.At + model.PauseLimit
-		if s.WakeAt(over); over <= s.Now {
-			s.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: run.Job.ID, Attempt: a.N}})
-		}
-	}
 }
 
 // resume has suspended units go on where there is room, those first that have had the least

@@ -11,8 +11,8 @@ import (
 
 // Expire ends what has run out of time. It stops attempts at their limit or their job's deadline.
 // It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
-// waiting jobs that can no longer end by their deadline, and reservations for room that does not
-// come. What it stops still holds its room: that is freed by reports, not by hope.
+// waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a pause
+// point, and reservations for room that does not come. What it stops still holds its room: that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstEnd) {
@@ -27,6 +27,7 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 		}
 	}
 	giveUp(t)
+	withdrawLate(t)
 	vain := reserve.InVain(t)
 	for _, r := range t.View.Reservations() {
 		if r.Until > t.Now && t.Waits(r.Job) && !vain[r.Job] {
@@ -43,6 +44,26 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 			continue
 		}
 		t.Unreserve(r)
+	}
+}
+
+// withdrawLate takes back the suspensions that have not been acknowledged in time. What counted on that
+// room is decided anew in the next cycle.
+func withdrawLate(t *scratch.State) {
+	if !t.View.AnySuspended() {
+		return
+	}
+	for r := range t.View.LiveAttempts() {
+		a := r.Attempt
+		if a.Stop != nil || !a.Suspending() {
+			continue
+		}
+		if over := a.Switch.At + model.PauseLimit; over > t.Now {
+			t.WakeAt(over)
+			continue
+		}
+		t.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: r.Job.ID, Attempt: a.N}})
+		t.Stays[r.Job.ID], t.Cut = true, true
 	}
 }
 

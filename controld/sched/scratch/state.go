@@ -33,10 +33,11 @@ type State struct {
 	Stopping        map[model.JobID]model.JobID
 	Revision        int  // counts the changes of room
 	MaxStarts       int  // the cycle ends after so many
-	Cut             bool // it has ended so: not all jobs were looked at
+	Cut             bool // it has ended so, or some job in Stays goes on: not all jobs were looked at
 	RotationChecked bool // the plan notes that the service order was checked
 	// what operators have told the scheduler: Act drops what it forbids
 	Steering *steering.Steering
+	Stays    map[model.JobID]bool // jobs that were to pause and keep what they hold instead
 	Unmoved  map[model.JobID]bool // jobs for which others would have moved, had that not been paused
 
 	wake    model.Instant
@@ -50,7 +51,7 @@ func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *Stat
 	return &State{
 		View: v, Now: now, Policy: p, Room: room, Steering: v.Steering(),
 		Holders: map[model.JobID]*model.Reservation{}, Started: map[model.JobID]int{}, Late: map[model.JobID]bool{},
-		Stopping: map[model.JobID]model.JobID{}, MaxStarts: tunables.MaxStarts,
+		Stopping: map[model.JobID]model.JobID{}, Stays: map[model.JobID]bool{}, MaxStarts: tunables.MaxStarts,
 	}
 }
 
