@@ -149,7 +149,7 @@ func (s *sharing) waiting() (list []waiter) {
 			}
 			if s.Started[j.ID] == 0 && !s.AwaitsVictims(j.ID) && s.order.Startable(j) {
 				list = append(list, waiter{j, at})
-				if taken++; taken == tunables.AdmittedOfGroup {
+				if taken++; taken == Limits.AdmittedOfGroup {
 					break
 				}
 			}

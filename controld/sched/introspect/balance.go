@@ -8,26 +8,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// Bounds are the tunables of how jobs are evened out among nodes: each with unit, reason and evidence.
-type Bounds struct {
-	// CoolDown, in ms: a job that has moved stays for so long. Reason: its class is not known for some
-	// intervals, and a move is to pay before the next one. Evidence: three intervals of 30 s;
-	// docs/papers.md, "SpeCon".
-	CoolDown model.Instant
-	// Worth, in times what a move takes a job: it has run for so long on its node before it moves.
-	// Reason: what has run for long is expected to go on for long. Evidence: docs/papers.md, "SpeCon":
-	// where a move takes 30 s, from 1 to 5 the mean and the makespan of the run on 8 workers stay within
-	// half a percent; 20 costs half of the gain. Where it takes 5 s nothing depends on it.
-	Worth int64
-	// Weigh, yes or no: among jobs of one account those that still learn get longer turns. Reason: their
-	// user sees sooner whether they learn. Evidence: docs/papers.md, "SpeCon": 95 % of the quality comes
-	// up to 3 % sooner on 8 workers, and the mean of the same account's jobs gets 2 to 4 % longer.
-	Weigh bool
-}
-
-// Limits are the values in use. They never change.
-var Limits = Bounds{CoolDown: 3 * model.Instant(convergence.Use.Interval), Worth: 5, Weigh: true}
-
 // Seat is a job on a node that it shares with others. One that is on its way to a node counts there.
 type Seat struct {
 	Job     model.JobID

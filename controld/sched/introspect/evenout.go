@@ -16,9 +16,6 @@ import (
 // in free room or takes its turn. It must be able to save its state, and have run for several times
 // as long as a move takes it.
 
-// maxEvened is how many jobs a cycle has moved at most.
-const maxEvened = 8
-
 // evenOut has jobs that take turns move to nodes where there are fewer.
 func (s *sharing) evenOut() {
 	if !s.crowded() {
@@ -27,7 +24,7 @@ func (s *sharing) evenOut() {
 	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
 		sets: map[model.JobID]bool{}}
 	e.survey()
-	for range min(maxEvened, s.movesLeft()-e.moved) {
+	for range min(Limits.EvenPerCycle, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
 		if seat == nil {
 			break
@@ -178,9 +175,9 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	case movedEnough(j, e.Now):
 		return 0, false
 	}
-	worth := model.Instant(Limits.Worth * e.moveCost(j, a))
+	worth := model.Instant(Limits.EvenWorth * e.moveCost(j, a))
 	ran := model.Instant(scratch.RanFor(a, e.Now))
-	return e.Now + max(Limits.CoolDown, worth) - ran, true
+	return e.Now + max(Limits.EvenCoolDown, worth) - ran, true
 }
 
 // movedEnough reports whether a job has moved as often as it may in a day, or in vain.
@@ -197,7 +194,7 @@ func movedEnough(j *model.Job, now model.Instant) bool {
 			}
 		}
 	}
-	return moves >= tunables.MovesPerDay
+	return moves >= Limits.MovesPerDay
 }
 
 // takes reports whether a job could begin on a node, in free room or with others pausing for it.

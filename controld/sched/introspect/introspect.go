@@ -247,7 +247,7 @@ func (s *sharing) besideTE() (room *fit.Room) {
 			continue
 		}
 		for k, j := range s.View.QueueGroupAt(at).Jobs {
-			if k == tunables.AdmittedOfGroup {
+			if k == Limits.AdmittedOfGroup {
 				break
 			}
 			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) {

@@ -57,7 +57,7 @@ func (s *sharing) move(keeps func(*fit.Room) bool) {
 // movesLeft returns how many jobs may move now.
 func (s *sharing) movesLeft() int {
 	gpus := int(s.Room.TotalUp().GPUs / model.WholeGPU)
-	most := min(max(tunables.MovesPerHour, gpus/tunables.GPUsPerMove), estimate.MovesKept)
+	most := min(max(Limits.MovesPerHour, gpus/Limits.GPUsPerMove), estimate.MovesKept)
 	const hour = 60 * 60 * 1000
 	l := s.View.Statistics()
 	n := l.MovedSince(s.Now - hour)
@@ -80,7 +80,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 	case m.ending[j.ID], a.Stop != nil, a.Started.At == 0, a.AnyFinal(), a.Suspending(), a.Resuming():
 		return false
 	}
-	if at := a.Assigned.At + model.Instant(tunables.CooldownMS); at > m.Now {
+	if at := a.Assigned.At + model.Instant(Limits.CooldownMS); at > m.Now {
 		m.WakeAt(at)
 		return false
 	}
@@ -96,7 +96,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 			}
 		}
 	}
-	return moves < tunables.MovesPerDay && !preempt.Wasteful(m.State, j)
+	return moves < Limits.MovesPerDay && !preempt.Wasteful(m.State, j)
 }
 
 // moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
@@ -122,7 +122,7 @@ func restartOf(j *model.Job) int64 {
 		}
 		first = stood // it did not have to load what it had saved
 	}
-	return max(first, tunables.RestartMS)
+	return max(first, Limits.RestartMS)
 }
 
 // remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or by
@@ -151,7 +151,7 @@ func declaredSteps(j *model.Job) int64 {
 // needsLong reports whether a job goes on for many times as long as moving takes it.
 func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 	left, known := m.remaining(j, a)
-	return known && left >= tunables.MoveWorth*m.moveCost(j, a)
+	return known && left >= Limits.MoveWorth*m.moveCost(j, a)
 }
 
 // carry plans a move of some workers to spots, if enough stays free for what the policy keeps room for.
@@ -223,7 +223,7 @@ func (m *mover) missedTurns(u *unit, node int) bool {
 		return false
 	}
 	round := model.Instant(model.SliceMS * max(1, (l.gpus+l.all-1)/max(1, l.all)))
-	at := u.runs[0].Attempt.Switch.Since + round*model.Instant(tunables.MissedRounds)
+	at := u.runs[0].Attempt.Switch.Since + round*model.Instant(Limits.MissedRounds)
 	m.WakeAt(at)
 	return at <= m.Now
 }
@@ -279,7 +279,7 @@ func (m *mover) gatherGangs() {
 		}
 		for nodes := 1; nodes < len(run.Holds); nodes++ {
 			gain := model.MulDiv(m.View.Statistics().GangRate(j, nodes), 1000, a.Rate)
-			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < tunables.MoveWorth*m.moveCost(j, a) {
+			if gain < model.LeastGain || left-model.MulDiv(left, 1000, gain) < Limits.MoveWorth*m.moveCost(j, a) {
 				continue
 			}
 			if m.gather(run, nodes, gain) {
@@ -368,7 +368,7 @@ func (m *mover) emptyNode() {
 	}
 	free := func(node int) int64 { return m.Room.Free(node).Active.GPUs }
 	slices.SortStableFunc(donors, func(a, b int) int { return cmp.Compare(free(b), free(a)) })
-	for _, node := range donors[:min(len(donors), tunables.MaxDonors)] {
+	for _, node := range donors[:min(len(donors), Limits.MaxDonors)] {
 		if m.giveAway(node, want) {
 			return
 		}

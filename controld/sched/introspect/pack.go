@@ -19,7 +19,7 @@ func (s *sharing) pack(node int, n *shared) {
 	hosts := s.hosts(n)
 	for _, g := range guests {
 		for i, h := range hosts {
-			if expected := s.expected(node, h, g); expected >= tunables.WorthTrying &&
+			if expected := s.expected(node, h, g); expected >= Limits.WorthTrying &&
 				s.putBeside(g.runs[0], node, h.runs[0], expected) {
 				n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool { return u == g })
 				n.busy = true
@@ -121,7 +121,7 @@ func (s *sharing) separate(node int, n *shared) {
 			if _, asked := s.Stopping[r.Job.ID]; asked || r.Attempt.Resuming() {
 				continue
 			}
-			if slow := free && p.With == 0 && p.Rate > 0 && p.Rate < tunables.SplitBelow; slow || p.Set == 0 {
+			if slow := free && p.With == 0 && p.Rate > 0 && p.Rate < Limits.SplitBelow; slow || p.Set == 0 {
 				s.suspend(n, &unit{runs: []*estimate.LiveAttempt{r}}, model.CausePack, 0)
 				free = free && !slow
 			}

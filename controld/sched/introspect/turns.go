@@ -76,7 +76,7 @@ func (s *sharing) overAt(v, u *unit) model.Instant {
 	if left := v.runs[0].Attempt.TurnIn(u.turn - v.turn + 1); left > 0 {
 		over = max(over, s.Now+left)
 	}
-	every := tunables.TurnsEvery
+	every := Limits.TurnsEvery
 	return (over + every - 1) / every * every
 }
 

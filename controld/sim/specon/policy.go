@@ -22,7 +22,7 @@ type Policy struct {
 	only      bool // for that, converged jobs move only, whenever they moved last: algorithm 3, corrected
 	blind     bool // for that, classes do not count
 	forgets   bool // a job that moves has no class at first: the node does not know what was before
-	waits     bool // a job has run for introspect.Limits.Worth times what a move takes before it moves
+	waits     bool // a job has run for introspect.Limits.EvenWorth times what a move takes before it moves
 	weights   bool // parts of a worker go by class: introspect.Weights
 }
 
@@ -102,7 +102,7 @@ func (e *engine) ask() {
 		if !v.here() || v.moving > 0 || e.class(v) != convergence.Converged || e.now < v.rests || !e.growing(v.worker) {
 			continue
 		}
-		v.rests = e.now + int64(introspect.Limits.CoolDown)
+		v.rests = e.now + int64(introspect.Limits.EvenCoolDown)
 		scores := e.scores()
 		to := slices.Index(scores, slices.Min(scores))
 		if scores[to]+convergence.Converged.Weight() < scores[v.worker] {
@@ -137,7 +137,7 @@ func (e *engine) even() {
 			case e.policy.only:
 				s.Stays = s.Stays || s.Class != convergence.Converged
 			default:
-				s.Stays = s.Stays || e.now < v.rests || e.policy.waits && e.now-v.began < introspect.Limits.Worth*e.set.Transit
+				s.Stays = s.Stays || e.now < v.rests || e.policy.waits && e.now-v.began < introspect.Limits.EvenWorth*e.set.Transit
 			}
 			if e.policy.blind {
 				s.Class = ""
@@ -150,7 +150,7 @@ func (e *engine) even() {
 		}
 		v := &e.runs[s.Job-1]
 		if !e.policy.only {
-			v.rests = e.now + int64(introspect.Limits.CoolDown)
+			v.rests = e.now + int64(introspect.Limits.EvenCoolDown)
 		}
 		e.move(v, to)
 	}
