@@ -56,8 +56,7 @@ func (s *sharing) move(keeps func(*fit.Room) bool) {
 
 // movesLeft returns how many jobs may move now.
 func (s *sharing) movesLeft() int {
-	gpus := int(s.Room.TotalUp().GPUs / model.WholeGPU)
-	most := min(max(Limits.MovesPerHour, gpus/Limits.GPUsPerMove), estimate.MovesKept)
+	most := min(Limits.MovesPerHour, estimate.MovesKept)
 	const hour = 60 * 60 * 1000
 	l := s.View.Statistics()
 	n := l.MovedSince(s.Now - hour)
