@@ -83,3 +83,22 @@ func CompilePattern(pattern string) (*regexp.Regexp, error) {
 		Hint: "write it in RE2's syntax, which has no look-around and no back-references; \\ before a sign takes it " +
 			"literally"}
 }
+
+// Watched says how the progress of a group's tasks is read, and by which metric they are judged. It has
+// no metric if none is named. The stop rule of an array names one where the task does not, and says
+// what the goal of that metric is.
+func (j *Job) Watched(group int) (p Progress) {
+	if j == nil || group >= len(j.Groups) {
+		return p
+	}
+	for _, t := range j.Groups[group].Tasks {
+		if t.Progress != nil {
+			p = *t.Progress
+			break
+		}
+	}
+	if a := j.Array; a != nil && a.Stop != nil && (p.Metric == "" || p.Metric == a.Stop.Metric) {
+		p.Metric, p.Goal = a.Stop.Metric, a.Stop.Goal
+	}
+	return p
+}

@@ -167,12 +167,12 @@ func (a *Agent) queueClass(id container.ID, w *worker, desired *api.Alloc, line 
 	if desired == nil || id.Worker != 0 {
 		return
 	}
-	metric, large := progress.Metric(desired.Spec, desired.Group)
-	value, reported := line.Metrics[metric]
-	if metric == "" || !reported {
+	watched := desired.Spec.Watched(desired.Group)
+	value, reported := line.Metrics[watched.Metric]
+	if watched.Metric == "" || !reported {
 		return
 	}
-	if class, changed := w.class.Report(value, large, time.Now(), a.origins.Of(id.Job)); changed {
+	if class, changed := w.class.Report(value, watched.Goal == "max", time.Now(), a.origins.Of(id.Job)); changed {
 		r := reportOf(id, model.WorkerRunning)
 		r.Class = class
 		a.out.putFinding(r)

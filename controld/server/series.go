@@ -28,23 +28,16 @@ func getSeries(x *exchange) (*api.Series, error) {
 	return out, nil
 }
 
-// watched returns which metric of a job matters most, and how: that of its first progress block
-// with one, or that by which its array stops tasks. It has no metric if the job names none.
+// watched returns which metric of a job matters most, and how: that of the first group that names one.
 func watched(spec *jobspec.Job) jobspec.Progress {
 	var first jobspec.Progress
-	for _, g := range spec.Groups {
-		for _, t := range g.Tasks {
-			switch p := t.Progress; {
-			case p == nil:
-			case p.Metric != "":
-				return *p
-			case first == (jobspec.Progress{}):
-				first = *p
-			}
+	for g := range spec.Groups {
+		switch p := spec.Watched(g); {
+		case p.Metric != "":
+			return p
+		case first == (jobspec.Progress{}):
+			first = p
 		}
-	}
-	if a := spec.Array; a != nil && a.Stop != nil {
-		first.Metric, first.Goal = a.Stop.Metric, a.Stop.Goal
 	}
 	return first
 }

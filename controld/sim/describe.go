@@ -12,5 +12,9 @@ func Known() []string {
 			list = append(list, fmt.Sprintf("  %-14s %s", k.name, k.what))
 		}
 	}
+	list = append(list, fmt.Sprintf("%-16s %s", "of every policy", "how jobs share nodes"))
+	for _, k := range sharingKeys {
+		list = append(list, fmt.Sprintf("  %-14s %s", k.name, k.what))
+	}
 	return list
 }

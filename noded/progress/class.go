@@ -3,7 +3,6 @@ package progress
 import (
 	"time"
 
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
@@ -17,24 +16,6 @@ type ClassMeter struct {
 	meter convergence.Meter
 	began time.Time // the first report; zero: there was none
 	last  time.Time // the last evaluation, or the first report
-}
-
-// Metric returns the metric by which the tasks of a group are classified, and whether it is to become
-// large; "" if none is named. An array's stop rule names one where the task does not.
-func Metric(spec *jobspec.Job, group int) (name string, large bool) {
-	if spec == nil || group >= len(spec.Groups) {
-		return "", false
-	}
-	for _, t := range spec.Groups[group].Tasks {
-		if p := t.Progress; p != nil {
-			name, large = p.Metric, p.Goal == "max"
-			break
-		}
-	}
-	if a := spec.Array; a != nil && a.Stop != nil && (name == "" || name == a.Stop.Metric) {
-		return a.Stop.Metric, a.Stop.Goal == "max"
-	}
-	return name, large
 }
 
 // Report notes a value of the metric. Once in an interval it returns the class, if that has changed.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
@@ -36,37 +35,6 @@ func TestClassMeter(t *testing.T) {
 	}
 	if o.First != 1 || next.meter.Class() != convergence.Converged {
 		t.Errorf("the next attempt is %s, with %+v", next.meter.Class(), o)
-	}
-}
-
-func TestMetric(t *testing.T) {
-	with := func(p *jobspec.Progress, stop *jobspec.ArrayStop) *jobspec.Job {
-		j := &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{}, {Progress: p}}}}}
-		if stop != nil {
-			j.Array = &jobspec.Array{Stop: stop}
-		}
-		return j
-	}
-	loss, accuracy := &jobspec.Progress{Metric: "loss"}, &jobspec.Progress{Metric: "accuracy", Goal: "max"}
-	for what, test := range map[string]struct {
-		spec  *jobspec.Job
-		group int
-		name  string
-		large bool
-	}{
-		"the task's":                {with(loss, nil), 0, "loss", false},
-		"it is to become large":     {with(accuracy, nil), 0, "accuracy", true},
-		"none":                      {with(nil, nil), 0, "", false},
-		"progress without one":      {with(&jobspec.Progress{Pattern: "x"}, nil), 0, "", false},
-		"an array's":                {with(nil, &jobspec.ArrayStop{Metric: "loss", Goal: "max"}), 0, "loss", true},
-		"the goal of an array":      {with(loss, &jobspec.ArrayStop{Metric: "loss", Goal: "max"}), 0, "loss", true},
-		"an array's is another":     {with(loss, &jobspec.ArrayStop{Metric: "bleu", Goal: "max"}), 0, "loss", false},
-		"a group that is not there": {with(loss, nil), 1, "", false},
-		"no specification":          {nil, 0, "", false},
-	} {
-		if name, large := Metric(test.spec, test.group); name != test.name || large != test.large {
-			t.Errorf("%s: %q, %v", what, name, large)
-		}
 	}
 }
 

@@ -28,7 +28,7 @@ func schedCommand() *command.Command {
 			"  preemption  no job is asked to leave, to move or to give up workers for another job: not for a\n" +
 			"              trial-and-error job, a quota or the order of jobs\n" +
 			"  growth      elastic jobs keep their size, unless they give up workers for another job\n" +
-			"  migration   no job moves so that a larger one fits, or to even out nodes\n" +
+			"  migration   no job moves to other nodes for its own sake, so that a larger one fits, or to even out nodes\n" +
 			"  slicing     no job is suspended so that jobs take turns; those that are suspended go on where there is room\n" +
 			"  packing     no further jobs are put on one GPU\n" +
 			"  all         nothing starts, no room is reserved, and none of the above happens. Jobs run on, and end by\n" +

@@ -57,14 +57,18 @@ func trial(t *model.Trial) api.Trial {
 }
 
 // addLoad fills in what the jobs on a node ask for, suspended ones included, by its GPUs (height
-// and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Its jobs and GPUs are filled in
+// and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Jobs that are together on a GPU count
+// once, as the scheduler counts them. The node's jobs and GPUs are filled in
 // before.
 func addLoad(out *api.Node, workers []state.DesiredWorker) {
 	var all int64
-	widths := map[model.JobID]int64{}
+	widths, sets := map[model.JobID]int64{}, map[model.JobID]bool{}
 	for _, w := range workers {
 		gpus := w.Job.RequestOf(w.Worker).Active.GPUs
-		all += gpus
+		if set := w.Job.Live().SetOf(); set == 0 || !sets[set] {
+			sets[set] = true
+			all += gpus
+		}
 		widths[w.Job.ID] += gpus
 		out.Affinity = max(out.Affinity, wholeGPUs(widths[w.Job.ID]))
 		if a := w.Job.Live(); a.Suspended() {

@@ -197,7 +197,7 @@ func TestJobsOnOneGPU(t *testing.T) {
 	charged("together", 80, 80)
 	n, i := w.s.View().Node("n1")
 	if out := Node(w.s.View(), n, i); out.GPUsUsed != 1 || !reflect.DeepEqual(out.GPUs[0].Jobs, []model.JobID{a, b}) ||
-		out.Load != 500 || out.Height != 1 {
+		out.Load != 250 || out.Height != 1 {
 		t.Errorf("the node: %+v", out)
 	}
 	w.report(b, model.WorkerExited)
