@@ -123,7 +123,8 @@ func sampleSharing(t *testing.T) *rotatest.Answers {
 		Cause: model.CauseTE, For: 12}}}
 	a.Give("GET /v1/jobs/8", pausing)
 	a.Give("GET /v1/jobs/9", evicted)
-	paused := model.Reason{Code: model.ReasonSuspended, For: 12, Node: "gpu03", Need: model.Vector{GPUs: 4 * model.WholeGPU}}
+	paused := model.Reason{Code: model.ReasonSuspended, For: 12, Node: "gpu03",
+		Need: model.Vector{GPUs: 4 * model.WholeGPU}}
 	a.Give("GET /v1/jobs/9/why", api.Why{ID: 9, Funnel: []api.FunnelStep{},
 		Reason: api.Reason{Code: string(paused.Code), Text: paused.Sentence()}})
 	at := rotatest.At("2026-11-21T08:00:05Z")
