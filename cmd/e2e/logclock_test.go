@@ -59,7 +59,7 @@ func TestTheLogClockGoesOn(t *testing.T) {
 	}
 	held := life.Last.Sub(w.assignedAt(j))
 	charged := time.Duration(j.GPUSeconds) * time.Second / gpus
-	if off := charged - held; off.Abs() > max(held/100, 100*time.Millisecond) {
+	if off := charged - held; off.Abs() > 500*time.Millisecond { // a wrong clock is off by a silence of 6 s
 		t.Errorf("it held its GPUs for %v by its own heartbeats, and is charged for %v", held, charged)
 	}
 	t.Logf("it ran for %v, held its GPUs for %v, and is charged for %v", ran, held, charged)
