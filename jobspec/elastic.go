@@ -8,16 +8,16 @@ type Elastic struct {
 	MultipleOf int `json:"multiple_of,omitempty"` // default 1: the number of workers is always a multiple of it
 	// default MultipleOf: how many workers join at once, or a multiple of it
 	Step int `json:"step,omitempty"`
-	// restart (default): all workers are stopped, and the new number is started; signal: those that leave
-	// are stopped, the others go on
+	// restart (default): all workers are stopped, and the new number is started; signal: those that
+	// leave are stopped, the others go on
 	Resize string `json:"resize,omitempty"`
 	// default 300: time after a start without growth
 	Cooldown  Seconds `json:"cooldown,omitempty"`
 	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: how long room was free before the group grows into it
 }
 
-// Values of [Elastic.Resize]. Only the simulator can carry out signal yet: nodes cannot tell a program
-// that it has another number of workers.
+// Values of [Elastic.Resize]. Only the simulator can carry out signal yet: nodes cannot tell a
+// program that it has another number of workers.
 const (
 	ResizeRestart = "restart"
 	ResizeSignal  = "signal"

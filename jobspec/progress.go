@@ -84,9 +84,9 @@ func CompilePattern(pattern string) (*regexp.Regexp, error) {
 			"literally"}
 }
 
-// Watched says how the progress of a group's tasks is read, and by which metric they are judged. It has
-// no metric if none is named. The stop rule of an array names one where the task does not, and says
-// what the goal of that metric is.
+// Watched says how the progress of a group's tasks is read, and by which metric they are judged. It
+// has no metric if none is named. The stop rule of an array names one where the task does not, and
+// says what the goal of that metric is.
 func (j *Job) Watched(group int) (p Progress) {
 	if j == nil || group >= len(j.Groups) {
 		return p

@@ -90,8 +90,8 @@ func TestWhatANodeAsksOfControllers(t *testing.T) {
 	}
 }
 
-// TestTheStepRateOfJobs notices an elastic job, or a gang that could move, whose rate is not reported,
-// is reported too early or twice, and other jobs whose rate is.
+// TestTheStepRateOfJobs notices an elastic job, or a gang that could move, whose rate is not
+// reported, is reported too early or twice, and other jobs whose rate is.
 func TestTheStepRateOfJobs(t *testing.T) {
 	saves := func(workers int, c *jobspec.Checkpoint) *jobspec.Job {
 		return &jobspec.Job{Checkpoint: c, Groups: []jobspec.Group{{Name: "main", Count: workers}}}

@@ -23,14 +23,15 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]model.WorkerReport
-	// what is reported once of each worker: a policy's finding, its step rate; and its newest progress class
+	// what is reported once of each worker: a policy's finding, its step rate; and its newest progress
+	// class
 	findings map[findingKey]model.WorkerReport
 	samples  map[container.ID]api.Sample
 	ready    chan struct{} // holds one value when the outbox is not empty
 }
 
-// findingKey names the finding of one policy in one worker's output; without a policy it is the step
-// rate or the progress class.
+// findingKey names the finding of one policy in one worker's output; without a policy it is the
+// step rate or the progress class.
 type findingKey struct {
 	id     container.ID
 	policy string

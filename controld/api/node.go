@@ -70,8 +70,8 @@ type Alloc struct {
 	Packing *Packing `json:"packing,omitempty"`
 }
 
-// Switch tells a worker to pause, and give its cores and GPUs back, or to go on with the GPUs of its
-// allocation. The node reports the number ([model.WorkerReport.Switch]) when that is done.
+// Switch tells a worker to pause, and give its cores and GPUs back, or to go on with the GPUs of
+// its allocation. The node reports the number ([model.WorkerReport.Switch]) when that is done.
 type Switch struct {
 	Number int         `json:"number"`
 	Pause  bool        `json:"pause"`

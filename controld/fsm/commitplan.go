@@ -264,7 +264,7 @@ func (m *Machine) planStop(c *StopJob) error {
 	next, a := copyToChange(m.v.Job(c.Job))
 	m.stop(next, a, model.Stop{Cause: c.Cause, For: c.For})
 	if c.Cause == model.CauseMigrate && c.For == 0 {
-		m.tryElsewhere(next, a)
+		m.recordMove(next, a)
 	}
 	m.put(next)
 	return nil
@@ -317,8 +317,8 @@ func (m *Machine) leaseOver(node string) bool {
 	return n.State == model.NodeDown && m.v.At() >= m.v.LostAt(n)
 }
 
-// reserve keeps room for a job that waits or is moving, in place of what was kept for it before. It keeps its rank
-// among reservations.
+// reserve keeps room for a job that waits or is moving, in place of what was kept for it before. It
+// keeps its rank among reservations.
 func (m *Machine) reserve(c *model.Reservation) error {
 	j := m.v.Job(c.Job)
 	switch {

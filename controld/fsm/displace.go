@@ -26,13 +26,13 @@ func (m *Machine) displaced(j *model.Job, cause model.Cause) {
 		return
 	}
 	m.s.Learn().StopDuration(j.Queue, a.Ended.At-a.Stop.At)
-	m.noteDisplaced(j)
+	m.recordDisplacement(j)
 	j.Reason = model.Reason{Code: model.ReasonPreempted, For: a.Stop.For, Text: causeText[cause]}
 	j.OwnRoomFirst = a.Stop.For != 0 && !m.wantsRoom(a.Stop.For)
 }
 
-// noteDisplaced remembers that a job had to make room for another now.
-func (m *Machine) noteDisplaced(j *model.Job) {
+// recordDisplacement remembers that a job had to make room for another now.
+func (m *Machine) recordDisplacement(j *model.Job) {
 	over := m.v.At() - model.DisplacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t model.Instant) bool { return t <= over })
 	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], m.v.At())

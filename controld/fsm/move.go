@@ -37,23 +37,17 @@ func (m *Machine) planMove(c *MoveJob) error {
 	case a.Started.At == 0:
 		return fmt.Errorf("its workers do not run yet: %w", model.ErrWrongState)
 	}
-	at, err := m.locate(j, r.Places(j, a))
+	next, err := m.stopToRelaunch(j, a, r, model.Stop{Cause: model.CauseMigrate})
 	if err != nil {
 		return err
 	}
-	if err := m.s.Join(j, a, r, at); err != nil {
-		return err
-	}
-	next, a := copyToChange(j)
-	m.stop(next, a, model.Stop{Cause: model.CauseMigrate, Resize: r})
-	m.put(next)
 	m.s.Learn().Move()
-	m.emitTrial(model.EventTried, next, trialOf(next, a))
+	m.emitTrial(model.EventTried, next, trialOf(next, next.Live()))
 	return nil
 }
 
-// tryElsewhere notes that a job moves for its own sake to where it will find room.
-func (m *Machine) tryElsewhere(j *model.Job, a *model.Attempt) {
+// recordMove notes that a job moves for its own sake to where it will find room.
+func (m *Machine) recordMove(j *model.Job, a *model.Attempt) {
 	trial := model.Trial{What: model.TrialMigrate, At: m.v.At()}
 	a.Remember(trial)
 	m.s.Learn().Move()

@@ -23,7 +23,8 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// maxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at least.
+// maxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at
+// least.
 const maxRate = 1_000_000_000_000
 
 // apply notes what became of workers. What is of an old attempt, of another node, or known already
@@ -93,8 +94,8 @@ func (m *Machine) portTaken(a *model.Attempt, r *model.WorkerReport) bool {
 	return true
 }
 
-// classified notes the progress class of an attempt when it has changed. That of worker 0 counts. One
-// that is being stopped keeps its class.
+// classified notes the progress class of an attempt when it has changed. That of worker 0 counts.
+// One that is being stopped keeps its class.
 func (m *Machine) classified(node string, r *model.WorkerReport) {
 	a, w := m.reported(node, r)
 	if a == nil || r.Class == "" || r.Class == a.Class || r.Worker != 0 || w.State != model.WorkerRunning ||

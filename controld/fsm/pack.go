@@ -37,9 +37,9 @@ func (m *Machine) planPack(c *PackJob) error {
 	if err := m.s.ShareGPU(node, j, set, host.Workers[0].GPUs); err != nil {
 		return err
 	}
-	number := a.Number() + 1
+	number := a.PackingNumber() + 1
 	for _, o := range set {
-		number = max(number, m.v.Job(o).Live().Number()+1)
+		number = max(number, m.v.Job(o).Live().PackingNumber()+1)
 	}
 	of, before := c.Host, m.measured(set)
 	if id := host.SetOf(); id != 0 {

@@ -19,7 +19,7 @@ func (w *world) profiled(id model.JobID, utilisation int64, memory jobspec.Bytes
 // together has the node say how fast a job is beside others.
 func (w *world) together(id model.JobID, rate int64) {
 	w.t.Helper()
-	number := w.job(id).Live().Number()
+	number := w.job(id).Live().PackingNumber()
 	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) {
 		r.Packed = &model.PackedRate{Number: number, Rate: rate}
 	})
@@ -116,8 +116,8 @@ func TestWhatBringsNothingIsUndone(t *testing.T) {
 	w.ok(w.pack(guest, host, 1400))
 }
 
-// TestTrialIsCutShort: if the host ends before both are measured, nothing was found out. The guest has
-// the GPU for itself and belongs to no set, and the pair may try again.
+// TestTrialIsCutShort: if the host ends before both are measured, nothing was found out. The guest
+// has the GPU for itself and belongs to no set, and the pair may try again.
 func TestTrialIsCutShort(t *testing.T) {
 	w := newWorld(t)
 	host, guest := w.pair()

@@ -46,18 +46,26 @@ func (m *Machine) planResize(c *ResizeJob) error {
 	if e, _ := j.Elastic(); e.Signal {
 		return m.resizeRunning(c, j, r, cause)
 	}
+	_, err = m.stopToRelaunch(j, a, r, model.Stop{Cause: cause, For: c.For})
+	return err
+}
+
+// stopToRelaunch takes the room of the workers that join an attempt, and asks all of its workers to
+// stop, to go on as a [model.Resize] says.
+func (m *Machine) stopToRelaunch(j *model.Job, a *model.Attempt, r *model.Resize, s model.Stop) (*model.Job, error) {
 	places := r.Places(j, a)
 	at, err := m.locate(j.Resized(len(places)), places)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.s.Join(j, a, r, at); err != nil {
-		return err
+		return nil, err
 	}
 	next, a := copyToChange(j)
-	m.stop(next, a, model.Stop{Cause: cause, For: c.For, Resize: r})
+	s.Resize = r
+	m.stop(next, a, s)
 	m.put(next)
-	return nil
+	return next, nil
 }
 
 // cancelResize gives back what is kept for the next attempt of a job that is being resized and
@@ -103,8 +111,8 @@ func resizes(c model.Cause) bool {
 	return c == model.CauseShrink || c == model.CauseGrow || c == model.CauseMigrate
 }
 
-// relaunch begins the next attempt of a job that has been resized or moved. If its places are not to be had
-// any more it waits like others.
+// relaunch begins the next attempt of a job that has been resized or moved. If its places are not
+// to be had any more it waits like others.
 func (m *Machine) relaunch(id model.JobID, places []model.Place, cause model.Cause, trial *model.Trial) {
 	j := m.v.Job(id)
 	if j == nil || j.State != model.Pending || model.IsSetAside(j) || j.Eligible > m.v.At() {

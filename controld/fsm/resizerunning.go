@@ -52,8 +52,8 @@ func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
 	return nil
 }
 
-// settle charges what the workers of an attempt have held until now, as another number of them goes on.
-// How fast the attempt was with the old number says nothing more.
+// settle charges what the workers of an attempt have held until now, as another number of them goes
+// on. How fast the attempt was with the old number says nothing more.
 func (m *Machine) settle(j *model.Job, a *model.Attempt) {
 	next := model.Resizing{N: 1, At: a.Clock(m.v.At())}
 	if was := a.Resizing; was != nil {

@@ -12,8 +12,8 @@ import (
 // signalled has a job be resized while it runs.
 func signalled(e *jobspec.Elastic) { e.Resize = jobspec.ResizeSignal }
 
-// TestShrinksWhileItRuns: only those are asked to stop that leave. The room of each comes free as it
-// exits, the others run on, and the job is charged for what it held.
+// TestShrinksWhileItRuns: only those are asked to stop that leave. The room of each comes free as
+// it exits, the others run on, and the job is charged for what it held.
 func TestShrinksWhileItRuns(t *testing.T) {
 	w := elasticWorld(t)
 	id := w.stretch(4, []string{"n1", "n2", "n3", "n4"}, elastic(1, 4, signalled))
@@ -50,8 +50,8 @@ func TestShrinksWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestGrowsWhileItRuns: workers are added to the attempt and begin when they are created; the others run
-// on. Word of a worker that had the same number before changes nothing.
+// TestGrowsWhileItRuns: workers are added to the attempt and begin when they are created; the
+// others run on. Word of a worker that had the same number before changes nothing.
 func TestGrowsWhileItRuns(t *testing.T) {
 	w := elasticWorld(t)
 	id := w.stretch(4, []string{"n1", "n2"}, elastic(1, 4, signalled))
@@ -84,8 +84,8 @@ func TestGrowsWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestStopsWhileItIsResized: a stop of the whole attempt goes before, and what the leaving workers did
-// does not count against the job.
+// TestStopsWhileItIsResized: a stop of the whole attempt goes before, and what the leaving workers
+// did does not count against the job.
 func TestStopsWhileItIsResized(t *testing.T) {
 	for what, want := range map[string]model.JobState{"preempted": model.Pending, "completed": model.Completed,
 		"failed": model.Failed} {

@@ -19,8 +19,8 @@ type SuspendJob struct {
 	For model.JobID `json:"for,omitempty"`
 }
 
-// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node. Of an
-// attempt that has not paused within [model.PauseLimit] it takes the suspension back.
+// ResumeJob has all workers of a suspended attempt go on, each where it is, with GPUs of its node.
+// Of an attempt that has not paused within [model.PauseLimit] it takes the suspension back.
 type ResumeJob struct {
 	Job     model.JobID `json:"job"`
 	Attempt int         `json:"attempt"`
@@ -142,7 +142,7 @@ func (m *Machine) wake(j *model.Job, a *model.Attempt, gpus [][]int) {
 	gone := m.v.At() - was.Since
 	m.command(a, model.Switching{Cause: was.Cause, For: was.For})
 	a.Switch.Charged, a.Switch.Total = m.v.At(), was.Total+int64(gone)
-	a.Move(gone)
+	a.ShiftClock(gone)
 	j.State = model.Running
 }
 
@@ -207,7 +207,7 @@ func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
 	m.s.Learn().Release()
 	if s.Cause.Preempts() {
 		lifecycle.CountDisplacement(&j.Counters, s.Cause)
-		m.noteDisplaced(j)
+		m.recordDisplacement(j)
 	}
 	m.emitSwitch(model.EventSuspended, j, a)
 }

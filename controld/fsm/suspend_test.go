@@ -165,8 +165,8 @@ func TestSuspendedJobIsStopped(t *testing.T) {
 	}
 }
 
-// TestSuspendedGangIsStopped: when a worker of a suspended gang dies, the gang ends for that reason,
-// and the ledger has no time after the pause.
+// TestSuspendedGangIsStopped: when a worker of a suspended gang dies, the gang ends for that
+// reason, and the ledger has no time after the pause.
 func TestSuspendedGangIsStopped(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
@@ -192,7 +192,8 @@ func TestSuspendedGangIsStopped(t *testing.T) {
 	}
 }
 
-// TestGoesOnOnDrainedNode: a drained node gets no new job, and a job that is suspended there goes on.
+// TestGoesOnOnDrainedNode: a drained node gets no new job, and a job that is suspended there goes
+// on.
 func TestGoesOnOnDrainedNode(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)

@@ -134,8 +134,8 @@ type WorkerReport struct {
 	// See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
 
-	// Class is the progress class that the attempt has come to by its metric; "": nothing is said about
-	// it. Worker 0 reports it, and only when it has changed.
+	// Class is the progress class that the attempt has come to by its metric; "": nothing is said
+	// about it. Worker 0 reports it, and only when it has changed.
 	Class convergence.Class `json:"class,omitempty"`
 }
 

@@ -18,8 +18,8 @@ type Elastic struct {
 	First int // number of the first elastic worker in the gang; the others follow it
 	Fixed int // workers of all other parts together
 
-	// Signal says that it is resized while it runs: the last elastic workers leave, or others join after
-	// them. Gangs of several groups and jobs that have whole nodes are stopped to be resized.
+	// Signal says that it is resized while it runs: the last elastic workers leave, or others join
+	// after them. Gangs of several groups and jobs that have whole nodes are stopped to be resized.
 	Signal bool
 
 	Cooldown  Instant // ms for which it is left alone after a start, unless its room is needed

@@ -14,8 +14,8 @@ type Profile struct {
 	Rate        int64         `json:"rate"`        // steps in 1,000 s
 }
 
-// ProfileAfterMS is for how many milliseconds an attempt runs alone on its GPU, or together with the
-// same others, before its rate is reported: half a turn, so that one turn is enough.
+// ProfileAfterMS is for how many milliseconds an attempt runs alone on its GPU, or together with
+// the same others, before its rate is reported: half a turn, so that one turn is enough.
 const ProfileAfterMS = SliceMS / 2
 
 // Packing is how an attempt shares its GPU with others while all of them run, after Gandiva (Xiao
@@ -58,8 +58,8 @@ func (j *Job) CanPack() bool {
 // Packed reports whether an attempt holds a part of its GPU.
 func (a *Attempt) Packed() bool { return a.Packing != nil && a.Packing.Share > 0 }
 
-// Number counts the changes of those on an attempt's GPU.
-func (a *Attempt) Number() int {
+// PackingNumber counts the changes of those on an attempt's GPU.
+func (a *Attempt) PackingNumber() int {
 	if a.Packing == nil {
 		return 0
 	}
@@ -120,16 +120,16 @@ func PartOfGPU(k, n int) int64 {
 	return part
 }
 
-// Remember appends a trial to those of an attempt, in place of those that are past [TrialMemory], or
-// else of the oldest.
+// Remember appends a trial to those of an attempt, in place of those that are past [TrialMemory],
+// or else of the oldest.
 func (a *Attempt) Remember(t Trial) {
 	kept := slices.DeleteFunc(slices.Clone(a.Trials), func(o Trial) bool { return t.At-o.At >= TrialMemory })
 	a.Trials = append(kept[max(0, len(kept)+1-MaxTrials):], t)
 }
 
-// TogetherPM is what packing brings: the rate of a set in thousandths of what its jobs would have by
-// taking turns, from the sum of their rates and the rate before the last came, each in thousandths of
-// a job alone.
+// TogetherPM is what packing brings: the rate of a set in thousandths of what its jobs would have
+// by taking turns, from the sum of their rates and the rate before the last came, each in
+// thousandths of a job alone.
 func TogetherPM(sum, before int64) int64 {
 	if before == 0 {
 		before = WholeGPU

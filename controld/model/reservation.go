@@ -31,8 +31,8 @@ type Reservation struct {
 	Guaranteed bool `json:"guaranteed,omitempty"`
 }
 
-// Moving reports whether a job is being stopped to go on elsewhere: room may be kept for it before it
-// waits.
+// Moving reports whether a job is being stopped to go on elsewhere: room may be kept for it before
+// it waits.
 func (j *Job) Moving() bool {
 	a := j.Live()
 	return a != nil && a.Stop != nil && a.Stop.Cause == CauseMigrate && a.Stop.Resize == nil

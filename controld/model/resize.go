@@ -17,9 +17,9 @@ const RateAfterMS = 60_000
 // as that goes.
 func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
 
-// RateAfterOf returns for how long, in milliseconds, an attempt makes progress before the worker of a
-// group says how fast it is; false if nothing depends on that. A gang with a fixed number of workers
-// may move if it can save its state.
+// RateAfterOf returns for how long, in milliseconds, an attempt makes progress before the worker of
+// a group says how fast it is; false if nothing depends on that. A gang with a fixed number of
+// workers may move if it can save its state.
 func RateAfterOf(j *jobspec.Job, group int) (Instant, bool) {
 	g := &j.Groups[group]
 	if g.Elastic != nil {
@@ -53,8 +53,8 @@ func (r *Resize) Check(j *Job, a *Attempt) (Cause, error) {
 	return r.cause(j, e)
 }
 
-// CheckMove says why an attempt of a job with a fixed number of workers may not go on with so many of
-// them at other places. A suspended one leaves as a whole: nothing of it runs that could stay.
+// CheckMove says why an attempt of a job with a fixed number of workers may not go on with so many
+// of them at other places. A suspended one leaves as a whole: nothing of it runs that could stay.
 func (r *Resize) CheckMove(j *Job, a *Attempt) error {
 	switch {
 	case a.Stop != nil:

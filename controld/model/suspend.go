@@ -35,8 +35,8 @@ type Switching struct {
 	// one that has had least.
 	Turn   int64 `json:"turn,omitempty"`
 	Weight int   `json:"weight,omitempty"` // of its share, in hundredths; 0: 100
-	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to pause
-	// again.
+	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to
+	// pause again.
 	Late bool `json:"late,omitempty"`
 }
 
@@ -140,7 +140,8 @@ func (a *Attempt) Clock(now Instant) Instant {
 	return now
 }
 
-// HeldUntil returns until when a worker that ended at an instant held its GPUs, on the attempt's clock.
+// HeldUntil returns until when a worker that ended at an instant held its GPUs, on the attempt's
+// clock.
 func (a *Attempt) HeldUntil(ended Instant) Instant { return min(ended, a.Clock(ended)) }
 
 // SuspendedMS returns for how long an attempt has been suspended until now, in ms.
@@ -154,8 +155,8 @@ func (a *Attempt) SuspendedMS(now Instant) int64 {
 	return a.Switch.Total
 }
 
-// Move moves the clock of an attempt.
-func (a *Attempt) Move(by Instant) {
+// ShiftClock moves the clock of an attempt.
+func (a *Attempt) ShiftClock(by Instant) {
 	move := func(t *Instant) {
 		if *t != 0 {
 			*t += by
@@ -182,8 +183,8 @@ func (j *Job) FreedBySuspension(a *Attempt, worker int) Request {
 	return r.Minus(r.Suspended())
 }
 
-// Holds returns what a worker that has not ended holds: all that it asks for, a part of its GPU if it
-// shares that, or its memory while it is suspended.
+// Holds returns what a worker that has not ended holds: all that it asks for, a part of its GPU if
+// it shares that, or its memory while it is suspended.
 func (j *Job) Holds(a *Attempt, worker int) Request {
 	r := j.RequestOf(worker)
 	if a.Suspended() {

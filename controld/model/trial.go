@@ -22,11 +22,12 @@ type Trial struct {
 	Undone   bool  `json:"undone,omitempty"` // it brought nothing, and is not tried again
 }
 
-// LeastGain is the rate, in thousandths of what it was, that something must bring to be worth trying
-// again: measured rates differ by about as much.
+// LeastGain is the rate, in thousandths of what it was, that something must bring to be worth
+// trying again: measured rates differ by about as much.
 const LeastGain = 1020
 
-// TrialMemory is for how long, in milliseconds, it is remembered that something has brought nothing.
+// TrialMemory is for how long, in milliseconds, it is remembered that something has brought
+// nothing.
 const TrialMemory = 24 * 60 * 60 * 1000
 
 // MaxTrials is how many trials of an attempt are remembered, the last ones.

@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// sharedWorld is a cluster whose jobs take turns and may move, with nodes that do what they are told.
+// sharedWorld is a cluster whose jobs take turns and may move, with nodes that do what they are
+// told.
 type sharedWorld struct {
 	*schedtest.World
 	t     *testing.T
@@ -186,8 +187,8 @@ func TestConvergedJobsMoveFirst(t *testing.T) {
 	}
 }
 
-// TestMovesAreEvenWithoutMetrics: jobs that report nothing are evened out by their number, once they
-// have run for several times as long as a move takes.
+// TestMovesAreEvenWithoutMetrics: jobs that report nothing are evened out by their number, once
+// they have run for several times as long as a move takes.
 func TestMovesAreEvenWithoutMetrics(t *testing.T) {
 	w := crowdedNode(t)
 	w.must(fsm.RegisterNode{Node: oneGPU("n4")})
@@ -272,9 +273,9 @@ func (w *sharedWorld) shares(minutes int) map[string]int64 {
 	return got
 }
 
-// TestWeightsStayWithinAnAccount (A11): jobs that still learn get longer turns than converged ones of
-// their account. The other account gets what it got before, and a job that keeps changing its class
-// takes nothing from it.
+// TestWeightsStayWithinAnAccount (A11): jobs that still learn get longer turns than converged ones
+// of their account. The other account gets what it got before, and a job that keeps changing its
+// class takes nothing from it.
 func TestWeightsStayWithinAnAccount(t *testing.T) {
 	world := func() *sharedWorld {
 		w := newSharedWorld(t, oneGPU("n1"))

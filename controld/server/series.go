@@ -28,7 +28,8 @@ func getSeries(x *exchange) (*api.Series, error) {
 	return out, nil
 }
 
-// watched returns which metric of a job matters most, and how: that of the first group that names one.
+// watched returns which metric of a job matters most, and how: that of the first group that names
+// one.
 func watched(spec *jobspec.Job) jobspec.Progress {
 	var first jobspec.Progress
 	for g := range spec.Groups {

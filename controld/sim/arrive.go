@@ -96,8 +96,8 @@ func (l *closedLoop) arrive(e *engine) error {
 	return e.submit(jobs)
 }
 
-// submit adds jobs to the state. Consecutive jobs of one owner share a command, and those of a search
-// are one array.
+// submit adds jobs to the state. Consecutive jobs of one owner share a command, and those of a
+// search are one array.
 func (e *engine) submit(jobs []*trace.Job) error {
 	for len(jobs) > 0 {
 		n := 1

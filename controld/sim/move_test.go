@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// scattered returns a workload in which gangs of two workers, which are half as fast on two nodes, often
-// find room on two nodes only.
+// scattered returns a workload in which gangs of two workers, which are half as fast on two nodes,
+// often find room on two nodes only.
 func scattered(seed uint64, jobs int) *trace.Trace {
 	r := rand.New(rand.NewPCG(seed, 3))
 	t := workload()

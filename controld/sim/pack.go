@@ -14,8 +14,8 @@ type device struct {
 	gpu  int
 }
 
-// enterGPU notes on which GPU a job of one worker with one GPU works, and sets the rates of all that
-// share it.
+// enterGPU notes on which GPU a job of one worker with one GPU works, and sets the rates of all
+// that share it.
 func (e *engine) enterGPU(i int32, gpus []int) {
 	r := &e.runs[i]
 	r.device = device{-1, 0}
@@ -44,8 +44,8 @@ func (e *engine) leaveGPU(i int32) {
 	r.device = device{-1, 0}
 }
 
-// setRates sets how fast the jobs on a GPU are from now on, and when their ends and what is measured
-// of them come.
+// setRates sets how fast the jobs on a GPU are from now on, and when their ends and what is
+// measured of them come.
 func (e *engine) setRates(d device) {
 	on := e.sharing[d]
 	names := make([]string, len(on))

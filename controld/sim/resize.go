@@ -38,8 +38,8 @@ func (e *engine) movable(j *trace.Job) bool {
 	return j.Workers > 1 && j.Saves != trace.SavesNone && j.Class != jobspec.TE && e.state.Present().Config().Migrates()
 }
 
-// startResize gives a job notice that it will continue with other workers, or elsewhere. The capacity
-// of those that join is held from now on.
+// startResize gives a job notice that it will continue with other workers, or elsewhere. The
+// capacity of those that join is held from now on.
 func (e *engine) startResize(job model.JobID, join int) {
 	i := e.runOf(job)
 	r := &e.runs[i]

@@ -90,8 +90,8 @@ func (r *run) stopWork(at model.Instant) (lost int64) {
 	return 0
 }
 
-// endedRuns are the jobs that have ended for good, in order of submission. Those that were cancelled
-// are left out.
+// endedRuns are the jobs that have ended for good, in order of submission. Those that were
+// cancelled are left out.
 func (e *engine) endedRuns() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range e.runs {

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
-// config returns a job of a search that runs for ten minutes and has half of its accuracy after one.
+// config returns a job of a search that runs for ten minutes and has half of its accuracy after
+// one.
 func config(id string, s *trace.Search, final int64) trace.Job {
 	j := job(id, 0, 10, 1)
 	j.Model, j.Pauses, j.Saves = "resnet50", true, trace.SavesSignal
@@ -17,8 +18,8 @@ func config(id string, s *trace.Search, final int64) trace.Job {
 	return j
 }
 
-// Four configurations share one GPU one after the other. Without early stopping each runs to its end
-// until one reaches the goal, and that one does not run on.
+// Four configurations share one GPU one after the other. Without early stopping each runs to its
+// end until one reaches the goal, and that one does not run on.
 func TestSearchEndsWithTheGoal(t *testing.T) {
 	s := &trace.Search{Goal: 800}
 	r := mustRun(t, workload(config("a", s, 500), config("b", s, 700), config("c", s, 800), config("d", s, 900)),
@@ -52,7 +53,8 @@ func TestSearchStopsEarly(t *testing.T) {
 	}
 }
 
-// A report that is wrong costs the search what it looks for: it ends with the last task that is left.
+// A report that is wrong costs the search what it looks for: it ends with the last task that is
+// left.
 func TestSearchMisled(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 120, Keep: 1}
 	jobs := []trace.Job{config("a", s, 700), config("b", s, 800)}
@@ -98,8 +100,8 @@ func TestSearchOfUnlikeJobs(t *testing.T) {
 	}
 }
 
-// Six equal jobs take turns on four GPUs. At a common instant all have done the same, but for a turn;
-// without turns two of them have done nothing.
+// Six equal jobs take turns on four GPUs. At a common instant all have done the same, but for a
+// turn; without turns two of them have done nothing.
 func TestProgressIsEven(t *testing.T) {
 	for policy, bounds := range map[string][2]float64{"fifo": {0.66, 0.67}, "fifo:oversubscribe=2": {0.999, 1}} {
 		st := setup(t, synth.SixNodes, policy)
@@ -111,9 +113,9 @@ func TestProgressIsEven(t *testing.T) {
 	}
 }
 
-// A task that is told to pause in the mini-batch in which it reports does so on time, not when it is
-// resumed: two tasks take turns of a minute and are compared after a minute, so that the worse one is
-// cancelled as soon as the other has had its first turn.
+// A task that is told to pause in the mini-batch in which it reports does so on time, not when it
+// is resumed: two tasks take turns of a minute and are compared after a minute, so that the worse
+// one is cancelled as soon as the other has had its first turn.
 func TestReportBeforeThePause(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
 	r := mustRun(t, workload(config("a", s, 500), config("b", s, 800)), setup(t, "1x8c/64g/1gpu", "fifo:oversubscribe=2"))

@@ -63,8 +63,8 @@ func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
 	}
 }
 
-// TestEveryJobHasItsTurn: where all jobs can pause, none that was told to pause for others waits for
-// longer than each of the others on its node runs twice: they catch up the turn by which it was
+// TestEveryJobHasItsTurn: where all jobs can pause, none that was told to pause for others waits
+// for longer than each of the others on its node runs twice: they catch up the turn by which it was
 // ahead at most, and then have theirs.
 func TestEveryJobHasItsTurn(t *testing.T) {
 	for seed := range uint64(3) {
@@ -78,8 +78,8 @@ func TestEveryJobHasItsTurn(t *testing.T) {
 	}
 }
 
-// mixedWithOthers is Gandiva's mix for a small cluster, with jobs among it that cannot pause, of both
-// classes.
+// mixedWithOthers is Gandiva's mix for a small cluster, with jobs among it that cannot pause, of
+// both classes.
 func mixedWithOthers(tb testing.TB, seed uint64) *trace.Trace {
 	tb.Helper()
 	t := synth.Gandiva("mix", seed, 150)

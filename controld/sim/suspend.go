@@ -177,7 +177,8 @@ func (e *engine) endStretch(r *run, at model.Instant) {
 	}
 }
 
-// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what they train.
+// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what
+// they train.
 func (e *engine) sharingResult() *Sharing {
 	var feedback []float64
 	known := false

@@ -6,8 +6,9 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Samples keeps the newest progress of jobs, and what they have reported of their metrics, in bounded
-// form: of jobs that have ended for as long as there are not too many. The zero value is ready.
+// Samples keeps the newest progress of jobs, and what they have reported of their metrics, in
+// bounded form: of jobs that have ended for as long as there are not too many. The zero value is
+// ready.
 type Samples struct {
 	mu     sync.Mutex
 	last   map[model.JobID]Progress

@@ -15,8 +15,8 @@ const (
 	maxPoints = 256
 	// minPoints is how many a series may have however many there are.
 	minPoints = 16
-	// allPoints is how many points all series have together, 32 MiB, if there are at most 8,192. Of more
-	// each has fewer from its next report on, and those of ended jobs are dropped.
+	// allPoints is how many points all series have together, 32 MiB, if there are at most 8,192. Of
+	// more each has fewer from its next report on, and those of ended jobs are dropped.
 	allPoints = 2 << 20
 	// maxMetrics is how many metrics of a job have a series. Jobs report a handful.
 	maxMetrics = 8

@@ -42,8 +42,8 @@ func TestCurveOfALongJob(t *testing.T) {
 	}
 }
 
-// TestCurveOfAJobOfTwoWorkers: workers that report the same steps make the curve that one would make,
-// of what the last of them says of each step.
+// TestCurveOfAJobOfTwoWorkers: workers that report the same steps make the curve that one would
+// make, of what the last of them says of each step.
 func TestCurveOfAJobOfTwoWorkers(t *testing.T) {
 	var one, two Samples
 	for step := int64(1); step <= 10_000; step++ {

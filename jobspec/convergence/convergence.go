@@ -1,6 +1,6 @@
-// Package convergence says how far the training of a job has come, by the metric that the job itself
-// reports, after SpeCon (Mao et al., 2020): a job that still learns fast is progressing, one that
-// slows down is watched, and one that has slowed down further is converged.
+// Package convergence says how far the training of a job has come, by the metric that the job
+// itself reports, after SpeCon (Mao et al., 2020): a job that still learns fast is progressing, one
+// that slows down is watched, and one that has slowed down further is converged.
 //
 // The node that runs the job evaluates it, the controllers keep the class alone, and the simulator
 // uses the same [Meter]. A class says nothing about the quality of a model, and its job can make it
@@ -28,8 +28,8 @@ var Classes = []Class{Progressing, Watching, Converged}
 // Known reports whether there is such a class.
 func (c Class) Known() bool { return slices.Contains(Classes, c) }
 
-// Weight is the part of a node that a job of a class gets beside others of its account, in tenths of
-// what a converged one gets: 2, 1.5 and 1 in the paper. A job that says nothing counts as
+// Weight is the part of a node that a job of a class gets beside others of its account, in tenths
+// of what a converged one gets: 2, 1.5 and 1 in the paper. A job that says nothing counts as
 // progressing.
 func (c Class) Weight() int64 {
 	switch c {
@@ -44,12 +44,12 @@ func (c Class) Weight() int64 {
 // Tunables are the numbers that steer the classes.
 type Tunables struct {
 	// Interval, in ms: a job is evaluated so often. Reason: the reports of an interval are averaged,
-	// and a log entry follows from a change only. Evidence: the paper's own setting, and docs/papers.md,
-	// "SpeCon".
+	// and a log entry follows from a change only. Evidence: the paper's own setting, and
+	// docs/papers.md, "SpeCon".
 	Interval int64
 	// AlphaWall, in the range of the metric so far by second: what changes faster is progressing.
-	// Reason: it is all that is known of a job whose share of a processor is not. Evidence: the paper's
-	// own setting.
+	// Reason: it is all that is known of a job whose share of a processor is not. Evidence: the
+	// paper's own setting.
 	AlphaWall float64
 	// AlphaProcessor is the same by second of processor time that the job received. Reason: a job that
 	// waits for its turn does not converge. Evidence: five jobs share a worker in the paper's runs, so
@@ -70,8 +70,8 @@ type Origin struct {
 	Known       bool
 }
 
-// Meter classifies one attempt of a job. Its memory is bounded. The zero value is ready for use with
-// a metric that is to become small; a value may be copied.
+// Meter classifies one attempt of a job. Its memory is bounded. The zero value is ready for use
+// with a metric that is to become small; a value may be copied.
 type Meter struct {
 	Alpha  float64 // see [Tunables.AlphaWall]; 0: that
 	Max    bool    // the metric is to become large
@@ -155,8 +155,8 @@ func (m *Meter) change(at int64) (rate float64, known bool) {
 	return rate, true
 }
 
-// next returns the class that follows from G. A job moves on by one class in an evaluation, and only
-// if G has not grown since the last one.
+// next returns the class that follows from G. A job moves on by one class in an evaluation, and
+// only if G has not grown since the last one.
 func (m *Meter) next(rate float64, known bool) Class {
 	switch {
 	case m.class == "":

@@ -94,8 +94,8 @@ func TestOriginOfEarlierAttempts(t *testing.T) {
 	}
 }
 
-// TestNoiseIsAveraged shows that noise of 1 % of the range does not keep a job from converging if it
-// reports often: the mean of an interval counts.
+// TestNoiseIsAveraged shows that noise of 1 % of the range does not keep a job from converging if
+// it reports often: the mean of an interval counts.
 func TestNoiseIsAveraged(t *testing.T) {
 	m := Meter{}
 	noise := uint64(1)

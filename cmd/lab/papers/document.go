@@ -34,8 +34,8 @@ type document struct {
 // column: its title, the path of the number in the JSON of a result, and its format. The format is
 // a number of digits, then "/N" to divide, then "of ROW" or "change ROW" for percentages of another
 // row, or "times ROW" for how many times smaller a number is than that of the other row. ROW is a
-// policy on the same trace, or the name of a row. theirs has the numbers of a paper, in the order of the columns. name
-// gives a row another name. goal is reported below the table as met or missed.
+// policy on the same trace, or the name of a row. theirs has the numbers of a paper, in the order
+// of the columns. name gives a row another name. goal is reported below the table as met or missed.
 type block struct {
 	title    string
 	commands [][]string // in words

@@ -190,8 +190,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A number may be compared with that of any row, also of another trace, and be told as how many times
-// smaller it is.
+// A number may be compared with that of any row, also of another trace, and be told as how many
+// times smaller it is.
 func TestTimes(t *testing.T) {
 	doc, err := parse("```sh\nrota sim --trace gen:fitgpp\n```\n<!-- table trace policy\n" +
 		"speed-up | wait | 1 times gen:long fifo\nof it | wait | 0 /60 of gen:long fifo\n" +

@@ -48,8 +48,8 @@ func SuspendedFor(j *api.Job, utc bool) string {
 // Thousandths writes thousandths as a number with two decimals.
 func Thousandths(n int64) string { return fmt.Sprintf("%d.%02d", (n+5)/1000, (n+5)%1000/10) }
 
-// Trial writes what was tried with an attempt, and what it brought. Nodes are those of the attempt, ""
-// if they are not known.
+// Trial writes what was tried with an attempt, and what it brought. Nodes are those of the attempt,
+// "" if they are not known.
 func Trial(t *api.Trial, nodes string) string {
 	text := string(t.What)
 	switch t.What {

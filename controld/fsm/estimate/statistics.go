@@ -170,8 +170,8 @@ func (s *Statistics) StepRatesOf(j *model.Job) []StepRate {
 	return s.StepRates[RateKey(j)].Sizes
 }
 
-// GangRate returns how fast gangs like one were on so many nodes, in steps in 1,000 s, 0 if that was
-// not measured.
+// GangRate returns how fast gangs like one were on so many nodes, in steps in 1,000 s, 0 if that
+// was not measured.
 func (s *Statistics) GangRate(j *model.Job, nodes int) int64 {
 	if s == nil {
 		return 0

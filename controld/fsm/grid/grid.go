@@ -267,8 +267,8 @@ func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode 
 	return g.inTheWay(node, r, gpus)
 }
 
-// FitsAgain is Fits for a worker that has stayed on the node all the time: a node that is drained lets
-// it go on.
+// FitsAgain is Fits for a worker that has stayed on the node all the time: a node that is drained
+// lets it go on.
 func FitsAgain(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
 	code := g.ObstacleAgain(node, r, gpus)
 	if code == model.ReasonNone {

@@ -256,8 +256,8 @@ func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
 	t.Resize(r)
 }
 
-// lastOn returns the room of up to n of the last workers, as far back as they are on the node of the
-// very last: a job that is resized while it runs gives up no others before them.
+// lastOn returns the room of up to n of the last workers, as far back as they are on the node of
+// the very last: a job that is resized while it runs gives up no others before them.
 func (f *Job) lastOn(n int) (rooms []estimate.NodeResources) {
 	for i := f.Size - 1; i >= f.Size-n && f.Nodes[i] == f.Nodes[f.Size-1] && !slices.Contains(f.Broken, i); i-- {
 		rooms = fit.AddRoom(rooms, f.Nodes[i], f.Request())

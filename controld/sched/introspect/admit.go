@@ -34,9 +34,9 @@ func (s *sharing) begin() {
 	}
 }
 
-// relieve makes room for blocked heads that have waited for so long that room is kept for them: what
-// runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out for
-// ever.
+// relieve makes room for blocked heads that have waited for so long that room is kept for them:
+// what runs on those nodes in turns pauses for them. Else jobs that take turns would keep them out
+// for ever.
 func (s *sharing) relieve() {
 	for _, r := range s.View.Reservations() {
 		if s.Holders[r.Job] != r || r.ForPreemptor || s.Started[r.Job] > 0 || s.AwaitsVictims(r.Job) {
@@ -272,8 +272,8 @@ func (s *sharing) isFor(node int, j *model.Job) int {
 	return 0
 }
 
-// pausing returns the units of a node that have to pause for a job of one worker to fit there: those
-// that have had the most service. Nil: it does not fit.
+// pausing returns the units of a node that have to pause for a job of one worker to fit there:
+// those that have had the most service. Nil: it does not fit.
 func (s *sharing) pausing(j *model.Job, node int) []*unit {
 	n := s.survey()[node]
 	if n == nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// Seat is a job on a node that it shares with others. One that is on its way to a node counts there.
+// Seat is a job on a node that it shares with others. One that is on its way to a node counts
+// there.
 type Seat struct {
 	Job     model.JobID
 	Account string
@@ -21,9 +22,10 @@ type Seat struct {
 }
 
 // EvenOut returns the next job that moves so that nodes have as many jobs for their size, and the
-// node to which it moves; nil if none moves. Sizes are those of the nodes, in thousandths of a GPU, 0
-// of one that takes no job. Where nodes and jobs are alike it moves jobs while a node has two more
-// than the one with the fewest: that is the rebalancing of SpeCon (Mao et al., 2020), corrected.
+// node to which it moves; nil if none moves. Sizes are those of the nodes, in thousandths of a GPU,
+// 0 of one that takes no job. Where nodes and jobs are alike it moves jobs while a node has two
+// more than the one with the fewest: that is the rebalancing of SpeCon (Mao et al., 2020),
+// corrected.
 //
 // The class of a job decides nothing but which one of its account moves: the one that has converged
 // last, since the longest work is still before it. Node, target and account follow from loads and
@@ -62,8 +64,8 @@ func EvenOut(sizes []int64, seats []Seat, takes func(s *Seat, node int) bool) (m
 	return nil, -1
 }
 
-// pick returns the job that moves of those that may: of the account of the cheapest one the one that
-// has converged last, else the cheapest.
+// pick returns the job that moves of those that may: of the account of the cheapest one the one
+// that has converged last, else the cheapest.
 func pick(seats []Seat, may func(*Seat) bool) (best *Seat) {
 	var able []*Seat
 	for i := range seats {

@@ -87,8 +87,9 @@ func anyClass(r *rand.Rand) convergence.Class {
 	return append([]convergence.Class{""}, convergence.Classes...)[r.IntN(4)]
 }
 
-// TestEvenOutEnds checks that moves come to an end, that each moves from a node that is fuller before
-// and not emptier after, and that afterwards no job that may move could even loads out further.
+// TestEvenOutEnds checks that moves come to an end, that each moves from a node that is fuller
+// before and not emptier after, and that afterwards no job that may move could even loads out
+// further.
 func TestEvenOutEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -128,8 +129,8 @@ func loadsOf(sizes []int64, seats []Seat) []int64 {
 	return loads
 }
 
-// TestAClassIsAMatterOfItsAccount (A11) flips the class of one job. As far as other accounts can see,
-// the same moves are made: from the same nodes to the same nodes, and the same jobs of theirs.
+// TestAClassIsAMatterOfItsAccount (A11) flips the class of one job. As far as other accounts can
+// see, the same moves are made: from the same nodes to the same nodes, and the same jobs of theirs.
 func TestAClassIsAMatterOfItsAccount(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	flipped, told := 0, 0

@@ -1,6 +1,7 @@
-// Package introspect lets jobs that can be suspended share nodes under overload, after Gandiva (Xiao
-// et al., OSDI 2018), and weighs how far their training has come, after SpeCon (Mao et al., 2020). It
-// comes beside any policy, for the queues and accounts of which the configuration says so.
+// Package introspect lets jobs that can be suspended share nodes under overload, after Gandiva
+// (Xiao et al., OSDI 2018), and weighs how far their training has come, after SpeCon (Mao et al.,
+// 2020). It comes beside any policy, for the queues and accounts of which the configuration says
+// so.
 //
 // # Turns
 //
@@ -11,8 +12,8 @@
 // keep their memory, which must fit. What a job had before the others came does not count.
 //
 // A job of a higher class never pauses for one of a lower class. Jobs that cannot pause get a
-// reservation from their policy when they have waited for long: then the jobs that take turns on its
-// nodes pause for them.
+// reservation from their policy when they have waited for long: then the jobs that take turns on
+// its nodes pause for them.
 //
 // # Where
 //
@@ -22,10 +23,10 @@
 //
 // # Packing
 //
-// A job that has run alone has a profile: how much it keeps its GPU busy, its memory and its rate. The
-// suspended job that uses least is tried on the GPU of which least is used. Once the rates of all are
-// known they stay together if they are faster than in turns; else the one that came leaves, and is
-// not tried there again for a day. A set takes turns as one.
+// A job that has run alone has a profile: how much it keeps its GPU busy, its memory and its rate.
+// The suspended job that uses least is tried on the GPU of which least is used. Once the rates of
+// all are known they stay together if they are faster than in turns; else the one that came leaves,
+// and is not tried there again for a day. A set takes turns as one.
 //
 // Where and when jobs move to other nodes stands in evenout.go and migrate.go.
 package introspect

@@ -11,10 +11,10 @@ import (
 
 // # Moves
 //
-// Where jobs take turns on one node while another has fewer, one of them moves there: see [EvenOut].
-// It is told to leave with cause migrate, and room is kept for it on the other node, where it begins
-// in free room or takes its turn. It must be able to save its state, and have run for several times
-// as long as a move takes it.
+// Where jobs take turns on one node while another has fewer, one of them moves there: see
+// [EvenOut]. It is told to leave with cause migrate, and room is kept for it on the other node,
+// where it begins in free room or takes its turn. It must be able to save its state, and have run
+// for several times as long as a move takes it.
 
 // evenOut has jobs that take turns move to nodes where there are fewer.
 func (s *sharing) evenOut() {
@@ -158,8 +158,8 @@ func (e *evening) expectReserved(r *model.Reservation) {
 	}
 }
 
-// mayMove reports whether a job may move, and from when on: it has run for many times as long as that
-// costs, and has not moved just now.
+// mayMove reports whether a job may move, and from when on: it has run for many times as long as
+// that costs, and has not moved just now.
 func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may bool) {
 	j, a := run.Job, run.Attempt
 	cfg := e.View.Config()
@@ -242,11 +242,12 @@ func (e *evening) wake() {
 	}
 }
 
-// weight returns the weight of a unit that goes on, in hundredths, 0 for the usual one: see [Weights].
+// weight returns the weight of a unit that goes on, in hundredths, 0 for the usual one: see
+// [Weights].
 //
-// Weights of the jobs of an account change one at a time, when each goes on. Until all have changed it
-// may get less than before, and not more. A job that leaves leaves the others too much or too little
-// for one turn at most.
+// Weights of the jobs of an account change one at a time, when each goes on. Until all have changed
+// it may get less than before, and not more. A job that leaves leaves the others too much or too
+// little for one turn at most.
 func (s *sharing) weight(u *unit) int {
 	j, a := u.runs[0].Job, u.runs[0].Attempt
 	if !Limits.Weigh || len(u.runs) > 1 || slices.ContainsFunc(u.nodes, func(at int) bool { return at != u.nodes[0] }) {

@@ -17,17 +17,19 @@ import (
 //
 // A job that can save its state moves to other nodes where its queue or account lets it. It does so
 // in free room that no other job wants, when what it gains or still needs is many times what moving
-// costs: its grace, its restart as that was measured, and the work that it has not saved. What is not
-// known is not guessed: such a job stays.
+// costs: its grace, its restart as that was measured, and the work that it has not saved. What is
+// not known is not guessed: such a job stays.
 //
-//   - A suspended job that gets no turn where it is, because all others there are of a higher class or
+//   - A suspended job that gets no turn where it is, because all others there are of a higher class
+// or
 //     because it has missed its share, moves to free room, or to a node where it would get turns.
-//   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster so.
+//   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster
+// so.
 //   - The jobs of the node with the most free GPUs move to fuller nodes, if a job waits that needs
 //     more of one node than is free on any (as Gandiva does in the background).
 //
-// A job moves a few times a day at most, and all together a few times an hour. A move that was to make
-// a gang faster and did not is remembered for a day, in which the job does not move again.
+// A job moves a few times a day at most, and all together a few times an hour. A move that was to
+// make a gang faster and did not is remembered for a day, in which the job does not move again.
 
 // mover moves jobs in one cycle.
 type mover struct {
@@ -103,8 +105,8 @@ func (s *sharing) moveCost(j *model.Job, a *model.Attempt) int64 {
 	return restartOf(j) + preempt.UnsavedMS(j, a, s.Now) + preempt.ExpectedGrace(s.State, j)
 }
 
-// restartOf returns for how long a job stands still when it is started again, as it was measured the
-// last time: until its commands run, and until they make progress if that is known.
+// restartOf returns for how long a job stands still when it is started again, as it was measured
+// the last time: until its commands run, and until they make progress if that is known.
 func restartOf(j *model.Job) int64 {
 	var first int64
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
@@ -124,8 +126,8 @@ func restartOf(j *model.Job) int64 {
 	return max(first, Limits.RestartMS)
 }
 
-// remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or by
-// the steps that it declares and its rate. False: that is not known.
+// remaining returns how long a job still needs to run, in ms: by the runtimes of jobs like it, or
+// by the steps that it declares and its rate. False: that is not known.
 func (m *mover) remaining(j *model.Job, a *model.Attempt) (int64, bool) {
 	ran := j.RuntimeOf(scratch.AttainedService(j, a, m.Now))
 	if left, known := m.View.Statistics().PredictRemaining(j, ran); known {
@@ -153,7 +155,8 @@ func (m *mover) needsLong(j *model.Job, a *model.Attempt) bool {
 	return known && left >= Limits.MoveWorth*m.moveCost(j, a)
 }
 
-// carry plans a move of some workers to spots, if enough stays free for what the policy keeps room for.
+// carry plans a move of some workers to spots, if enough stays free for what the policy keeps room
+// for.
 func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gang, spots []fit.Spot,
 	expected int64) bool {
 	room := m.Room.Copy()
@@ -215,7 +218,8 @@ func (m *mover) outranked(u *unit, n *shared, node int) bool {
 	return at <= m.Now
 }
 
-// missedTurns reports whether a job has been suspended for much longer than a round of its node takes.
+// missedTurns reports whether a job has been suspended for much longer than a round of its node
+// takes.
 func (m *mover) missedTurns(u *unit, node int) bool {
 	l := loadOf(m.loads(), node)
 	if l == nil {
@@ -261,8 +265,8 @@ func loadOf(loads []*load, node int) *load {
 	return nil
 }
 
-// gatherGangs moves gangs together that are on more nodes than they need, if that makes them faster by
-// as much as gangs like them were measured.
+// gatherGangs moves gangs together that are on more nodes than they need, if that makes them faster
+// by as much as gangs like them were measured.
 func (m *mover) gatherGangs() {
 	for run := range m.View.LiveAttempts() {
 		j, a := run.Job, run.Attempt
@@ -374,8 +378,8 @@ func (m *mover) emptyNode() {
 	}
 }
 
-// missing returns how many thousandths of a GPU the least demanding of those jobs needs on one node for
-// which no node has enough free, 0 if there is none such.
+// missing returns how many thousandths of a GPU the least demanding of those jobs needs on one node
+// for which no node has enough free, 0 if there is none such.
 func (m *mover) missing() (want int64) {
 	var most int64
 	for node := range m.View.Nodes() {
@@ -396,8 +400,8 @@ func (m *mover) missing() (want int64) {
 	return want
 }
 
-// giveAway moves as few jobs of a node as possible to others that have no more free until it has so much free. It moves
-// none if that does not do.
+// giveAway moves as few jobs of a node as possible to others that have no more free until it has so
+// much free. It moves none if that does not do.
 func (m *mover) giveAway(donor int, want int64) bool {
 	type gift struct {
 		run   *estimate.LiveAttempt

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// pack tries suspended jobs on the GPUs of others, the job that uses least of a GPU first, on the GPU
-// of which least is used. Only the rates that the node measures say whether they stay.
+// pack tries suspended jobs on the GPUs of others, the job that uses least of a GPU first, on the
+// GPU of which least is used. Only the rates that the node measures say whether they stay.
 func (s *sharing) pack(node int, n *shared) {
 	guests := s.guests(n)
 	if len(guests) == 0 {
@@ -30,7 +30,8 @@ func (s *sharing) pack(node int, n *shared) {
 	}
 }
 
-// guests are the suspended jobs of a node that may share a GPU, in order of how much they use of one.
+// guests are the suspended jobs of a node that may share a GPU, in order of how much they use of
+// one.
 func (s *sharing) guests(n *shared) (list []*unit) {
 	cfg := s.View.Config()
 	for _, u := range n.suspended {
@@ -44,8 +45,8 @@ func (s *sharing) guests(n *shared) (list []*unit) {
 	return list
 }
 
-// hosts are the units of a node on one GPU that others may join, in the same order. What a set makes
-// of its GPU must have been measured before another job joins it.
+// hosts are the units of a node on one GPU that others may join, in the same order. What a set
+// makes of its GPU must have been measured before another job joins it.
 func (s *sharing) hosts(n *shared) (list []*unit) {
 	cfg := s.View.Config()
 	for _, u := range n.active {

@@ -5,34 +5,34 @@ import "github.com/rota-hpc/rota/controld/model"
 // Tunables are the numbers that steer how jobs share nodes and move. Each has a unit, a reason and
 // its evidence.
 type Tunables struct {
-	// TurnsEvery, in ms: turns end at whole multiples of it. Reason: one entry of the log has the turns
-	// of all nodes. Evidence: none measured; a turn of 60 s becomes 65 s at most.
+	// TurnsEvery, in ms: turns end at whole multiples of it. Reason: one entry of the log has the
+	// turns of all nodes. Evidence: none measured; a turn of 60 s becomes 65 s at most.
 	TurnsEvery model.Instant
 	// AdmittedOfGroup, in jobs: for so many jobs that are alike a cycle looks for a node at most.
 	// Reason: it bounds a cycle. Evidence: none needed; the next cycle goes on.
 	AdmittedOfGroup int
-	// WorthTrying, in thousandths of the rate in turns: from which expected gain on jobs are tried on one
-	// GPU. Reason: expectation is an upper bound, and each trial that fails costs a suspension. Evidence:
-	// in Gandiva's table 1 pairs below it lose.
+	// WorthTrying, in thousandths of the rate in turns: from which expected gain on jobs are tried on
+	// one GPU. Reason: expectation is an upper bound, and each trial that fails costs a suspension.
+	// Evidence: in Gandiva's table 1 pairs below it lose.
 	WorthTrying int64
-	// SplitBelow, in thousandths of its rate alone: a job that runs more slowly beside others leaves them
-	// for a GPU that comes free. Reason: below it the move is paid back within a turn or two. Evidence:
-	// none measured.
+	// SplitBelow, in thousandths of its rate alone: a job that runs more slowly beside others leaves
+	// them for a GPU that comes free. Reason: below it the move is paid back within a turn or two.
+	// Evidence: none measured.
 	SplitBelow int64
-	// MoveWorth, in times what it costs: a job moves only if it goes on for so much longer, or saves so
-	// much by it. Reason: what is left is an estimate, and its restart disturbs others too. Evidence:
-	// the default of resize_worth; for moves chosen without measurement.
+	// MoveWorth, in times what it costs: a job moves only if it goes on for so much longer, or saves
+	// so much by it. Reason: what is left is an estimate, and its restart disturbs others too.
+	// Evidence: the default of resize_worth; for moves chosen without measurement.
 	MoveWorth int64
-	// MovesPerDay, in moves of one job in 24 hours: no job moves more often. Reason: as for preemptions
-	// of one job. Evidence: the default of p, chosen without measurement.
+	// MovesPerDay, in moves of one job in 24 hours: no job moves more often. Reason: as for
+	// preemptions of one job. Evidence: the default of p, chosen without measurement.
 	MovesPerDay int
 	// CooldownMS, in ms: a job stays for so long where it has begun. Reason: its rate is to be known,
 	// and a start is to pay. Evidence: a round number, chosen without measurement.
 	CooldownMS int64
 	// MovesPerHour, in moves of all jobs in an hour: no more are made, however large the cluster is.
 	// Reason: a restart loads images and checkpoints from shared storage. Evidence: docs/papers.md,
-	// "SpeCon", where the run of 50 jobs on 8 workers makes some 23 moves in half an hour; with 5 in an
-	// hour the jobs of Gandiva's mix on 48 GPUs take 7 % longer in the mean.
+	// "SpeCon", where the run of 50 jobs on 8 workers makes some 23 moves in half an hour; with 5 in
+	// an hour the jobs of Gandiva's mix on 48 GPUs take 7 % longer in the mean.
 	MovesPerHour int
 	// RestartMS, in ms: a job stands still for so long when it is restarted, as long as that was never
 	// measured. Reason: containers start in seconds, frameworks in tens of seconds. Evidence: a round
@@ -50,16 +50,18 @@ type Tunables struct {
 	// Evidence: three intervals of 30 s; docs/papers.md, "SpeCon".
 	EvenCoolDown model.Instant
 	// EvenWorth, in times what a move takes a job: it has run for so long on its node before it is
-	// evened out. Reason: what has run for long is expected to go on for long. Evidence: docs/papers.md,
-	// "SpeCon": where a move takes 30 s, from 1 to 5 the mean and the makespan of the run on 8 workers
-	// stay within half a percent; 20 costs half of the gain. Where it takes 5 s nothing depends on it.
+	// evened out. Reason: what has run for long is expected to go on for long. Evidence:
+	// docs/papers.md, "SpeCon": where a move takes 30 s, from 1 to 5 the mean and the makespan of the
+	// run on 8 workers stay within half a percent; 20 costs half of the gain. Where it takes 5 s
+	// nothing depends on it.
 	EvenWorth int64
 	// EvenPerCycle, in jobs: so many are evened out in a cycle at most. Reason: it bounds a cycle.
 	// Evidence: none needed; the next cycle goes on.
 	EvenPerCycle int
 	// Weigh, in yes or no: among jobs of one account those that still learn get longer turns. Reason:
-	// their user sees sooner whether they learn. Evidence: docs/papers.md, "SpeCon": 95 % of the quality
-	// comes up to 3 % sooner on 8 workers, and the mean of the same account's jobs gets 2 to 4 % longer.
+	// their user sees sooner whether they learn. Evidence: docs/papers.md, "SpeCon": 95 % of the
+	// quality comes up to 3 % sooner on 8 workers, and the mean of the same account's jobs gets 2 to 4
+	// % longer.
 	Weigh bool
 }
 

@@ -65,8 +65,8 @@ func (s *sharing) due(active []*unit, u *unit, lacks model.Vector) (victims []*u
 	return nil, model.Vector{}
 }
 
-// overAt returns when a unit has had its time, and more service than another one. Turns of all nodes
-// end at whole multiples of [Tunables.TurnsEvery], or in the first cycle after it.
+// overAt returns when a unit has had its time, and more service than another one. Turns of all
+// nodes end at whole multiples of [Tunables.TurnsEvery], or in the first cycle after it.
 func (s *sharing) overAt(v, u *unit) model.Instant {
 	over := model.Instant(0)
 	for _, run := range v.runs {

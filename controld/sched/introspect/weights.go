@@ -19,8 +19,9 @@ type Taker struct {
 	Class convergence.Class
 }
 
-// Weights returns the weights of all jobs of one account that take turns on one node, in hundredths.
-// Each counts for the GPUs of its job, and all together are what they are without classes.
+// Weights returns the weights of all jobs of one account that take turns on one node, in
+// hundredths. Each counts for the GPUs of its job, and all together are what they are without
+// classes.
 func Weights(jobs []Taker) []int {
 	var gpus, weighted int64
 	for _, j := range jobs {

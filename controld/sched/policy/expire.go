@@ -11,9 +11,9 @@ import (
 
 // Expire ends what has run out of time. It stops attempts at their limit or their job's deadline.
 // It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
-// waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a pause
-// point, and reservations for room that does not come. What it stops still holds its room: that is
-// freed by reports, not by hope.
+// waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a
+// pause point, and reservations for room that does not come. What it stops still holds its room:
+// that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstEnd) {
@@ -48,8 +48,8 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	}
 }
 
-// withdrawLate takes back the suspensions that have not been acknowledged in time. What counted on that
-// room is decided anew in the next cycle.
+// withdrawLate takes back the suspensions that have not been acknowledged in time. What counted on
+// that room is decided anew in the next cycle.
 func withdrawLate(t *scratch.State) {
 	if !t.View.AnySuspended() {
 		return

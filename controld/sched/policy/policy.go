@@ -31,7 +31,8 @@ type Rules struct {
 	// for what running jobs are asked to leave; of te, reclaim and order those that the policy knows
 	Causes []model.Cause
 
-	// whether what the policy keeps free for jobs to come is there in a copy of the room; nil: nothing is
+	// whether what the policy keeps free for jobs to come is there in a copy of the room; nil: nothing
+	// is
 	Keeps func(*fit.Room) bool
 
 	// Answers to users.

@@ -394,8 +394,8 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	}
 }
 
-// standstillOf returns for how long a job stands still when it grows, in ms: not at all if it is resized
-// while it runs.
+// standstillOf returns for how long a job stands still when it grows, in ms: not at all if it is
+// resized while it runs.
 func standstillOf(j *model.Job, terms model.Elastic) int64 {
 	if terms.Signal {
 		return 0

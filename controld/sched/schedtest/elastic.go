@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// setElastic makes a job elastic: elastic=MIN-MAX or MIN-MAX/UNIT, step, cooldown, grow-after, resize, and
-// server=CORES for a parameter server beside its workers.
+// setElastic makes a job elastic: elastic=MIN-MAX or MIN-MAX/UNIT, step, cooldown, grow-after,
+// resize, and server=CORES for a parameter server beside its workers.
 func setElastic(g *jobspec.Group, k, v string) (err error) {
 	if g.Elastic == nil {
 		g.Elastic = &jobspec.Elastic{Cooldown: 60, GrowAfter: 60}

@@ -5,8 +5,8 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// leave has the workers exit that were asked to leave a job that goes on, and those run that have joined
-// it.
+// leave has the workers exit that were asked to leave a job that goes on, and those run that have
+// joined it.
 func (w *World) leave(j *model.Job) error {
 	a := j.Live()
 	if a == nil {

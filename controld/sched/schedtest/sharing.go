@@ -81,8 +81,8 @@ func declareSteps(spec *jobspec.Job, steps string) {
 	}
 }
 
-// measured has the node of a job of one worker say what it makes of its GPU: alone, by use=THOUSANDTHS
-// memory=GIB rate=STEPS in 1,000 s; beside others, by rate=STEPS alone.
+// measured has the node of a job of one worker say what it makes of its GPU: alone, by
+// use=THOUSANDTHS memory=GIB rate=STEPS in 1,000 s; beside others, by rate=STEPS alone.
 func (w *World) measured(j *model.Job, options map[string]string) error {
 	a := j.Live()
 	node, _ := w.State.View().Node(a.Workers[0].Node)
@@ -99,7 +99,7 @@ func (w *World) measured(j *model.Job, options map[string]string) error {
 		report.Profile = &model.Profile{Utilisation: use, Memory: jobspec.Bytes(values["memory"]) * jobspec.GiB,
 			Rate: values["rate"]}
 	} else {
-		report.Packed = &model.PackedRate{Number: a.Number(), Rate: values["rate"]}
+		report.Packed = &model.PackedRate{Number: a.PackingNumber(), Rate: values["rate"]}
 	}
 	_, err := w.Apply(fsm.NodeReport{Node: node.Name, BootID: node.BootID, Workers: []model.WorkerReport{report}})
 	return err

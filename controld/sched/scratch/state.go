@@ -251,7 +251,8 @@ func (t *State) Resize(r *fsm.ResizeJob) {
 	}
 }
 
-// Ending returns the jobs that the plan ends, stops, suspends, resizes or moves so far; nil if there are none.
+// Ending returns the jobs that the plan ends, stops, suspends, resizes or moves so far; nil if
+// there are none.
 func (t *State) Ending() map[model.JobID]bool {
 	var ids map[model.JobID]bool
 	for _, a := range t.Actions {

@@ -16,15 +16,13 @@ import (
 // stretched is a state with four nodes of one GPU each, and an elastic job of one to four workers
 // in it.
 type stretched struct {
-	t     *testing.T
-	s     *fsm.Machine
-	index uint64
-	id    model.JobID
+	machine
+	id model.JobID
 }
 
 func stretch(t *testing.T) *stretched {
 	cfg := model.DefaultConfig()
-	w := &stretched{t: t, s: fsm.New(cfg)}
+	w := &stretched{machine: machine{t: t, s: fsm.New(cfg), at: 1}}
 	for i := 1; i <= 4; i++ {
 		w.apply(fsm.RegisterNode{Node: model.Node{Name: fmt.Sprint("n", i), BootID: "b", Cores: 8,
 			Memory: 64 * jobspec.GiB,
@@ -35,25 +33,6 @@ func stretch(t *testing.T) *stretched {
 			Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB, GPUs: 1}}}}}}
 	w.id = w.apply(fsm.SubmitJobs{Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	return w
-}
-
-func (w *stretched) apply(c fsm.Command) any {
-	w.t.Helper()
-	w.index++
-	result, err := w.s.Apply(w.index, fsm.Entry{Stamp: model.Stamp{At: 1000, Wall: 1000}, Command: c})
-	if err != nil {
-		w.t.Fatalf("%s: %v", c.Kind(), err)
-	}
-	return result
-}
-
-func (w *stretched) plan(a fsm.Action) {
-	w.t.Helper()
-	for _, err := range w.apply(fsm.CommitPlan{Actions: []fsm.Action{a}}).([]error) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
 }
 
 func (w *stretched) start(nodes ...string) {

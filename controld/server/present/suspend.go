@@ -57,9 +57,8 @@ func trial(t *model.Trial) api.Trial {
 }
 
 // addLoad fills in what the jobs on a node ask for, suspended ones included, by its GPUs (height
-// and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Jobs that are together on a GPU count
-// once, as the scheduler counts them. The node's jobs and GPUs are filled in
-// before.
+// and affinity: Xiao et al., Gandiva, OSDI 2018, section 4.1). Jobs that are together on a GPU
+// count once, as the scheduler counts them. The node's jobs and GPUs are filled in before.
 func addLoad(out *api.Node, workers []state.DesiredWorker) {
 	var all int64
 	widths, sets := map[model.JobID]int64{}, map[model.JobID]bool{}

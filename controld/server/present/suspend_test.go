@@ -13,44 +13,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// turning is a state with node n1 of four GPUs, on which jobs take turns. The wall clock is an hour
-// ahead of the log's.
-type turning struct {
-	t     *testing.T
-	s     *fsm.Machine
-	index uint64
-	at    model.Instant // in seconds
-}
+// turning is a state with node n1 of four GPUs, on which jobs take turns. See [machine].
+type turning struct{ machine }
 
 func turns(t *testing.T) *turning {
-	w := &turning{t: t, s: fsm.New(model.DefaultConfig()), at: 100}
+	w := &turning{machine{t: t, s: fsm.New(model.DefaultConfig()), at: 100}}
 	n := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 64 * jobspec.GiB, Suspends: true}
 	for i := range 4 {
 		n.GPUs = append(n.GPUs, model.GPU{UUID: string(rune('a' + i)), Healthy: true, Memory: 80 * jobspec.GiB})
 	}
 	w.apply(fsm.RegisterNode{Node: n})
 	return w
-}
-
-func (w *turning) wall() model.UnixMS { return model.UnixMS(w.at+3600) * 1000 }
-
-func (w *turning) apply(c fsm.Command) any {
-	w.t.Helper()
-	w.index++
-	result, err := w.s.Apply(w.index, fsm.Entry{Stamp: model.Stamp{At: w.at * 1000, Wall: w.wall()}, Command: c})
-	if err != nil {
-		w.t.Fatalf("%s: %v", c.Kind(), err)
-	}
-	return result
-}
-
-func (w *turning) plan(a fsm.Action) {
-	w.t.Helper()
-	for _, err := range w.apply(fsm.CommitPlan{Actions: []fsm.Action{a}}).([]error) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
 }
 
 func (w *turning) submit(gpus int) model.JobID {

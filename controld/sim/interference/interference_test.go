@@ -88,8 +88,8 @@ func TestPackedIsMonotone(t *testing.T) {
 	}
 }
 
-// A mini-batch takes less time on more GPUs of a node, and on a number between those of the table as
-// long as on the next lower one.
+// A mini-batch takes less time on more GPUs of a node, and on a number between those of the table
+// as long as on the next lower one.
 func TestSteps(t *testing.T) {
 	for _, kind := range kinds {
 		n := Default().Network(kind)

@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
-// engine is one run under one policy. Its times are in ms; work is counted in microseconds of a whole
-// worker, so that nothing is lost by rounding.
+// engine is one run under one policy. Its times are in ms; work is counted in microseconds of a
+// whole worker, so that nothing is lost by rounding.
 type engine struct {
 	policy  *Policy
 	workers int

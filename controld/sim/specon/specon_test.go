@@ -26,8 +26,8 @@ func named(t *testing.T, name string) *Policy {
 	return p
 }
 
-// TestPrintedIsTheSpread shows that the algorithm moves no job as the paper prints it: nothing comes
-// to the class of converged jobs. All ends are those of the spread.
+// TestPrintedIsTheSpread shows that the algorithm moves no job as the paper prints it: nothing
+// comes to the class of converged jobs. All ends are those of the spread.
 func TestPrintedIsTheSpread(t *testing.T) {
 	all(t, 20, func(t *testing.T, w *Workload, transit int64, seed uint64) {
 		jobs := w.draw(seed)
@@ -75,8 +75,8 @@ func TestWorkIsDone(t *testing.T) {
 	})
 }
 
-// TestWhatMovingBrings shows that moves shorten the paper's mixed runs and bring nothing to jobs that
-// are alike.
+// TestWhatMovingBrings shows that moves shorten the paper's mixed runs and bring nothing to jobs
+// that are alike.
 func TestWhatMovingBrings(t *testing.T) {
 	for i := range Workloads {
 		w := &Workloads[i]

@@ -16,8 +16,8 @@ type network struct {
 }
 
 // models are those of the paper. A VAE needs 222 s: 20 of them, one every 50 s on four workers, end
-// after 1260 s then, as in the paper. The others are chosen so that the means of its mixed runs come
-// near.
+// after 1260 s then, as in the paper. The others are chosen so that the means of its mixed runs
+// come near.
 var models = []network{
 	{"VAE", 222_000, 200},
 	{"GRU", 280_000, 150},

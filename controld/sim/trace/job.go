@@ -44,7 +44,8 @@ const (
 const minMemory = jobspec.MinMemory
 
 // Job is one job of a trace in neutral units. Only the simulator may see Work, Steps, Progress and
-// Scaling, Search and Learning. Policies may see everything else, Estimate only if they are allowed to.
+// Scaling, Search and Learning. Policies may see everything else, Estimate only if they are allowed
+// to.
 type Job struct {
 	ID       string // as in the trace; unique in it
 	Line     int    // of the input, from 1; 0 for a generated job

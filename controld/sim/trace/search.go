@@ -8,8 +8,8 @@ import (
 )
 
 // Search is a search for a configuration that learns well. Its jobs differ in their configuration
-// only, and are submitted together as the tasks of one array. It ends when the first task reaches the
-// goal: then the array is cancelled.
+// only, and are submitted together as the tasks of one array. It ends when the first task reaches
+// the goal: then the array is cancelled.
 type Search struct {
 	Goal   int64 // thousandths of accuracy
 	AtStep int64 // mini-batches after which tasks are compared, as at_step of a stop block
