@@ -77,7 +77,7 @@ func (m *Machine) emitTrial(t model.EventType, j *model.Job, trial *model.Trial)
 
 // measureMove notes what a move has brought, once the rate after it is known, if that before it is.
 func (m *Machine) measureMove(j *model.Job, a *model.Attempt) {
-	if len(a.Trials) == 0 || len(j.Attempts) < 2 {
+	if a.Stop != nil || len(a.Trials) == 0 || len(j.Attempts) < 2 {
 		return
 	}
 	was, last := &j.Attempts[len(j.Attempts)-2], a.Trials[0]

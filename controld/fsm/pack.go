@@ -29,7 +29,7 @@ func (m *Machine) planPack(c *PackJob) error {
 		return fmt.Errorf("host %d: %w", c.Host, err)
 	}
 	j, h := m.v.Job(c.Job), m.v.Job(c.Host)
-	if err := m.mayPack(j, a, h, host, c.Expected > 0); err != nil {
+	if err := m.mayPack(c, j, a, h, host); err != nil {
 		return err
 	}
 	set := m.onGPU(&host.Workers[0])
@@ -44,17 +44,15 @@ func (m *Machine) planPack(c *PackJob) error {
 	of, before := c.Host, m.measured(set)
 	if id := host.SetOf(); id != 0 {
 		of = id
+	} else {
+		m.dissolve(node, of)
 	}
 	for k, o := range set {
 		m.setShare(o, of, model.PartOfGPU(k, len(set)+1), number)
 	}
 	next, a := copyToChange(j)
-	was := a.Packing
 	m.wake(next, a, [][]int{slices.Clone(host.Workers[0].GPUs)})
-	a.Packing = &model.Packing{Set: of, Share: model.PartOfGPU(len(set), len(set)+1), Since: m.v.At(), Number: number}
-	if was != nil {
-		a.Packing.Spared = was.Spared
-	}
+	a.Packing = a.Repacked(m.v.At(), of, model.PartOfGPU(len(set), len(set)+1), number)
 	m.s.TouchNodesOf(a)
 	if c.Expected > 0 {
 		a.Packing.With, a.Packing.Before = c.Host, before
@@ -68,7 +66,8 @@ func (m *Machine) planPack(c *PackJob) error {
 }
 
 // mayPack says why an attempt cannot come to another one on its GPU.
-func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *model.Attempt, trial bool) error {
+func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.Job, host *model.Attempt) error {
+	trial := c.Expected > 0
 	switch {
 	case a.Stop != nil || host.Stop != nil:
 		return model.ErrStopping
@@ -76,6 +75,10 @@ func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *mo
 		return model.ErrNotSuspended
 	case host.Suspended() || host.Suspending():
 		return model.ErrSwitching
+	case c.Expected < 0 || c.Expected == 0 && (a.SetOf() == 0 || a.SetOf() != host.SetOf()):
+		return fmt.Errorf("%d and %d have not been together: %w", j.ID, h.ID, model.ErrCannotPack)
+	case trial && a.TriedEnough(m.v.At()):
+		return model.ErrTriedBefore
 	case !j.CanPack() || !h.CanPack() || host.Started.At == 0 || host.AnyFinal() ||
 		a.Workers[0].Node != host.Workers[0].Node:
 		return model.ErrCannotPack
@@ -94,6 +97,8 @@ func (m *Machine) mayPack(j *model.Job, a *model.Attempt, h *model.Job, host *mo
 			return fmt.Errorf("job %d: %w", id, model.ErrNoProfile)
 		case o.Stop != nil || o.Suspending():
 			return model.ErrSwitching
+		case o.Late(): // it would take no turns with the others
+			return fmt.Errorf("job %d: %w", id, model.ErrCannotPack)
 		case o.Profile == nil:
 			return fmt.Errorf("job %d: %w", id, model.ErrNoProfile)
 		case trial && (j.Failed(id, m.v.At()) || other.Failed(j.ID, m.v.At())):
@@ -139,15 +144,12 @@ func (m *Machine) measured(set []model.JobID) (sum int64) {
 func (m *Machine) setShare(id, set model.JobID, share int64, number int) {
 	next, a := copyToChange(m.v.Job(id))
 	m.chargeUsage(next, a, 0)
-	p := model.Packing{Set: set, Share: share, Since: m.v.At(), Number: number, Spared: a.Spared(m.v.At())}
-	if a.OnTrial() {
-		p.Set = 0 // nothing was found out
-	}
+	m.endTrial(next, a)
 	if share == model.WholeGPU {
-		p.Share = 0
+		share = 0
 		m.chargedUntilNow(a)
 	}
-	a.Packing = &p
+	a.Packing = a.Repacked(m.v.At(), set, share, number)
 	m.s.TouchNodesOf(a)
 	m.put(next)
 }
@@ -168,11 +170,8 @@ func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus
 	if !a.Packed() {
 		return
 	}
-	p := model.Packing{Set: a.Packing.Set, Number: a.Packing.Number, Spared: a.Spared(m.v.At())}
-	if a.OnTrial() {
-		p.Set = 0 // nothing was found out
-	}
-	a.Packing = &p
+	m.endTrial(j, a)
+	a.Packing = a.Repacked(m.v.At(), a.SetOf(), 0, a.PackingNumber())
 	set := slices.DeleteFunc(m.onGPU(&model.Worker{Place: model.Place{Node: w.Node, GPUs: gpus}}),
 		func(id model.JobID) bool { return id == j.ID })
 	if len(set) == 0 {
@@ -181,7 +180,32 @@ func (m *Machine) leaveGPU(j *model.Job, a *model.Attempt, w *model.Worker, gpus
 	_, node := m.v.Node(w.Node)
 	m.s.DivideGPU(node, set)
 	for k, id := range set {
-		m.setShare(id, m.v.Job(id).Live().Packing.Set, model.PartOfGPU(k, len(set)), p.Number+1)
+		m.setShare(id, m.v.Job(id).Live().Packing.Set, model.PartOfGPU(k, len(set)), a.PackingNumber()+1)
+	}
+}
+
+// endTrial notes that an attempt has been tried on a GPU for long enough, and its rate or that of
+// another one there has not come. This is not tried again soon.
+func (m *Machine) endTrial(j *model.Job, a *model.Attempt) {
+	if !a.TrialOver(m.v.At()) {
+		return
+	}
+	t := model.Trial{What: model.TrialPack, With: a.Packing.With, At: m.v.At(), Expected: a.Packing.Expected,
+		Undone: true}
+	a.Remember(t)
+	m.emitTrial(model.EventMeasured, j, &t)
+}
+
+// dissolve takes attempts of a node out of a set that was named after an earlier attempt of a job.
+func (m *Machine) dissolve(node int, set model.JobID) {
+	for _, id := range m.v.JobsOnNode(nil, node) {
+		if o := m.v.Job(id).Live(); o != nil && o.SetOf() == set {
+			next, a := copyToChange(m.v.Job(id))
+			p := *a.Packing
+			p.Set = 0
+			a.Packing = &p
+			m.put(next)
+		}
 	}
 }
 

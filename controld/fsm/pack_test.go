@@ -133,11 +133,80 @@ func TestTrialIsCutShort(t *testing.T) {
 	w.ok(w.pack(host, guest, 1400))
 }
 
+// TestTrialThatIsNeverMeasured: if no rate comes within twice the time that it takes, the pair is not
+// tried again within the memory of that.
+func TestTrialThatIsNeverMeasured(t *testing.T) {
+	w := newWorld(t)
+	host, guest := w.pair()
+	w.ok(w.pack(guest, host, 1400))
+	w.switched(guest, 0)
+	w.together(host, 500)
+	w.wait(model.TrialMS / 1000)
+	w.ok(w.suspend(guest, model.CausePack, 0))
+	w.switched(guest, 0)
+	want := model.Trial{What: model.TrialPack, With: host, At: w.s.v.At(), Expected: 1400, Undone: true}
+	if got := w.job(guest).Live().Trials; len(got) != 1 || got[0] != want {
+		t.Errorf("trials %+v, want %+v", got, want)
+	}
+	w.refused(w.pack(guest, host, 1400), model.ErrTriedBefore)
+}
+
+// TestLateJobSharesWithNone: it would take no turns with those on its GPU.
+func TestLateJobSharesWithNone(t *testing.T) {
+	w := newWorld(t)
+	host, guest := w.pair()
+	w.ok(w.suspend(host, model.CauseSlice, 0))
+	w.wait(model.PauseLimit / 1000)
+	w.ok(w.plan(Action{Resume: &ResumeJob{Job: host, Attempt: 1}}))
+	w.switched(host, 0)
+	w.refused(w.pack(guest, host, 1400), model.ErrCannotPack)
+}
+
+// TestSetOfAnEarlierAttempt: a job that was first on a GPU, left and came back begins a set of its
+// own. Those that stayed from the first one are not in it.
+func TestSetOfAnEarlierAttempt(t *testing.T) {
+	w := newWorld(t)
+	host, guest := w.pair()
+	w.ok(w.pack(guest, host, 1400))
+	w.switched(guest, 0)
+	w.together(host, 800)
+	w.together(guest, 1800)
+	w.ok(w.control(model.VerbRequeue, 1000, false, host))
+	w.report(host, 0, model.WorkerExited, signal(15))
+	if w.job(guest).Live().SetOf() != host {
+		t.Fatal("the guest is in no set")
+	}
+	w.ok(w.suspend(guest, model.CauseSlice, 0))
+	w.switched(guest, 0)
+	third := w.running(1, []string{"n1"}, pauses)
+	w.profiled(third, 100, 10*jobspec.GiB, 1000)
+	w.ok(w.suspend(third, model.CauseSlice, 0))
+	w.switched(third, 0)
+	w.wait(3600)
+	w.ok(w.start(host, "n1"))
+	w.run(host)
+	w.profiled(host, 400, 30*jobspec.GiB, 1000)
+	w.ok(w.pack(third, host, 1400))
+	if a, b := w.job(third).Live().SetOf(), w.job(guest).Live().SetOf(); a != host || b != 0 {
+		t.Errorf("the third job is in set %d and the guest in set %d", a, b)
+	}
+}
+
 // TestJobsThatMayNotShare: what is not known is not guessed, and memory must fit.
 func TestJobsThatMayNotShare(t *testing.T) {
 	w := newWorld(t)
 	w.node("n2", 2)
 	host, guest := w.pair()
+	large := w.running(1, []string{"n2"}, pauses)
+	w.profiled(large, 100, 51*jobspec.GiB, 10)
+	w.ok(w.suspend(large, model.CauseSlice, 0))
+	w.switched(large, 0)
+	small := w.running(1, []string{"n2"}, pauses)
+	w.profiled(small, 100, 30*jobspec.GiB, 10)
+	w.refused(w.pack(large, small, 1400), model.ErrCannotPack)
+	w.report(small, 0, model.WorkerExited)
+	w.ok(w.control(model.VerbCancel, 1000, false, large))
+	w.report(large, 0, model.WorkerExited)
 	other := w.running(1, []string{"n2"}, pauses)
 	wide := w.running(1, []string{"n2"})
 	w.refused(w.pack(guest, other, 1400), model.ErrCannotPack)
@@ -149,6 +218,8 @@ func TestJobsThatMayNotShare(t *testing.T) {
 	w.profiled(third, 100, 70*jobspec.GiB, 10)
 	w.refused(w.pack(other, third, 1400), model.ErrNoProfile)
 	w.refused(w.pack(guest, guest, 1400), model.ErrSwitching)
+	w.refused(w.pack(guest, host, 0), model.ErrCannotPack) // they have not been together
+	w.refused(w.pack(guest, host, -1), model.ErrCannotPack)
 	w.refused(w.plan(Action{Pack: &PackJob{Job: guest, Attempt: 7, Host: host, HostAttempt: 1}}), model.ErrOldAttempt)
 	for what, p := range map[string]*model.Profile{
 		"more than all": {Utilisation: 1001, Memory: 1, Rate: 1}, "less than nothing": {Utilisation: -1, Memory: 1, Rate: 1},

@@ -91,7 +91,7 @@ func (c *chaos) packing(j *model.Job, a *model.Attempt) *PackJob {
 			return o.State != model.Running || !o.CanPack() || o.Live().Profile == nil
 		})
 	}
-	cmd := &PackJob{Job: j.ID, Attempt: a.N, Host: j.ID, Expected: int64(c.IntN(2) * 1500)}
+	cmd := &PackJob{Job: j.ID, Attempt: a.N, Host: j.ID, Expected: 1500}
 	if len(on) > 0 {
 		cmd.Host = on[c.IntN(len(on))]
 		if k := slices.IndexFunc(on, func(id model.JobID) bool { return c.s.v.Job(id).Live().Packed() }); k >= 0 && c.one(2) {
@@ -99,6 +99,9 @@ func (c *chaos) packing(j *model.Job, a *model.Attempt) *PackJob {
 		}
 	}
 	if h := c.s.v.Job(cmd.Host); h.Live() != nil {
+		if set := a.SetOf(); set != 0 && set == h.Live().SetOf() || c.one(10) {
+			cmd.Expected = 0
+		}
 		cmd.HostAttempt = h.Live().N
 	}
 	return cmd
@@ -111,7 +114,7 @@ func (c *chaos) measures(r *model.WorkerReport, a *model.Attempt) {
 			Rate: 500 + c.Int64N(500)}
 	}
 	if a.Packed() {
-		r.Packed = &model.PackedRate{Number: a.Packing.Number - c.IntN(10)/9, Rate: c.Int64N(1000)}
+		r.Packed = &model.PackedRate{Number: a.Packing.Number - c.IntN(10)/9, Rate: c.Int64N(1500)}
 	}
 }
 

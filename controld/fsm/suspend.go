@@ -123,7 +123,7 @@ func (m *Machine) planResume(c *ResumeJob) error {
 // holds, and is not told to pause again.
 func (m *Machine) withdraw(j *model.Job) {
 	next, a := copyToChange(j)
-	m.command(a, model.Switching{Cause: a.Switch.Cause, For: a.Switch.For, Weight: a.Switch.Weight, Late: true})
+	m.command(a, model.Switching{Cause: a.Switch.Cause, For: a.Switch.For, Late: true})
 	m.s.TouchNodesOf(a)
 	m.put(next)
 	m.emitSwitch(model.EventResuming, next, a)
@@ -191,12 +191,9 @@ func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
 	next := *s
 	next.Since, next.Charged = m.v.At(), m.v.At()
 	a.Switch = &next
-	gpus := make([][]int, len(a.Workers))
-	for i := range a.Workers {
-		gpus[i] = a.Workers[i].GPUs
-	}
+	gpus := a.Workers[0].GPUs
 	m.s.Suspend(j, a)
-	m.leaveGPU(j, a, &a.Workers[0], gpus[0])
+	m.leaveGPU(j, a, &a.Workers[0], gpus)
 	if s.Cause == model.CausePack && a.Packing != nil {
 		p := *a.Packing
 		p.Set = 0

@@ -18,6 +18,10 @@ type Profile struct {
 // the same others, before its rate is reported: half a turn, so that one turn is enough.
 const ProfileAfterMS = SliceMS / 2
 
+// TrialMS is for how many milliseconds an attempt is left on a GPU to be measured: twice as long as
+// that takes.
+const TrialMS = 2 * ProfileAfterMS
+
 // Packing is how an attempt shares its GPU with others while all of them run, after Gandiva (Xiao
 // et al., OSDI 2018). Only attempts of one worker with one GPU share it. A value is replaced and
 // never changed.
@@ -102,6 +106,23 @@ func (r Request) WithShare(share int64) Request {
 // OnTrial reports whether it is not known yet if an attempt stays with those on its GPU.
 func (a *Attempt) OnTrial() bool { return a.Packing != nil && a.Packing.With != 0 }
 
+// TrialOver reports whether an attempt has been tried on a GPU for so long that rates which have not
+// come do not come.
+func (a *Attempt) TrialOver(now Instant) bool { return a.OnTrial() && now-a.Packing.Since >= TrialMS }
+
+// Repacked is how an attempt shares its GPU from now on; share 0: it has all of it, or none. A trial
+// that is not over leaves no set: nothing was found out.
+func (a *Attempt) Repacked(now Instant, set JobID, share int64, number int) *Packing {
+	p := &Packing{Set: set, Share: share, Number: number, Spared: a.Spared(now)}
+	if share > 0 {
+		p.Since = now
+	}
+	if a.OnTrial() {
+		p.Set = 0
+	}
+	return p
+}
+
 // Failed reports whether a job has been put beside another one lately, and it was undone.
 func (j *Job) Failed(with JobID, now Instant) bool {
 	return slices.ContainsFunc(j.Attempts, func(a Attempt) bool {
@@ -109,6 +130,12 @@ func (j *Job) Failed(with JobID, now Instant) bool {
 			return t.What == TrialPack && t.With == with && t.Undone && now-t.At < TrialMemory
 		})
 	})
+}
+
+// TriedEnough reports whether so much has been tried with an attempt lately that nothing more can be
+// remembered.
+func (a *Attempt) TriedEnough(now Instant) bool {
+	return len(a.Trials) == MaxTrials && now-a.Trials[0].At < TrialMemory
 }
 
 // PartOfGPU is what the k-th of n attempts on one GPU holds of it. Together they hold all of it.

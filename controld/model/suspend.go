@@ -75,6 +75,10 @@ func (a *Attempt) Resuming() bool {
 	return a.Switch != nil && a.Switch.Number%2 == 0 && !a.Switched()
 }
 
+// Late reports whether an attempt was to pause and has not within [PauseLimit]. It goes on, whether
+// its workers say so or not.
+func (a *Attempt) Late() bool { return a.Switch != nil && a.Switch.Late }
+
 // Switched reports whether every worker that has not ended has acknowledged the last switch.
 func (a *Attempt) Switched() bool {
 	return !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.State.Final() && w.Switch != a.Switch.Number })
@@ -97,26 +101,26 @@ func (a *Attempt) Turn(now Instant) int64 {
 	if s.Number%2 == 1 || a.Started.At == 0 {
 		return s.Turn
 	}
-	return s.Turn + int64(max(0, now-a.ActiveSince()))*100/int64(cmp.Or(s.Weight, 100))
+	return s.Turn + int64(max(0, now-a.ActiveSince()))*100/a.weight()
 }
 
 // ShareOf is what so many ms of running count for in turns.
 func (a *Attempt) ShareOf(ms int64) int64 {
-	weight := 100
-	if a.Switch != nil {
-		weight = cmp.Or(a.Switch.Weight, 100)
+	return ms * 100 / a.weight()
+}
+
+// weight is that of the attempt's share, in hundredths.
+func (a *Attempt) weight() int64 {
+	if a.Switch == nil {
+		return 100
 	}
-	return ms * 100 / int64(weight)
+	return int64(cmp.Or(a.Switch.Weight, 100))
 }
 
 // TurnIn returns how long an attempt runs until it has had so much more service in turns, 0 if it has
 // had it.
 func (a *Attempt) TurnIn(service int64) Instant {
-	weight := 100
-	if a.Switch != nil {
-		weight = cmp.Or(a.Switch.Weight, 100)
-	}
-	return Instant((max(0, service)*int64(weight) + 99) / 100)
+	return Instant((max(0, service)*a.weight() + 99) / 100)
 }
 
 // HeldSince is since when what an attempt holds has not been charged as usage.

@@ -74,6 +74,8 @@ func Trial(t *api.Trial, nodes string) string {
 		said = append(said, Thousandths(t.MeasuredGain)+"x")
 	}
 	switch {
+	case t.Undone && t.What == model.TrialPack && t.MeasuredGain == 0:
+		said = append(said, "never measured, undone")
 	case t.Undone && t.What == model.TrialPack:
 		said = append(said, "undone")
 	case t.Undone: // the job stays where it has moved

@@ -50,7 +50,7 @@ func (s *State) ReplaceNode(i int, n *model.Node) {
 // all nodes that still run workers of it can pause them.
 func (v *View) CanSuspend(j *model.Job) bool {
 	a := j.Live()
-	if a == nil || !j.CanSuspend() || a.Switch != nil && a.Switch.Late {
+	if a == nil || !j.CanSuspend() || a.Late() {
 		return false
 	}
 	for i := range a.Workers {

@@ -169,7 +169,7 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 			n = &shared{}
 			s.nodes[node] = n
 		}
-		if a.Stop != nil || a.Suspending() || a.Resuming() {
+		if a.Stop != nil || a.Suspending() || a.Resuming() || a.Late() {
 			for k := range a.Workers {
 				for _, gpu := range a.Workers[k].GPUs {
 					n.unsettled |= 1 << gpu
@@ -184,7 +184,7 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 			})
 		case a.Suspending():
 			n.leaving = append(n.leaving, run)
-		case a.Resuming():
+		case a.Resuming() && !a.Late():
 			n.busy = true
 		case a.Started.At != 0 && len(run.Holds) == 1 && !a.AnyFinal() && s.View.CanSuspend(run.Job):
 			n.active = join(n.active, run, at, func(u *unit) bool { return a.Packed() && u.gpu() == a.Workers[0].GPUs[0] })

@@ -20,11 +20,9 @@ import (
 // costs: its grace, its restart as that was measured, and the work that it has not saved. What is
 // not known is not guessed: such a job stays.
 //
-//   - A suspended job that gets no turn where it is, because all others there are of a higher class
-// or
+//   - A suspended job that gets no turn where it is, because all others there are of a higher class or
 //     because it has missed its share, moves to free room, or to a node where it would get turns.
-//   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster
-// so.
+//   - A gang on more nodes than it needs moves together if gangs like it were measured to be faster so.
 //   - The jobs of the node with the most free GPUs move to fuller nodes, if a job waits that needs
 //     more of one node than is free on any (as Gandiva does in the background).
 //
@@ -85,19 +83,7 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 		m.WakeAt(at)
 		return false
 	}
-	moves := 0
-	for i := range j.Attempts {
-		for _, t := range j.Attempts[i].Trials {
-			switch {
-			case t.What != model.TrialMigrate || t.At <= m.Now-model.TrialMemory:
-			case t.Undone:
-				return false
-			default:
-				moves++
-			}
-		}
-	}
-	return moves < Limits.MovesPerDay && !preempt.Wasteful(m.State, j)
+	return !movedEnough(j, m.Now) && !preempt.Wasteful(m.State, j)
 }
 
 // moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.

@@ -100,7 +100,7 @@ func (s *sharing) expected(node int, host, guest *unit) int64 {
 			before += r.Attempt.Packing.Rate
 		}
 	}
-	if memory > g.Memory || host.rank != guest.rank {
+	if memory > g.Memory || guest.runs[0].Attempt.TriedEnough(s.Now) || host.rank != guest.rank {
 		return 0
 	}
 	if use := host.use() + guest.use(); use > 1000 {
@@ -122,7 +122,11 @@ func (s *sharing) separate(node int, n *shared) {
 			if _, asked := s.Stopping[r.Job.ID]; asked || r.Attempt.Resuming() {
 				continue
 			}
-			if slow := free && p.With == 0 && p.Rate > 0 && p.Rate < Limits.SplitBelow; slow || p.Set == 0 {
+			if r.Attempt.OnTrial() {
+				s.WakeAt(s.measuredBy(r.Attempt))
+			}
+			slow := free && p.With == 0 && p.Rate > 0 && p.Rate < Limits.SplitBelow
+			if slow || p.Set == 0 || r.Attempt.TrialOver(s.Now) {
 				s.suspend(n, &unit{runs: []*estimate.LiveAttempt{r}}, model.CausePack, 0)
 				free = free && !slow
 			}
@@ -141,5 +145,5 @@ func (s *sharing) measuredBy(a *model.Attempt) model.Instant {
 	if !a.Packed() || a.Packing.With == 0 {
 		return 0
 	}
-	return a.Packing.Since + 2*model.ProfileAfterMS
+	return a.Packing.Since + model.TrialMS
 }
