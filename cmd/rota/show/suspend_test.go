@@ -11,7 +11,7 @@ func TestTrialText(t *testing.T) {
 	for want, trial := range map[string]api.Trial{
 		"packed with 7: 1.31x, kept":      {What: "pack", With: 7, MeasuredGain: 1309},
 		"packed with 9: 0.87x, undone":    {What: "pack", With: 9, MeasuredGain: 874, Undone: true},
-		"packed with 9: undone":           {What: "pack", With: 9, Undone: true},
+		"packed with 9: never measured, undone":           {What: "pack", With: 9, Undone: true},
 		"packed with 9: not measured yet": {What: "pack", With: 9},
 		"packed: 1.40x expected, 1.31x measured, kept": {What: "pack", ExpectedGain: 1400,
 			MeasuredGain: 1310},
