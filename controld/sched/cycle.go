@@ -46,6 +46,7 @@
 //   - preempt: which running jobs leave, by cost
 //   - drf: dominant resource fairness; fairshare: what accounts hold by it, reclaim, policy
 //     fairshare
+//   - introspect: jobs that share nodes and GPUs: turns, packing, moves
 //   - rota: policy rota; baseline: policies to compare with
 //   - explain: why a job waits
 package sched

@@ -32,7 +32,7 @@ func (d *Cache) withDryRun(plan fsm.CommitPlan, wake model.Instant, v *state.Vie
 	return plan, wake
 }
 
-// displacements lists what a cycle asks of running jobs for the sake of others.
+// displacements lists what a cycle asks of running jobs, for the sake of others or their own.
 func displacements(t *scratch.State) (list []steering.Displacement) {
 	for i := range t.Actions {
 		a := &t.Actions[i]

@@ -222,7 +222,7 @@ func TestMovesArePaused(t *testing.T) {
 	}
 }
 
-// TestMovesAreBounded: a job moves three times in an hour at most, however often nodes come and go.
+// TestMovesAreBounded: a job moves three times in a day at most, however often nodes come and go.
 func TestMovesAreBounded(t *testing.T) {
 	w := crowdedNode(t)
 	w.must(fsm.RegisterNode{Node: oneGPU("n2")})

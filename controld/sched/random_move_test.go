@@ -9,6 +9,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/introspect"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -43,7 +44,7 @@ func (r *roaming) step() {
 			r.jobs++
 			class := [...]string{"te limit=1h", "be limit=100h", "be limit=100h", "be limit=100h"}[r.IntN(4)]
 			gang := [...]string{"1x1", "1x2", "1x4", "2x1", "2x2", "3x1"}[r.IntN(6)]
-			pauses := [...]string{"", "pauses=yes"}[r.IntN(2)]
+			pauses := [...]string{"", "pause=yes"}[r.IntN(2)]
 			if class == "te limit=1h" {
 				pauses = ""
 			}
@@ -84,8 +85,10 @@ func (r *roaming) settle() error {
 			case a.Stop != nil:
 			case j.State == model.Configuring:
 				r.must("run %s", r.Names[j.ID])
-			case a.Suspending() || a.Resuming():
-				r.must("pause %s", r.Names[j.ID])
+			case a.Suspending():
+				r.must("paused %s", r.Names[j.ID])
+			case a.Resuming():
+				r.must("continues %s", r.Names[j.ID])
 			}
 		}
 		v = r.State.View()
@@ -137,7 +140,7 @@ func (r *roaming) lawful(v *state.View, a *fsm.Action) error {
 	switch {
 	case moves >= 3:
 		return fmt.Errorf("%s moves too often", r.Names[id])
-	case v.Statistics().MovedSince(r.Now-60*60*1000) >= 5:
+	case v.Statistics().MovedSince(r.Now-60*60*1000) >= introspect.Limits.MovesPerHour:
 		return fmt.Errorf("too many jobs move")
 	case j.Class != jobspec.BE || j.Spec.Checkpoint == nil:
 		return fmt.Errorf("%s moves and cannot save its state, or is %s", r.Names[id], j.Class)

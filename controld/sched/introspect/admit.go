@@ -147,7 +147,8 @@ func (s *sharing) waiting() (list []waiter) {
 			if !joins(cfg, j) {
 				break // nor does any other of its group
 			}
-			if s.Started[j.ID] == 0 && !s.AwaitsVictims(j.ID) && s.order.Startable(j) {
+			if s.Started[j.ID] == 0 && !s.AwaitsVictims(j.ID) &&
+				(s.order.Startable(j) || s.limited(j) && s.Startable(j)) { // what its own account gives up it may get
 				list = append(list, waiter{j, at})
 				if taken++; taken == Limits.AdmittedOfGroup {
 					break
@@ -183,6 +184,12 @@ func (l *load) compare(o *load) int {
 	return cmp.Or(cmp.Compare(l.gpus*o.all, o.gpus*l.all), cmp.Compare(l.node, o.node))
 }
 
+// setOnNode is a set of jobs on one GPU: one that moves leaves some of its number behind.
+type setOnNode struct {
+	id   model.JobID
+	node string
+}
+
 // loads returns the load of every node that is up, in order of the nodes.
 func (s *sharing) loads() []*load {
 	nodes := s.View.Nodes()
@@ -199,18 +206,15 @@ func (s *sharing) loads() []*load {
 			at[node].add(gpus)
 		}
 	}
-	type set struct {
-		id   model.JobID
-		node string
-	}
-	sets := map[set]bool{}
+	sets := map[setOnNode]bool{}
 	for run := range s.View.LiveAttempts() {
 		a := run.Attempt
 		if id := a.SetOf(); id != 0 {
-			if sets[set{id, a.Workers[0].Node}] {
+			one := setOnNode{id, a.Workers[0].Node}
+			if sets[one] {
 				continue
 			}
-			sets[set{id, a.Workers[0].Node}] = true
+			sets[one] = true
 		}
 		for i := range a.Workers {
 			if w := &a.Workers[i]; !w.State.Final() {

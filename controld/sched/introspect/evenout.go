@@ -1,6 +1,7 @@
 package introspect
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/estimate"
@@ -22,7 +23,7 @@ func (s *sharing) evenOut() {
 		return
 	}
 	e := &evening{sharing: s, ending: s.Ending(), moved: s.planned(), gangs: map[model.JobID]*movable{},
-		sets: map[model.JobID]bool{}}
+		sets: map[setOnNode]bool{}}
 	e.survey()
 	for range min(Limits.EvenPerCycle, s.movesLeft()-e.moved) {
 		seat, to := EvenOut(e.sizes, e.seats, e.takes)
@@ -64,7 +65,7 @@ type evening struct {
 	seats  []Seat
 	gangs  map[model.JobID]*movable // jobs that could move but for the time
 	ending map[model.JobID]bool     // jobs that the plan stops, resizes or moves
-	sets   map[model.JobID]bool     // sets that have been counted: they take turns as one
+	sets   map[setOnNode]bool       // that have been counted: they take turns as one
 	moved  int                      // jobs that move in this cycle
 }
 
@@ -96,22 +97,13 @@ func (e *evening) survey() {
 		}
 	}
 	for _, r := range e.View.Reservations() {
-		e.expectReserved(r)
-	}
-	for _, id := range e.reservedNow() {
-		e.expectReserved(e.Holders[id])
-	}
-}
-
-// reservedNow lists the jobs for which room is kept since this cycle.
-func (e *evening) reservedNow() (ids []model.JobID) {
-	for id := range e.Holders {
-		if e.View.Reservation(id) == nil {
-			ids = append(ids, id)
+		if e.View.Job(r.Job).Moving() && e.Holders[r.Job] == nil {
+			e.expectReserved(r)
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	for _, id := range slices.Sorted(maps.Keys(e.Holders)) {
+		e.expectReserved(e.Holders[id])
+	}
 }
 
 // sit notes an attempt on its nodes.
@@ -119,10 +111,11 @@ func (e *evening) sit(run *estimate.LiveAttempt) {
 	j, a := run.Job, run.Attempt
 	since, may := e.mayMove(run)
 	if set := a.SetOf(); set != 0 {
-		if e.sets[set] {
+		one := setOnNode{set, a.Workers[0].Node}
+		if e.sets[one] {
 			return
 		}
-		e.sets[set] = true
+		e.sets[one] = true
 	}
 	cost := int64(0)
 	if may {
@@ -172,7 +165,7 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	case asked || e.ending[j.ID] || a.Stop != nil || a.Suspending() || a.Resuming() || a.Started.At == 0 ||
 		a.AnyFinal() || a.SetOf() != 0:
 		return 0, false
-	case movedEnough(j, e.Now):
+	case e.movedEnough(j):
 		return 0, false
 	}
 	worth := model.Instant(Limits.EvenWorth * e.moveCost(j, a))
@@ -180,21 +173,27 @@ func (e *evening) mayMove(run *estimate.LiveAttempt) (since model.Instant, may b
 	return e.Now + max(Limits.EvenCoolDown, worth) - ran, true
 }
 
-// movedEnough reports whether a job has moved as often as it may in a day, or in vain.
-func movedEnough(j *model.Job, now model.Instant) bool {
-	moves := 0
+// movedEnough reports whether a job has moved as often as it may in a day, or in vain. It wakes the
+// cycle when that is forgotten.
+func (s *sharing) movedEnough(j *model.Job) bool {
+	moves, vain, first := 0, false, model.Instant(0)
 	for i := range j.Attempts {
 		for _, t := range j.Attempts[i].Trials {
-			switch {
-			case t.What != model.TrialMigrate || t.At <= now-model.TrialMemory:
-			case t.Undone:
-				return true
-			default:
-				moves++
+			if t.What != model.TrialMigrate || t.At <= s.Now-model.TrialMemory {
+				continue
 			}
+			if moves == 0 || t.Undone {
+				first = t.At
+			}
+			moves++
+			vain = vain || t.Undone
 		}
 	}
-	return moves >= Limits.MovesPerDay
+	if !vain && moves < Limits.MovesPerDay {
+		return false
+	}
+	s.WakeAt(first + model.TrialMemory)
+	return true
 }
 
 // takes reports whether a job could begin on a node, in free room or with others pausing for it.
@@ -219,17 +218,12 @@ func (e *evening) takes(seat *Seat, node int) bool {
 // move tells a job to go on elsewhere, and keeps room for it there.
 func (e *evening) move(seat *Seat, to int) {
 	run := e.gangs[seat.Job].run
-	j := run.Job
-	e.Stop(j, run.Attempt, model.CauseMigrate, 0)
-	g := e.Gang(j)
-	claims := e.Claims([]estimate.NodeResources{{Node: to, Room: g.Request}})
-	e.Reserve(e.NewReservation(j.ID, claims, e.Now+model.Instant(scratch.GraceOf(j))))
-	delete(e.Holders, j.ID) // it does not wait yet
+	e.sendTo(run.Job, run.Attempt, to)
 	seat.Node, seat.Stays = to, true
 	e.moved++
 }
 
-// wake has the cycle run again when the next job may move that does not yet.
+// wake has the cycle run again when jobs may move that do not yet, if any of them would.
 func (e *evening) wake() {
 	for i := range e.seats {
 		s := &e.seats[i]
@@ -238,7 +232,9 @@ func (e *evening) wake() {
 		}
 	}
 	if s, _ := EvenOut(e.sizes, e.seats, e.takes); s != nil {
-		e.WakeAt(e.gangs[s.Job].since)
+		for _, m := range e.gangs {
+			e.WakeAt(m.since)
+		}
 	}
 }
 

@@ -27,7 +27,9 @@ func Add(t *scratch.State, rules *policy.Rules) {
 	}
 	s := &sharing{State: t, order: order, limit: rules.Limit}
 	rules.Resume = func() {
-		s.begin()
+		if t.May(steering.All) {
+			s.begin()
+		}
 		s.resume()
 	}
 	if shares {
@@ -172,7 +174,9 @@ func (s *sharing) enter(run *estimate.LiveAttempt) {
 		if a.Stop != nil || a.Suspending() || a.Resuming() || a.Late() {
 			for k := range a.Workers {
 				for _, gpu := range a.Workers[k].GPUs {
-					n.unsettled |= 1 << gpu
+					if at[k] == node {
+						n.unsettled |= 1 << gpu
+					}
 				}
 			}
 		}
@@ -223,19 +227,18 @@ func (s *sharing) resume() {
 		return
 	}
 	defer s.collect()
-	defer s.Room.WaiveIf(func(r *model.Reservation) bool { return !r.ForPreemptor && !r.Guaranteed })()
+	defer s.Room.WaiveUnguaranteed()()
 	s.spare = s.besideTE()
 	for node, n := range s.survey() {
 		if n == nil || len(n.suspended) == 0 {
 			continue
 		}
-		n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool {
-			if u.nodes[0] == node && !s.limited(u.runs[0].Job) && s.mayGoOn(u) && s.goOn(u) {
+		for _, u := range slices.Clone(n.suspended) {
+			if u.nodes[0] == node && !s.anyLimited(u) && s.mayGoOn(u) && s.goOn(u) {
 				n.busy = true
-				return true
+				n.suspended = slices.DeleteFunc(n.suspended, func(o *unit) bool { return o == u })
 			}
-			return false
-		})
+		}
 	}
 }
 
@@ -250,7 +253,7 @@ func (s *sharing) besideTE() (room *fit.Room) {
 			if k == Limits.AdmittedOfGroup {
 				break
 			}
-			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) {
+			if s.AwaitsVictims(j.ID) || !s.order.Startable(j) || s.limited(j) {
 				continue
 			}
 			if room == nil {
@@ -277,7 +280,7 @@ func (s *sharing) collect() {
 		}
 		for _, u := range n.suspended {
 			last := u.runs[0].Attempt.Switch
-			if u.nodes[0] != node || !last.Cause.Preempts() {
+			if u.nodes[0] != node || !last.Cause.Preempts() || s.anyLimited(u) {
 				continue
 			}
 			due := last.Since + model.Instant(s.Policy.ReserveAfterMS)
@@ -300,6 +303,11 @@ func (s *sharing) collect() {
 // limited reports whether a limit of its account or user keeps a job from holding GPUs now.
 func (s *sharing) limited(j *model.Job) bool {
 	return s.limit != nil && s.limit(j).Code != model.ReasonNone
+}
+
+// anyLimited is limited for the jobs of a unit.
+func (s *sharing) anyLimited(u *unit) bool {
+	return slices.ContainsFunc(u.runs, func(r *estimate.LiveAttempt) bool { return s.limited(r.Job) })
 }
 
 // mayGoOn reports whether a unit leaves to others on its nodes what units pause for.

@@ -26,7 +26,7 @@ import (
 //   - The jobs of the node with the most free GPUs move to fuller nodes, if a job waits that needs
 //     more of one node than is free on any (as Gandiva does in the background).
 //
-// A job moves a few times a day at most, and all together a few times an hour. A move that was to
+// A job moves a few times a day at most, and all together sixty times an hour. A move that was to
 // make a gang faster and did not is remembered for a day, in which the job does not move again.
 
 // mover moves jobs in one cycle.
@@ -35,6 +35,7 @@ type mover struct {
 	keeps  func(*fit.Room) bool // the headroom of the policy is left in a room; nil: it has none
 	ending map[model.JobID]bool // jobs that the plan stops, resizes or moves
 	left   int                  // how many more jobs may move now
+	loads  []*load              // nil until they are needed
 }
 
 // move moves jobs that are worth it.
@@ -76,14 +77,15 @@ func (m *mover) movable(run *estimate.LiveAttempt) bool {
 		return false
 	case elastic, len(j.Parts) > 0, j.Request.Exclusive, j.Request.Share() != 0:
 		return false
-	case m.ending[j.ID], a.Stop != nil, a.Started.At == 0, a.AnyFinal(), a.Suspending(), a.Resuming():
+	case m.ending[j.ID], a.Stop != nil, a.Started.At == 0, a.AnyFinal(), a.Suspending(), a.Resuming(),
+		a.Packed(): // the others would keep its GPU
 		return false
 	}
 	if at := a.Assigned.At + model.Instant(Limits.CooldownMS); at > m.Now {
 		m.WakeAt(at)
 		return false
 	}
-	return !movedEnough(j, m.Now) && !preempt.Wasteful(m.State, j)
+	return !m.movedEnough(j) && !preempt.Wasteful(m.State, j)
 }
 
 // moveCost returns what it costs a job to move, in ms: for so long it does nothing that lasts.
@@ -156,6 +158,7 @@ func (m *mover) carry(j *model.Job, a *model.Attempt, leave []int, more *fit.Gan
 		Expected: expected}})
 	m.ending[j.ID] = true
 	m.left--
+	m.loads = nil
 	return true
 }
 
@@ -207,7 +210,7 @@ func (m *mover) outranked(u *unit, n *shared, node int) bool {
 // missedTurns reports whether a job has been suspended for much longer than a round of its node
 // takes.
 func (m *mover) missedTurns(u *unit, node int) bool {
-	l := loadOf(m.loads(), node)
+	l := m.loadOf(node)
 	if l == nil {
 		return false
 	}
@@ -229,21 +232,34 @@ func (m *mover) moveElsewhere(u *unit, node int) bool {
 	if !joins(m.View.Config(), j) {
 		return false
 	}
-	loads := m.loads()
-	here := loadOf(loads, node)
-	to, _ := m.choose(j, &g, loads)
+	here := m.loadOf(node)
+	to, _ := m.choose(j, &g, m.loads)
 	if to == nil || here == nil || to == here || (to.gpus+j.Request.Active.GPUs)*here.all > here.gpus*to.all {
 		return false
 	}
-	m.Stop(j, a, model.CauseMigrate, 0)
+	m.sendTo(j, a, to.node)
 	m.ending[j.ID] = true
 	m.left--
+	m.loads = nil
 	return true
 }
 
+// sendTo tells a job of one worker to go on on another node, and keeps room for it there, where it
+// begins in free room or takes its turn.
+func (s *sharing) sendTo(j *model.Job, a *model.Attempt, node int) {
+	s.Stop(j, a, model.CauseMigrate, 0)
+	g := s.Gang(j)
+	claims := s.Claims([]estimate.NodeResources{{Node: node, Room: g.Request}})
+	s.Reserve(s.NewReservation(j.ID, claims, s.Now+model.Instant(scratch.GraceOf(j))))
+	delete(s.Holders, j.ID) // it does not wait yet
+}
+
 // loadOf returns the load of a node, nil if it is not up.
-func loadOf(loads []*load, node int) *load {
-	for _, l := range loads {
+func (m *mover) loadOf(node int) *load {
+	if m.loads == nil {
+		m.loads = m.sharing.loads()
+	}
+	for _, l := range m.loads {
 		if l.node == node {
 			return l
 		}
@@ -344,13 +360,15 @@ func (m *mover) gather(run *estimate.LiveAttempt, nodes int, gain int64) bool {
 // emptyNode has jobs of the node with the most free GPUs move to fuller nodes, if a job waits that
 // needs more GPUs of one node than any has free.
 func (m *mover) emptyNode() {
-	want := m.missing()
-	if want == 0 || m.left == 0 {
+	j := m.missing()
+	if j == nil || m.left == 0 {
 		return
 	}
+	want, g := j.Request.Active.GPUs, m.Gang(j)
 	var donors []int
 	for node := range m.View.Nodes() {
-		if n := m.survey()[node]; m.Room.Up(node) && !m.Room.Empty(node) && m.Room.Total(node).GPUs >= want &&
+		if n := m.survey()[node]; m.Room.Usable(node, &g.Part, g.Exclude) && !m.Room.Empty(node) &&
+			m.Room.Total(node).GPUs >= want &&
 			(n == nil || len(n.suspended)+len(n.leaving) == 0 && !n.busy) {
 			donors = append(donors, node)
 		}
@@ -364,26 +382,34 @@ func (m *mover) emptyNode() {
 	}
 }
 
-// missing returns how many thousandths of a GPU the least demanding of those jobs needs on one node
-// for which no node has enough free, 0 if there is none such.
-func (m *mover) missing() (want int64) {
-	var most int64
-	for node := range m.View.Nodes() {
-		if m.Room.Up(node) {
-			most = max(most, m.Room.Free(node).Active.GPUs)
-		}
-	}
+// missing returns the least demanding of the waiting jobs that need more GPUs of one node than any
+// has free on which they may run, nil if there is none.
+func (m *mover) missing() (least *model.Job) {
 	for at, head := range m.View.QueueHeads() {
 		if head.Held {
 			continue
 		}
 		j := m.View.QueueGroupAt(at).Jobs[0]
-		if needs := j.Request.Active.GPUs; needs > most && (want == 0 || needs < want) && !m.AwaitsVictims(j.ID) &&
-			m.order.Startable(j) {
-			want = needs
+		if least != nil && j.Request.Active.GPUs >= least.Request.Active.GPUs || m.AwaitsVictims(j.ID) ||
+			!m.order.Startable(j) || m.limited(j) {
+			continue
+		}
+		if !m.anyFree(j) {
+			least = j
 		}
 	}
-	return want
+	return least
+}
+
+// anyFree reports whether a node on which a job may run has as many GPUs free as it needs on one.
+func (m *mover) anyFree(j *model.Job) bool {
+	g := m.Gang(j)
+	for node := range m.View.Nodes() {
+		if m.Room.Free(node).Active.GPUs >= j.Request.Active.GPUs && m.Room.Usable(node, &g.Part, g.Exclude) {
+			return true
+		}
+	}
+	return false
 }
 
 // giveAway moves as few jobs of a node as possible to others that have no more free until it has so

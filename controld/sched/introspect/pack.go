@@ -19,6 +19,9 @@ func (s *sharing) pack(node int, n *shared) {
 	hosts := s.hosts(n)
 	for _, g := range guests {
 		for i, h := range hosts {
+			if s.anyLimited(g) && !ofOneAccount(g.runs[0].Job, []*unit{h}) {
+				continue
+			}
 			if expected := s.expected(node, h, g); expected >= Limits.WorthTrying &&
 				s.putBeside(g.runs[0], node, h.runs[0], expected) {
 				n.suspended = slices.DeleteFunc(n.suspended, func(u *unit) bool { return u == g })
@@ -112,7 +115,7 @@ func (s *sharing) expected(node int, host, guest *unit) int64 {
 // separate has jobs pause that share a GPU and should not: those for which it has brought nothing,
 // and those that it slows down where a GPU has come free.
 func (s *sharing) separate(node int, n *shared) {
-	free := s.Room.Free(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 && len(n.leaving) == 0 && !n.busy
+	free := s.Room.Available(node).Active.GPUs >= model.WholeGPU && len(n.suspended) == 0 && len(n.leaving) == 0 && !n.busy
 	for _, u := range n.active {
 		if len(u.runs) < 2 {
 			continue

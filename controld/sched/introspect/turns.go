@@ -23,7 +23,7 @@ func (s *sharing) rotate(node int, n *shared) {
 			continue
 		}
 		victims, gain := s.due(active, u, needs.Minus(free))
-		if victims == nil || s.limited(u.runs[0].Job) && !ofOneAccount(u.runs[0].Job, victims) {
+		if victims == nil || s.anyLimited(u) && !ofOneAccount(u.runs[0].Job, victims) {
 			continue
 		}
 		for _, v := range victims {

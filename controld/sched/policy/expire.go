@@ -54,9 +54,10 @@ func withdrawLate(t *scratch.State) {
 	if !t.View.AnySuspended() {
 		return
 	}
+	ending := t.Ending()
 	for r := range t.View.LiveAttempts() {
 		a := r.Attempt
-		if a.Stop != nil || !a.Suspending() {
+		if a.Stop != nil || !a.Suspending() || ending[r.Job.ID] {
 			continue
 		}
 		if over := a.Switch.At + model.PauseLimit; over > t.Now {
@@ -64,7 +65,7 @@ func withdrawLate(t *scratch.State) {
 			continue
 		}
 		t.Act(fsm.Action{Resume: &fsm.ResumeJob{Job: r.Job.ID, Attempt: a.N}})
-		t.Stays[r.Job.ID], t.Cut = true, true
+		t.Withdrawn[r.Job.ID] = true
 	}
 }
 

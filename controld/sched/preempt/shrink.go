@@ -124,14 +124,21 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) 
 	}
 	for _, i := range set.Candidates {
 		f := list[i]
-		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
+		leave := slices.Clone(f.Leave)
+		if f.Terms.Signal { // the last workers leave: the first of those may stay
+			slices.Sort(leave)
+		}
+		for _, w := range leave {
 			less := have.Minus(f.Request())
-			if f.Nodes[w] != node || overdrawn(less) || f.Terms.Signal && w != f.Size-len(f.Leave) {
-				return false
+			if f.Nodes[w] != node || overdrawn(less) {
+				if f.Terms.Signal {
+					break
+				}
+				continue
 			}
 			have = less
-			return true
-		})
+			f.Leave = slices.DeleteFunc(f.Leave, func(o int) bool { return o == w })
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (p *prospects) at(node int) model.Request {
 	left = p.Room.Free(node)
 	for _, id := range p.View.JobsOnNode(nil, node) {
 		run := p.View.LiveAttempt(id)
-		if run == nil || !run.Stopping || p.Stays[id] {
+		if run == nil || !run.Stopping || p.Withdrawn[id] {
 			continue
 		}
 		returns := p.Returns(run)

@@ -24,7 +24,7 @@ func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 	for _, d := range t.View.Desired(t.View.Nodes()[node].Name) {
 		a := d.Job.Live()
 		_, asked := t.Stopping[d.Job.ID]
-		leaves := a.Suspending() || a.Workers[d.Worker].Leaving ||
+		leaves := a.Suspending() && !t.Withdrawn[d.Job.ID] || a.Workers[d.Worker].Leaving ||
 			a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker))
 		if !leaves &&
 			(!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {

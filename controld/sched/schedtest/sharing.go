@@ -44,23 +44,6 @@ func (w *World) sharing(options map[string]string) (err error) {
 	return err
 }
 
-// switched has the workers of a job report that they have paused, or go on, as they were told.
-func (w *World) switched(j *model.Job) error {
-	a := j.Live()
-	if a == nil || a.Switch == nil {
-		return fmt.Errorf("%s was not told to pause", w.Names[j.ID])
-	}
-	for i := range a.Workers {
-		node, _ := w.State.View().Node(a.Workers[i].Node)
-		report := model.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: a.Workers[i].State, Switch: a.Switch.Number}
-		if _, err := w.Apply(fsm.NodeReport{Node: node.Name, BootID: node.BootID,
-			Workers: []model.WorkerReport{report}}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // moving says where a plan moves a job.
 func (w *World) moving(m *fsm.MoveJob) string {
 	s := fmt.Sprintf("move %s:", w.Names[m.Job])

@@ -110,8 +110,6 @@ func (w *World) Run(line string) error {
 		return w.sharing(options)
 	case "change": // the workers that join or leave
 		return w.each(names, w.leave)
-	case "pause", "go-on":
-		return w.each(names, w.switched)
 	case "tried":
 		return w.each(names, w.tried)
 	case "measured":
@@ -380,7 +378,7 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		var ms int64
 		ms, err = milliseconds(v)
 		preemptionOf(spec).GracePeriod = jobspec.Seconds(ms / 1000)
-	case "pause", "pauses":
+	case "pause":
 		preemptionOf(spec).Mode, err = jobspec.PreemptSuspend, nil
 	case "steps": // of its progress, in all
 	case "called": // its name, if that is not the scenario's

@@ -33,12 +33,13 @@ type State struct {
 	Stopping        map[model.JobID]model.JobID
 	Revision        int  // counts the changes of room
 	MaxStarts       int  // the cycle ends after so many
-	Cut             bool // it has ended so, or some job in Stays goes on: not all jobs were looked at
+	Cut             bool // it has ended so: not all jobs were looked at
 	RotationChecked bool // the plan notes that the service order was checked
 	// what operators have told the scheduler: Act drops what it forbids
 	Steering *steering.Steering
-	Stays    map[model.JobID]bool // jobs that were to pause and keep what they hold instead
-	Unmoved  map[model.JobID]bool // jobs for which others would have moved, had that not been paused
+	// jobs that were to pause and keep what they hold instead
+	Withdrawn map[model.JobID]bool
+	Unmoved   map[model.JobID]bool // jobs for which others would have moved, had that not been paused
 
 	wake    model.Instant
 	starts  int
@@ -51,7 +52,7 @@ func New(v *state.View, now model.Instant, p model.Policy, room *fit.Room) *Stat
 	return &State{
 		View: v, Now: now, Policy: p, Room: room, Steering: v.Steering(),
 		Holders: map[model.JobID]*model.Reservation{}, Started: map[model.JobID]int{}, Late: map[model.JobID]bool{},
-		Stopping: map[model.JobID]model.JobID{}, Stays: map[model.JobID]bool{}, MaxStarts: tunables.MaxStarts,
+		Stopping: map[model.JobID]model.JobID{}, Withdrawn: map[model.JobID]bool{}, MaxStarts: tunables.MaxStarts,
 	}
 }
 
@@ -199,7 +200,7 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 
 // EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is
 // tried in the next.
-func (t *State) EndsEarly() bool { return t.Freed || t.Cut }
+func (t *State) EndsEarly() bool { return t.Freed || t.Cut || len(t.Withdrawn) > 0 }
 
 // Stop asks an attempt to leave so that another job can start.
 func (t *State) Stop(j *model.Job, a *model.Attempt, cause model.Cause, beneficiary model.JobID) {
