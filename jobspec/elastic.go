@@ -16,8 +16,8 @@ type Elastic struct {
 	GrowAfter Seconds `json:"grow_after,omitempty"` // default 60: how long room was free before the group grows into it
 }
 
-// Values of [Elastic.Resize]. Only the simulator can carry out signal yet: nodes cannot tell a
-// program that it has another number of workers.
+// Values of [Elastic.Resize]. Nothing but the state machine and the scheduler knows signal yet: nodes
+// cannot tell a program that it has another number of workers.
 const (
 	ResizeRestart = "restart"
 	ResizeSignal  = "signal"

@@ -36,7 +36,8 @@ type Alloc struct {
 	Job        model.JobID     `json:"job"`
 	Attempt    int             `json:"attempt"`
 	Worker     int             `json:"worker"`
-	GPUs       []int           `json:"gpus,omitempty"` // indices into the node's inventory
+	Joined     int             `json:"joined,omitempty"` // for its [model.WorkerReport.Joined]
+	GPUs       []int           `json:"gpus,omitempty"`   // indices into the node's inventory
 	Request    model.Request   `json:"request"`
 	Released   bool            `json:"released"` // the command may start
 	Stop       *model.Stop     `json:"stop,omitempty"`

@@ -45,15 +45,17 @@ func copyWithAttempt(j *model.Job, workers int) (*model.Job, *model.Attempt) {
 // lose ends, without word from them, the workers for which gone says so.
 func (m *Machine) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
 	next, a := copyToChange(j)
+	stops := a.Stop != nil
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if !w.State.Final() && gone(w) {
 			w.State, w.Message = model.WorkerFailed, why
 			m.vacate(next, a, w)
+			stops = stops || !w.Leaving // else it is done without: the others go on
 		}
 	}
 	// The stop is noted also when no worker is left to be stopped: it says how the attempt ended.
-	if lifecycle.Outranks(model.CauseNodeLost, a.Stop) {
+	if stops && lifecycle.Outranks(model.CauseNodeLost, a.Stop) {
 		m.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
 	}
 	m.advance(next, a)

@@ -103,6 +103,26 @@ func TestWhatResizingCosts(t *testing.T) {
 	}
 }
 
+// TestWhatMovingASuspendedJobCosts: it holds no GPUs after it was asked to leave.
+func TestWhatMovingASuspendedJobCosts(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 4)
+	id := w.running(4, []string{"n1"}, pauses, saves(0))
+	w.wait(10)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	w.ok(w.move(id, 0, []int{0}, "n2"))
+	w.wait(5)
+	w.leaves(id, 0)
+	w.wait(2)
+	w.run(id)
+	want := model.Lost{Restart: 8_000}
+	if got := w.job(id).LostBy(0, w.at); got != want {
+		t.Errorf("lost %+v, want %+v", got, want)
+	}
+}
+
 // TestWhatOthersCauseCosts: a job that ends by itself, or by its own fault, has not left for
 // another one, and a lost node costs what was not saved there.
 func TestWhatOthersCauseCosts(t *testing.T) {

@@ -17,6 +17,7 @@ func (m *Machine) resizeRunning(c *ResizeJob, j *model.Job, r *model.Resize, cau
 	next, a := copyToChange(j)
 	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), cause)
 	a.Shrink = &model.Stop{Cause: cause, At: m.v.At(), KillAt: m.v.At().After(grace), Signal: signal, For: c.For}
+	m.nameFor(a.Shrink)
 	for _, i := range r.Leave {
 		a.Workers[i].Leaving = true
 	}
@@ -55,7 +56,7 @@ func (m *Machine) addWorkers(j *model.Job, r *model.Resize) error {
 // settle charges what the workers of an attempt have held until now, as another number of them goes
 // on. How fast the attempt was with the old number says nothing more.
 func (m *Machine) settle(j *model.Job, a *model.Attempt) {
-	next := model.Resizing{N: 1, At: a.Clock(m.v.At())}
+	next := model.Resizing{N: 1, At: m.v.At()}
 	if was := a.Resizing; was != nil {
 		next.N, next.Before = was.N+1, was.Before
 	}
@@ -70,12 +71,10 @@ func (m *Machine) settle(j *model.Job, a *model.Attempt) {
 		part := model.Ledger{GPUMS: model.GPUTime(held, charged.GPUs), CoreMS: held * charged.Cores}
 		next.Before.GPUMS += part.GPUMS
 		next.Before.CoreMS += part.CoreMS
-		if w.State.Final() { // it was charged when it ended
-			next.Before.SuspendedMS += model.GPUTime(w.SuspendedMS, charged.GPUs)
-			continue
+		if !w.State.Final() { // else it was charged when it ended
+			j.Ledger.GPUMS += part.GPUMS
+			j.Ledger.CoreMS += part.CoreMS
 		}
-		j.Ledger.GPUMS += part.GPUMS
-		j.Ledger.CoreMS += part.CoreMS
 	}
 	a.Resizing, a.Rate, a.Rated = &next, 0, 0
 }
@@ -109,9 +108,11 @@ func (m *Machine) settleGrowth(j *model.Job, a *model.Attempt, was *model.Worker
 	}
 }
 
-// emitResize says what became of a resize of an attempt that runs.
+// emitResize says what became of a resize of an attempt that runs, and for whose job it was made.
 func (m *Machine) emitResize(t model.EventType, j *model.Job, why *model.Stop) {
 	e := state.JobEvent(t, j, why.Cause)
-	e.For = why.For
+	if e.For = why.For; why.ForUser != "" {
+		e.Leave = &model.Leave{User: why.ForUser, Account: why.ForAccount}
+	}
 	m.s.Emit(e)
 }

@@ -115,6 +115,50 @@ func TestStopsWhileItIsResized(t *testing.T) {
 	}
 }
 
+// TestLeavingWorkersAreLost: the others go on although the node of one that leaves is lost, and that
+// does not count against the job. That of one that stays stops all.
+func TestLeavingWorkersAreLost(t *testing.T) {
+	for _, c := range []struct {
+		node   string
+		state  model.JobState
+		counts model.Counters
+	}{
+		{"n3", model.Running, model.Counters{Resizes: 1}},
+		{"n2", model.Completing, model.Counters{}},
+	} {
+		w := elasticWorld(t)
+		id := w.stretch(4, []string{"n1", "n2", "n3"}, elastic(1, 4, signalled))
+		w.ok(w.resize(id, []int{2}))
+		w.must(SetNodeState{Node: c.node, State: model.NodeDown})
+		w.wait(3600)
+		w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: model.CauseNodeLost}}))
+		w.state(id, c.state)
+		if got := w.job(id).Counters; got != c.counts {
+			t.Errorf("%s is lost: the job has counted %+v, want %+v", c.node, got, c.counts)
+		}
+	}
+}
+
+// TestShrinkSaysForWhom: the events of a shrink name the job that gets the room, its user and its
+// account.
+func TestShrinkSaysForWhom(t *testing.T) {
+	w := elasticWorld(t)
+	id := w.stretch(4, []string{"n1", "n2"}, elastic(1, 4, signalled))
+	other := w.submit(1, 4, func(j *jobspec.Job) { j.Account = "vision" })
+	told := func(kind model.EventType) {
+		t.Helper()
+		e := w.s.v.Events(w.index - 1)[0]
+		if want := (model.Leave{User: "alice", Account: "vision"}); e.Type != kind || e.For != other || e.Leave == nil ||
+			*e.Leave != want {
+			t.Errorf("event %+v with %v; want %s for job %d, with %v", e, e.Leave, kind, other, want)
+		}
+	}
+	w.ok(w.plan(Action{Resize: &ResizeJob{Job: id, Attempt: 1, Leave: []int{1}, For: other}}))
+	told(model.EventResizing)
+	w.leaves(id, 1)
+	told(model.EventResized)
+}
+
 // TestRandomResizesWhileRunning is TestRandomResizes with jobs that are resized while they run.
 func TestRandomResizesWhileRunning(t *testing.T) {
 	seen := map[string]int{}

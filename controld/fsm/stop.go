@@ -17,11 +17,16 @@ func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 		m.cancelResize(j, a, false)
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
 	}
-	if o := m.v.Job(ask.For); o != nil {
-		ask.ForUser, ask.ForAccount = o.Owner.User, o.Account
-	}
+	m.nameFor(&ask)
 	a.Stop = &ask
 	j.State = model.Completing
 	m.s.TouchNodesOf(a)
 	m.emitFor(model.EventStopping, j, ask.Cause)
+}
+
+// nameFor notes with a stop whose job it is for.
+func (m *Machine) nameFor(s *model.Stop) {
+	if o := m.v.Job(s.For); o != nil {
+		s.ForUser, s.ForAccount = o.Owner.User, o.Account
+	}
 }

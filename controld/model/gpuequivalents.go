@@ -39,8 +39,8 @@ func (j *Job) GPUEquivalentsOf(v Vector) int64 {
 	return max(1, v.Cores) * WholeGPU
 }
 
-// Attained returns the service that attempts that are over have given a job, in milliseconds of one
-// GPU.
+// Attained returns the service that a job was charged, in milliseconds of one GPU: of its live
+// attempt that of workers that have ended, and what all held until [Attempt.ChargedFrom].
 func (j *Job) Attained() int64 {
 	switch {
 	case j.Ledger.GPUMS > 0:

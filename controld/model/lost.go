@@ -97,10 +97,10 @@ func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
 // sigkill is the signal that ends what does not leave within its grace period.
 const sigkill = 9
 
-// graceOf returns what the workers of an attempt held after they were asked to leave. One that is
-// resized keeps its room until all have ended.
+// graceOf returns what the workers of an attempt held after they were asked to leave: nothing if it
+// was suspended. One that is resized keeps its room until all have ended.
 func (j *Job) graceOf(a *Attempt, cause Cause, now Instant) int64 {
-	if a.Stop == nil {
+	if a.Stop == nil || a.Suspended() {
 		return 0
 	}
 	var held int64

@@ -9,7 +9,8 @@ import (
 // Resizing is how an attempt was resized while it ran: an elastic job with resize = "signal". To
 // shrink, its last elastic workers are asked to stop, and their room comes free as each exits; the
 // others run on. To grow, workers are added after the others, and start as soon as their containers
-// exist. One resize ends before the next begins. A value is replaced and never changed.
+// exist. One resize ends before the next begins. Elastic jobs are never suspended, as package rules
+// has it, so that the attempt's clock never stands still. A value is replaced and never changed.
 type Resizing struct {
 	N      int     `json:"n"`      // resizes so far
 	At     Instant `json:"at"`     // when the last one took effect
@@ -65,8 +66,6 @@ func (r *Resize) CheckSignal(j *Job, a *Attempt) error {
 		return fmt.Errorf("its workers do not run yet: %w", ErrWrongState)
 	case a.Shrink != nil || a.Joining():
 		return ErrResizing
-	case a.Suspended() || a.Suspending() || a.Resuming():
-		return ErrSwitching
 	case len(r.Leave) > 0 && (len(r.Join) > 0 || r.Leave[0] != len(a.Workers)-len(r.Leave)):
 		return fmt.Errorf("only the last workers leave while the others go on: %w", ErrBadSize)
 	}

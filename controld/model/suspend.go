@@ -170,11 +170,6 @@ func (a *Attempt) ShiftClock(by Instant) {
 	move(&a.Started.At)
 	move(&a.Rated)
 	move(&a.ClassSince)
-	if r := a.Resizing; r != nil {
-		next := *r
-		move(&next.At)
-		a.Resizing = &next
-	}
 	for i := range a.Workers {
 		move(&a.Workers[i].Started)
 		move(&a.Workers[i].Ended)

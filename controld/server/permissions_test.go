@@ -31,6 +31,7 @@ import (
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/convergence"
 )
 
 // secret is in every text of the owner's jobs that others must not see.
@@ -281,7 +282,11 @@ func (c *cluster) runNode(ctx context.Context) {
 				if a.Released {
 					state = model.WorkerRunning
 				}
-				reports = append(reports, model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: state})
+				r := model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: state}
+				if a.Released {
+					r.Class = convergence.Watching
+				}
+				reports = append(reports, r)
 			}
 			send("POST", "/v1/nodes/n1/report", api.ReportRequest{BootID: "b", Workers: reports}, new(api.ReportResponse))
 		}
@@ -617,6 +622,9 @@ func (c *cluster) seesAccount(cell *server.Cell) (bool, string) {
 
 // seesDetails reports whether a route shows details of the owner's jobs, whatever its parameters.
 func (c *cluster) seesDetails(cell *server.Cell) (bool, string) {
+	if cell.Path == "/v1/events" {
+		return contains(string(model.EventClass))(c, cell)
+	}
 	found, answer := false, ""
 	for _, one := range []string{"running", "held", "ended", "array"} {
 		path := strings.Replace(cell.Path, "{id}", fmt.Sprint(c.ids[one]), 1)

@@ -149,7 +149,7 @@ func systemRoutes() []route {
 	document.Media, figures.Media = "application/json", "text/plain"
 	return []route{
 		returning(route{Operation: poll("/v1/events", "What happened, oldest first"),
-			rule: with(seeJobs, partEvents, partNodes), ready: eventsReady}, listEvents),
+			rule: with(seeJobs, partEvents, partNodes, partDetails), ready: eventsReady}, listEvents),
 		returning(route{Operation: poll("/v1/config", "The replicated configuration"),
 			rule: with(seeAccounts, partAccounts)}, getConfig),
 		taking(route{Operation: post("/v1/config", "Put another configuration in force, as a new version"),

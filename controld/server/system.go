@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
+	"github.com/rota-hpc/rota/controld/server/access"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -39,20 +40,26 @@ func (x *exchange) maySeeEvent(e *api.Event) bool {
 	if e.With != 0 && !x.maySeeEventOf(e.With) {
 		e.With = 0
 	}
-	if e.Job == 0 {
+	switch {
+	case e.Job == 0:
 		return x.may(partNodes)
+	case e.Type == string(model.EventClass): // as present.Redact has it
+		return x.maySeeEventOf(e.Job) && x.maySee(partDetails, e.Job)
 	}
 	return x.maySeeEventOf(e.Job)
 }
 
-// maySeeEventOf reports whether the caller may see events of a job. Of a job that has left the
-// state the owner is not asked.
-func (x *exchange) maySeeEventOf(id model.JobID) bool {
-	if x.may(partEvents) {
+// maySeeEventOf reports whether the caller may see events of a job.
+func (x *exchange) maySeeEventOf(id model.JobID) bool { return x.maySee(partEvents, id) }
+
+// maySee reports whether the caller may use a part of the route for a job with an id. Of a job that
+// has left the state the owner is not asked.
+func (x *exchange) maySee(p *access.Part, id model.JobID) bool {
+	if x.may(p) {
 		return true
 	}
 	j := x.view.Job(id)
-	return j != nil && x.mayOn(partEvents, j)
+	return j != nil && x.mayOn(p, j)
 }
 
 func eventsReady(x *exchange) func(*state.View) bool {

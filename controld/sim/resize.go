@@ -24,7 +24,7 @@ func (e *engine) resizable(j *trace.Job) bool {
 func makeElastic(g *jobspec.Group, j *trace.Job) {
 	g.Count = 0
 	g.Elastic = &jobspec.Elastic{
-		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: "restart", Cooldown: keepsSize,
+		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: jobspec.ResizeRestart, Cooldown: keepsSize,
 		GrowAfter: growAfter,
 	}
 	if j.PerNode == 0 {

@@ -115,7 +115,6 @@ func CheckLedger(j *model.Job) error {
 		if r := a.Resizing; r != nil {
 			want.GPUMS += r.Before.GPUMS
 			want.CoreMS += r.Before.CoreMS
-			want.SuspendedMS += r.Before.SuspendedMS
 		}
 		for k := range a.Workers {
 			charged, until := of.RequestOf(k).Active, a.HeldUntil(a.Workers[k].Ended)

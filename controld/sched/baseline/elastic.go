@@ -216,7 +216,7 @@ func (s *elasticPolicy) grow() {
 
 // worth is what one step more gains: speedup for each GPU, weighted by priority.
 func (s *elasticPolicy) worth(f *elastic.Job) int64 {
-	loss := elastic.LossOf(f.Job)
+	loss := elastic.LossOf(s.State, f.Job)
 	width := f.Job.GPUEquivalentsOf(f.Request().Active) * int64(f.Terms.Step)
 	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size,
 		loss)) * 1_000_000 / width * int64(1+f.Job.Priority)

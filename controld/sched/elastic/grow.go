@@ -38,9 +38,12 @@ func Settled(t *scratch.State, f *Job) bool {
 	if f.Attempt.Rate == 0 {
 		rest = max(rest, 2*f.Terms.RateAfter())
 	}
-	at := f.Attempt.Started.At + rest
-	t.WakeAt(at)
-	return at <= t.Now
+	since := f.Attempt.Started.At
+	if r := f.Attempt.Resizing; r != nil {
+		since = max(since, r.At)
+	}
+	t.WakeAt(since + rest)
+	return since+rest <= t.Now
 }
 
 // IdleSince returns since when no job has started, ended or arrived.
@@ -69,7 +72,7 @@ func Superfluous(t *scratch.State, f *Job) int {
 	if now == 0 {
 		return 0
 	}
-	list := stepRatesOf(f.Job)
+	list := stepRatesOf(t, f.Job)
 	for i := len(list) - 1; i >= 0; i-- {
 		if p := list[i]; p.Size < f.Size {
 			if f.Terms.Has(p.Size) && now*1000 < p.Rate*(1000+gainPM(t)) {
@@ -83,5 +86,5 @@ func Superfluous(t *scratch.State, f *Job) int {
 
 // MayGrow reports whether one step more is legal and not known to be in vain.
 func MayGrow(t *scratch.State, f *Job) bool {
-	return f.Terms.Has(f.Size+f.Terms.Step) && f.Size+f.Terms.Step <= max(f.Size, tip(f.Job, gainPM(t)))
+	return f.Terms.Has(f.Size+f.Terms.Step) && f.Size+f.Terms.Step <= max(f.Size, tip(t, f.Job))
 }

@@ -77,12 +77,19 @@ func (f *Job) On(node int) int {
 }
 
 // stepRatesOf returns what was measured of a job's speed, by size. Of several measurements at one
-// size the last counts.
-func stepRatesOf(j *model.Job) (list []estimate.StepRate) {
+// size the last counts. An attempt that is resized while it runs keeps its last rate only, so of
+// such a job that counts which jobs like it had, the faster one if they were on one node and on
+// several.
+func stepRatesOf(t *scratch.State, j *model.Job) (list []estimate.StepRate) {
 	terms, _ := j.Elastic()
 	rates := map[int]int64{}
+	if terms.Signal {
+		for _, p := range t.View.Statistics().StepRatesOf(j) {
+			rates[p.Size] = max(rates[p.Size], p.Rate)
+		}
+	}
 	for i := range j.Attempts {
-		if a := &j.Attempts[i]; a.Rate > 0 {
+		if a := &j.Attempts[i]; a.Rate > 0 && !terms.Signal {
 			rates[len(a.Workers)-terms.Fixed] = a.Rate
 		}
 	}
@@ -93,13 +100,13 @@ func stepRatesOf(j *model.Job) (list []estimate.StepRate) {
 }
 
 // tip returns the size beyond which a job has been seen to get hardly faster: the next greater one
-// that it has had was not faster by as many thousandths. Without such a measurement it is the most
-// that the job may have.
-func tip(j *model.Job, gainPM int64) int {
+// that it has had was not faster by [gainPM]. Without such a measurement it is the most that the job
+// may have.
+func tip(t *scratch.State, j *model.Job) int {
 	terms, _ := j.Elastic()
-	list := stepRatesOf(j)
+	list := stepRatesOf(t, j)
 	for i := 1; i < len(list); i++ {
-		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM) {
+		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM(t)) {
 			return list[i-1].Size
 		}
 	}
@@ -110,8 +117,8 @@ func tip(j *model.Job, gainPM int64) int {
 const noUse = 1_000_000
 
 // LossOf estimates the loss of a job from the two greatest sizes that it was measured at.
-func LossOf(j *model.Job) int64 {
-	list := stepRatesOf(j)
+func LossOf(t *scratch.State, j *model.Job) int64 {
+	list := stepRatesOf(t, j)
 	if len(list) < 2 {
 		return tunables.UsualLoss
 	}

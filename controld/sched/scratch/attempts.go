@@ -89,7 +89,7 @@ func RanInAll(j *model.Job, now model.Instant) (ms int64) {
 // AttainedService returns the service that a job has had by all its attempts, as
 // [model.Job.Attained] counts it.
 func AttainedService(j *model.Job, a *model.Attempt, now model.Instant) int64 {
-	return j.Attained() + j.ServiceOf(int64(a.Clock(now)-a.Assigned.At))
+	return j.Attained() + j.ServiceOf(int64(a.Clock(now)-a.ChargedFrom()))
 }
 
 // GraceOf returns how long a job may take to leave, in ms, by what it declares.

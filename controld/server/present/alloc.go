@@ -14,7 +14,8 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	j, a := w.Job, w.Job.Live()
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
-		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.RequestOf(w.Worker),
+		Job: j.ID, Attempt: a.N, Worker: w.Worker, Joined: a.Workers[w.Worker].Joined, GPUs: a.Workers[w.Worker].GPUs,
+		Request:  j.RequestOf(w.Worker),
 		Released: a.Released, Stop: a.StopOf(w.Worker),
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),

@@ -32,6 +32,10 @@ func sizeReason(j *model.Job, e model.Elastic) string {
 	case a.Stop != nil && a.Stop.Resize != nil:
 		next := j.Size() - len(a.Stop.Resize.Leave) + len(a.Stop.Resize.Join)
 		return fmt.Sprintf("its workers save and stop, to go on as %d%s", next, forJob(a.Stop.For))
+	case a.Shrinking():
+		return fmt.Sprintf("it shrinks to %d while it runs%s", a.Staying()-e.Fixed, forJob(a.Shrink.For))
+	case a.Resizing != nil:
+		return resizedReason(j.Size(), a)
 	}
 	if len(j.Attempts) < 2 {
 		return startReason(j.Size(), e)
@@ -47,6 +51,23 @@ func sizeReason(j *model.Job, e model.Elastic) string {
 		return "some of its workers have moved"
 	}
 	return startReason(j.Size(), e)
+}
+
+// resizedReason says why an attempt that was resized while it ran has so many elastic workers.
+func resizedReason(size int, a *model.Attempt) string {
+	joined := 0
+	for i := range a.Workers {
+		if a.Workers[i].Joined == a.Resizing.N {
+			joined++
+		}
+	}
+	switch {
+	case a.Stop == nil && a.Joining():
+		return fmt.Sprintf("it grows from %d into free capacity while it runs", size-joined)
+	case joined > 0:
+		return fmt.Sprintf("it has grown from %d into free capacity", size-joined)
+	}
+	return fmt.Sprintf("it has shrunk to %d while it ran", size)
 }
 
 func startReason(size int, e model.Elastic) string {

@@ -39,7 +39,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
 		Elapsed:   elapsed(j, at, now),
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
-		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at, now),
+		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at),
 		Attempts:    []api.Attempt{},
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
@@ -161,12 +161,12 @@ func elapsed(j *model.Job, at model.Instant, now model.UnixMS) jobspec.Seconds {
 	return jobspec.Seconds(max(0, int64(end-begin)-suspended) / 1000)
 }
 
-// gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock:
-// nothing while it is suspended, and of a GPU that it shares its part.
-func gpuSeconds(j *model.Job, at model.Instant, now model.UnixMS) int64 {
+// gpuSeconds is what the job was charged, and what its live attempt has held since: nothing while
+// it is suspended, and of a GPU that it shares its part.
+func gpuSeconds(j *model.Job, at model.Instant) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
-		held := max(0, int64(now-a.Assigned.Wall)-suspendedMS(a, at))
+		held := int64(a.Clock(at) - a.ChargedFrom())
 		for i := range a.Workers {
 			charged := j.Charged(a, i).GPUs
 			if a.Packing != nil {
@@ -204,7 +204,7 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 			out.Jobs = append(out.Jobs, w.Job.ID)
 		}
 		for _, i := range w.Job.Live().Workers[w.Worker].GPUs {
-			if addHolder(&out.GPUs[i], w.Job.ID) == 1 {
+			if addHolder(&out.GPUs[i], w.Job.ID) {
 				out.GPUsUsed++
 			}
 		}
@@ -214,17 +214,20 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 	return out
 }
 
-// addHolder notes that a worker of a job has a GPU, or a part of it, and returns how many have.
-func addHolder(gpu *api.NodeGPU, id model.JobID) int {
+// addHolder notes that a worker of a job has a GPU, or a part of it, and reports whether it is the
+// first that has.
+func addHolder(gpu *api.NodeGPU, id model.JobID) bool {
 	switch {
 	case gpu.Job == 0:
 		gpu.Job = id
-		return 1
+		return true
+	case gpu.Job == id || slices.Contains(gpu.Jobs, id):
+		return false
 	case len(gpu.Jobs) == 0:
 		gpu.Jobs = []model.JobID{gpu.Job}
 	}
 	gpu.Jobs = append(gpu.Jobs, id)
-	return len(gpu.Jobs)
+	return false
 }
 
 // nodeState is Slurm's word for the state of a node.

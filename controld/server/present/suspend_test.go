@@ -232,14 +232,15 @@ func TestWhatWasTried(t *testing.T) {
 	}
 }
 
-// TestHoldersOfAGPU: a GPU of which several jobs have parts lists all of them, and is used once.
+// TestHoldersOfAGPU: a GPU of which several jobs have parts lists each of them once, and is used
+// once.
 func TestHoldersOfAGPU(t *testing.T) {
 	var gpu api.NodeGPU
-	for i, id := range []model.JobID{7, 8, 9} {
-		if n := addHolder(&gpu, id); n != i+1 {
-			t.Errorf("job %d is holder %d", id, n)
+	for i, id := range []model.JobID{7, 7, 8, 7, 8, 9} {
+		if first := addHolder(&gpu, id); first != (i == 0) {
+			t.Errorf("worker %d, of job %d, is the first: %t", i, id, first)
 		}
-		if i == 0 && gpu.Jobs != nil {
+		if i <= 1 && gpu.Jobs != nil {
 			t.Errorf("a GPU of one job has the list %v", gpu.Jobs)
 		}
 	}
