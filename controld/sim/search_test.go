@@ -117,11 +117,11 @@ func TestProgressIsEven(t *testing.T) {
 func TestReportBeforeThePause(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
 	r := mustRun(t, workload(config("a", s, 500), config("b", s, 800)), setup(t, "1x8c/64g/1gpu", "fifo:oversubscribe=2"))
-	if len(r.Story.Spans) != 2 || r.Story.Spans[0].ID != "a" {
+	if s := r.Story.Spans; len(s) != 4 || s[2].ID != "a" || !s[2].Stopped || s[0].Stopped {
 		t.Fatalf("attempts %s", spans(r))
 	}
 	// two turns of a minute, each up to five seconds longer, and two pauses and beginnings of a second
-	if got := r.Story.Spans[0].End; got < 2*minute || got > 2*minute+14_000 {
+	if got := r.Story.Spans[2].End; got < 2*minute || got > 2*minute+14_000 {
 		t.Errorf("the worse task is cancelled after %d ms", got)
 	}
 }
