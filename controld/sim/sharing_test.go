@@ -138,6 +138,18 @@ func TestSuspensionIsAPreemption(t *testing.T) {
 	}
 }
 
+// TestOthersDoNotPause: a trace may say of any job that it pauses. Trial-and-error jobs and those that
+// the policy resizes do not.
+func TestOthersDoNotPause(t *testing.T) {
+	a, b := job("a", 0, 60, 1), gang("b", 0, 60, 2, 1)
+	a.Pauses, b.Pauses, a.Class, b.MinWorkers = true, true, "te", 1
+	for _, policy := range []string{"fifo", "elastic", "rota"} {
+		if r := mustRun(t, workload(a, b), setup(t, "1x8c/64g/3gpu", policy)); r.Classes["all"].Count != 2 {
+			t.Errorf("%s: %d jobs ended", policy, r.Classes["all"].Count)
+		}
+	}
+}
+
 // TestSixJobsOnFourGPUs: Gandiva's figure 7. Turns cost less than two per cent, and all six go on
 // alike.
 func TestSixJobsOnFourGPUs(t *testing.T) {
