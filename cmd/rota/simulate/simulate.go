@@ -163,6 +163,7 @@ func simulateOrReplay(env *command.Env, c *cli.Context) error {
 	// The results are printed before the plot, because the replay may have taken hours.
 	err = s.print(results, form)
 	s.reportIdenticalSeeds(results)
+	s.reportNothingShared(results)
 	if err := errors.Join(err, s.draw(c.Context, results)); err != nil {
 		return err
 	}
