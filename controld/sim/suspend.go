@@ -9,8 +9,7 @@ import (
 // usualNetwork is what is assumed of jobs of which the trace does not say what they train: it uses
 // its GPUs wholly, and switching costs it a quarter of a second.
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000,
-	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, Across: 1000, SuspendMS: 250, ResumeMS: 250, MoveMS: 2000,
-	RestartMS: 10_000}
+	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, SuspendMS: 250, ResumeMS: 250}
 
 // network returns what is known of what a job trains: of its network, or of its application, if the
 // table has one of that name.
