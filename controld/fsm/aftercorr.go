@@ -101,7 +101,7 @@ func (r *resolver) noteAlreadyEnded(n *model.OpenDependency) {
 		}
 		var well, ill model.Ranges
 		for m := 1; m <= target.Children.Size; m++ {
-			switch f := r.progress(id + model.JobID(m)); {
+			switch f := r.progress(target.TaskID(m)); {
 			case f.Well:
 				well = append(well, model.Range{First: m, Last: m})
 			case f.Ended:

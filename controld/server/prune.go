@@ -62,7 +62,7 @@ func prune(x *exchange, req *api.PruneRequest) (*api.PruneResponse, error) {
 func (x *exchange) values(record *model.Job, req *api.PruneRequest) map[int]float64 {
 	values := map[int]float64{}
 	for m := 1; m <= record.Children.Size; m++ {
-		j := x.view.Job(record.ID + model.JobID(m))
+		j := x.view.Job(record.TaskID(m))
 		if j == nil || j.Live() == nil || judge.Stopping(j) {
 			continue
 		}
@@ -79,7 +79,7 @@ func (x *exchange) values(record *model.Job, req *api.PruneRequest) map[int]floa
 func (x *exchange) silent(record *model.Job, elements jobspec.Elements, values map[int]float64) []int {
 	silent := []int{}
 	for m := 1; m <= record.Children.Size; m++ {
-		j := x.view.Job(record.ID + model.JobID(m))
+		j := x.view.Job(record.TaskID(m))
 		if _, known := values[m]; !known && j != nil && j.Live() != nil && !judge.Stopping(j) {
 			silent = append(silent, elements.Index(m-1))
 		}

@@ -183,7 +183,7 @@ func (e *engine) spec(r *run) *jobspec.Job {
 		r.declare = max(1000, (j.Grace+999)/1000*1000) // a specification has whole seconds, and 0 stands for the default
 		spec.Preemption = e.preemption(jobspec.Seconds(r.declare / 1000))
 	}
-	if j.Pauses {
+	if j.Pauses && j.Class != jobspec.TE && !e.resizable(j) { // others cannot be suspended
 		spec.Preemption = e.pausing(spec.Preemption)
 	}
 	if j.Saves != trace.SavesNone {

@@ -14,7 +14,7 @@ type Decision struct {
 	Job     int // 1 for the first job that arrived
 	Attempt int
 	Places  []model.Place // of all workers, in order
-	Cause   model.Cause   // of an end or a preemption
+	Cause   model.Cause   // of an end, a preemption or a suspension
 }
 
 // Step is the kind of a [Decision].
@@ -25,7 +25,10 @@ const (
 	StepStart   Step = 'S' // an attempt begins at its places
 	StepEnd     Step = 'E' // an attempt leaves its places
 	StepResize  Step = 'R' // a job gets notice to continue with other workers; the next start says which
-	StepPreempt Step = 'D' // a job gets notice to stop
+	StepPreempt Step = 'D' // a job gets notice to stop; to move, the next start says where
+	StepSuspend Step = 'P' // a job is told to pause where it is
+	StepResume  Step = 'C' // a job is told to go on, with the GPUs of its places
+	StepPack    Step = 'K' // a job is told to go on beside others on the GPU of its place
 )
 
 // causeNumbers are the causes in lines of decisions. A number is never given to another cause, so
@@ -37,7 +40,7 @@ var causeNumbers = map[model.Cause]int{
 	model.CauseGrow:    10,
 	model.CauseDrain:   11,
 	model.CauseMigrate: 12, model.CauseNodeLost: 13, model.CauseLaunch: 14, model.CauseLease: 15,
-	model.CauseRequeue: 16,
+	model.CauseRequeue: 16, model.CauseSlice: 17, model.CausePack: 18,
 }
 
 // AppendLine appends a decision as one line: instant, step, job, attempt, the number of the cause,

@@ -55,15 +55,16 @@ type engine struct {
 	wake       model.Instant // the policy asks for a cycle then; 0: no
 	changed    bool          // something has happened since the last cycle
 
-	nodes    []model.Node // sorted as in the state
-	position map[string]int32
-	rack     []int32
-	reports  [][]model.WorkerReport // by node, for the next command
-	dirty    []int32                // nodes with reports
-	pending  int
-	running  int
-	ended    int // jobs that have ended for good
-	untrim   int // ended jobs that are still in the state
+	nodes     []model.Node // sorted as in the state
+	position  map[string]int32
+	rack      []int32
+	reports   [][]model.WorkerReport // by node, for the next command
+	dirty     []int32                // nodes with reports
+	pending   int
+	running   int // suspended ones too
+	suspended int
+	ended     int // jobs that have ended for good
+	untrim    int // ended jobs that are still in the state
 
 	totals    totals
 	instants  int

@@ -22,15 +22,15 @@ func (e *engine) carryOut(a *fsm.Action) {
 	case a.Move != nil:
 		e.startResize(a.Move.Job, len(a.Move.Join))
 	case a.Suspend != nil:
-		e.suspend(e.runOf(a.Suspend.Job))
+		e.suspend(e.runOf(a.Suspend.Job), a.Suspend.Cause)
 	case a.Resume != nil:
 		if len(a.Resume.GPUs) == 0 {
 			e.withdraw(e.runOf(a.Resume.Job))
 			break
 		}
-		e.resume(a.Resume.Job, a.Resume.GPUs[0])
+		e.resume(e.runOf(a.Resume.Job), StepResume)
 	case a.Pack != nil:
-		e.resume(a.Pack.Job, e.state.Present().Job(a.Pack.Job).Live().Workers[0].GPUs)
+		e.resume(e.runOf(a.Pack.Job), StepPack)
 	}
 }
 
@@ -38,7 +38,7 @@ func (e *engine) carryOut(a *fsm.Action) {
 func (e *engine) startAttempt(i int32, places []model.Place) {
 	r := &e.runs[i]
 	r.live, r.attempt, r.stopped, r.cause = true, r.attempt+1, 0, ""
-	r.assigned, r.from = e.now, e.now
+	r.assigned, r.from, r.holds = e.now, e.now, e.now
 	r.workers, r.places = r.workers[:0], places
 	for w := range places {
 		node := e.position[places[w].Node]
@@ -183,7 +183,7 @@ func (e *engine) releaseRoom(i int32) {
 	}
 	r.queued = e.now
 	e.pending++
-	e.totals.addPreemption(e, r)
+	e.totals.addRequeued(e, r)
 }
 
 // exitWorkers ends all workers of an attempt.
@@ -200,6 +200,9 @@ func (e *engine) exitWorkers(i int32, code, signal int) {
 			Job: e.runs[i].id, Attempt: int(r.attempt), Worker: int(w.worker), State: model.WorkerExited,
 			ExitCode: code, Signal: signal,
 		})
+	}
+	if r.suspended() {
+		e.suspended--
 	}
 	r.live = false
 	e.leaveGPU(i)

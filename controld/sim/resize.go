@@ -72,15 +72,20 @@ func (e *engine) startResized() error {
 		case r.live:
 			waiting = append(waiting, i)
 		case a != nil && a.N > int(r.attempt):
-			places := make([]model.Place, len(a.Workers))
-			for k := range a.Workers {
-				places[k] = a.Workers[k].Place
-			}
-			e.startAttempt(i, places)
+			e.startAttempt(i, placesOf(a))
 		}
 	}
 	e.resized = waiting
 	return e.sendReports()
+}
+
+// placesOf returns where the workers of an attempt are.
+func placesOf(a *model.Attempt) []model.Place {
+	places := make([]model.Place, len(a.Workers))
+	for k := range a.Workers {
+		places[k] = a.Workers[k].Place
+	}
+	return places
 }
 
 // reportRate reports the speed of a job, once in an attempt, as the job itself would.

@@ -48,7 +48,7 @@ type Result struct {
 	Decisions           Decisions          `json:"decisions"`
 	WallS               float64            `json:"wall_s"`
 
-	Sharing *Sharing `json:"sharing,omitempty"` // nil: the trace does not say what its jobs train
+	Sharing *Sharing `json:"sharing,omitempty"` // nil: the trace does not say what jobs train, and none was suspended
 
 	JobsPerMin float64  `json:"jobs_per_min"`          // ended, over the makespan
 	GPUS       float64  `json:"gpu_s"`                 // held by all jobs

@@ -36,6 +36,7 @@ type run struct {
 	device   device        // its GPU, if it has one alone and the trace says what it trains
 	switches int           // as model.Switching.Number
 	began    model.Instant // the stretch: it holds its capacity since
+	holds    model.Instant // it holds its room since; 0: it is suspended
 
 	// Of a search.
 	search *search // to which it belongs; nil: none
@@ -60,6 +61,9 @@ type place struct {
 	node   int32
 	worker int32
 }
+
+// suspended reports whether the live attempt has paused and holds nothing but its memory.
+func (r *run) suspended() bool { return r.live && r.holds == 0 }
 
 // done returns how much work an attempt has done at an instant, in millionths of a ms, and for how
 // many ms it has worked.

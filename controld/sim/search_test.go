@@ -53,8 +53,21 @@ func TestSearchStopsEarly(t *testing.T) {
 	}
 }
 
-// A report that is wrong costs the search what it looks for: it ends with the last task that is
-// left.
+// Of a task that is cancelled before its user sees anything nothing is measured: here b, after 60 of the
+// 100 mini-batches, and d, which waits until c reaches the goal.
+func TestSearchFeedback(t *testing.T) {
+	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
+	r := mustRun(t, workload(config("a", s, 700), config("b", s, 500), config("c", s, 800), config("d", s, 600)),
+		setup(t, "1x8c/64g/1gpu", "fifo"))
+	if got := spans(r); got != "a 0-10, b 10-11|, c 11-21|" {
+		t.Fatalf("attempts %s", got)
+	}
+	if got := r.Sharing.FeedbackS; got.Mean != (100+760)/2 || got.P50 != 100 || got.Max != 760 {
+		t.Errorf("feedback after %+v", got)
+	}
+}
+
+// A report that is wrong costs the search what it looks for: it ends with the last task that is left.
 func TestSearchMisled(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 120, Keep: 1}
 	jobs := []trace.Job{config("a", s, 700), config("b", s, 800)}
@@ -119,11 +132,11 @@ func TestProgressIsEven(t *testing.T) {
 func TestReportBeforeThePause(t *testing.T) {
 	s := &trace.Search{Goal: 800, AtStep: 60, Keep: 1}
 	r := mustRun(t, workload(config("a", s, 500), config("b", s, 800)), setup(t, "1x8c/64g/1gpu", "fifo:oversubscribe=2"))
-	if len(r.Story.Spans) != 2 || r.Story.Spans[0].ID != "a" {
+	if s := r.Story.Spans; len(s) != 4 || s[2].ID != "a" || !s[2].Stopped || s[0].Stopped {
 		t.Fatalf("attempts %s", spans(r))
 	}
 	// two turns of a minute, each up to five seconds longer, and two pauses and beginnings of a second
-	if got := r.Story.Spans[0].End; got < 2*minute || got > 2*minute+14_000 {
+	if got := r.Story.Spans[2].End; got < 2*minute || got > 2*minute+14_000 {
 		t.Errorf("the worse task is cancelled after %d ms", got)
 	}
 }

@@ -48,7 +48,7 @@ type Setup struct {
 	Clock    func() int64   // ns of a monotonic clock, to time decisions; nil: they are not timed
 	Stopped  func() bool    // called now and then; true ends the run, whose result covers what was simulated so far
 	Progress func(Progress) // called now and then
-	Decided  func(Decision) // called with every start, end, resize and preemption, in order; must not change places
+	Decided  func(Decision) // called with every [Step], in order; must not change places
 
 	decided     func(at model.Instant, p *fsm.CommitPlan) // called with every plan that is not empty; for tests
 	maxPreempts int                                       // of one job, after which a run ends; 0: maxPreempted

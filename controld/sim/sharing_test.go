@@ -15,6 +15,7 @@ import (
 // and moves, under several policies and with all checks on. A plan that the state refuses fails the
 // run: so a pair that was undone is not tried again.
 func TestSharingKeepsTheInvariants(t *testing.T) {
+	moved := 0 // in all runs: under some policies the jobs here find no node that is better
 	for _, policy := range []string{"fifo", "rota", "fairshare", "las", "backfill"} {
 		for seed := range uint64(3) {
 			t.Run(fmt.Sprintf("%s seed=%d", policy, seed), func(t *testing.T) {
@@ -29,8 +30,12 @@ func TestSharingKeepsTheInvariants(t *testing.T) {
 				if r.Sharing.Suspensions == 0 || w.packed == 0 {
 					t.Errorf("%d suspensions, %d packed: nothing was shared", r.Sharing.Suspensions, w.packed)
 				}
+				moved += w.moved
 			})
 		}
+	}
+	if moved == 0 {
+		t.Error("no job was moved")
 	}
 }
 
@@ -39,6 +44,7 @@ type turns struct {
 	told    map[model.JobID]model.Instant // to pause for others to have their turn
 	longest model.Instant
 	packed  int
+	moved   int
 }
 
 func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
@@ -57,6 +63,8 @@ func (w *turns) see(now model.Instant, p *fsm.CommitPlan) {
 		case a.Pack != nil:
 			w.packed++
 			back(a.Pack.Job)
+		case a.Move != nil:
+			w.moved++
 		case a.Stop != nil:
 			delete(w.told, a.Stop.Job)
 		}
@@ -94,6 +102,52 @@ func mixedWithOthers(tb testing.TB, seed uint64) *trace.Trace {
 		}
 	}
 	return t
+}
+
+// TestSuspensionIsAPreemption: a job that pauses for a trial-and-error job counts as preempted and is
+// away until it goes on. All of it is among the decisions, and while it pauses nothing is drawn.
+func TestSuspensionIsAPreemption(t *testing.T) {
+	a, b := job("a", 0, 60, 1), job("b", 30, 5, 1)
+	a.Pauses, a.Saves, b.Class = true, trace.SavesSignal, "te"
+	s := setup(t, "1x8c/64g/1gpu", "rota")
+	var lines []byte
+	s.Decided = func(d Decision) { lines = d.AppendLine(lines) }
+	r := mustRun(t, workload(a, b), s)
+	if r.Preemptions != 1 || r.PreemptionsMaxJob != 1 || r.PreemptedJobsPct != 50 || r.AbsenceS.Max != 300.75 {
+		t.Errorf("%d preemptions, %d of one job, of %g %% of the jobs, absence %+v", r.Preemptions, r.PreemptionsMaxJob,
+			r.PreemptedJobsPct, r.AbsenceS)
+	}
+	const want = `0 S 1 1 0 n1:0
+1800000 P 1 1 6 n1:0
+1800750 S 2 1 0 n1:0
+2100750 E 2 1 1 n1:0
+2100750 C 1 1 0 n1:0
+3900500 E 1 1 1 n1:0
+`
+	if got := string(lines); got != want {
+		t.Errorf("decisions:\n%s", got)
+	}
+	if got := spans(r); got != "a 0-30.0125, b 30.0125-35.0125, a 35.0125-65.00833333333334" {
+		t.Errorf("attempts %s", got)
+	}
+	if r.Sharing == nil || r.Sharing.Suspensions != 1 {
+		t.Errorf("sharing: %+v", r.Sharing)
+	}
+	if r = mustRun(t, workload(a), setup(t, "1x8c/64g/1gpu", "rota")); r.Sharing != nil {
+		t.Errorf("nothing is shared, and there is %+v", r.Sharing)
+	}
+}
+
+// TestOthersDoNotPause: a trace may say of any job that it pauses. Trial-and-error jobs and those that
+// the policy resizes do not.
+func TestOthersDoNotPause(t *testing.T) {
+	a, b := job("a", 0, 60, 1), gang("b", 0, 60, 2, 1)
+	a.Pauses, b.Pauses, a.Class, b.MinWorkers = true, true, "te", 1
+	for _, policy := range []string{"fifo", "elastic", "rota"} {
+		if r := mustRun(t, workload(a, b), setup(t, "1x8c/64g/3gpu", policy)); r.Classes["all"].Count != 2 {
+			t.Errorf("%s: %d jobs ended", policy, r.Classes["all"].Count)
+		}
+	}
 }
 
 // TestSixJobsOnFourGPUs: Gandiva's figure 7. Turns cost less than two per cent, and all six go on

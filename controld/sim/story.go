@@ -12,7 +12,7 @@ type Story struct {
 	NodeGPUs  int                         `json:"node_gpus"` // of the node with most
 	Accounts  []string                    `json:"accounts"`
 	Samples   []Sample                    `json:"samples"`   // by time
-	Spans     []Span                      `json:"spans"`     // attempts by their end, unended ones last
+	Spans     []Span                      `json:"spans"`     // by their end, unended ones last
 	Slowdowns map[jobspec.Class][]float64 `json:"slowdowns"` // of all jobs that have ended
 
 	step    int // instants between samples
@@ -21,15 +21,17 @@ type Story struct {
 
 // Sample is the state of the cluster after an instant.
 type Sample struct {
-	At      int64        `json:"at"` // ms of the trace's time
-	Held    model.Vector `json:"held"`
-	Waiting int          `json:"waiting"`
-	Running int          `json:"running"`
-	GPUs    []int64      `json:"gpus"`            // thousandths held by each of Accounts that had arrived by then
-	Cores   []int64      `json:"cores,omitempty"` // the same for a cluster without GPUs
+	At        int64        `json:"at"` // ms of the trace's time
+	Held      model.Vector `json:"held"`
+	Waiting   int          `json:"waiting"`
+	Running   int          `json:"running"` // suspended ones not
+	Suspended int          `json:"suspended,omitempty"`
+	GPUs      []int64      `json:"gpus"`            // thousandths held by each of Accounts that had arrived by then
+	Cores     []int64      `json:"cores,omitempty"` // the same for a cluster without GPUs
 }
 
-// Span is one attempt of a job. An attempt that has not ended by then ends with the run.
+// Span is how long one attempt of a job held its room. One that was suspended has several. What has
+// not ended by then ends with the run.
 type Span struct {
 	ID      string        `json:"id"`
 	Class   jobspec.Class `json:"class"`
@@ -91,7 +93,8 @@ func (s *Story) sample(e *engine) {
 
 // addSample adds a sample of the present.
 func (s *Story) addSample(e *engine) {
-	at := Sample{At: e.ms(e.now), Held: e.totals.held, Waiting: e.pending, Running: e.running}
+	at := Sample{At: e.ms(e.now), Held: e.totals.held, Waiting: e.pending, Running: e.running - e.suspended,
+		Suspended: e.suspended}
 	for i := range e.totals.accounts {
 		at.GPUs = append(at.GPUs, e.totals.accounts[i].held)
 		if s.Capacity.GPUs == 0 {
@@ -101,12 +104,13 @@ func (s *Story) addSample(e *engine) {
 	s.Samples = append(s.Samples, at)
 }
 
+// span adds for how long an attempt has held its room until now, if it holds any.
 func (s *Story) span(e *engine, r *run) {
-	if s == nil || len(r.workers) == 0 {
+	if s == nil || len(r.workers) == 0 || r.holds == 0 {
 		return
 	}
 	s.Spans = append(s.Spans, Span{
-		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.assigned), End: e.ms(e.now), GPUs: r.held.GPUs,
+		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.holds), End: e.ms(e.now), GPUs: r.held.GPUs,
 		Node: int(r.workers[0].node), Stopped: r.stopped > 0,
 		Rows: e.rowsOf(r),
 	})

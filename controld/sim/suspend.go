@@ -9,8 +9,7 @@ import (
 // usualNetwork is what is assumed of jobs of which the trace does not say what they train: it uses
 // its GPUs wholly, and switching costs it a quarter of a second.
 var usualNetwork = interference.Network{Utilisation: 1000, Memory: 1000,
-	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, Across: 1000, SuspendMS: 250, ResumeMS: 250, MoveMS: 2000,
-	RestartMS: 10_000}
+	StepUS: [4]int64{500_000, 250_000, 125_000, 62_500}, SuspendMS: 250, ResumeMS: 250}
 
 // network returns what is known of what a job trains: of its network, or of its application, if the
 // table has one of that name.
@@ -43,9 +42,10 @@ const never = model.Instant(1) << 60
 
 // suspend tells a job to pause. It works until its mini-batch is over, and then takes some time to
 // give its GPUs back. One that ends before does not pause.
-func (e *engine) suspend(i int32) {
+func (e *engine) suspend(i int32, cause model.Cause) {
 	r := &e.runs[i]
 	r.switches++
+	e.decide(StepSuspend, i, cause)
 	at := max(e.now, r.from)
 	step := e.stepOf(r.job) * trace.FullRate
 	work, _ := r.done(at)
@@ -78,24 +78,32 @@ func (e *engine) hasPaused(i int32) {
 		return
 	}
 	e.totals.addLost(r, int64(e.now-r.began))
+	e.totals.story.span(e, r)
 	e.totals.addSuspended(e, r)
-	r.held = model.Vector{}
+	if s := e.state.Present().Job(r.id).Live().Switch; s.Cause.Preempts() {
+		e.totals.addPreemption(e, r, s.At)
+	}
+	r.held, r.holds = model.Vector{}, 0
+	e.suspended++
 	r.assigned -= e.now // as long as it is suspended, its clock stands still
 	e.leaveGPU(i)
 	e.reportSwitch(i)
 }
 
-// resume has a job go on with GPUs of its nodes, or beside others on one of them.
-func (e *engine) resume(id model.JobID, gpus []int) {
-	i := e.runOf(id)
+// resume has a job go on with the GPUs that the state gives it, for itself or beside others.
+func (e *engine) resume(i int32, step Step) {
 	r := &e.runs[i]
 	r.switches++
+	r.places = placesOf(e.state.Present().Job(r.id).Live())
+	e.decide(step, i, "")
+	e.suspended--
+	r.holds = e.now
 	r.assigned += e.now
 	r.held = r.job.Demand(len(r.workers) - r.job.Servers)
 	e.totals.addResumed(e, r)
 	r.began = e.now
 	r.from = e.now + model.Instant(e.network(r.job).ResumeMS)
-	e.enterGPU(i, gpus)
+	e.enterGPU(i, r.places[0].GPUs)
 	e.agenda.push(event{at: r.from, kind: goesOn, job: i, attempt: r.attempt, stretch: int32(r.switches)})
 }
 
@@ -103,6 +111,7 @@ func (e *engine) resume(id model.JobID, gpus []int) {
 func (e *engine) withdraw(i int32) {
 	r := &e.runs[i]
 	r.switches++
+	e.decide(StepResume, i, "")
 	if r.from != never { // it ends before it would pause
 		e.reportSwitch(i)
 		return
@@ -177,11 +186,11 @@ func (e *engine) endStretch(r *run, at model.Instant) {
 	}
 }
 
-// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what
-// they train.
+// sharingResult returns what is said of how jobs shared GPUs, nil if the trace does not say what they
+// train and none was suspended.
 func (e *engine) sharingResult() *Sharing {
 	var feedback []float64
-	known := false
+	known := e.totals.suspensions > 0
 	for i := range e.runs {
 		v := &e.runs[i]
 		known = known || v.job.Model != ""

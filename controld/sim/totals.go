@@ -110,6 +110,11 @@ func (b *totals) addStart(e *engine, r *run) {
 	a.waiting--
 	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
 	b.held = b.held.Plus(r.held)
+	b.addReturn(e, r)
+}
+
+// addReturn counts for how long a preempted job was away that starts or goes on.
+func (b *totals) addReturn(e *engine, r *run) {
 	if r.preemptedAt > 0 {
 		b.gaps = append(b.gaps, int64(e.now-r.preemptedAt))
 		b.absences = append(b.absences, int64(e.now-r.noticed))
@@ -131,6 +136,7 @@ func (b *totals) addResumed(e *engine, r *run) {
 	a.advance(e.now)
 	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
 	b.held = b.held.Plus(r.held)
+	b.addReturn(e, r)
 }
 
 // setGPUs notes that a job holds another amount of GPUs.
@@ -171,21 +177,27 @@ func (b *totals) addExit(e *engine, r *run) {
 // addLost counts time for which an attempt held its capacity without lasting progress.
 func (b *totals) addLost(r *run, ms int64) { b.lost += ms * r.held.GPUs }
 
-// addPreemption counts a stopped job as pending again.
-func (b *totals) addPreemption(e *engine, r *run) {
+// addRequeued counts a stopped job as pending again.
+func (b *totals) addRequeued(e *engine, r *run) {
 	b.accounts[r.account].waiting++ // addExit has just advanced the account
 	switch r.cause {
 	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
-		b.preempts++
-		if r.preempted++; int(r.preempted) >= e.setup.maxPreempts {
-			e.stuck = r.job.ID
-		}
-		r.preemptedAt, r.noticed = e.now, r.stopped
+		b.addPreemption(e, r, r.stopped)
 	case model.CauseMigrate, model.CauseDrain:
 		b.migrations++
 	case model.CauseShrink, model.CauseGrow:
 		b.resizes++
 	}
+}
+
+// addPreemption counts that a job has left its room to another one, stopped or suspended. It was told
+// so at an instant.
+func (b *totals) addPreemption(e *engine, r *run, told model.Instant) {
+	b.preempts++
+	if r.preempted++; int(r.preempted) >= e.setup.maxPreempts {
+		e.stuck = r.job.ID
+	}
+	r.preemptedAt, r.noticed = e.now, told
 }
 
 // addEnd counts a job that has ended for good.

@@ -24,7 +24,7 @@ const (
 	height     = 3.2 * vg.Inch // of a panel
 	margin     = 0.12 * vg.Inch
 	beside     = 1.3 * vg.Inch // for a legend, to the right of its panel
-	maxSpans   = 2000          // attempts in the last panel; of a longer run only the beginning is shown
+	maxSpans   = 2000          // spans of attempts in the last panel; of a longer run only the beginning is shown
 	maxCurve   = 2000          // points of a distribution
 	maxShares  = 8             // accounts with a curve of their own
 	hourMS     = 3_600_000.0
@@ -131,6 +131,12 @@ func queue(r *sim.Result) (*plot.Plot, error) {
 	if err := line(p, "waiting", 1,
 		curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Waiting) })); err != nil {
 		return nil, err
+	}
+	if paused := func(x sim.Sample) bool { return x.Suspended > 0 }; slices.ContainsFunc(r.Story.Samples, paused) {
+		if err := line(p, "suspended", 2,
+			curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Suspended) })); err != nil {
+			return nil, err
+		}
 	}
 	return p, line(p, "running", 0, curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Running) }))
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func result(t *testing.T, spec string) *sim.Result {
+func result(t *testing.T, spec, policy string) *sim.Result {
 	t.Helper()
 	nodes, err := trace.ParseNodes("4x32c/256g/8gpu")
 	if err != nil {
@@ -29,7 +31,7 @@ func result(t *testing.T, spec string) *sim.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := sim.ParsePolicy("fifo")
+	p, err := sim.ParsePolicy(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func texts(t *testing.T, drawing string) (all []string, shapes int) {
 
 func TestWritePlot(t *testing.T) {
 	for _, spec := range []string{"fitgpp:jobs=300,load=1.2", "fitgpp:jobs=1", "poisson:jobs=3000"} {
-		r := result(t, spec)
+		r := result(t, spec, "fifo")
 		var out strings.Builder
 		if err := writePlot(&out, r); err != nil {
 			t.Fatalf("%s: %v", spec, err)
@@ -80,6 +82,31 @@ func TestWritePlot(t *testing.T) {
 		}
 		if bars := min(len(r.Story.Spans), maxSpans); shapes < bars {
 			t.Errorf("%s: %d shapes for %d attempts", spec, shapes, bars)
+		}
+	}
+}
+
+// TestSuspendedJobs: two jobs that take turns on a GPU are never drawn there at once, and the queue
+// shows when one is suspended.
+func TestSuspendedJobs(t *testing.T) {
+	for policy, want := range map[string]bool{"fifo": false, "fifo:oversubscribe=2": true} {
+		r := result(t, "six:jobs=34", policy)
+		spans := slices.SortedFunc(slices.Values(r.Story.Spans),
+			func(a, b sim.Span) int { return cmp.Compare(a.Start, b.Start) })
+		until := map[sim.Row]int64{}
+		for _, s := range spans {
+			if row := s.Rows[0]; s.Start < until[row] {
+				t.Errorf("%s: job %s begins at %d ms on a GPU that another one has until %d ms", policy, s.ID, s.Start, until[row])
+			} else {
+				until[row] = s.End
+			}
+		}
+		var out strings.Builder
+		if err := writePlot(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		if words, _ := texts(t, out.String()); slices.Contains(words, "suspended") != want || want != (len(spans) > 34) {
+			t.Errorf("%s: %d spans, %q", policy, len(spans), words)
 		}
 	}
 }

@@ -137,6 +137,24 @@ func idsOf(excluded []string) string {
 	return text
 }
 
+// reportNothingShared prints where --window is about nothing that is in the results, and where no job
+// paused although --pause lets some.
+func (s *simulation) reportNothingShared(results []*sim.Result) {
+	for _, runs := range s.bySeed(results) {
+		first := runs[0]
+		if s.setup.Window[1] > 0 && !slices.ContainsFunc(runs, func(r *sim.Result) bool { return r.Sharing != nil }) {
+			s.env.Notef("%s, %s: --window has no effect: the trace does not say what jobs train, and none was suspended",
+				first.Trace, policyOf(first))
+		}
+		if s.shape.pauses > 0 && !slices.ContainsFunc(runs, func(r *sim.Result) bool {
+			return r.Sharing != nil && r.Sharing.Suspensions > 0
+		}) {
+			s.env.Notef("%s, %s: no job was suspended, although --pause lets %s of the best-effort jobs pause", first.Trace,
+				policyOf(first), decimal(float64(s.shape.pauses)/10, -1)+"%")
+		}
+	}
+}
+
 // reportIdenticalSeeds prints a note if all seeds gave the same result, so that their mean is no
 // evidence.
 func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {

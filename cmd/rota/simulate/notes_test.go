@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,28 @@ func TestSimNamesEveryJob(t *testing.T) {
 	if code != 0 || strings.Contains(out, "excluded") || !strings.Contains(complaint, "excluded job 7: ") ||
 		!strings.Contains(complaint, tail) {
 		t.Errorf("exit %d, %s%s", code, out, complaint)
+	}
+}
+
+// TestSimNamesWhatIsNotShared: --window and --pause may be about nothing that the results have.
+func TestSimNamesWhatIsNotShared(t *testing.T) {
+	const window = "fifo: --window has no effect: the trace does not say what jobs train, and none was suspended"
+	const pause = "no job was suspended, although --pause lets 12.5% of the best-effort jobs pause"
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"gen:fitgpp:jobs=60 --nodes 4x32c/256g/8gpu --window 1m..9m --policy fifo", []string{window}},
+		{"gen:fitgpp:jobs=60 --nodes 4x32c/256g/8gpu --pause 12.5% --policy fifo", []string{pause}},
+		{"gen:gandiva:jobs=20 --window 1m..9m --policy fifo", nil},
+		{"gen:fitgpp:jobs=300,load=1.5,te=50% --nodes 4x32c/256g/8gpu --pause 100% --window 1m..9m --policy rota", nil},
+	} {
+		code, _, complaint := simulate(t, append([]string{"--trace"}, strings.Fields(test.args)...)...)
+		for _, note := range []string{window, pause} {
+			if got := strings.Contains(complaint, note); code != 0 || got != slices.Contains(test.want, note) {
+				t.Errorf("%s: exit %d, %q", test.args, code, complaint)
+			}
+		}
 	}
 }
 

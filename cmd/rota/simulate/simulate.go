@@ -88,7 +88,7 @@ func simFlags() []cli.Flag {
 		command.Text("window", "measure useful utilisation from `START..END` after the trace's beginning, such as 20m..200m"),
 		command.Text("until", "end `DURATION` after the trace's beginning"),
 		command.Text("plot", "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"),
-		command.Text("decisions", "write every start, end, resize and displacement to `FILE`, one per line"),
+		command.Text("decisions", "write every start, end, resize, displacement and suspension to `FILE`, one per line"),
 		command.Switch("check", "check the invariants of the state during the simulation"),
 		command.Switch("progress", "print the progress on stderr"),
 		command.Switch("list", "list policies, generated workloads and parameters, and exit"),
@@ -163,6 +163,7 @@ func simulateOrReplay(env *command.Env, c *cli.Context) error {
 	// The results are printed before the plot, because the replay may have taken hours.
 	err = s.print(results, form)
 	s.reportIdenticalSeeds(results)
+	s.reportNothingShared(results)
 	if err := errors.Join(err, s.draw(c.Context, results)); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 // several are on one GPU.
 //
 // Utilisation and the gains of packing are those of table 1 of Gandiva (Xiao et al., OSDI 2018).
-// Lengths of mini-batches, memory and the costs of a switch are our own, within what the paper says
+// Lengths of mini-batches, memory and the costs of a suspension are our own, within what the paper says
 // in its text: it publishes none by network.
 package interference
 
@@ -27,11 +27,8 @@ type Network struct {
 	Utilisation int64    // thousandths of a GPU that it keeps busy when it is alone
 	Memory      int64    // thousandths of a GPU's memory
 	StepUS      [4]int64 // of a mini-batch on 1, 2, 4 and 8 GPUs of one node
-	Across      int64    // thousandths of the step time when the GPUs are on several nodes
 	SuspendMS   int64    // from the end of a mini-batch until its GPUs are free
 	ResumeMS    int64    // until it works again
-	MoveMS      int64    // until it works on another node
-	RestartMS   int64    // until it works after it was started from a checkpoint
 }
 
 // Table is the networks that a model knows.
@@ -48,7 +45,7 @@ func Default() *Table {
 
 // columns are the columns of a table, in order.
 var columns = []string{"model", "utilisation_pm", "memory_pm", "step1_us", "step2_us", "step4_us", "step8_us",
-	"across_pm", "suspend_ms", "resume_ms", "move_ms", "restart_ms"}
+	"suspend_ms", "resume_ms"}
 
 // bounds of a value, by column.
 const (
@@ -103,8 +100,8 @@ func network(record []string) (Network, int, error) {
 	if n.Name == "" {
 		return n, 0, errors.New("a network has no name")
 	}
-	values := []*int64{&n.Utilisation, &n.Memory, &n.StepUS[0], &n.StepUS[1], &n.StepUS[2], &n.StepUS[3], &n.Across,
-		&n.SuspendMS, &n.ResumeMS, &n.MoveMS, &n.RestartMS}
+	values := []*int64{&n.Utilisation, &n.Memory, &n.StepUS[0], &n.StepUS[1], &n.StepUS[2], &n.StepUS[3],
+		&n.SuspendMS, &n.ResumeMS}
 	for i, to := range values {
 		least, most := int64(0), int64(mostValue)
 		switch {
@@ -112,8 +109,6 @@ func network(record []string) (Network, int, error) {
 			least, most = 1, 1000
 		case i < 6:
 			least = 1
-		case i == 6:
-			least = 1000
 		}
 		x, err := strconv.ParseInt(record[i+1], 10, 64)
 		if err != nil || x < least || x > most {
@@ -185,17 +180,4 @@ func summed(utilisation int64) int64 {
 		}
 	}
 	return gains[len(gains)-1].sum
-}
-
-// Fits reports whether the memory of some networks fits one GPU.
-func (t *Table) Fits(names []string) bool {
-	var sum int64
-	for _, name := range names {
-		n := t.Network(name)
-		if n == nil {
-			return false
-		}
-		sum += n.Memory
-	}
-	return sum <= 1000
 }

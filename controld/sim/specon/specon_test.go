@@ -26,24 +26,6 @@ func named(t *testing.T, name string) *Policy {
 	return p
 }
 
-// TestPrintedIsTheSpread shows that the algorithm moves no job as the paper prints it: nothing
-// comes to the class of converged jobs. All ends are those of the spread.
-func TestPrintedIsTheSpread(t *testing.T) {
-	all(t, 20, func(t *testing.T, w *Workload, transit int64, seed uint64) {
-		jobs := w.draw(seed)
-		spread := simulate(jobs, named(t, "spread"), w.Workers, Usual(transit), seed)
-		printed := simulate(jobs, named(t, "printed"), w.Workers, Usual(transit), seed)
-		if printed.moves != 0 {
-			t.Fatalf("%s, seed %d: %d moves", w.Name, seed, printed.moves)
-		}
-		for i := range jobs {
-			if spread.runs[i].done != printed.runs[i].done {
-				t.Fatalf("%s, seed %d: job %d ends at another time", w.Name, seed, i)
-			}
-		}
-	})
-}
-
 // TestWorkIsDone checks under all policies that each job does its work once, that no job is faster
 // than alone, and that a worker does one second of work in a second.
 func TestWorkIsDone(t *testing.T) {

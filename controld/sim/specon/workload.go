@@ -10,8 +10,7 @@ import (
 
 // network is a model that jobs train.
 type network struct {
-	name string
-	work int64 // ms of a whole worker, plus or minus the spread
+	work int64 // ms of a whole worker
 	tau  int64 // after how much of the work the loss has fallen to 1/e, in thousandths
 }
 
@@ -19,11 +18,11 @@ type network struct {
 // after 1260 s then, as in the paper. The others are chosen so that the means of its mixed runs
 // come near.
 var models = []network{
-	{"VAE", 222_000, 200},
-	{"GRU", 280_000, 150},
-	{"BiRNN", 345_000, 120},
-	{"RNN", 130_000, 250},
-	{"DynRNN", 220_000, 180},
+	{222_000, 200}, // VAE
+	{280_000, 150}, // GRU
+	{345_000, 120}, // BiRNN
+	{130_000, 250}, // RNN
+	{220_000, 180}, // DynRNN
 }
 
 // reports is how often a job reports its loss.

@@ -387,6 +387,8 @@ func TestParseGeneratorRefuses(t *testing.T) {
 		"search:gpus=6":             "gpus 6 is not a multiple of 4",
 		"search:noise=2":            "noise 2 is more than 1",
 		"search:at_step=0":          "at_step is zero",
+		"search:at_step=90":         "at_step is about early stopping, and has no effect without keep",
+		"search:noise=0.1,keep=0":   "noise is about early stopping, and has no effect without keep",
 		"kubeflow:experiment=4":     "4 is more than 3",
 		"fitgpp:jobs=9999999999999": "more than",
 	} {

@@ -57,6 +57,16 @@ func (s *Search) set(key, value string) error {
 	return err
 }
 
+// check refuses parameters that have no effect without early stopping.
+func (s *Search) check(given map[string]bool) error {
+	for _, key := range []string{"at_step", "noise"} {
+		if given[key] && s.Keep == 0 {
+			return fmt.Errorf("%s is about early stopping, and has no effect without keep", key)
+		}
+	}
+	return nil
+}
+
 // Work of the jobs, goal of the search, and bounds of what is drawn for a configuration: the
 // accuracy that it reaches, in thousandths, and after which part of its work it has about half of
 // that, in thousandths.

@@ -67,8 +67,8 @@ var generators = []generatorRow{
 		{"configs", "how many there are to try, for 30 min each (46)"},
 		{"behind", "jobs of 8 h that arrive just before (0)"},
 		{"keep", "early stopping: how many go on after at_step; 0: all (0)"},
-		{"at_step", "mini-batches of 1 s after which they are compared (60)"},
-		{"noise", "standard deviation of the accuracy that they report then, such as 0.03 (0)"},
+		{"at_step", "with keep: mini-batches of 1 s after which they are compared (60)"},
+		{"noise", "with keep: standard deviation of the accuracy that they report then, such as 0.03 (0)"},
 		{"gpus", "of the cluster, four on a node (16)"},
 	}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
@@ -167,6 +167,11 @@ func ParseGenerator(text string) (*Generator, error) {
 	}
 	if kind == "seed000" && len(seen) > 1 {
 		return nil, fmt.Errorf("generator %s: %s are several experiments: give one", kind, field.Shorten(rest))
+	}
+	if g.search != nil {
+		if err := g.search.check(seen); err != nil {
+			return nil, fmt.Errorf("generator %s: %w", kind, err)
+		}
 	}
 	if seen["load"] && seen["gap"] {
 		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
