@@ -9,10 +9,10 @@ import (
 // TestTrialText: what was tried with a job is told in one way, whatever is known of it.
 func TestTrialText(t *testing.T) {
 	for want, trial := range map[string]api.Trial{
-		"packed with 7: 1.31x, kept":      {What: "pack", With: 7, MeasuredGain: 1309},
-		"packed with 9: 0.87x, undone":    {What: "pack", With: 9, MeasuredGain: 874, Undone: true},
-		"packed with 9: never measured, undone":           {What: "pack", With: 9, Undone: true},
-		"packed with 9: not measured yet": {What: "pack", With: 9},
+		"packed with 7: 1.31x, kept":            {What: "pack", With: 7, MeasuredGain: 1309},
+		"packed with 9: 0.87x, undone":          {What: "pack", With: 9, MeasuredGain: 874, Undone: true},
+		"packed with 9: never measured, undone": {What: "pack", With: 9, Undone: true},
+		"packed with 9: not measured yet":       {What: "pack", With: 9},
 		"packed: 1.40x expected, 1.31x measured, kept": {What: "pack", ExpectedGain: 1400,
 			MeasuredGain: 1310},
 		"moved to n3: 1.12x expected, 1.10x measured": {What: "migrate", ExpectedGain: 1120,
