@@ -26,7 +26,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 	height := func(path, of string, n *int) {
 		if n != nil && (*n < 1 || *n > model.MaxOversubscribe) {
-			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: it must be 1, so that no jobs share GPUs, to %d", of, *n,
+			bad(path+".oversubscribe", fmt.Sprintf("%s: oversubscribe = %d: it must be 1 (no turns) to %d", of, *n,
 				model.MaxOversubscribe), "")
 		}
 	}
