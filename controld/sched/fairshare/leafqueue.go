@@ -3,6 +3,7 @@ package fairshare
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/drf"
@@ -101,6 +102,11 @@ func (q *leafQueue) push(leaf *drf.Node, c *queue.Contender) {
 	t := q.of(leaf)
 	heap.Push(&t.line, c)
 	t.touch()
+}
+
+// has reports whether a job stands in the line of a leaf.
+func (q *leafQueue) has(leaf *drf.Node, j *model.Job) bool {
+	return slices.ContainsFunc(q.of(leaf).line, func(c *queue.Contender) bool { return c.Job == j })
 }
 
 // put makes a job the only one of a leaf.

@@ -433,6 +433,10 @@ func TestReclaimWasFair(t *testing.T) {
 		// the first job of a user was over the limit of its account, but not without the jobs that
 		// are leaving
 		{"rota", 13919632308394798018, 5},
+		// room was reclaimed twice for a job: it stood in line already when its leaf's next job was
+		// looked for
+		{"fairshare", 13801668180450026891, 93},
+		{"fairshare", 15963291850106409239, 218},
 	} {
 		newQuarrel(t, h.policy, h.seed, h.n, map[string]int{}).play()
 	}

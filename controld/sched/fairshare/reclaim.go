@@ -52,7 +52,7 @@ func (f *Accounts) Reclaim() {
 		if len(f.Actions) == before {
 			continue
 		}
-		if j := f.nextStarved(leaf); j != nil && f.Entitled(leaf, f.Asks(j)) {
+		if j := f.nextStarved(leaf); j != nil && !starved.has(leaf, j) && f.Entitled(leaf, f.Asks(j)) {
 			starved.push(leaf, &queue.Contender{Job: j})
 		}
 	}
