@@ -201,9 +201,7 @@ func (m *Machine) dissolve(node int, set model.JobID) {
 	for _, id := range m.v.JobsOnNode(nil, node) {
 		if o := m.v.Job(id).Live(); o != nil && o.SetOf() == set {
 			next, a := copyToChange(m.v.Job(id))
-			p := *a.Packing
-			p.Set = 0
-			a.Packing = &p
+			a.LeaveSet()
 			m.put(next)
 		}
 	}

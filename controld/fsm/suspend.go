@@ -194,10 +194,8 @@ func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
 	gpus := a.Workers[0].GPUs
 	m.s.Suspend(j, a)
 	m.leaveGPU(j, a, &a.Workers[0], gpus)
-	if s.Cause == model.CausePack && a.Packing != nil {
-		p := *a.Packing
-		p.Set = 0
-		a.Packing = &p
+	if s.Cause == model.CausePack {
+		a.LeaveSet()
 	}
 	j.State = model.Suspended
 	j.Counters.Suspensions++

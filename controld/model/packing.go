@@ -123,6 +123,15 @@ func (a *Attempt) Repacked(now Instant, set JobID, share int64, number int) *Pac
 	return p
 }
 
+// LeaveSet takes an attempt out of its set, if it is in one.
+func (a *Attempt) LeaveSet() {
+	if a.SetOf() != 0 {
+		p := *a.Packing
+		p.Set = 0
+		a.Packing = &p
+	}
+}
+
 // Failed reports whether a job has been put beside another one lately, and it was undone.
 func (j *Job) Failed(with JobID, now Instant) bool {
 	return slices.ContainsFunc(j.Attempts, func(a Attempt) bool {

@@ -247,7 +247,11 @@ func (g *Grid) Buckets() int {
 // committing both ask it. With gpus the worker gets exactly those; nil means any. Claims count as
 // taken: a job with a claim of its own lifts it first (LiftClaims).
 func Fits(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
-	code := g.Obstacle(node, r, gpus)
+	return g.reason(g.Obstacle(node, r, gpus), node, r)
+}
+
+// reason says what is in the way of a request on a node, nil if nothing is.
+func (g *Grid) reason(code model.ReasonCode, node int, r model.Request) *model.Reason {
 	if code == model.ReasonNone {
 		return nil
 	}
@@ -270,11 +274,7 @@ func (g *Grid) Obstacle(node int, r model.Request, gpus []int) model.ReasonCode 
 // FitsAgain is Fits for a worker that has stayed on the node all the time: a node that is drained
 // lets it go on.
 func FitsAgain(g *Grid, node int, r model.Request, gpus []int) *model.Reason {
-	code := g.ObstacleAgain(node, r, gpus)
-	if code == model.ReasonNone {
-		return nil
-	}
-	return &model.Reason{Code: code, Need: r.Active, Have: g.open(node), Node: g.nodes[node].Name}
+	return g.reason(g.ObstacleAgain(node, r, gpus), node, r)
 }
 
 // ObstacleAgain is to FitsAgain what Obstacle is to Fits.

@@ -145,7 +145,7 @@ func (s *sharing) measuring(u *unit) bool {
 // measuredBy returns until when an attempt that is tried on a GPU is left there to be measured: a
 // rate that has not come by then does not come.
 func (s *sharing) measuredBy(a *model.Attempt) model.Instant {
-	if !a.Packed() || a.Packing.With == 0 {
+	if !a.OnTrial() {
 		return 0
 	}
 	return a.Packing.Since + model.TrialMS
