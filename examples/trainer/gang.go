@@ -100,8 +100,8 @@ func (g *gang) close() {
 const (
 	frameHello byte = iota + 1 // rank; token
 	frameStart                 // steps done; weights
-	frameShard                 // 1 if the sender was asked to stop; loss and derivatives of its shards in order
-	frameSum                   // 1 if the gang stops after this step; loss and derivatives of the batch
+	frameShard                 // what the sender was asked to do; loss and derivatives of its shards in order
+	frameSum                   // what the gang does after this step; loss and derivatives of the batch
 )
 
 // maxFrame bounds a frame: a sum of maxWeights for each of 1,024 shards is more than anyone sends.
@@ -169,51 +169,65 @@ func mine(rank, world, shards int) (from, to int) {
 	return rank * shards / world, (rank + 1) * shards / world
 }
 
-// reduce exchanges one step: own shards in, the sum of all out. stop asks the gang to stop after
-// this step; the second result says that it was asked, and is the same in every worker.
-func (g *gang) reduce(own []gradient, size int, stop bool) (gradient, bool, error) {
+// demand is what a worker was asked to do after a step: to stop, and the last order to pause or to
+// go on.
+type demand struct {
+	stop   bool
+	number int
+}
+
+func (d demand) encode() uint64 { return uint64(d.number)<<1 | bit(d.stop) }
+
+func decodeDemand(n uint64) demand { return demand{n&1 == 1, int(n >> 1)} }
+
+// with returns what a gang does of which workers were asked different things.
+func (d demand) with(o demand) demand { return demand{d.stop || o.stop, max(d.number, o.number)} }
+
+// reduce exchanges one step: own shards in, the sum of all out. asked is what this worker was asked
+// to do; the second result is what the gang does, the same in every worker.
+func (g *gang) reduce(own []gradient, size int, asked demand) (gradient, demand, error) {
 	if g.world == 1 {
-		return sum(own), stop, nil
+		return sum(own), asked, nil
 	}
 	if g.rank != 0 {
-		return g.send(own, size, stop)
+		return g.send(own, size, asked)
 	}
 	all := own
 	for rank := 1; rank < g.world; rank++ {
-		asked, body, err := readFrame(g.peers[rank].r, frameShard)
+		theirs, body, err := readFrame(g.peers[rank].r, frameShard)
 		if err != nil {
-			return gradient{}, false, fmt.Errorf("worker %d is lost: %w", rank, err)
+			return gradient{}, demand{}, fmt.Errorf("worker %d is lost: %w", rank, err)
 		}
-		stop = stop || asked == 1
+		asked = asked.with(decodeDemand(theirs))
 		more, err := readGradients(body, size)
 		if err != nil {
-			return gradient{}, false, fmt.Errorf("worker %d: %w", rank, err)
+			return gradient{}, demand{}, fmt.Errorf("worker %d: %w", rank, err)
 		}
 		all = append(all, more...)
 	}
 	total := sum(all)
 	body := appendGradients(nil, []gradient{total})
 	for rank := 1; rank < g.world; rank++ {
-		if err := writeFrame(g.peers[rank], frameSum, bit(stop), body); err != nil {
-			return gradient{}, false, fmt.Errorf("worker %d is lost: %w", rank, err)
+		if err := writeFrame(g.peers[rank], frameSum, asked.encode(), body); err != nil {
+			return gradient{}, demand{}, fmt.Errorf("worker %d is lost: %w", rank, err)
 		}
 	}
-	return total, stop, nil
+	return total, asked, nil
 }
 
-func (g *gang) send(own []gradient, size int, stop bool) (gradient, bool, error) {
-	if err := writeFrame(g.peers[0], frameShard, bit(stop), appendGradients(nil, own)); err != nil {
-		return gradient{}, false, fmt.Errorf("worker 0 is lost: %w", err)
+func (g *gang) send(own []gradient, size int, asked demand) (gradient, demand, error) {
+	if err := writeFrame(g.peers[0], frameShard, asked.encode(), appendGradients(nil, own)); err != nil {
+		return gradient{}, demand{}, fmt.Errorf("worker 0 is lost: %w", err)
 	}
-	stopping, body, err := readFrame(g.peers[0].r, frameSum)
+	agreed, body, err := readFrame(g.peers[0].r, frameSum)
 	if err != nil {
-		return gradient{}, false, fmt.Errorf("worker 0 is lost: %w", err)
+		return gradient{}, demand{}, fmt.Errorf("worker 0 is lost: %w", err)
 	}
 	total, err := readGradients(body, size)
 	if err != nil || len(total) != 1 {
-		return gradient{}, false, fmt.Errorf("worker 0 sent %d sums: %w", len(total), err)
+		return gradient{}, demand{}, fmt.Errorf("worker 0 sent %d sums: %w", len(total), err)
 	}
-	return total[0], stopping == 1, nil
+	return total[0], decodeDemand(agreed), nil
 }
 
 func bit(b bool) uint64 {

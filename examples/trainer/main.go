@@ -7,9 +7,10 @@
 // number of checkpoints and restarts. Whatever a scheduler does to it, a wrong loss shows that work
 // was lost, repeated or mixed up.
 //
-// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, saves
-// its state at intervals and when it is asked to stop (SIGTERM or SIGUSR1), then exits with 85, and
-// resumes from the checkpoint with any number of workers.
+// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, pauses
+// between two steps when $ROTA_SOCKET says so, saves its state at intervals and when it is asked to
+// stop (SIGTERM or SIGUSR1), then exits with 85, and resumes from the checkpoint with any number of
+// workers.
 package main
 
 import (
@@ -37,7 +38,10 @@ type options struct {
 	rate              float64
 	pause, compute    time.Duration
 	dir               string
-	progress          string
+	device            string
+	memory, busy      int
+	uuids             string
+	progress, socket  string
 	rank, world       int
 	attempt           int
 	addr, token       string
@@ -84,10 +88,14 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f.DurationVar(&o.compute, "compute", 0,
 		"extra time to work through a batch, which the workers share as they share its shards")
 	f.StringVar(&o.dir, "dir", "", "directory for the checkpoint and the heartbeat; empty: none of either")
+	f.StringVar(&o.device, "device", "", "file of a simulated GPU: trainers that name the same one compute in turn")
+	f.IntVar(&o.memory, "gpu-memory", 0, "MiB to say that are used of each simulated GPU; 0: nothing is said")
+	f.IntVar(&o.busy, "gpu-busy", 50, "percent of the time to say that a simulated GPU is busy")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.progress = getenv("ROTA_PROGRESS_FILE")
+	o.uuids = getenv("ROTA_GPU_UUIDS")
+	o.progress, o.socket = getenv("ROTA_PROGRESS_FILE"), getenv("ROTA_SOCKET")
 	return o, errors.Join(o.place(getenv), o.check())
 }
 
@@ -133,11 +141,14 @@ func (o *options) check() error {
 type trainer struct {
 	options
 	*model
-	gang  *gang
-	out   io.Writer
-	beat  *heartbeat
-	done  int // steps
-	saved int // the step of the newest checkpoint
+	gang   *gang
+	out    io.Writer
+	beat   *heartbeat
+	orders *switchboard
+	gpu    *device
+	obeyed int // the last order to pause or to go on
+	done   int // steps
+	saved  int // the step of the newest checkpoint
 }
 
 func (t *trainer) train(ctx context.Context) (code int, err error) {
@@ -161,6 +172,14 @@ func (t *trainer) train(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return 1, errors.Join(err, t.beat.close())
 	}
+	if t.orders, err = openSwitchboard(t.socket); err != nil {
+		fmt.Fprintln(t.out, err) // it trains without pausing
+	}
+	defer t.orders.close()
+	if t.gpu, err = openDevice(t.device, t.memory, t.busy, t.uuids); err != nil {
+		return 1, errors.Join(err, progress.Close(), t.beat.close())
+	}
+	defer t.gpu.close()
 	code, err = t.loop(ctx, progress)
 	return code, errors.Join(err, progress.Close(), t.beat.close())
 }
@@ -185,10 +204,11 @@ func (t *trainer) checkpointPath() string { return filepath.Join(t.dir, "checkpo
 // loop takes steps until the goal or until a worker of the gang was asked to stop.
 func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error) {
 	for t.done < t.steps {
-		loss, stopping, err := t.step(ctx)
+		loss, asked, err := t.step(ctx)
 		if err != nil {
 			return 1, err
 		}
+		stopping := asked.stop
 		if t.every > 0 && t.done%t.every == 0 || stopping || t.done == t.steps {
 			if err := t.save(); err != nil {
 				return 1, err
@@ -203,9 +223,27 @@ func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error)
 		if stopping && t.done < t.steps {
 			return t.stopped()
 		}
+		if asked.number > t.obeyed && t.orders != nil {
+			err := errors.Join(t.gpu.release(), t.orders.obey(ctx, asked.number), t.gpu.take())
+			if err != nil {
+				return 1, err
+			}
+			t.obeyed = asked.number + asked.number%2
+			if ctx.Err() != nil { // as in every worker: a job that is suspended is stopped as a whole
+				return t.stopPaused()
+			}
+		}
 		sleep(ctx, t.pause)
 	}
 	return 0, nil
+}
+
+// stopPaused ends a run that was paused after its last step.
+func (t *trainer) stopPaused() (int, error) {
+	if err := t.save(); err != nil {
+		return 1, err
+	}
+	return t.stopped()
 }
 
 func (t *trainer) stopped() (int, error) {
@@ -218,21 +256,25 @@ func (t *trainer) stopped() (int, error) {
 }
 
 // step computes this worker's shards, reduces them with the others', and applies the sum.
-func (t *trainer) step(ctx context.Context) (loss float64, stopping bool, err error) {
+func (t *trainer) step(ctx context.Context) (loss float64, asked demand, err error) {
 	from, to := mine(t.rank, t.world, t.options.Shards)
 	own := make([]gradient, 0, t.options.Shards)
 	for shard := from; shard < to; shard++ {
 		own = append(own, t.shardGradient(t.done, shard))
 	}
-	sleep(ctx, t.compute*time.Duration(len(own))/time.Duration(t.options.Shards))
-	total, stopping, err := t.gang.reduce(own, len(t.w), ctx.Err() != nil)
+	err = t.gpu.compute(func() { sleep(ctx, t.compute*time.Duration(len(own))/time.Duration(t.options.Shards)) })
 	if err != nil {
-		return 0, false, fmt.Errorf("step %d: %w", t.done+1, err)
+		return 0, demand{}, fmt.Errorf("step %d: %w", t.done+1, err)
+	}
+	number, _ := t.orders.last()
+	total, asked, err := t.gang.reduce(own, len(t.w), demand{ctx.Err() != nil, number})
+	if err != nil {
+		return 0, demand{}, fmt.Errorf("step %d: %w", t.done+1, err)
 	}
 	loss = t.apply(total, t.rate)
 	t.done++
 	t.beat.step.Store(int64(t.done))
-	return loss, stopping, nil
+	return loss, asked, nil
 }
 
 // sleep makes a step last; a request to stop ends it early.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,10 +38,17 @@ type outcome struct {
 // runGang runs a gang of world workers in this process and returns each one's outcome by rank.
 func runGang(ctx context.Context, t *testing.T, world, attempt int, args ...string) []outcome {
 	t.Helper()
+	return runWith(ctx, t, nil, world, attempt, args...)
+}
+
+// runWith is runGang with variables of its own.
+func runWith(ctx context.Context, t *testing.T, more map[string]string, world, attempt int, args ...string) []outcome {
+	t.Helper()
 	env := map[string]string{
 		"WORLD_SIZE": strconv.Itoa(world), "ROTA_ATTEMPT": strconv.Itoa(attempt), "ROTA_JOB_ID": "7",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": freePort(t),
 	}
+	maps.Copy(env, more)
 	got := make([]outcome, world)
 	var wg sync.WaitGroup
 	for rank := range world {
