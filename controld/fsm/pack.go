@@ -83,6 +83,9 @@ func (m *Machine) mayPack(c *PackJob, j *model.Job, a *model.Attempt, h *model.J
 		a.Workers[0].Node != host.Workers[0].Node:
 		return model.ErrCannotPack
 	}
+	if !m.mayUse(&a.Workers[0], host.Workers[0].GPUs) {
+		return fmt.Errorf("it goes on only with the GPU that it had: %w", model.ErrCannotPack)
+	}
 	n, _ := m.v.Node(host.Workers[0].Node)
 	memory := n.GPUs[host.Workers[0].GPUs[0]].Memory
 	set := m.onGPU(&host.Workers[0])

@@ -19,9 +19,7 @@ func (m *Machine) recordFinding(node string, r *model.WorkerReport) {
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))
-	// half a character would be another one in a state that was restored
-	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), model.MaxFindingText)], "")
-	f := model.Finding{Policy: r.Policy, Worker: r.Worker, Line: line, At: m.s.Now()}
+	f := model.Finding{Policy: r.Policy, Worker: r.Worker, Line: bounded(r.Message), At: m.s.Now()}
 	f.Acts = a.Stop == nil && model.PolicyCause(policy.Action) != ""
 	a.Findings = append(slices.Clip(a.Findings), f)
 	m.s.Emit(model.Event{Type: model.EventPolicy, Job: next.ID, Attempt: a.N, Node: node})
@@ -32,4 +30,10 @@ func (m *Machine) recordFinding(node string, r *model.WorkerReport) {
 		m.stop(next, a, model.Stop{Cause: model.PolicyCause(policy.Action), Reason: f.Text()})
 	}
 	m.put(next)
+}
+
+// bounded cuts a text of a node off. Half a character would be another one in a state that was
+// restored.
+func bounded(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), model.MaxFindingText)], "")
 }

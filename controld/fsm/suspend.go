@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
@@ -95,7 +96,7 @@ func (m *Machine) planResume(c *ResumeJob) error {
 	case a.Stop != nil:
 		return model.ErrStopping
 	case a.Suspending() && m.v.At()-a.Switch.At >= model.PauseLimit:
-		m.withdraw(j)
+		m.withdraw(j, "")
 		return nil
 	case !a.Suspended():
 		return model.ErrNotSuspended
@@ -103,7 +104,8 @@ func (m *Machine) planResume(c *ResumeJob) error {
 		return fmt.Errorf("GPUs of %d workers for %d: %w", len(c.GPUs), len(a.Workers), model.ErrWrongPlaces)
 	}
 	for i := range a.Workers {
-		if w := &a.Workers[i]; !w.State.Final() && len(c.GPUs[i]) != model.Devices(j, i) {
+		w := &a.Workers[i]
+		if !w.State.Final() && (len(c.GPUs[i]) != model.Devices(j, i) || !m.mayUse(w, c.GPUs[i])) {
 			return fmt.Errorf("worker %d: %w", i, model.ErrWrongPlaces)
 		}
 	}
@@ -119,14 +121,22 @@ func (m *Machine) planResume(c *ResumeJob) error {
 	return nil
 }
 
-// withdraw tells the workers of an attempt that has not paused in time to go on: it keeps what it
-// holds, and is not told to pause again.
-func (m *Machine) withdraw(j *model.Job) {
+// mayUse reports whether a suspended worker can go on with some GPUs of its node.
+func (m *Machine) mayUse(w *model.Worker, gpus []int) bool {
+	n, _ := m.v.Node(w.Node)
+	return n == nil || !n.PinsGPUs || slices.Equal(w.Had, gpus)
+}
+
+// withdraw tells the workers of an attempt that has not paused in time, or cannot, to go on: it keeps
+// what it holds, and is not told to pause again.
+func (m *Machine) withdraw(j *model.Job, why string) {
 	next, a := copyToChange(j)
 	m.command(a, model.Switching{Cause: a.Switch.Cause, For: a.Switch.For, Late: true})
 	m.s.TouchNodesOf(a)
 	m.put(next)
-	m.emitSwitch(model.EventResuming, next, a)
+	e := state.JobEvent(model.EventResuming, next, a.Switch.Cause)
+	e.For, e.Text = a.Switch.For, why
+	m.s.Emit(e)
 }
 
 // wake moves the clock of an attempt whose room has been taken by as long as it was suspended.
@@ -136,7 +146,7 @@ func (m *Machine) wake(j *model.Job, a *model.Attempt, gpus [][]int) {
 		if w := &a.Workers[i]; !w.State.Final() {
 			m.countSuspended(j, a, w)
 			m.chargeUsage(j, a, i)
-			w.GPUs = gpus[i]
+			w.GPUs, w.Had = gpus[i], nil
 		}
 	}
 	gone := m.v.At() - was.Since
@@ -167,6 +177,12 @@ func (m *Machine) chargeUsage(j *model.Job, a *model.Attempt, worker int) {
 func (m *Machine) switched(node string, r *model.WorkerReport) {
 	a, w := m.reported(node, r)
 	if a == nil || a.Switch == nil || r.Switch != a.Switch.Number || w.Switch == r.Switch || w.State.Final() {
+		return
+	}
+	if r.Unpaused != "" {
+		if a.Suspending() && a.Stop == nil {
+			m.withdraw(m.v.Job(r.Job), bounded(r.Unpaused))
+		}
 		return
 	}
 	next, a := copyToChange(m.v.Job(r.Job))

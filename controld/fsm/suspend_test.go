@@ -237,6 +237,67 @@ func TestLateSuspensionIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestAJobThatCannotPauseSaysSo: a node that cannot have a worker pause is not waited for: the job
+// goes on, and is not told to pause again. What is said of an earlier order changes nothing.
+func TestAJobThatCannotPauseSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	w.node("n2", 4)
+	id := w.running(2, []string{"n1", "n2"}, pauses)
+	unpaused := func(worker, number int) {
+		w.report(id, worker, model.WorkerRunning, func(r *model.WorkerReport) { r.Switch, r.Unpaused = number, "it is busy" })
+	}
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	unpaused(1, 1)
+	w.state(id, model.Running)
+	if a := w.job(id).Live(); a.Switch.Number != 2 || !a.Late() || w.freeGPUs("n2") != 2 {
+		t.Errorf("%+v, %d GPUs are free", *a.Switch, w.freeGPUs("n2"))
+	}
+	unpaused(1, 1)
+	unpaused(1, 2)
+	if n := w.job(id).Live().Switch.Number; n != 2 {
+		t.Errorf("it was told %d times", n)
+	}
+	w.switched(id, 0, 1)
+	w.refused(w.suspend(id, model.CauseSlice, 0), model.ErrCannotSuspend)
+	var said []string
+	for _, e := range w.s.v.Events(0) {
+		if e.Job == id && e.Type == model.EventResuming {
+			said = append(said, e.Text)
+		}
+	}
+	if !slices.Equal(said, []string{"it is busy"}) {
+		t.Errorf("events say %q", said)
+	}
+}
+
+// TestAPinnedJobGoesOnWithItsGPUs: where programs cannot exchange GPUs, a suspended job takes no
+// others.
+func TestAPinnedJobGoesOnWithItsGPUs(t *testing.T) {
+	w := newWorld(t)
+	n := testNode("n1", 4)
+	n.PinsGPUs = true
+	w.must(RegisterNode{Node: n})
+	id := w.running(2, []string{"n1"}, pauses)
+	w.ok(w.suspend(id, model.CauseSlice, 0))
+	w.switched(id, 0)
+	if had := w.job(id).Live().Workers[0].Had; !slices.Equal(had, []int{0, 1}) {
+		t.Errorf("it had GPUs %v", had)
+	}
+	w.refused(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{2, 3}}}}), model.ErrWrongPlaces)
+	other := w.running(1, []string{"n1"}) // has GPU 0
+	var why *model.FitError
+	if err := w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}}); !errors.As(err, &why) {
+		t.Errorf("to go on with the GPU of another job: %v", err)
+	}
+	w.report(other, 0, model.WorkerExited)
+	w.ok(w.plan(Action{Resume: &ResumeJob{Job: id, Attempt: 1, GPUs: [][]int{{0, 1}}}}))
+	if wk := w.job(id).Live().Workers[0]; !slices.Equal(wk.GPUs, []int{0, 1}) || wk.Had != nil {
+		t.Errorf("%+v", wk)
+	}
+}
+
 // TestSwitchesThatAreRefused: what cannot pause is not told to, and late word changes nothing.
 func TestSwitchesThatAreRefused(t *testing.T) {
 	w := newWorld(t)

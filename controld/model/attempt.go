@@ -34,6 +34,7 @@ type Worker struct {
 	// the last suspension or resumption that it has carried out, see [Switching]
 	Switch      int   `json:"switch,omitempty"`
 	SuspendedMS int64 `json:"suspended_ms,omitempty"` // for which it was suspended, the present time left out
+	Had         []int `json:"had,omitempty"`          // of a suspended one: the GPUs that it has given back
 
 	// of an attempt that is resized while it runs: see [Resizing]
 	Joined  int  `json:"joined,omitempty"`  // by which resize it has joined, counted from 1; 0: it began with the attempt
@@ -125,6 +126,8 @@ type WorkerReport struct {
 	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
 	// nothing is said about it.
 	Switch int `json:"switch,omitempty"`
+	// Unpaused says why the worker goes on although it was to pause under Switch.
+	Unpaused string `json:"unpaused,omitempty"`
 
 	// Profile is said once, and Packed each time others come to share the GPU or leave it.
 	Profile *Profile    `json:"profile,omitempty"`

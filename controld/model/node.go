@@ -33,6 +33,8 @@ type Node struct {
 	PortMin    int               `json:"port_min"` // MASTER_PORT range, inclusive
 	PortMax    int               `json:"port_max"`
 	Suspends   bool              `json:"suspends,omitempty"` // it can pause jobs that can pause, and have them go on
+	// a suspended job goes on only with the GPUs that it had: programs cannot exchange them
+	PinsGPUs bool `json:"pins_gpus,omitempty"`
 	// ports of the range at which something else listens that is no job's: found when one was to start
 	PortsTaken []int     `json:"ports_taken,omitempty"`
 	State      NodeState `json:"state"`

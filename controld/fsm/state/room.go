@@ -58,7 +58,7 @@ func (s *State) Suspend(j *model.Job, a *model.Attempt) {
 		g.Release(at, keeps.Plus(j.FreedBySuspension(a, i)), w.GPUs)
 		g.Allocate(at, keeps, []int{})
 		s.ownHolding(at).freed = s.v.at
-		w.GPUs = nil
+		w.Had, w.GPUs = w.GPUs, nil
 	}
 }
 

@@ -112,6 +112,9 @@ func (r *Room) Free(node int) model.Request {
 	return model.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
 }
 
+// FreeGPUs returns the free GPUs of a node, by bit.
+func (r *Room) FreeGPUs(node int) uint64 { return r.grid.FreeGPUs(node) }
+
 // Available returns what is free on a node and not claimed by a reservation that has not been
 // lifted. It can be negative: claims may be for more than is free.
 func (r *Room) Available(node int) model.Request {

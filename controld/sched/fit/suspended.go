@@ -2,6 +2,7 @@ package fit
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/model"
@@ -13,6 +14,19 @@ type Suspended struct {
 	Node  int
 	Keeps model.Request
 	Needs model.Request
+	Had   []int // the GPUs that it had, if its node can give it no others
+}
+
+// find returns the GPUs with which a suspended worker can go on, false if they are not free.
+func (w Suspended) find(free uint64) ([]int, bool) {
+	if w.Had != nil {
+		return w.Had, !slices.ContainsFunc(w.Had, func(g int) bool { return free&(1<<g) == 0 })
+	}
+	n := int(w.Needs.Active.GPUs / model.WholeGPU)
+	if bits.OnesCount64(free) < n {
+		return nil, false
+	}
+	return list(free)[:n], true
 }
 
 // Resume takes the room with which suspended workers go on, or none if they do not all find it, and
@@ -21,10 +35,9 @@ func (r *Room) Resume(workers []Suspended) ([][]int, bool) {
 	gpus := make([][]int, len(workers))
 	for i, w := range workers {
 		r.grid.Release(w.Node, w.Keeps, []int{})
-		n := int(w.Needs.Active.GPUs / model.WholeGPU)
-		if free := r.grid.FreeGPUs(w.Node); bits.OnesCount64(free) >= n &&
+		if found, ok := w.find(r.grid.FreeGPUs(w.Node)); ok &&
 			r.grid.ObstacleAgain(w.Node, w.Needs, nil) == model.ReasonNone {
-			gpus[i] = list(free)[:n]
+			gpus[i] = found
 			r.grid.Allocate(w.Node, w.Needs, grid.OrNone(gpus[i]))
 			continue
 		}

@@ -370,7 +370,11 @@ func (s *sharing) goOn(u *unit) bool {
 	at := make([]int, 0, len(a.Workers))
 	for i := range a.Workers {
 		if !a.Workers[i].State.Final() {
-			workers = append(workers, fit.Suspended{Node: u.nodes[i], Keeps: j.Holds(a, i), Needs: j.RequestOf(i)})
+			w := fit.Suspended{Node: u.nodes[i], Keeps: j.Holds(a, i), Needs: j.RequestOf(i)}
+			if s.View.Nodes()[w.Node].PinsGPUs {
+				w.Had = a.Workers[i].Had
+			}
+			workers = append(workers, w)
 			at = append(at, i)
 		}
 	}

@@ -94,7 +94,11 @@ func (s *sharing) expected(node int, host, guest *unit) int64 {
 	for _, r := range slices.Concat(host.runs, guest.runs) {
 		memory += r.Attempt.Profile.Memory
 	}
-	g := s.View.Nodes()[node].GPUs[host.gpu()]
+	n := s.View.Nodes()[node]
+	g := n.GPUs[host.gpu()]
+	if n.PinsGPUs && !slices.Contains(guest.runs[0].Attempt.Workers[0].Had, host.gpu()) {
+		return 0
+	}
 	for _, r := range host.runs {
 		if guest.runs[0].Job.Failed(r.Job.ID, s.Now) || r.Job.Failed(guest.id(), s.Now) {
 			return 0

@@ -1,6 +1,7 @@
 package introspect
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -11,28 +12,66 @@ func (s *sharing) rotate(node int, n *shared) {
 	if len(n.leaving) > 0 || n.busy || s.promised(node) {
 		return
 	}
-	free := s.Room.Free(node).Active
+	free, open := s.Room.Free(node).Active, s.Room.FreeGPUs(node)
 	active := slices.Clone(n.active)
 	for _, u := range n.suspended {
 		if slices.ContainsFunc(u.nodes, func(at int) bool { return at != node }) {
 			continue // a gang on several nodes goes on when all of them have room
 		}
-		needs := needsOn(u, node)
-		if needs.Within(free) {
-			free = free.Minus(needs)
+		needs, own := needsOn(u, node), s.ownGPUs(u, node)
+		lacks := needs.Minus(free)
+		if own != 0 {
+			lacks.GPUs = wholeGPUs(own &^ open)
+		}
+		if lacks.Within(model.Vector{}) {
+			free, open = free.Minus(needs), open&^own
 			continue
 		}
-		victims, gain := s.due(active, u, needs.Minus(free))
+		victims, gain := s.due(active, u, lacks, own&^open)
 		if victims == nil || s.anyLimited(u) && !ofOneAccount(u.runs[0].Job, victims) {
 			continue
 		}
 		for _, v := range victims {
+			open |= heldGPUs(v)
 			s.suspend(n, v, model.CauseSlice, u.id())
 			active = slices.DeleteFunc(active, func(o *unit) bool { return o == v })
 		}
-		free = free.Plus(gain).Minus(needs)
+		free, open = free.Plus(gain).Minus(needs), open&^own
 	}
 }
+
+// ownGPUs returns the GPUs of a node that a suspended unit must have to go on, by bit; 0: any will do.
+func (s *sharing) ownGPUs(u *unit, node int) (own uint64) {
+	if !s.View.Nodes()[node].PinsGPUs {
+		return 0
+	}
+	for i, at := range u.nodes {
+		if at == node {
+			own |= bitsOf(u.runs[0].Attempt.Workers[i].Had)
+		}
+	}
+	return own
+}
+
+// heldGPUs returns the GPUs of a unit on one node, by bit.
+func heldGPUs(u *unit) (held uint64) {
+	for _, run := range u.runs {
+		for i := range run.Attempt.Workers {
+			held |= bitsOf(run.Attempt.Workers[i].GPUs)
+		}
+	}
+	return held
+}
+
+func bitsOf(gpus []int) (mask uint64) {
+	for _, g := range gpus {
+		mask |= 1 << g
+	}
+	return mask
+}
+
+// wholeGPUs is so many GPUs in the unit of [model.Vector].
+func wholeGPUs(mask uint64) int64 { return int64(bits.OnesCount64(mask)) * model.WholeGPU }
 
 // promised reports whether others leave room on a node to a job that waits.
 func (s *sharing) promised(node int) bool {
@@ -46,18 +85,23 @@ func (s *sharing) promised(node int) bool {
 }
 
 // due picks units that have had their time and more service than another one, so that what they give
-// back covers what it lacks: those first that have had the most. It also wakes the cycle when the
-// time of the next one is over.
-func (s *sharing) due(active []*unit, u *unit, lacks model.Vector) (victims []*unit, gain model.Vector) {
+// back covers what it lacks: those first that have had the most. If it must have certain GPUs, own,
+// only these count. It also wakes the cycle when the time of the next one is over.
+func (s *sharing) due(active []*unit, u *unit, lacks model.Vector, own uint64) (victims []*unit, gain model.Vector) {
 	for _, v := range slices.Backward(active) {
-		if v.rank < u.rank {
+		held := heldGPUs(v)
+		if v.rank < u.rank || own != 0 && held&own == 0 {
 			continue
 		}
 		if over := s.overAt(v, u); over > s.Now {
 			s.WakeAt(over)
 			continue
 		}
-		victims, gain = append(victims, v), gain.Plus(freed(v))
+		back := freed(v)
+		if own != 0 {
+			back.GPUs = wholeGPUs(held & own)
+		}
+		victims, gain = append(victims, v), gain.Plus(back)
 		if lacks.Within(gain) {
 			return victims, gain
 		}

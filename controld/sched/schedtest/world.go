@@ -184,9 +184,10 @@ func (w *World) policy(options map[string]string) error {
 }
 
 // node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
-// is), suspends (0: it cannot), reboot (any value: a new boot id).
+// is), suspends (0: it cannot), pins (1: a
+// suspended job goes on only with the GPUs that it had), reboot (any value: a new boot id).
 func (w *World) node(name string, options map[string]string) error {
-	gpus, cores, memory, ports, broken, suspends := 0, 64, 256, 100, -1, 1
+	gpus, cores, memory, ports, broken, suspends, pins := 0, 64, 256, 100, -1, 1, 0
 	for k, v := range options {
 		if Describe(&model.Node{}, k, v) {
 			continue
@@ -208,12 +209,14 @@ func (w *World) node(name string, options map[string]string) error {
 			broken = n
 		case "suspends":
 			suspends = n
+		case "pins":
+			pins = n
 		default:
 			return fmt.Errorf("no property %q of a node", k)
 		}
 	}
 	n := MakeNode(name, gpus, cores, memory, ports)
-	n.Suspends = suspends > 0
+	n.Suspends, n.PinsGPUs = suspends > 0, pins > 0
 	for k, v := range options {
 		Describe(&n, k, v)
 	}
