@@ -429,13 +429,13 @@ var rules = map[string]rule{
 		why: "it outlives the node daemon and shares only the protocols with it and with rota-init, " +
 			"and with jobspec the pattern of progress in output",
 	},
+	"packaging/python": {why: "it is the module that jobs import, as text"},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve", "controld/api/identity",
-			"controld/member",
-			"noded/bundle", "noded/container",
+			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
+			"controld/api/identity", "controld/member", "noded/bundle", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
-			"noded/requirements",
+			"noded/requirements", "packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
 		why:   "the node daemon shares api and cluster with the control daemon, and a protocol with the shim",

@@ -120,7 +120,8 @@ type worker struct {
 	coresShort     bool      // its cores were not free
 	lease          time.Time // the end of the lease that its shim has
 	timer          *time.Timer
-	lastReported   model.WorkerState // the last state that was queued for a report
+	lastReported   model.WorkerState  // the last state that was queued for a report
+	lastSwitch     model.WorkerReport // the last one about pausing and going on that was queued
 	tail           progress.Tail
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up
@@ -271,7 +272,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	seen := make(map[container.ID]bool, len(all))
 	for _, s := range all {
 		seen[s.ID] = true
-		if w := a.workerOf(s.ID); stateOrder(s.State) > stateOrder(w.Actual) { // it is newer than what is known
+		if w := a.workerOf(s.ID); w.olderThan(s) {
 			a.setStatus(w, s)
 		}
 	}
@@ -297,8 +298,16 @@ func stateOrder(s container.State) int {
 	return 0
 }
 
+// olderThan reports whether a status says more than what is known of the worker.
+func (w *worker) olderThan(s container.Status) bool {
+	if now, known := stateOrder(s.State), stateOrder(w.Actual); now != known {
+		return now > known
+	}
+	return s.State == container.Running && s.Switch != w.Switch && s.Switch.Ordered >= w.Switch.Ordered
+}
+
 func (a *Agent) setStatus(w *worker, s container.Status) {
-	w.Actual, w.Exit, w.LostReason = s.State, s.Exit, s.Why
+	w.Actual, w.Exit, w.LostReason, w.Switch = s.State, s.Exit, s.Why, s.Switch
 	a.markChanged(w)
 }
 
@@ -309,6 +318,7 @@ func (a *Agent) reconcile(w *worker) {
 	}
 	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && (a.olderAttemptRuns(w.id) || a.keepsAny())
 	a.queueReport(w)
+	a.queueSwitch(w)
 	w.DesiredUnknown = !a.desiredKnown
 	now := time.Now()
 	s, again := nextStep(w.facts, now)

@@ -653,7 +653,7 @@ func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	a := w.allocs[last]
 	over := a == nil || a.gone
 	w.mu.Unlock()
-	switch n := dice.IntN(10); {
+	switch n := dice.IntN(14); {
 	case over:
 		attempts[job]++
 		last.Attempt++
@@ -668,6 +668,10 @@ func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 		w.loseShim(last)
 	case n < 8:
 		w.change(func() { a.gone = true })
+	case n < 12:
+		if w.state(last) == model.WorkerRunning { // to pause, to go on, or not to pause after all
+			w.turn(last)
+		}
 	default:
 		w.change(func() { w.down = !w.down })
 	}
@@ -692,7 +696,11 @@ func (w *world) quiesce() {
 	})
 	settle(time.Minute)
 	w.mu.Lock()
-	for id := range w.containers {
+	for id, b := range w.containers {
+		if a := w.allocs[id]; b.state == container.Running && !a.gone && a.Stop == nil && a.Switch != nil &&
+			a.switched != a.Switch.Number {
+			w.t.Errorf("%v has reported switch %d of %d", id, a.switched, a.Switch.Number)
+		}
 		w.end(id, &container.Exit{})
 	}
 	w.mu.Unlock()

@@ -47,6 +47,7 @@ import (
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/machine"
 	"github.com/rota-hpc/rota/noded/requirements"
+	"github.com/rota-hpc/rota/packaging/python"
 )
 
 // bodyTimeout is how long a client may take to send the whole of a request.
@@ -236,12 +237,17 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
+	modules := filepath.Join(d.cfg.DataDir, "python")
+	if err := writeModule(modules); err != nil {
+		return fmt.Errorf("write the Python module of jobs: %w", err)
+	}
 	filter, err := bundle.Seccomp(d.cfg.AllowUserNamespaces)
 	if err != nil {
 		return err
 	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
+		Modules:    modules,
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
 		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs,
@@ -260,6 +266,19 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	return nil
 }
 
+// writeModule writes the Python module that jobs import, of this version. Jobs that run keep the one
+// that they have.
+func writeModule(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, "."+python.Name)
+	if err := os.WriteFile(tmp, python.Module, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, python.Name))
+}
+
 // newAgent makes the agent and reads the GPUs. The inventory of simulated GPUs is not kept.
 func (d *daemon) newAgent(ctx context.Context) error {
 	foreign, err := noteCluster(d.cfg.DataDir, d.credential.Member.Cluster, len(d.journal.Entries()) > 0)
@@ -273,6 +292,8 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		d.gpus = gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 		file = gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 	}
+	// a program has its contexts on the GPUs that it began with; simulated ones have none
+	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,

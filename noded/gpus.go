@@ -197,6 +197,24 @@ func (g *nodeGPUs) noteChanges(before []model.GPU) {
 	}
 }
 
+// whyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one: what
+// its processes hold of their memory would stay. "": they hold none.
+func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int) string {
+	all := g.all()
+	for _, i := range indices {
+		if i >= len(all) {
+			continue
+		}
+		switch pids, err := g.source.Processes(ctx, all[i].UUID); {
+		case err != nil:
+			return fmt.Sprintf("the driver does not say whether it holds memory of GPU %d", i)
+		case len(pids) > 0:
+			return fmt.Sprintf("process %d would keep its memory on GPU %d", pids[0], i)
+		}
+	}
+	return ""
+}
+
 // awaitVacant waits until no processes are left on a GPU of an ended worker, and reports whether it
 // is vacant. It is called before the end is reported, which frees the GPU for other jobs. A GPU
 // that keeps a process is taken out of use until the process is gone.

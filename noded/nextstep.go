@@ -11,18 +11,19 @@ import (
 
 // facts is all that a decision about one container depends on.
 type facts struct {
-	DesiredUnknown bool            // no controller has said, since this daemon started, what is wanted
-	Desired        *api.Alloc      // nil: the controllers do not want it, unless DesiredUnknown
-	KillAt         time.Time       // when the grace of Desired.Stop ends, on this machine's clock
-	Actual         container.State // "": no container exists
-	Exit           *container.Exit // of an exited container
-	LostReason     string          // of a lost container
-	Entry          journal.Entry   // zero if the journal has none
-	Journaled      bool            // the journal has Entry
-	Confirmed      bool            // the controllers have confirmed Entry.Final
-	Blocked        bool            // an earlier attempt of the job, or what was kept, still runs here
-	Kept           bool            // controllers that are no more ordered it: it runs until its lease ends
-	Tries          int             // how often the step that is due has failed
+	DesiredUnknown bool                // no controller has said, since this daemon started, what is wanted
+	Desired        *api.Alloc          // nil: the controllers do not want it, unless DesiredUnknown
+	KillAt         time.Time           // when the grace of Desired.Stop ends, on this machine's clock
+	Actual         container.State     // "": no container exists
+	Exit           *container.Exit     // of an exited container
+	LostReason     string              // of a lost container
+	Entry          journal.Entry       // zero if the journal has none
+	Journaled      bool                // the journal has Entry
+	Confirmed      bool                // the controllers have confirmed Entry.Final
+	Switch         container.Switching // of a running container
+	Blocked        bool                // an earlier attempt of the job, or what was kept, still runs here
+	Kept           bool                // controllers that are no more ordered it: it runs until its lease ends
+	Tries          int                 // how often the step that is due has failed
 }
 
 // exists reports whether the container exists and has not ended.
@@ -39,6 +40,8 @@ const (
 	opStart  op = "start"
 	opStop   op = "stop" // write the notice and send the signal
 	opKill   op = "kill"
+	opSwitch op = "switch" // have it pause, or go on with cores of its own
+	opYield  op = "yield"  // give its cores back, when it has paused
 	opFinish op = "finish" // write its result to the journal
 	opRemove op = "remove" // remove all that is left of it but its log
 	opForget op = "forget" // remove an intent whose container never ran
@@ -123,8 +126,46 @@ func stepWhenWanted(f facts) step {
 		return step{Op: opCreate}
 	case f.Actual == container.Created && f.Desired.Released:
 		return step{Op: opStart}
+	case f.Actual == container.Running && f.Desired.Switch != nil:
+		return stepOfSwitch(f)
 	}
 	return step{}
+}
+
+// stepOfSwitch is for a running container that was told to pause or to go on.
+func stepOfSwitch(f facts) step {
+	switch {
+	case f.Desired.Switch.Number > f.Switch.Ordered:
+		return step{Op: opSwitch}
+	case f.paused() && len(f.Entry.Cores) > 0:
+		return step{Op: opYield}
+	}
+	return step{}
+}
+
+// paused reports whether a container has paused as it was told last.
+func (f facts) paused() bool {
+	return f.Actual == container.Running && f.Switch.Done%2 == 1 && f.Switch.Done == f.Switch.Ordered
+}
+
+// switchDone returns the number of the last order to pause or to go on if it has been carried out as
+// a whole, else 0.
+func (f facts) switchDone() int {
+	d := f.Desired
+	if d == nil || d.Switch == nil || f.Actual != container.Running || f.Switch.Done != d.Switch.Number ||
+		f.paused() && len(f.Entry.Cores) > 0 {
+		return 0
+	}
+	return f.Switch.Done
+}
+
+// unpaused returns why a container that was told last to pause goes on; "" if it does not.
+func (f facts) unpaused() string {
+	d := f.Desired
+	if d == nil || d.Switch == nil || f.Actual != container.Running || f.Switch.Ordered != d.Switch.Number {
+		return ""
+	}
+	return f.Switch.Problem
 }
 
 // recordLost returns the step that records a container whose exit record is missing.

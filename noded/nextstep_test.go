@@ -20,6 +20,11 @@ func TestNextStep(t *testing.T) {
 	started := journal.Entry{ID: "1.1.0", Started: true}
 	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseCancelled}
 	displaced := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseTE}
+	pause := &api.Alloc{Released: true, Switch: &api.Switch{Number: 1, Pause: true}}
+	goOn := &api.Alloc{Released: true, Switch: &api.Switch{Number: 2}}
+	stopPaused := &api.Alloc{Released: true, Switch: pause.Switch, Stop: stopping.Stop}
+	bound := journal.Entry{ID: "1.1.0", Started: true, Cores: []int{3}}
+	asked, paused := container.Switching{Ordered: 1}, container.Switching{Ordered: 1, Done: 1}
 	over := journal.Entry{ID: "1.1.0", Started: true, Final: &model.WorkerReport{State: model.WorkerExited}}
 	tests := []struct {
 		name  string
@@ -75,6 +80,24 @@ func TestNextStep(t *testing.T) {
 		{name: "unwanted before it was made", facts: facts{Journaled: true, Entry: intended}, want: opForget},
 		{name: "unwanted and gone", facts: facts{Journaled: true, Entry: started}, want: opFinish,
 			state: model.WorkerFailed},
+		{name: "to pause before the start", facts: facts{Desired: pause, Journaled: true, Entry: intended,
+			Actual: container.Created}, want: opStart},
+		{name: "to pause", facts: facts{Desired: pause, Journaled: true, Entry: bound, Actual: container.Running},
+			want: opSwitch},
+		{name: "told to pause", facts: facts{Desired: pause, Journaled: true, Entry: bound, Actual: container.Running,
+			Switch: asked}, want: opNone},
+		{name: "paused", facts: facts{Desired: pause, Journaled: true, Entry: bound, Actual: container.Running,
+			Switch: paused}, want: opYield},
+		{name: "paused without cores", facts: facts{Desired: pause, Journaled: true, Entry: started,
+			Actual: container.Running, Switch: paused}, want: opNone},
+		{name: "to go on", facts: facts{Desired: goOn, Journaled: true, Entry: started, Actual: container.Running,
+			Switch: paused}, want: opSwitch},
+		{name: "to go on, with cores from before a crash", facts: facts{Desired: goOn, Journaled: true, Entry: bound,
+			Actual: container.Running, Switch: paused}, want: opSwitch},
+		{name: "a pause that is taken back", facts: facts{Desired: goOn, Journaled: true, Entry: bound,
+			Actual: container.Running, Switch: asked}, want: opSwitch},
+		{name: "stop while it is paused", facts: facts{Desired: stopPaused, KillAt: later, Journaled: true, Entry: started,
+			Actual: container.Running, Switch: paused}, want: opStop, again: later},
 		{name: "nothing at all", facts: facts{}, want: opNone},
 		{name: "over, not confirmed", facts: facts{Journaled: true, Entry: over, Actual: container.Exited},
 			want: opNone},

@@ -29,6 +29,10 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.stop(ctx, id, f)
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
+	case opSwitch:
+		return a.switchTo(ctx, id, f)
+	case opYield:
+		return a.yield(id, f)
 	case opFinish:
 		done, err := a.recordResult(ctx, id, f, s.Result)
 		if err == nil && f.Actual == "" {

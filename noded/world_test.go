@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -64,27 +66,31 @@ type world struct {
 // assigned is what the controllers know of one worker.
 type assigned struct {
 	api.Alloc
-	gone    bool // not listed any more
-	state   model.WorkerState
-	result  *model.WorkerReport
-	history []model.WorkerState
+	gone     bool // not listed any more
+	switched int  // the last switch that was reported
+	unpaused string
+	state    model.WorkerState
+	result   *model.WorkerReport
+	history  []model.WorkerState
 }
 
 // fakeContainer is a container.
 type fakeContainer struct {
-	state   container.State
-	exit    *container.Exit
-	starts  int
-	creates int
-	signals []int
-	lease   time.Time
-	term    time.Duration // of its lease when it was created
-	cores   []int
-	exits   func(signal int) *container.Exit // its answer to a signal; nil: it ends
-	removed bool
-	deaf    bool // its shim does not answer
-	refuses bool // its shim refuses to renew its lease
-	undying bool // a kill does not end it
+	state    container.State
+	exit     *container.Exit
+	starts   int
+	creates  int
+	signals  []int
+	lease    time.Time
+	term     time.Duration // of its lease when it was created
+	cores    []int
+	exits    func(signal int) *container.Exit // its answer to a signal; nil: it ends
+	removed  bool
+	deaf     bool // its shim does not answer
+	refuses  bool // its shim refuses to renew its lease
+	undying  bool // a kill does not end it
+	switched container.Switching
+	awake    bool // it does not pause
 }
 
 // listen waits in vain when the shim of a container does not answer.
@@ -389,6 +395,9 @@ func (w *world) take(r model.WorkerReport) {
 		w.t.Errorf("report for %v, which was never assigned", workerID(r))
 		return
 	}
+	if r.Switch != 0 && a.result == nil {
+		w.takeSwitch(a, r)
+	}
 	if r.State.Final() {
 		if a.result != nil && *a.result != r {
 			w.t.Errorf("%v has two results: %+v and %+v", workerID(r), *a.result, r)
@@ -403,6 +412,33 @@ func (w *world) take(r model.WorkerReport) {
 		}
 		w.bump()
 	}
+}
+
+// takeSwitch does what Apply does with a report about pausing and going on.
+func (w *world) takeSwitch(a *assigned, r model.WorkerReport) {
+	if a.Switch == nil || r.Switch > a.Switch.Number {
+		w.t.Errorf("%v reports switch %d, which was not ordered", workerID(r), r.Switch)
+		return
+	}
+	if a.unpaused = r.Unpaused; r.Unpaused == "" {
+		a.switched = max(a.switched, r.Switch)
+	}
+	b := w.containers[workerID(r)]
+	if r.Unpaused == "" && r.Switch%2 == 1 && r.Switch == a.Switch.Number && len(b.cores) > 0 {
+		w.t.Errorf("%v is reported as paused with cores %v", workerID(r), b.cores)
+	}
+}
+
+// turn has a worker pause, or go on.
+func (w *world) turn(id container.ID) {
+	w.change(func() {
+		a := w.allocs[id]
+		next := api.Switch{Number: 1, Pause: true}
+		if a.Switch != nil {
+			next.Number, next.Pause = a.Switch.Number+1, a.Switch.Number%2 == 0
+		}
+		a.Switch = &next
+	})
 }
 
 // The runtime.
@@ -475,6 +511,39 @@ func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
 	})
 }
 
+func (r lifeRuntime) Switch(ctx context.Context, id container.ID, o container.SwitchOrder) error {
+	return r.call(ctx, func() error {
+		b := r.containers[id]
+		if b == nil || b.state != container.Running {
+			return errFault
+		}
+		s := &b.switched
+		if o.Number <= s.Ordered {
+			return nil
+		}
+		s.Ordered, s.Problem = o.Number, ""
+		switch {
+		case o.Pause() && b.awake:
+			s.Problem = "it does not come by"
+		case o.Pause():
+			s.Done, s.Means, b.cores = o.Number, container.Cooperative, nil
+		default:
+			core, err := strconv.Atoi(o.Cores)
+			if err != nil {
+				r.t.Errorf("%v goes on with cores %q", id, o.Cores)
+			}
+			for other, c := range r.containers {
+				if other != id && c.state == container.Running && slices.Contains(c.cores, core) {
+					r.t.Errorf("%v goes on with core %d, which %v has", id, core, other)
+				}
+			}
+			s.Done, b.cores = o.Number, []int{core}
+		}
+		r.emit(id)
+		return nil
+	})
+}
+
 func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time) error {
 	if err := r.listen(ctx, id); err != nil {
 		return err
@@ -510,7 +579,7 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	return out, r.call(ctx, func() error {
 		for id, b := range r.containers {
 			if !b.removed {
-				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit})
+				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched})
 			}
 		}
 		return nil

@@ -67,8 +67,8 @@ func buildPrograms(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	for program, cgo := range map[string]string{"rota-shim": "1", "rota-init": "0"} {
-		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/cmd/"+program)
+	for program, cgo := range map[string]string{"cmd/rota-shim": "1", "cmd/rota-init": "0", "examples/trainer": "0"} {
+		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/"+program)
 		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", program, err, out)
@@ -300,8 +300,8 @@ func (n *node) output(id container.ID) string {
 func (n *node) ready(t *testing.T, id container.ID) {
 	t.Helper()
 	eventually(t, "the command is ready", func() bool {
-		return strings.Contains(n.output(id)+n.said(id, "main"),
-			"ready")
+		said := n.output(id) + n.said(id, "main")
+		return strings.Contains(said, "ready") || strings.Contains(said, "step ") // of the trainer
 	})
 }
 
@@ -341,11 +341,22 @@ var scripts = map[containertest.Kind]string{
 	containertest.Runs:    "echo ready; exec sleep 1000",
 	containertest.Saves:   "trap 'exit 85' TERM; sleep 1000 & echo ready; wait",
 	containertest.Ignores: "trap '' TERM; echo ready; exec sleep 1000",
+	containertest.Pauses:  "exec ./trainer -steps 100000000 -pause 1ms -dir .",
+	containertest.Stuck:   "exec ./trainer -steps 100000000 -pause 1h -log 1",
+}
+
+// installTrainer puts the example of a training program where the containers' commands start.
+func (n *node) installTrainer() {
+	b, err := os.ReadFile(filepath.Join(binaries, "trainer"))
+	check(n.t, err)
+	check(n.t, os.WriteFile(filepath.Join(n.shared, "trainer"), b, 0o755))
 }
 
 // program returns the bundle of one of the contract's programs.
 func (n *node) program(id container.ID, k containertest.Kind) string {
 	switch k {
+	case containertest.Pauses, containertest.Stuck:
+		n.installTrainer()
 	case containertest.TasksFail:
 		return n.tasks(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
 	case containertest.TasksSave:

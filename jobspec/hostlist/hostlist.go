@@ -39,6 +39,15 @@ func Compress(names []string) string {
 	return strings.Join(parts, ",")
 }
 
+// Numbers writes numbers in ascending order as the kernel does: 0-3,8.
+func Numbers(numbers []int) string {
+	var digits []string
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(numbers))) {
+		digits = append(digits, strconv.Itoa(n))
+	}
+	return runs(digits)
+}
+
 // split cuts off the digits at the end, at most as many as an int holds. Numbers of different
 // widths are never grouped.
 func split(name string) (prefix, digits string) {

@@ -59,3 +59,11 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 	})
 }
+
+func TestNumbers(t *testing.T) {
+	for want, in := range map[string][]int{"": nil, "3": {3}, "0-2,5": {5, 2, 1, 0}, "1,3": {1, 3, 3}} {
+		if got := Numbers(in); got != want {
+			t.Errorf("Numbers(%v) = %q, want %q", in, got, want)
+		}
+	}
+}

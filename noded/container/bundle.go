@@ -4,28 +4,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Names within a container's directory. The container sees runDir at /run/rota.
 const (
-	configFile   = "config.json" // the OCI runtime spec: the directory is an OCI bundle
-	settingsFile = "shim.json"
-	limitsFile   = "limits.json" // of a worker of several tasks
-	socketFile   = "shim.sock"
-	pidFile      = "shim.pid"
-	exitFile     = "exit.json"
-	runDir       = "run"
-	logDir       = "log"
-	stateDir     = "state" // libcontainer's own
-	taskDir      = "tasks" // a bundle for each of several tasks
-	shmDir       = "shm"   // their /dev/shm
-	secretsDir   = "secrets"
-	progressDir  = "progress"       // mounted by the shim, in memory
-	stepsFile    = "steps.jsonl"    // progress found in the output
-	findingsFile = "findings.jsonl" // what log policies have found
+	configFile    = "config.json" // the OCI runtime spec: the directory is an OCI bundle
+	settingsFile  = "shim.json"
+	jobSocketFile = "job.sock"
+	limitsFile    = "limits.json" // of a worker of several tasks
+	socketFile    = "shim.sock"
+	pidFile       = "shim.pid"
+	exitFile      = "exit.json"
+	runDir        = "run"
+	logDir        = "log"
+	stateDir      = "state" // libcontainer's own
+	taskDir       = "tasks" // a bundle for each of several tasks
+	shmDir        = "shm"   // their /dev/shm
+	secretsDir    = "secrets"
+	modulesDir    = "python"         // a mount point, as secretsDir
+	progressDir   = "progress"       // mounted by the shim, in memory
+	stepsFile     = "steps.jsonl"    // progress found in the output
+	findingsFile  = "findings.jsonl" // what log policies have found
 )
 
 // TaskDir returns the bundle of one of several tasks of the worker in dir, by its index in
@@ -49,6 +54,33 @@ func FindingsPath(dir string) string { return filepath.Join(dir, findingsFile) }
 
 // RunDir returns what the container in dir sees as /run/rota.
 func RunDir(dir string) string { return filepath.Join(dir, runDir) }
+
+// ListenJob opens the socket to which the processes of the container in dir connect, as
+// $ROTA_SOCKET. Only its user may.
+func ListenJob(dir string, user User) (net.Listener, error) {
+	run, err := os.Open(RunDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer run.Close()
+	path := socketAddress(run, jobSocketFile)
+	if err := removeFile(path); err != nil {
+		return nil, err
+	}
+	old := unix.Umask(0o177)
+	l, err := net.Listen("unix", path)
+	unix.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once run is closed
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, int(user.UID), int(user.GID)); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
+}
 
 // LogDir returns the directory in which the shim of the container in dir keeps output that is not
 // sent to a path of the user's. The files are stdout, stdout.1 (older), and so on, and the same for
@@ -201,7 +233,9 @@ func WriteBundle(dir string, b Bundle) error {
 
 func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
-	for _, made := range []string{filepath.Join(run, secretsDir), filepath.Dir(ProgressPath(dir))} {
+	for _, made := range []string{
+		filepath.Join(run, secretsDir), filepath.Join(run, modulesDir), filepath.Dir(ProgressPath(dir)),
+	} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
 			return err
 		}

@@ -62,6 +62,37 @@ type Status struct {
 	Pid   int // of the container's first process, on the host
 	Exit  *Exit
 	Why   string // of a Lost container: what is known
+
+	Switch Switching // of a Running container
+}
+
+// Means is how a container is paused.
+type Means string
+
+// The means.
+const (
+	Cooperative Means = "pause point" // its processes have given their GPU memory back, and wait
+	Frozen      Means = "freezer"     // none of its processes runs, and their GPU memory stays
+)
+
+// SwitchOrder has a container pause or go on. Orders are numbered from 1: odd ones pause.
+type SwitchOrder struct {
+	Number   int    `json:"number"`
+	WithinMS int64  `json:"within_ms,omitempty"` // to pause: how long its processes may take to come to a pause point
+	NoFreeze string `json:"no_freeze,omitempty"` // to pause: why its processes must not be frozen; "": they may
+	Cores    string `json:"cores,omitempty"`     // to go on: those that it gets, as the kernel writes them; "": the same
+}
+
+// Pause reports whether it is an order to pause.
+func (o SwitchOrder) Pause() bool { return o.Number%2 == 1 }
+
+// Switching is how far a container has come with its last [SwitchOrder].
+type Switching struct {
+	Ordered int    `json:"ordered,omitempty"` // number of the last order
+	Done    int    `json:"done,omitempty"`    // number of the last one that was carried out
+	Means   Means  `json:"means,omitempty"`   // by which it has paused the last time
+	TookMS  int64  `json:"took_ms,omitempty"` // from the order until it was carried out
+	Problem string `json:"problem,omitempty"` // why it goes on although it was to pause
 }
 
 // Runtime creates and runs containers. Every call is idempotent: it may be repeated after a crash
@@ -77,6 +108,8 @@ type Runtime interface {
 	Signal(ctx context.Context, id ID, signal int) error
 	// Kill ends every process in the container.
 	Kill(ctx context.Context, id ID) error
+	// Switch has the container pause or go on. It returns at once; [Status.Switch] says when that is done.
+	Switch(ctx context.Context, id ID, o SwitchOrder) error
 	// Renew moves the end of the lease.
 	Renew(ctx context.Context, id ID, lease time.Time) error
 	// Remove removes an ended container: its cgroup, its mounts, its shim's files. Its log stays.

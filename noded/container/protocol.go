@@ -25,6 +25,7 @@ const (
 	OpKill   Op = "kill"
 	OpRenew  Op = "renew"
 	OpStatus Op = "status"
+	OpSwitch Op = "switch"
 )
 
 // Order is one line of JSON to a shim.
@@ -33,16 +34,21 @@ type Order struct {
 	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
 	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate and OpRenew
 	Signal int    `json:"signal,omitempty"` // with OpSignal
+
+	Switch *SwitchOrder `json:"switch,omitempty"` // with OpSwitch
 }
 
-// Answer is one line of JSON from a shim, one for every order. One with Exited set comes without an
-// order and is the last.
+// Answer is one line of JSON from a shim, one for every order. One with Changed or Exited set comes
+// without an order. One with Exited is the last.
 type Answer struct {
 	State  State  `json:"state,omitempty"`
 	Pid    int    `json:"pid,omitempty"`
 	Error  string `json:"error,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of an Error: repeating the order would not help
 	Exited bool   `json:"exited,omitempty"`
+
+	Changed bool      `json:"changed,omitempty"`
+	Switch  Switching `json:"switch"`
 }
 
 // BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine

@@ -45,13 +45,11 @@ func newShimLink(id ID, dir string, process Process, changed func(ID)) *shimLink
 // create orders the shim to create the container and waits until it exists.
 func (l *shimLink) create(ctx context.Context, shim *shimProcess, lease time.Time) error {
 	l.attach(shim.conn)
-	answer, err := l.request(ctx, Order{Op: OpCreate, Dir: l.dir, Lease: bootDeadline(lease)})
+	err := l.request(ctx, Order{Op: OpCreate, Dir: l.dir, Lease: bootDeadline(lease)})
 	if err != nil {
 		l.discard()
-		return err
 	}
-	l.updateStatus(answer)
-	return nil
+	return err
 }
 
 // discard ends a container that could not be created.
@@ -79,12 +77,7 @@ func (l *shimLink) dial() error {
 	l.attach(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	answer, err := l.request(ctx, Order{Op: OpStatus})
-	if err != nil {
-		return err
-	}
-	l.updateStatus(answer)
-	return nil
+	return l.request(ctx, Order{Op: OpStatus})
 }
 
 func (l *shimLink) attach(conn net.Conn) {
@@ -101,6 +94,13 @@ func (l *shimLink) read() {
 		if err != nil || json.Unmarshal(line, &a) != nil || a.Exited {
 			break
 		}
+		if a.Error == "" {
+			l.updateStatus(a) // in the order in which it was said
+		}
+		if a.Changed {
+			l.changed(l.id)
+			continue
+		}
 		l.answer <- a
 	}
 	close(l.answer)
@@ -115,30 +115,30 @@ func (l *shimLink) read() {
 
 var errShimGone = errors.New("the shim has ended")
 
-// request sends one order and waits for the answer.
-func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
+// request sends one order and waits for the answer, which the status shows by then.
+func (l *shimLink) request(ctx context.Context, o Order) error {
 	l.requesting.Lock()
 	defer l.requesting.Unlock()
 	line, err := json.Marshal(o)
 	if err != nil {
-		return Answer{}, err
+		return err
 	}
 	if _, err := l.conn.Write(append(line, '\n')); err != nil {
-		return Answer{}, errShimGone
+		return errShimGone
 	}
 	select {
 	case a, ok := <-l.answer:
 		if !ok {
-			return Answer{}, errShimGone
+			return errShimGone
 		}
 		if a.Error == "" {
-			return a, nil
+			return nil
 		}
 		err := errors.New(a.Error)
 		if a.Final {
 			err = Final(err)
 		}
-		return Answer{}, err
+		return err
 	case <-ctx.Done():
 		return l.awaitLate(ctx)
 	}
@@ -150,22 +150,22 @@ const lateAnswerPatience = 5 * time.Second
 // awaitLate handles an answer that has not come in time. A shim that does not answer is useless,
 // and its container ends with it. But a caller that goes away, such as a daemon that stops, must
 // not end a container: then the link is only detached.
-func (l *shimLink) awaitLate(ctx context.Context) (Answer, error) {
+func (l *shimLink) awaitLate(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		timer := time.NewTimer(lateAnswerPatience)
 		defer timer.Stop()
 		select {
 		case a, ok := <-l.answer:
 			if ok && a.Error == "" {
-				return a, nil
+				return nil
 			}
 		case <-timer.C:
 			l.detach()
 		}
-		return Answer{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	l.conn.Close() // a late answer must not be taken for that of the next order
-	return Answer{}, fmt.Errorf("the shim did not answer: %w", context.Cause(ctx))
+	return fmt.Errorf("the shim did not answer: %w", context.Cause(ctx))
 }
 
 // send sends an order that is no error for an ended container, where it does nothing.
@@ -174,7 +174,7 @@ func (l *shimLink) send(ctx context.Context, o Order) error {
 		return nil
 	}
 	before := l.status().State
-	answer, err := l.request(ctx, o)
+	err := l.request(ctx, o)
 	if errors.Is(err, errShimGone) {
 		select {
 		case <-l.done:
@@ -186,7 +186,6 @@ func (l *shimLink) send(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	l.updateStatus(answer)
 	if l.status().State != before {
 		l.changed(l.id)
 	}
@@ -197,7 +196,7 @@ func (l *shimLink) updateStatus(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.current.State != Exited && l.current.State != Lost {
-		l.current.State, l.current.Pid = a.State, a.Pid
+		l.current.State, l.current.Pid, l.current.Switch = a.State, a.Pid, a.Switch
 	}
 }
 

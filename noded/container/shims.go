@@ -168,6 +168,11 @@ func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
 	return s.send(ctx, id, renewal(lease))
 }
 
+// Switch implements [Runtime].
+func (s *Shims) Switch(ctx context.Context, id ID, o SwitchOrder) error {
+	return s.send(ctx, id, Order{Op: OpSwitch, Switch: &o})
+}
+
 func (s *Shims) send(ctx context.Context, id ID, o Order) error {
 	l, err := s.find(id)
 	if err != nil {

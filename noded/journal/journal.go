@@ -354,7 +354,7 @@ func (f *entrySet) apply(r Record) {
 		f.kept[r.ID] = k
 	}
 	switch r.Op {
-	case Intend:
+	case Intend, Bound:
 		k.Cores = r.Cores
 	case Started:
 		k.Started = true

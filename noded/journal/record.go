@@ -24,6 +24,7 @@ type Op string
 const (
 	Intend  Op = "intend"  // it is about to be created, on these cores
 	Started Op = "started" // its command is about to be started: it must never be created again
+	Bound   Op = "bound"   // it is about to go on on these cores; none: it has paused, and has none
 	Stopped Op = "stopped" // it was told to stop for this cause, with this signal
 	Final   Op = "final"   // its result, before that is reported
 	Forget  Op = "forget"  // it never ran, and all of it is removed
@@ -106,7 +107,7 @@ func (r *Record) check() error {
 		return fmt.Errorf("record %q has no container id", r.Op)
 	}
 	switch r.Op {
-	case Intend, Started, Stopped, Forget:
+	case Intend, Started, Bound, Stopped, Forget:
 		return nil
 	case Final:
 		if r.Final == nil {

@@ -30,6 +30,9 @@ func (in taskInput) environment() []string {
 	} {
 		maps.Copy(env, source)
 	}
+	if in.Node.Modules != "" { // behind what the job has of its own
+		env["PYTHONPATH"] = strings.TrimPrefix(env["PYTHONPATH"]+":"+launch.ModulesDir, ":")
+	}
 	return sortedPairs(env)
 }
 
@@ -56,8 +59,8 @@ func (in taskInput) rotaVariables() map[string]string {
 		"ROTA_MEMORY": strconv.FormatInt(int64(in.task.Resources.Memory), 10), "ROTA_RANKS": itoa(in.all),
 		"ROTA_RANKS_PER_WORKER": itoa(in.local),
 		"ROTA_GRACE_SECONDS":    itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile,
-		"ROTA_PROGRESS_FILE": launch.ProgressFile,
-		"ROTA_MASTER_ADDR":   addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+		"ROTA_PROGRESS_FILE": launch.ProgressFile, "ROTA_SOCKET": launch.JobSocket,
+		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
@@ -126,7 +129,7 @@ func (in taskInput) slurmVariables() map[string]string {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
 	}
 	if n := len(in.taskGPUs); n > 0 {
-		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), ranges(in.taskGPUs)
+		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), hostlist.Numbers(in.taskGPUs)
 	}
 	return env
 }

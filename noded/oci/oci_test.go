@@ -190,11 +190,3 @@ func TestLogPath(t *testing.T) {
 		}
 	}
 }
-
-func TestRanges(t *testing.T) {
-	for want, in := range map[string][]int{"": nil, "3": {3}, "0-2,5": {5, 2, 1, 0}, "1,3": {1, 3, 3}} {
-		if got := ranges(in); got != want {
-			t.Errorf("ranges(%v) = %q, want %q", in, got, want)
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -99,6 +100,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		mountAt(launch.ProgressFile, "bind", in.Node.Progress, "bind", "rw", "nosuid", "nodev", "noexec"),
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
+	if in.Node.Modules != "" {
+		list = append(list, readOnly(Bind{Source: in.Node.Modules, Target: launch.ModulesDir}))
+	}
 	if len(in.task.Secrets) > 0 {
 		list = append(list, secretsMount())
 	}
@@ -271,29 +275,10 @@ func (in Input) workerLimits(cores, memory int64) *specs.LinuxResources {
 		res.Memory.Swap = &memory // memory and swap together: no swap
 	}
 	if len(in.Node.Cores) > 0 {
-		res.CPU.Cpus = ranges(in.Node.Cores)
+		res.CPU.Cpus = hostlist.Numbers(in.Node.Cores)
 	} else {
 		quota, period := cores*cpuPeriod, uint64(cpuPeriod)
 		res.CPU.Quota, res.CPU.Period = &quota, &period
 	}
 	return res
-}
-
-// ranges writes numbers as the kernel does: 0-3,8.
-func ranges(numbers []int) string {
-	sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
-	var parts []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(sorted[i])
-		if j > i {
-			part += "-" + strconv.Itoa(sorted[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }

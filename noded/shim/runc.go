@@ -209,6 +209,22 @@ func (c *runcContainer) kill() error {
 	return err
 }
 
+// freeze stops all processes of the container where they are, and returns when they stand still.
+func (c *runcContainer) freeze() error { return c.inner.Pause() }
+
+// thaw lets them run.
+func (c *runcContainer) thaw() error { return c.inner.Resume() }
+
+// setCores binds the container to other cores, written as the kernel does.
+func (c *runcContainer) setCores(cores string) error {
+	config := c.inner.Config()
+	limits, resources := *config.Cgroups, *config.Cgroups.Resources
+	resources.CpusetCpus = cores
+	limits.Resources = &resources
+	config.Cgroups = &limits
+	return c.inner.Set(config)
+}
+
 // exit returns the exit record of an ended container. It must be called before the cgroup is
 // removed.
 func (c *runcContainer) exit() container.Exit {

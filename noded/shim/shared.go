@@ -49,6 +49,17 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 	return p, nil
 }
 
+// setCores binds all tasks to other cores, written as the kernel does.
+func (r *sharedResources) setCores(cores string) error {
+	limits, err := r.cgroup.GetCgroups()
+	if err != nil {
+		return err
+	}
+	resources := *limits.Resources
+	resources.CpusetCpus = cores
+	return r.cgroup.Set(&resources)
+}
+
 func (r *sharedResources) remove() error {
 	return errors.Join(container.UnmountShm(r.dir), r.cgroup.Destroy())
 }

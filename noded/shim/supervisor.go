@@ -21,18 +21,20 @@ import (
 // to the goroutine of run, except for those that a mutex guards.
 type supervisor struct {
 	workerPhase
-	dir      string
-	settings container.Settings
-	tasks    []*task
-	shared   *sharedResources // nil with a single task
-	lease    *lease
-	listener net.Listener
-	state    container.State
-	expired  bool // the lease has ended
-	killAt   <-chan time.Time
-	orders   chan request
-	ended    chan *task // tasks whose container has ended
-	overdue  chan *task // tasks that were asked to stop and have used up their time
+	dir       string
+	settings  container.Settings
+	tasks     []*task
+	shared    *sharedResources // nil with a single task
+	lease     *lease
+	listener  net.Listener
+	state     container.State
+	expired   bool // the lease has ended
+	job       *jobSocket
+	switching switching
+	killAt    <-chan time.Time
+	orders    chan request
+	ended     chan *task // tasks whose container has ended
+	overdue   chan *task // tasks that were asked to stop and have used up their time
 
 	mu      sync.Mutex
 	clients []client
@@ -69,7 +71,7 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	}
 	sup := &supervisor{
 		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
-		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request),
+		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: newJobSocket(),
 	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
@@ -108,6 +110,9 @@ func (sup *supervisor) createTasks() error {
 	}
 	limit, ipc := newThrottle(sup.settings.OutputRate), ""
 	for _, t := range sup.tasks {
+		if err := sup.job.listen(t.dir, t.user); err != nil {
+			return err
+		}
 		if err := t.create(scanner, limit, ipc); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
@@ -213,6 +218,11 @@ func (sup *supervisor) run() error {
 			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
 			sup.stopExpired()
+		case said := <-sup.job.sayings:
+			sup.hear(said)
+		case <-sup.switching.due:
+			sup.switching.due = nil
+			sup.switchOverdue()
 		case <-sup.killAt:
 			sup.killAt = nil
 			sup.killAll()
@@ -266,7 +276,7 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 }
 
 func (sup *supervisor) answer() container.Answer {
-	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid}
+	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -279,7 +289,10 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpKill:
 		sup.killAll()
 		return nil
+	case container.OpSwitch:
+		return sup.switchTo(*o.Switch)
 	case container.OpSignal:
+		defer sup.wake()
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) })
 	case container.OpRenew:
 		return sup.lease.renew(o.Lease)
@@ -321,6 +334,7 @@ func (sup *supervisor) killAll() {
 			_ = t.container.kill() // it may have ended by itself
 		}
 	}
+	sup.thaw() // frozen processes do not die
 }
 
 // defaultLeaseGrace is the time between signal and kill if the settings have none.
@@ -345,6 +359,7 @@ func (sup *supervisor) stopExpired() {
 	}) // the stop goes on without the notice
 	sup.noMoreStarts = true
 	_ = sup.signalTasks((*task).killSignal) // a task that cannot be signalled is killed
+	sup.wake()
 	sup.killAt = time.After(grace)
 }
 
@@ -356,6 +371,7 @@ func (sup *supervisor) finish() error {
 			errs = append(errs, t.endUnstarted())
 		}
 	}
+	sup.job.close()
 	exit := sup.exitRecord()
 	if sup.shared != nil {
 		errs = append(errs, sup.shared.remove())

@@ -77,9 +77,10 @@ func buildImage(ctx context.Context, o options, dir, image string) error {
 
 // addPrograms builds the programs that tests start, as they are shipped.
 func addPrograms(ctx context.Context, a *archive, dir string) error {
-	for name, cgo := range map[string]string{"rota-shim": "1", "rota-init": "0"} {
+	for from, cgo := range map[string]string{"cmd/rota-shim": "1", "cmd/rota-init": "0", "examples/trainer": "0"} {
+		name := filepath.Base(from)
 		file := filepath.Join(dir, name)
-		err := build(ctx, cgo, "build", "-tags", "seccomp", "-trimpath", "-o", file, "./cmd/"+name)
+		err := build(ctx, cgo, "build", "-tags", "seccomp", "-trimpath", "-o", file, "./"+from)
 		if err != nil {
 			return err
 		}

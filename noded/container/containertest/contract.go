@@ -3,6 +3,7 @@ package containertest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	Saves    Kind = "exits 85 at SIGTERM"
 	Ignores  Kind = "ignores SIGTERM"
 	DiesBy11 Kind = "dies by signal 11"
+	Pauses   Kind = "pauses at its pause points, and exits 85 at SIGTERM"
+	Stuck    Kind = "has come by a pause point, and comes by none any more"
 
 	// Workers of two tasks.
 	TasksFail Kind = "exits 3 before its main task, which runs until it is signalled"
@@ -56,6 +59,14 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 		"shim killed":                   testShimKilled, "remove": testRemove, "unknown container": testUnknown,
 		"tasks: the first fails": testTasksFail, "tasks: stop": testTasksStop, "tasks: kill": testTasksKilled,
 		"tasks: restart of the daemon": testTasksRestart, "tasks: shim killed": testTasksShimKilled,
+		"pauses by itself": testPause(one, Pauses, container.Cooperative),
+		"is frozen":        testPause(one, Runs, container.Frozen),
+		"is frozen when it does not pause in time": testPause(one, Stuck, container.Frozen),
+		"tasks are frozen":                         testPause(one, TasksSave, container.Frozen),
+		"must not be frozen":                       testNoFreeze, "a pause that is taken back": testPauseTakenBack,
+		"stop while it is paused": testPausedStops(Pauses), "stop while it is frozen": testPausedStops(Saves),
+		"kill while it is frozen": testFrozenKilled, "lease of a frozen one": testFrozenLease,
+		"pause before the start": testPauseBeforeStart,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -311,4 +322,124 @@ func testTasksShimKilled(t *testing.T, h *Harness) {
 	if s := h.status(t, one); s.State != "" {
 		t.Errorf("after Remove: %+v", s)
 	}
+}
+
+// switched waits until an order was carried out, or was found impossible.
+func (h *Harness) switched(t *testing.T, id container.ID, number int) container.Switching {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for {
+		s := h.status(t, id).Switch
+		if s.Ordered == number && (s.Done == number || s.Problem != "") {
+			return s
+		}
+		select {
+		case <-h.Runtime.Changes():
+		case <-ctx.Done():
+			t.Fatalf("order %d of container %s: %+v", number, id, h.status(t, id))
+		}
+	}
+}
+
+// pauseWithin is how long a program of the contract is given to pause: long for the one that does,
+// and short for the one that does not.
+func pauseWithin(k Kind) int64 {
+	if k == Stuck {
+		return 50
+	}
+	return limit.Milliseconds()
+}
+
+// testPause has a container pause and go on, twice, with a restart of the daemon between.
+func testPause(id container.ID, k Kind, by container.Means) func(*testing.T, *Harness) {
+	return func(t *testing.T, h *Harness) {
+		h.run(t, id, k)
+		for number := 1; number <= 4; number++ {
+			o := container.SwitchOrder{Number: number}
+			if o.Pause() {
+				o.WithinMS = pauseWithin(k)
+			}
+			must(t, h.Runtime.Switch(t.Context(), id, o))
+			if got := h.switched(t, id, number); got.Done != number || got.Means != by || got.Problem != "" {
+				t.Errorf("order %d: %+v", number, got)
+			}
+			must(t, h.Runtime.Switch(t.Context(), id, o)) // a repeated one changes nothing
+			if number == 1 {
+				h.Runtime = h.Restart(t)
+				if got := h.status(t, id).Switch; got.Done != 1 || got.Means != by {
+					t.Errorf("after a restart of the daemon: %+v", got)
+				}
+			}
+		}
+		must(t, h.Runtime.Kill(t.Context(), id))
+		h.await(t, id, container.Exited)
+		must(t, h.Runtime.Remove(t.Context(), id))
+	}
+}
+
+func testNoFreeze(t *testing.T, h *Harness) {
+	h.run(t, one, Runs)
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1, NoFreeze: "its memory stays"}))
+	if got := h.switched(t, one, 1); got.Done != 0 || !strings.Contains(got.Problem, "its memory stays") {
+		t.Errorf("%+v", got)
+	}
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 2}))
+	if got := h.switched(t, one, 2); got.Problem != "" {
+		t.Errorf("it was told to go on: %+v", got)
+	}
+	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	h.ends(t, one, container.Exit{Signal: int(unix.SIGTERM)})
+}
+
+// testPauseTakenBack notices an order to pause that counts although the next one has come.
+func testPauseTakenBack(t *testing.T, h *Harness) {
+	h.run(t, one, Pauses)
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1, WithinMS: limit.Milliseconds()}))
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 2}))
+	h.switched(t, one, 2)
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1}))
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 3, WithinMS: limit.Milliseconds()}))
+	if got := h.switched(t, one, 3); got.Means != container.Cooperative {
+		t.Errorf("%+v", got)
+	}
+	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	h.ends(t, one, container.Exit{Code: 85})
+}
+
+// testPausedStops notices a paused program that cannot save when it has to leave.
+func testPausedStops(k Kind) func(*testing.T, *Harness) {
+	return func(t *testing.T, h *Harness) {
+		h.run(t, one, k)
+		must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1, WithinMS: limit.Milliseconds()}))
+		h.switched(t, one, 1)
+		must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+		h.ends(t, one, container.Exit{Code: 85})
+	}
+}
+
+func testFrozenKilled(t *testing.T, h *Harness) {
+	h.run(t, one, Runs)
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1}))
+	h.switched(t, one, 1)
+	must(t, h.Runtime.Kill(t.Context(), one))
+	h.ends(t, one, container.Exit{Signal: int(unix.SIGKILL)})
+}
+
+func testFrozenLease(t *testing.T, h *Harness) {
+	h.run(t, one, Saves)
+	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1}))
+	h.switched(t, one, 1)
+	must(t, h.Runtime.Renew(t.Context(), one, time.Now().Add(50*time.Millisecond)))
+	h.ends(t, one, container.Exit{Code: 85, Lease: true})
+}
+
+func testPauseBeforeStart(t *testing.T, h *Harness) {
+	h.create(t, one, Runs, time.Now().Add(time.Hour))
+	if err := h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1}); err == nil ||
+		!strings.Contains(err.Error(), "does not run") {
+		t.Errorf("%v", err)
+	}
+	must(t, h.Runtime.Kill(t.Context(), one))
+	h.await(t, one, container.Exited)
 }

@@ -3,6 +3,7 @@ package containertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,6 +19,8 @@ import (
 type Program struct {
 	Exit    *container.Exit         // set: it ends at once, like this
 	Signals map[int]*container.Exit // how it ends at a signal; nil: it ignores it. Without an entry it dies of it.
+	Pauses  bool                    // it comes by pause points; without, it is frozen
+	Stuck   bool                    // and by none after the first
 }
 
 // World is the machine that fake containers run on. It outlives any one Fake, as containers outlive
@@ -25,7 +28,7 @@ type Program struct {
 type World struct {
 	// Program says what a container runs; nil: programs run until they are signalled.
 	Program func(id container.ID) Program
-	// Fail, if set and not nil for an operation (create, start, signal, kill, renew, remove, list),
+	// Fail, if set and not nil for an operation (create, start, signal, kill, switch, renew, remove, list),
 	// makes it fail with that error.
 	Fail func(op string, id container.ID) error
 
@@ -217,6 +220,34 @@ func (w *World) signal(b *fakeContainer, signal int) {
 // Kill implements container.Runtime.
 func (f *Fake) Kill(_ context.Context, id container.ID) error {
 	return f.with("kill", id, func(b *fakeContainer) { f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)}) })
+}
+
+// Switch implements container.Runtime.
+func (f *Fake) Switch(_ context.Context, id container.ID, o container.SwitchOrder) error {
+	err := errors.New("the worker does not run")
+	return errors.Join(f.with("switch", id, func(b *fakeContainer) {
+		s := &b.status.Switch
+		if b.status.State == container.Running {
+			err = nil
+		}
+		if err != nil || o.Number <= s.Ordered {
+			return
+		}
+		s.Ordered, s.Problem = o.Number, ""
+		switch p := f.world.program(id); {
+		case !o.Pause():
+		case p.Pauses && !p.Stuck:
+			s.Means = container.Cooperative
+		case o.NoFreeze == "":
+			s.Means = container.Frozen
+		default:
+			s.Problem = o.NoFreeze
+		}
+		if s.Problem == "" {
+			s.Done = o.Number
+		}
+		f.world.changed(id)
+	}), err)
 }
 
 // Renew implements container.Runtime.

@@ -36,6 +36,10 @@ func program(k Kind) Program {
 		return Program{Signals: map[int]*container.Exit{int(unix.SIGTERM): {Code: 85}}}
 	case Ignores:
 		return Program{Signals: map[int]*container.Exit{int(unix.SIGTERM): nil}}
+	case Pauses:
+		return Program{Pauses: true, Signals: map[int]*container.Exit{int(unix.SIGTERM): {Code: 85}}}
+	case Stuck:
+		return Program{Pauses: true, Stuck: true}
 	}
 	return Program{}
 }

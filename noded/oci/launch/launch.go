@@ -11,6 +11,8 @@ const (
 	ScriptFile   = Dir + "/script"
 	NoticeFile   = Dir + "/notice.json"
 	ProgressFile = Dir + "/progress.jsonl"
+	JobSocket    = Dir + "/job.sock"
+	ModulesDir   = Dir + "/python"
 	SecretsDir   = Dir + "/secrets"
 )
 

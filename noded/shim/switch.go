@@ -1,0 +1,208 @@
+package shim
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// # Pause and go on
+//
+// A worker is told to pause under an odd number, and to go on under the next one. If processes of its
+// tasks have said on the job socket that they come by pause points, these are asked, and the worker
+// has paused when all of them have said so: then their GPU memory is free. Else, or if one of them
+// does not come by in time, all of its processes are frozen, provided that the daemon allows it:
+// their GPU memory stays. A worker that can do neither goes on, and the daemon is told why.
+
+// switching is what is known of the last order to pause or to go on.
+type switching struct {
+	container.Switching
+	order container.SwitchOrder
+	began time.Time
+	due   <-chan time.Time // when the processes that were asked must have answered; nil: none is waited for
+	froze bool             // all processes are frozen
+}
+
+// resumeWithin is how long processes may take to go on before the worker counts as going on.
+const resumeWithin = 30 * time.Second
+
+// switchTo carries out an order, once.
+func (sup *supervisor) switchTo(o container.SwitchOrder) error {
+	s := &sup.switching
+	switch {
+	case sup.state != container.Running:
+		return errors.New("the worker does not run")
+	case o.Number <= s.Ordered:
+		return nil
+	case o.Pause():
+		sup.begin(o)
+		sup.pause()
+		return nil
+	}
+	if err := sup.setCores(o.Cores); err != nil {
+		return err
+	}
+	sup.begin(o)
+	sup.goOn()
+	return nil
+}
+
+func (sup *supervisor) begin(o container.SwitchOrder) {
+	s := &sup.switching
+	s.order, s.began, s.due = o, time.Now(), nil
+	s.Ordered, s.Problem = o.Number, ""
+}
+
+// pause asks the processes that come by pause points, or freezes all.
+func (sup *supervisor) pause() {
+	asked := sup.job.ready()
+	if len(asked) == 0 {
+		sup.freeze("none of its processes has said that it comes by pause points")
+		return
+	}
+	sup.switching.due = time.After(time.Duration(sup.switching.order.WithinMS) * time.Millisecond)
+	sup.job.tell(asked, jobOrder{Do: doPause, Number: sup.switching.Ordered})
+}
+
+// goOn lets frozen processes run, and asks those that have paused to go on.
+func (sup *supervisor) goOn() {
+	s := &sup.switching
+	sup.thaw()
+	sup.job.tell(sup.job.ready(), jobOrder{Do: doResume, Number: s.Ordered})
+	s.due = time.After(resumeWithin)
+	sup.checkSwitch()
+}
+
+// checkSwitch looks whether all processes have done what was ordered.
+func (sup *supervisor) checkSwitch() {
+	s := &sup.switching
+	if s.Done == s.Ordered {
+		return
+	}
+	list := sup.job.ready()
+	if !s.order.Pause() {
+		for _, m := range list {
+			if m.paused() {
+				return
+			}
+		}
+		sup.switched(s.Means)
+		return
+	}
+	for _, m := range list {
+		if m.done < s.Ordered {
+			return
+		}
+	}
+	switch {
+	case len(list) > 0:
+		sup.switched(container.Cooperative)
+	case s.due != nil:
+		sup.freeze("its processes that came by pause points are gone")
+	}
+}
+
+// switchOverdue is called when processes have not answered in time.
+func (sup *supervisor) switchOverdue() {
+	if sup.switching.order.Pause() {
+		sup.freeze("it did not come by a pause point in time")
+		return
+	}
+	sup.switched(sup.switching.Means)
+}
+
+// freeze stops all processes where they are, if that is allowed. why says what else cannot be done.
+func (sup *supervisor) freeze(why string) {
+	s := &sup.switching
+	s.due = nil
+	err := error(nil)
+	if s.order.NoFreeze != "" {
+		err = errors.New(s.order.NoFreeze)
+	}
+	for _, t := range sup.tasks {
+		if err == nil && t.state == container.Running {
+			err, s.froze = t.container.freeze(), true
+		}
+	}
+	if err == nil {
+		sup.switched(container.Frozen)
+		return
+	}
+	sup.thaw()
+	s.Problem = why + ", and it is not frozen: " + err.Error()
+	sup.announce()
+}
+
+// thaw lets frozen processes run.
+func (sup *supervisor) thaw() {
+	if !sup.switching.froze {
+		return
+	}
+	sup.switching.froze = false
+	for _, t := range sup.tasks {
+		if t.state == container.Running {
+			_ = t.container.thaw() // it was not frozen, or has ended
+		}
+	}
+}
+
+// setCores binds the worker to other cores; "" leaves it where it is.
+func (sup *supervisor) setCores(cores string) error {
+	switch {
+	case cores == "":
+		return nil
+	case sup.shared != nil:
+		return sup.shared.setCores(cores)
+	}
+	return sup.tasks[0].container.setCores(cores)
+}
+
+// wake has a worker that must stop run again, so that it can save and leave. Processes that have
+// paused are told so, and do not take their GPUs again.
+func (sup *supervisor) wake() {
+	if !sup.switching.order.Pause() {
+		return
+	}
+	sup.switching.due = nil
+	sup.thaw()
+	sup.job.tell(sup.job.ready(), jobOrder{Do: doStop})
+}
+
+// switched notes that the order was carried out.
+func (sup *supervisor) switched(by container.Means) {
+	s := &sup.switching
+	s.due, s.Done, s.Means, s.Problem = nil, s.Ordered, by, ""
+	s.TookMS = time.Since(s.began).Milliseconds()
+	sup.announce()
+}
+
+// announce tells the daemons about a switch, without an order.
+func (sup *supervisor) announce() {
+	a := sup.answer()
+	a.Changed = true
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	for _, c := range sup.clients {
+		_ = c.send(a) // a daemon that is gone asks when it is back
+	}
+}
+
+// hear takes what a process of the job says. One that comes by its first pause point while the
+// worker is paused, or is to pause, pauses too.
+func (sup *supervisor) hear(s saying) {
+	switch m := s.from; {
+	case s.gone:
+	case s.Say == sayReady && !m.ready:
+		m.ready = true
+		if sup.switching.order.Pause() {
+			sup.job.tell([]*member{m}, jobOrder{Do: doPause, Number: sup.switching.Ordered})
+		}
+	case s.Say == sayPaused || s.Say == sayResumed:
+		// a gang agrees on what was said to another worker, so that it may be ahead of the order here
+		if s.Number <= sup.switching.Ordered+1 && (s.Say == sayPaused) == (s.Number%2 == 1) {
+			m.done = max(m.done, s.Number)
+		}
+	}
+	sup.checkSwitch()
+}
