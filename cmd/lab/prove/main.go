@@ -32,6 +32,7 @@ type options struct {
 	keep    string
 	seed    uint64
 	minutes float64
+	slicing float64
 	verbose bool
 }
 
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&o.keep, "keep", "", "directory where the logs of the daemons go, and the data of the controllers")
 	flag.Uint64Var(&o.seed, "seed", 0, "of jobs and kills; 0: a random one")
 	flag.Float64Var(&o.minutes, "minutes", 3, "how long jobs come and leaders are killed")
+	flag.Float64Var(&o.slicing, "slicing", 4, "minutes for which jobs take turns; 0: none")
 	flag.BoolVar(&o.verbose, "v", false, "print each kill of a leader when it begins")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -116,12 +118,15 @@ func (p *proof) start(ctx context.Context) (err error) {
 	return err
 }
 
-// settings name two accounts that the user of the jobs may charge, and nothing else: the policy and
-// its parameters are those of a new cluster.
+// settings name two accounts that the user of the jobs may charge, and a queue the jobs of which take
+// turns: the policy and its parameters are those of a new cluster.
 const settings = `account "speech" {
   users = ["nobody"]
 }
 account "vision" {
   users = ["nobody"]
+}
+queue "turns" {
+  oversubscribe = 2
 }
 `

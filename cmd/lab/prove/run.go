@@ -31,6 +31,9 @@ func (p *proof) prove(ctx context.Context) error {
 	if err := p.timeLimit(ctx); err != nil {
 		return err
 	}
+	if err := p.turns(ctx); err != nil {
+		return err
+	}
 	if err := p.busy(ctx); err != nil {
 		return err
 	}
