@@ -23,10 +23,6 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// maxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at
-// least.
-const maxRate = 1_000_000_000_000
-
 // apply notes what became of workers. What is of an old attempt, of another node, or known already
 // changes nothing.
 func (c NodeReport) apply(m *Machine) (any, error) {
@@ -64,7 +60,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 
 // measurable reports whether what a node says of a worker's GPU can be so.
 func measurable(r *model.WorkerReport) bool {
-	rate := func(n int64) bool { return n >= 0 && n <= maxRate }
+	rate := func(n int64) bool { return n >= 0 && n <= model.MaxRate }
 	p := r.Profile
 	return rate(r.Rate) && (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
 		(r.Packed == nil || rate(r.Packed.Rate))
