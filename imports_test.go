@@ -403,8 +403,9 @@ var rules = map[string]rule{
 		third: []string{"golang.org/x/sys"},
 		why:   "it describes the machine and knows no jobs",
 	},
+	"noded/profile": {pure: true, why: "what a series of samples says follows from the samples"},
 	"noded/progress": {
-		ours:  []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"},
+		ours:  []string{"jobspec", "jobspec/convergence", "controld/api", "controld/model", "noded/container"},
 		third: []string{"golang.org/x/sys"},
 		why:   "it reads progress files and reports nothing itself",
 	},
