@@ -23,23 +23,37 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]model.WorkerReport
-	// what is reported once of each worker: a policy's finding, its step rate; and its newest progress
-	// class
+	// what is reported beside the state of a worker, the newest of each kind: see reportKind
 	findings map[findingKey]model.WorkerReport
 	samples  map[container.ID]api.Sample
 	ready    chan struct{} // holds one value when the outbox is not empty
 }
 
-// findingKey names the finding of one policy in one worker's output; without a policy it is the
-// step rate or the progress class.
+// findingKey names what is reported of a worker beside its state.
 type findingKey struct {
-	id     container.ID
-	policy string
-	class  bool
+	id   container.ID
+	kind string
 }
 
-func findingKeyOf(r *model.WorkerReport) findingKey {
-	return findingKey{workerID(*r), r.Policy, r.Class != ""}
+func findingKeyOf(r *model.WorkerReport) findingKey { return findingKey{workerID(*r), reportKind(r)} }
+
+// reportKind returns what a report is about; "" for the state of the worker.
+func reportKind(r *model.WorkerReport) string {
+	switch {
+	case r.Policy != "":
+		return "policy " + r.Policy
+	case r.Rate != 0:
+		return "rate"
+	case r.Class != "":
+		return "class"
+	case r.Switch != 0:
+		return "switch"
+	case r.Profile != nil:
+		return "profile"
+	case r.Packed != nil:
+		return "packed"
+	}
+	return ""
 }
 
 func newOutbox() outbox {
@@ -103,11 +117,11 @@ func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range sent {
-		if id := workerID(r); r.Policy != "" || r.Rate != 0 || r.Class != "" {
-			if key := findingKeyOf(&r); o.findings[key] == r {
+		if key := findingKeyOf(&r); key.kind != "" {
+			if o.findings[key] == r {
 				delete(o.findings, key)
 			}
-		} else if o.workers[id] == r {
+		} else if id := key.id; o.workers[id] == r {
 			delete(o.workers, id)
 		}
 	}
