@@ -55,10 +55,11 @@ type world struct {
 	boots       int
 	life        *life // that runs
 	gpus        []gpu.Device
-	hung        error // what the driver says instead
-	onGPU       map[string][]int
-	nodes       []model.Node  // as registered
-	held        chan struct{} // the next registration waits for it
+	hung        error                // what the driver says instead
+	onGPU       map[string][]int     // processes by GPU
+	owners      map[int]container.ID // containers by process
+	nodes       []model.Node         // as registered
+	held        chan struct{}        // the next registration waits for it
 }
 
 // assigned is what the controllers know of one worker.
@@ -517,6 +518,13 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	})
 }
 
+func (r lifeRuntime) ContainerOf(pid int) (container.ID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, ok := r.owners[pid]
+	return id, ok
+}
+
 func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
@@ -592,6 +600,18 @@ func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.onGPU[uuid], nil
+}
+
+func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]gpu.Usage, len(uuids))
+	for i, uuid := range uuids {
+		for _, pid := range l.onGPU[uuid] {
+			list[i].Processes = append(list[i].Processes, gpu.Process{PID: pid, Memory: gpu.Unknown})
+		}
+	}
+	return list, nil
 }
 
 func (l lifeGPUs) Close() error { return nil }

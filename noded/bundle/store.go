@@ -34,6 +34,7 @@ type Config struct {
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
 	MaxPids     int64               // processes and threads of a worker; 0: by its cores
 	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
+	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
 }
@@ -64,7 +65,7 @@ func Open(c Config) (*Store, error) {
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
-			Seccomp: c.Seccomp,
+			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs,
 		},
 	}, nil
 }

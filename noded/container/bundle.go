@@ -23,6 +23,7 @@ const (
 	taskDir      = "tasks" // a bundle for each of several tasks
 	shmDir       = "shm"   // their /dev/shm
 	secretsDir   = "secrets"
+	gpusDir      = "gpus"
 	progressDir  = "progress"       // mounted by the shim, in memory
 	stepsFile    = "steps.jsonl"    // progress found in the output
 	findingsFile = "findings.jsonl" // what log policies have found
@@ -201,7 +202,8 @@ func WriteBundle(dir string, b Bundle) error {
 
 func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
-	for _, made := range []string{filepath.Join(run, secretsDir), filepath.Dir(ProgressPath(dir))} {
+	for _, made := range []string{filepath.Join(run, secretsDir), filepath.Join(run, gpusDir),
+		filepath.Dir(ProgressPath(dir))} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
 			return err
 		}

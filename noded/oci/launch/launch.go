@@ -12,6 +12,7 @@ const (
 	NoticeFile   = Dir + "/notice.json"
 	ProgressFile = Dir + "/progress.jsonl"
 	SecretsDir   = Dir + "/secrets"
+	GPUsDir      = Dir + "/gpus" // where processes declare what they use of simulated GPUs
 )
 
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
