@@ -435,7 +435,7 @@ var rules = map[string]rule{
 			"jobspec", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve", "controld/api/identity",
 			"controld/member",
 			"noded/bundle", "noded/container",
-			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
+			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

@@ -93,6 +93,7 @@ type Agent struct {
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	out         outbox
 	gpus        nodeGPUs
+	owners      owners // of the processes that use GPUs; sampleGPUs alone has it
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -127,6 +128,7 @@ type worker struct {
 	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
 	class          progress.ClassMeter
+	measuring      measuring
 }
 
 // NewAgent returns an agent that works with these parts.
@@ -152,6 +154,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
+	group.Go(func() error { return a.sampleGPUs(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
@@ -195,7 +198,10 @@ func (a *Agent) recoverEntries() error {
 		if !ok {
 			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
-		a.workerOf(id)
+		w := a.workerOf(id)
+		if e.Final == nil {
+			a.queueMeasures(w)
+		}
 		if a.Cores != nil {
 			a.Cores.MarkUsed(e.Cores)
 		}

@@ -42,6 +42,7 @@ func (a *Agent) readProgress() []api.Sample {
 	for _, id := range running {
 		samples = append(samples, a.newProgress(id)...)
 		a.queueFindings(id)
+		a.recordMeasures(id)
 	}
 	return samples
 }
@@ -76,6 +77,10 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	if line != nil {
 		a.queueStepRate(id, w, desired, *line.Step)
 		a.queueClass(id, w, desired, line)
+		w.reportStep(*line.Step, next.Written)
+	}
+	if next.Problem != tail.Problem && next.Problem != "" {
+		a.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
 	}
 	a.mu.Unlock()
 	if line == nil {

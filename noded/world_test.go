@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,11 @@ type world struct {
 	owners      map[int]container.ID // containers by process
 	nodes       []model.Node         // as registered
 	held        chan struct{}        // the next registration waits for it
+
+	usage      func(uuid string) gpu.Usage // what a GPU does; nil: as onGPU says
+	usageCalls int
+	progressOf map[container.ID]string // files that certain containers report to
+	measures   []model.WorkerReport    // with what was measured of a worker, as reported
 }
 
 // assigned is what the controllers know of one worker.
@@ -385,6 +391,9 @@ func (w *world) take(r model.WorkerReport) {
 	if r.Class != "" {
 		w.classes = append(w.classes, r)
 	}
+	if r.Profile != nil || r.Packed != nil {
+		w.measures = append(w.measures, r)
+	}
 	a := w.allocs[workerID(r)]
 	if a == nil {
 		w.t.Errorf("report for %v, which was never assigned", workerID(r))
@@ -557,8 +566,8 @@ func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) *progress.Source {
-	from := &progress.Source{Path: l.progress, Policies: true}
+func (l lifeBundles) Progress(id container.ID) *progress.Source {
+	from := &progress.Source{Path: cmp.Or(l.progressOf[id], l.progress), Policies: true}
 	if l.stop10 {
 		from.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
 	}
@@ -605,8 +614,16 @@ func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.usageCalls++
+	if l.hung != nil {
+		return nil, l.hung
+	}
 	list := make([]gpu.Usage, len(uuids))
 	for i, uuid := range uuids {
+		if l.usage != nil {
+			list[i] = l.usage(uuid)
+			continue
+		}
 		for _, pid := range l.onGPU[uuid] {
 			list[i].Processes = append(list[i].Processes, gpu.Process{PID: pid, Memory: gpu.Unknown})
 		}

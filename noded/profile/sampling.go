@@ -27,24 +27,25 @@ type Pace struct {
 	until, again int64 // ms: the end of the last burst, and when the next one may begin
 }
 
-// Fast reports whether a GPU is to be sampled at 20 Hz now. A burst begins while the GPU is in use.
-func (p *Pace) Fast(now int64, inUse bool) bool {
+// Fast reports whether a GPU is to be sampled at 20 Hz now, and whether that begins now. It begins
+// while the GPU is in use.
+func (p *Pace) Fast(now int64, inUse bool) (fast, begins bool) {
 	if now < p.until {
-		return true
+		return true, false
 	}
 	if !inUse || p.bursts == maxBursts || now < p.again {
-		return false
+		return false, false
 	}
 	p.until = now + BurstMS
 	p.again = p.until + pauseMS<<p.bursts
 	p.bursts++
-	return true
+	return true, true
 }
 
 // Window sums up samples of what one worker makes of its GPU. Its memory is bounded.
 type Window struct {
 	peak        int64 // bytes
-	noMemory    bool  // a sample did not have it
+	noMemory    bool  // a sample since began did not have it
 	any         bool
 	began, last int64 // ms
 	covered     int64 // ms of the time since began of which the utilisation is known
@@ -80,7 +81,7 @@ func (w *Window) InUse() bool { return w.busy > 0 || w.peak > 0 }
 
 // Restart has the mean begin anew. The peak stays.
 func (w *Window) Restart(now int64) {
-	w.began, w.last, w.covered, w.busy = now, now, 0, 0
+	w.began, w.last, w.covered, w.busy, w.noMemory = now, now, 0, 0, false
 	w.memory, w.utilisation = nil, nil
 }
 
