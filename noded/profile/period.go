@@ -25,7 +25,7 @@ const (
 	// constant with noise of its last digit has no rhythm.
 	leastSwing = 10
 	// peakAt is the least correlation with itself one and two periods later. Evidence: with these
-	// numbers 3 of 120,000 series of noise of twelve kinds have a period (TestNoiseHasNoPeriod with
+	// numbers 4 of 120,000 series of noise of twelve kinds have a period (TestNoiseHasNoPeriod with
 	// 10,000 of each), and none of those found in TestPeriods is more than 10 % off.
 	peakAt = 0.5
 	// weakAt is the least correlation that may belong to a period which is too weak to be sure.

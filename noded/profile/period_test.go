@@ -201,3 +201,18 @@ func ExamplePeriods() {
 	fmt.Println(rate, known)
 	// Output: 2000 true
 }
+
+// BenchmarkRhythm measures what it costs to find the rhythm of one GPU, which is done twice in a burst.
+func BenchmarkRhythm(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var w Window
+	signal := batches(0.5, 0.8)
+	for at := int64(0); at < BurstMS; at += Jitter(rng.Float64()) {
+		w.Add(at, int64(signal(float64(at)/1000)), 1<<20*int64(signal(float64(at)/1000)), true)
+	}
+	for b.Loop() {
+		if rate, known := w.Rhythm(); !known || rate != 2000 {
+			b.Fatal(rate, known)
+		}
+	}
+}
