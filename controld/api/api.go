@@ -169,6 +169,8 @@ type Attempt struct {
 	Suspension       *Suspension `json:"suspension,omitempty"`  // of one that is suspended, or was told to pause
 	// what was tried so that GPUs are used better, oldest first
 	Trials []Trial `json:"trials,omitempty"`
+	// what its workers have used that have ended; none: nothing is known
+	Usage *Usage `json:"usage,omitempty"`
 
 	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
 	// if it is still there
@@ -179,6 +181,19 @@ type Attempt struct {
 	// what that has cost by now, in seconds of one GPU
 	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
 	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Usage is what the workers of an attempt have used, together: 0 is what they did not use or what is
+// not known. Utilisation is that of one GPU, in the mean of them all.
+type Usage struct {
+	CPUSeconds float64       `json:"cpu_s"`
+	PeakCores  float64       `json:"peak_cores"`  // sum of each worker's own peak
+	PeakMemory jobspec.Bytes `json:"peak_memory"` // of one worker
+
+	GPUUtil       int           `json:"gpu_util"` // percent
+	PeakGPUUtil   int           `json:"peak_gpu_util"`
+	GPUMemory     jobspec.Bytes `json:"gpu_memory"`
+	PeakGPUMemory jobspec.Bytes `json:"peak_gpu_memory"` // sum of each worker's own peak
 }
 
 // Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all

@@ -44,6 +44,8 @@ type Worker struct {
 	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
+
+	Usage *Usage `json:"usage,omitempty"` // until it ended; nil: nothing is known
 }
 
 // Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted
@@ -133,6 +135,9 @@ type WorkerReport struct {
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
+
+	// Usage is what the worker has used; it is in the report of its end.
+	Usage Usage `json:"usage,omitzero"`
 
 	// Class is the progress class that the attempt has come to by its metric; "": nothing is said
 	// about it. Worker 0 reports it, and only when it has changed.

@@ -85,6 +85,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
+	out.Usage = usage(a.Used())
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -102,6 +103,17 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 			At: api.At(f.At.Wall)})
 	}
 	return out
+}
+
+// usage is what an attempt has used as users see it.
+func usage(u *model.Usage) *api.Usage {
+	if u == nil {
+		return nil
+	}
+	percent := func(thousandths int64) int { return int((thousandths + 5) / 10) }
+	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, PeakCores: float64(u.PeakCores) / 1000,
+		PeakMemory: u.PeakMemory, GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
+		PeakGPUMemory: u.PeakGPUMemory}
 }
 
 // nodesOf lists the nodes of an attempt once each, in order of the workers.
