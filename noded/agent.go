@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/profile"
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
@@ -66,6 +67,8 @@ type Parts struct {
 	Foreign string            // cluster that the containers here are of, if it is not this node's; "" otherwise
 	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log     *slog.Logger
+	// CPUTime returns the processor time of a container; nil: that is not known.
+	CPUTime func(id container.ID) (time.Duration, error)
 }
 
 const (
@@ -93,7 +96,8 @@ type Agent struct {
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	out         outbox
 	gpus        nodeGPUs
-	owners      owners // of the processes that use GPUs; sampleGPUs alone has it
+	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
+	cpuSampled  time.Time // the same: when processor time was sampled last
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -129,6 +133,8 @@ type worker struct {
 	rate           progress.RateMeter
 	class          progress.ClassMeter
 	measuring      measuring
+	used           profile.Totals // since this daemon started
+	sampled        time.Time      // its GPUs, the last time
 }
 
 // NewAgent returns an agent that works with these parts.
@@ -154,7 +160,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
-	group.Go(func() error { return a.sampleGPUs(ctx) })
+	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
 	err := group.Wait()
 	a.waitForSteps()

@@ -283,6 +283,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		CPUTime: d.shims.CPUTime,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err

@@ -2,7 +2,6 @@ package noded
 
 import (
 	"context"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -34,7 +33,6 @@ type measuring struct {
 	reports bool               // the attempt reports steps, so that its rhythm does not matter
 	window  profile.Window
 	pace    profile.Pace
-	sampled time.Time // the last time
 }
 
 // begin begins anew when others come to share the GPU, or leave it.
@@ -207,11 +205,12 @@ func (a *Agent) queueMeasures(w *worker) {
 
 const (
 	slowSamples = time.Second      // between two samples of a GPU, outside of bursts
+	cpuSamples  = 10 * time.Second // between two samples of processor time
 	usagePause  = 10 * time.Second // after a sample that failed: the driver may hang
 )
 
-// sampleGPUs samples the GPUs of workers of which something is to be measured, until ctx ends.
-func (a *Agent) sampleGPUs(ctx context.Context) error {
+// sampleUsage samples what workers use, until ctx ends.
+func (a *Agent) sampleUsage(ctx context.Context) error {
 	timer := time.NewTimer(sampleInterval)
 	defer timer.Stop()
 	for {
@@ -220,15 +219,41 @@ func (a *Agent) sampleGPUs(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-timer.C:
 		}
+		a.sampleCPU()
 		timer.Reset(a.sampleOnce(ctx))
 	}
 }
 
-// target is a worker whose GPU is to be sampled.
+// sampleCPU samples the processor time of the workers for which it is time.
+func (a *Agent) sampleCPU() {
+	now := time.Now()
+	if a.CPUTime == nil || now.Sub(a.cpuSampled) < cpuSamples {
+		return
+	}
+	a.cpuSampled = now
+	a.mu.Lock()
+	var running []container.ID
+	for id, w := range a.workers {
+		if w.Actual == container.Running {
+			running = append(running, id)
+		}
+	}
+	a.mu.Unlock()
+	for _, id := range running {
+		cpu, err := a.CPUTime(id)
+		a.mu.Lock()
+		if w := a.workers[id]; w != nil && err == nil {
+			w.used.AddCPU(time.Now().UnixMilli(), cpu.Milliseconds())
+		}
+		a.mu.Unlock()
+	}
+}
+
+// target is a worker whose GPUs are to be sampled.
 type target struct {
-	id   container.ID
-	uuid string
-	fast bool // as a part of a burst
+	id    container.ID
+	uuids []string
+	fast  bool // as a part of a burst
 }
 
 // sampleOnce samples the GPUs for which it is time, and returns when to do so again.
@@ -237,67 +262,125 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 	if len(targets) == 0 {
 		return again
 	}
-	uuids := map[string]int{}
+	var uuids []string
 	for _, t := range targets {
-		uuids[t.uuid] = len(uuids)
+		for _, uuid := range t.uuids {
+			if !slices.Contains(uuids, uuid) {
+				uuids = append(uuids, uuid)
+			}
+		}
 	}
-	order := slices.SortedFunc(maps.Keys(uuids), func(x, y string) int { return uuids[x] - uuids[y] })
-	usage, err := a.GPUs.Usage(ctx, order...)
+	usage, err := a.GPUs.Usage(ctx, uuids...)
 	if ctx.Err() != nil {
 		return again
 	}
-	if err != nil || len(usage) != len(order) {
+	if err != nil || len(usage) != len(uuids) {
 		a.Log.Debug("cannot read what GPUs do", "err", err)
 		return usagePause
 	}
-	a.addUsage(targets, uuids, usage, time.Now())
+	byUUID := map[string]*gpu.Usage{}
+	for i, uuid := range uuids {
+		byUUID[uuid] = &usage[i]
+	}
+	a.addUsage(targets, byUUID, time.Now())
 	return again
 }
 
-// targets returns the workers whose GPU is to be sampled now, and when to ask again.
+// targets returns the workers whose GPUs are to be sampled now, and when to ask again.
 func (a *Agent) targets(now time.Time) (list []target, again time.Duration) {
 	gpus := a.gpus.all()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	again = sampleInterval
 	for id, w := range a.workers {
-		if !w.due() || !w.mayShare() || w.Desired.GPUs[0] >= len(gpus) {
+		if w.Actual != container.Running || w.Desired == nil || len(w.Desired.GPUs) == 0 ||
+			slices.Max(w.Desired.GPUs) >= len(gpus) {
 			continue
 		}
-		m := &w.measuring
-		if m.number != 0 && !w.byRhythm() {
-			continue // its steps are enough
-		}
-		fast, begins := m.pace.Fast(now.UnixMilli(), m.window.InUse())
-		if begins && !m.stepped { // before it the program was starting
-			m.window.Restart(now.UnixMilli())
+		if w.pauses() {
+			w.used.Pause()
+			continue
 		}
 		again = min(again, slowSamples)
+		fast := w.sampledFast(now)
 		if fast {
 			again = min(again, time.Duration(profile.Jitter(rand.Float64()))*time.Millisecond)
 		}
-		if fast || now.Sub(m.sampled) >= slowSamples*9/10 {
-			m.sampled = now
-			list = append(list, target{id, gpus[w.Desired.GPUs[0]].UUID, fast})
+		if fast || now.Sub(w.sampled) >= slowSamples*9/10 {
+			w.sampled = now
+			t := target{id: id, fast: fast}
+			for _, n := range w.Desired.GPUs {
+				t.uuids = append(t.uuids, gpus[n].UUID)
+			}
+			list = append(list, t)
 		}
 	}
 	return list, again
 }
 
+// sampledFast reports whether the GPU of a worker is to be sampled at 20 Hz now.
+func (w *worker) sampledFast(now time.Time) bool {
+	m := &w.measuring
+	if !w.mayShare() || !w.due() || m.number != 0 && !w.byRhythm() {
+		return false
+	}
+	fast, begins := m.pace.Fast(now.UnixMilli(), m.window.InUse())
+	if begins && !m.stepped { // before it the program was starting
+		m.window.Restart(now.UnixMilli())
+	}
+	return fast
+}
+
 // addUsage adds to workers what their GPUs do.
-func (a *Agent) addUsage(targets []target, order map[string]int, usage []gpu.Usage, now time.Time) {
+func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time.Time) {
 	owners := a.ownersOf(usage, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range targets {
-		w, u := a.workers[t.id], &usage[order[t.uuid]]
-		if w == nil || u.Problem != "" {
+		w := a.workers[t.id]
+		if w == nil {
 			continue
 		}
-		m := &w.measuring
-		use, memory := useOf(t.id, u, owners, m.number == 0)
-		m.window.Add(now.UnixMilli(), use, memory, t.fast)
+		alone := a.alone(w)
+		var use, memory int64
+		for _, uuid := range t.uuids {
+			u, m := useOf(t.id, usage[uuid], owners, alone)
+			use, memory = sum(use, u), sum(memory, m)
+		}
+		if use != gpu.Unknown {
+			use /= int64(len(t.uuids))
+		}
+		w.used.AddGPU(now.UnixMilli(), use, memory)
+		if w.due() && w.mayShare() {
+			w.measuring.window.Add(now.UnixMilli(), use, memory, t.fast)
+		}
 	}
+}
+
+// alone reports whether no other container is on the GPUs of a worker. The agent's mutex is held.
+func (a *Agent) alone(w *worker) bool {
+	for _, o := range a.workers {
+		if o != w && o.exists() && (o.Desired == nil || !o.pauses() &&
+			slices.ContainsFunc(o.Desired.GPUs, func(n int) bool { return slices.Contains(w.Desired.GPUs, n) })) {
+			return false
+		}
+	}
+	return true
+}
+
+// usageOf returns what a worker has used until it ended.
+func (a *Agent) usageOf(id container.ID, f facts) (u model.Usage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.workers[id]; w != nil && f.Entry.Started {
+		t := w.used.Usage()
+		u = model.Usage{CPUMS: t.CPU, PeakCores: t.PeakCores, GPU: t.Utilisation, PeakGPU: t.PeakUtilisation,
+			GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
+	}
+	if e := f.Exit; e != nil {
+		u.CPUMS, u.PeakMemory = max(u.CPUMS, e.UserMS+e.SystemMS), jobspec.Bytes(max(0, e.PeakMem))
+	}
+	return u
 }
 
 // owners are the containers of processes that use GPUs.
@@ -311,14 +394,14 @@ type owners struct {
 const ownersFor = time.Second
 
 // ownersOf returns the containers of processes; one that is in none is not among them. Only
-// sampleGPUs calls it.
-func (a *Agent) ownersOf(usage []gpu.Usage, now time.Time) map[int]container.ID {
+// sampleUsage calls it.
+func (a *Agent) ownersOf(usage map[string]*gpu.Usage, now time.Time) map[int]container.ID {
 	o := &a.owners
 	if now.Sub(o.since) >= ownersFor {
 		o.of, o.since = map[int]container.ID{}, now
 	}
-	for i := range usage {
-		for _, p := range usage[i].Processes {
+	for _, u := range usage {
+		for _, p := range u.Processes {
 			if _, known := o.of[p.PID]; !known {
 				if id, of := a.Runtime.ContainerOf(p.PID); of {
 					o.of[p.PID] = id
@@ -333,6 +416,9 @@ func (a *Agent) ownersOf(usage []gpu.Usage, now time.Time) map[int]container.ID 
 // of each. If it has the GPU for itself, its utilisation is that of the GPU, and its memory too where
 // that of its processes is not known.
 func useOf(id container.ID, u *gpu.Usage, owners map[int]container.ID, alone bool) (use, memory int64) {
+	if u.Problem != "" {
+		return gpu.Unknown, gpu.Unknown
+	}
 	n := 0
 	for _, p := range u.Processes {
 		if owner, known := owners[p.PID]; known && owner != id || !known && !alone {

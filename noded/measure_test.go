@@ -122,7 +122,7 @@ func TestProfileBySteps(t *testing.T) {
 		w.train(time.Minute, map[container.ID]int{wid(1): 30})
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if len(w.measures) != 0 || w.usageCalls > calls+1 {
+		if len(w.measures) != 0 || w.usageCalls > calls+61 { // one a second, for what it uses in all
 			t.Errorf("then %+v, and the GPU was sampled %d times", w.measures, w.usageCalls-calls)
 		}
 	})
@@ -210,22 +210,22 @@ func TestWhatIsNotKnown(t *testing.T) {
 			w.usage = func(string) gpu.Usage { return gpu.Usage{Problem: "lost"} }
 		}, steps, 31 * 60},
 		"a driver that hangs":    {func(w *world, _ *assigned) { w.hung = errors.New("it hangs") }, steps, 31 * 6},
-		"one that cannot pause":  {func(_ *world, a *assigned) { a.Spec.Preemption = nil }, steps, 0},
-		"two workers":            {func(_ *world, a *assigned) { a.Nodes = []string{"n1", "n2"} }, steps, 0},
-		"two GPUs":               {func(_ *world, a *assigned) { a.GPUs = []int{0, 1} }, steps, 0},
-		"a part of a GPU":        {func(_ *world, a *assigned) { a.Request.Active.GPUs = 500 }, steps, 0},
+		"one that cannot pause":  {func(_ *world, a *assigned) { a.Spec.Preemption = nil }, steps, 31 * 60},
+		"two workers":            {func(_ *world, a *assigned) { a.Nodes = []string{"n1", "n2"} }, steps, 31 * 60},
+		"two GPUs":               {func(_ *world, a *assigned) { a.GPUs = []int{0, 1} }, steps, 31 * 60},
+		"a part of a GPU":        {func(_ *world, a *assigned) { a.Request.Active.GPUs = 500 }, steps, 31 * 60},
 		"no GPU":                 {func(_ *world, a *assigned) { a.GPUs, a.Request.Active.GPUs = nil, 0 }, steps, 0},
 		"a GPU that is not here": {func(_ *world, a *assigned) { a.GPUs = []int{7} }, steps, 0},
 		"one that pauses": {func(_ *world, a *assigned) { a.Switch = &api.Switch{Number: 1, Pause: true} },
 			steps, 0},
 		"a packing of which the others are not there": {func(_ *world, a *assigned) {
 			a.Packing = &api.Packing{Share: 500, Number: 1}
-		}, steps, 0},
+		}, steps, 31 * 60},
 		"another one on its GPU": {func(w *world, _ *assigned) {
 			b := *w.allocs[wid(1)]
 			b.Job = 2
 			w.allocs[wid(2)] = &b
-		}, steps, 0},
+		}, steps, 31 * 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpuScene(t, func(t *testing.T, w *world) {
@@ -301,6 +301,58 @@ func TestPackedRates(t *testing.T) {
 		w.train(60*time.Second, map[container.ID]int{one: 20})
 		if got := w.reported(); len(got) != 0 {
 			t.Errorf("alone again: %+v", got)
+		}
+	})
+}
+
+// TestUsage shows that what a worker has used is reported with its end, that the time in which it
+// pauses is no part of it, and neither is what others use.
+func TestUsage(t *testing.T) {
+	gpuScene(t, func(t *testing.T, w *world) {
+		started := time.Now()
+		busy := func() int64 { // thousandths: 400 for a minute, then 800
+			if time.Since(started) < time.Minute {
+				return 400
+			}
+			return 800
+		}
+		w.owners = map[int]container.ID{71: wid(1), 72: wid(2)}
+		w.change(func() {
+			w.cpu = func(container.ID) time.Duration { return 3 * time.Since(started) }
+			w.usage = func(string) gpu.Usage {
+				return gpu.Usage{Utilisation: busy(), Memory: 9 << 30, Processes: []gpu.Process{
+					{PID: 71, Memory: busy() << 20, Utilisation: 100}, {PID: 72, Memory: 1 << 30, Utilisation: 600}}}
+			}
+		})
+		a := w.sharer(wid(1))
+		settle(2 * time.Minute)
+		w.change(func() { a.Switch = &api.Switch{Number: 1, Pause: true} })
+		settle(10 * time.Minute)
+		w.change(func() { a.Switch = &api.Switch{Number: 2} })
+		settle(time.Minute)
+		w.leave(wid(1), container.Exit{UserMS: 5000, SystemMS: 600, PeakMem: 7 << 20})
+		settle(time.Minute)
+		if a.result == nil {
+			t.Fatal("it has no result")
+		}
+		u := a.result.Usage
+		if u.CPUMS < 3*12*60_000 || u.PeakCores != 3000 || u.PeakMemory != 7<<20 || u.GPU < 660 || u.GPU > 675 ||
+			u.PeakGPU != 800 || u.PeakGPUMemory != 800<<20 || u.GPUMemory < 660<<20 || u.GPUMemory > 675<<20 {
+			t.Errorf("it has used %+v", u)
+		}
+		b := w.sharer(wid(2))
+		c := w.sharer(wid(3))
+		w.change(func() { w.cpu = nil })
+		settle(time.Minute)
+		for _, id := range []container.ID{wid(2), wid(3)} {
+			w.leave(id, container.Exit{UserMS: 5000, SystemMS: 600})
+		}
+		settle(time.Minute)
+		if u := b.result.Usage; u.GPU != 600 || u.PeakGPUMemory != 1<<30 || u.CPUMS != 5600 || u.PeakCores != 0 {
+			t.Errorf("one of two has used %+v", u)
+		}
+		if u := c.result.Usage; u != (model.Usage{CPUMS: 5600}) {
+			t.Errorf("the other one has used %+v", u)
 		}
 	})
 }

@@ -213,6 +213,7 @@ func (a *Agent) recordResult(
 	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
 ) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
+	r.Usage = a.usageOf(id, f)
 	if f.Desired != nil && f.Entry.Started {
 		for _, n := range f.Desired.GPUs {
 			if !a.gpus.awaitVacant(ctx, n) {

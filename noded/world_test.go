@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -64,8 +65,9 @@ type world struct {
 
 	usage      func(uuid string) gpu.Usage // what a GPU does; nil: as onGPU says
 	usageCalls int
-	progressOf map[container.ID]string // files that certain containers report to
-	measures   []model.WorkerReport    // with what was measured of a worker, as reported
+	cpu        func(container.ID) time.Duration // processor time; nil: unknown
+	progressOf map[container.ID]string          // files that certain containers report to
+	measures   []model.WorkerReport             // with what was measured of a worker, as reported
 }
 
 // assigned is what the controllers know of one worker.
@@ -211,6 +213,7 @@ func (w *world) start() {
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
+		CPUTime: l.cpuTime,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
@@ -632,3 +635,12 @@ func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error)
 }
 
 func (l lifeGPUs) Close() error { return nil }
+
+func (l *life) cpuTime(id container.ID) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cpu == nil {
+		return 0, os.ErrNotExist
+	}
+	return l.cpu(id), nil
+}

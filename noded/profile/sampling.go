@@ -42,56 +42,110 @@ func (p *Pace) Fast(now int64, inUse bool) (fast, begins bool) {
 	return true, true
 }
 
-// Window sums up samples of what one worker makes of its GPU. Its memory is bounded.
-type Window struct {
-	peak        int64 // bytes
-	noMemory    bool  // a sample since began did not have it
-	any         bool
-	began, last int64 // ms
-	covered     int64 // ms of the time since began of which the utilisation is known
-	busy        int64 // the same, in thousandths of it
-
-	memory, utilisation []Point // of the present burst
-}
-
 // Unknown is a quantity of a sample that is not known.
 const Unknown = -1
 
-// Add adds a sample: the utilisation since the one before in thousandths, and the memory in bytes.
-// It is Unknown or not negative. A fast one belongs to a burst.
-func (w *Window) Add(now, utilisation, memory int64, fast bool) {
-	span := min(now-w.last, longestSpan)
-	if w.any && span > 0 && utilisation >= 0 {
-		w.covered, w.busy = w.covered+span, w.busy+span*min(utilisation, 1000)
+// average is the mean of a quantity over the time in which it is known, and its peak.
+type average struct {
+	last    int64 // ms: the sample before; 0: there was none
+	covered int64 // ms
+	sum     float64
+	peak    int64
+}
+
+// add adds a sample, which speaks for the time since the one before.
+func (a *average) add(now, value int64) {
+	if a.last != 0 && now > a.last && value >= 0 {
+		span := min(now-a.last, longestSpan)
+		a.covered, a.sum = a.covered+span, a.sum+float64(span)*float64(value)
 	}
-	w.any, w.last, w.peak = true, now, max(w.peak, memory)
-	w.noMemory = w.noMemory || memory < 0
+	a.last, a.peak = now, max(a.peak, value)
+}
+
+// mean returns the mean, 0 if none is known.
+func (a *average) mean() int64 { return int64(a.sum / float64(max(1, a.covered))) }
+
+// Totals sums up what a worker uses, from its first sample to its last. Its memory is bounded.
+type Totals struct {
+	utilisation, memory average
+	cpu, cpuAt          int64 // the sample before, as AddCPU has it; 0: there was none
+	peakCores           int64
+}
+
+// AddGPU adds a sample of the worker's GPUs: their mean utilisation since the sample before in
+// thousandths, and the memory in bytes that the worker uses of all of them. Each may be Unknown.
+func (t *Totals) AddGPU(now, utilisation, memory int64) {
+	t.utilisation.add(now, utilisation)
+	t.memory.add(now, memory)
+}
+
+// AddCPU adds the processor time that the worker has had by now, in ms as now.
+func (t *Totals) AddCPU(now, cpu int64) {
+	if t.cpuAt != 0 && now > t.cpuAt && cpu >= t.cpu {
+		t.peakCores = max(t.peakCores, (cpu-t.cpu)*1000/(now-t.cpuAt))
+	}
+	t.cpu, t.cpuAt = cpu, now
+}
+
+// Pause says that the worker pauses: the time until the next sample says nothing about it.
+func (t *Totals) Pause() { t.utilisation.last, t.memory.last, t.cpuAt = 0, 0, 0 }
+
+// Usage are the sums by now: 0 is what is not known or was not used.
+type Usage struct {
+	CPU       int64 // ms of processor time
+	PeakCores int64 // thousandths of a core
+	// of the GPUs: utilisation in thousandths and memory in bytes, mean and most
+	Utilisation, PeakUtilisation int64
+	Memory, PeakMemory           int64
+}
+
+// Usage returns the sums by now.
+func (t *Totals) Usage() Usage {
+	return Usage{CPU: t.cpu, PeakCores: t.peakCores, Utilisation: t.utilisation.mean(),
+		PeakUtilisation: t.utilisation.peak, Memory: t.memory.mean(), PeakMemory: t.memory.peak}
+}
+
+// Window sums up samples of what one worker makes of its GPU while its sharing stays the same. Its
+// memory is bounded.
+type Window struct {
+	utilisation average
+	began       int64 // ms
+	peak        int64 // bytes
+	noMemory    bool  // a sample since began did not have it
+	any         bool
+
+	memory, use []Point // of the present burst
+}
+
+// Add adds a sample: the utilisation since the one before in thousandths, and the memory in bytes.
+// Each may be Unknown. A fast one belongs to a burst.
+func (w *Window) Add(now, utilisation, memory int64, fast bool) {
+	w.utilisation.add(now, utilisation)
+	w.any, w.peak, w.noMemory = true, max(w.peak, memory), w.noMemory || memory < 0
 	if !fast {
-		w.memory, w.utilisation = nil, nil
+		w.memory, w.use = nil, nil
 		return
 	}
 	if len(w.memory) < maxPoints {
 		w.memory = append(w.memory, Point{now, float64(memory)})
-		w.utilisation = append(w.utilisation, Point{now, float64(utilisation)})
+		w.use = append(w.use, Point{now, float64(utilisation)})
 	}
 }
 
 // InUse reports whether the GPU has been used.
-func (w *Window) InUse() bool { return w.busy > 0 || w.peak > 0 }
+func (w *Window) InUse() bool { return w.utilisation.peak > 0 || w.peak > 0 }
 
-// Restart has the mean begin anew. The peak stays.
+// Restart has the mean begin anew. The peak of memory stays.
 func (w *Window) Restart(now int64) {
-	w.began, w.last, w.covered, w.busy, w.noMemory = now, now, 0, 0, false
-	w.memory, w.utilisation = nil, nil
+	w.began, w.utilisation, w.noMemory = now, average{last: now}, false
+	w.memory, w.use = nil, nil
 }
 
 // Mean returns the mean utilisation since Restart, in thousandths; false if it is known for less
 // than half of that time.
 func (w *Window) Mean() (int64, bool) {
-	if w.covered == 0 || 2*w.covered < w.last-w.began {
-		return 0, false
-	}
-	return w.busy / w.covered, true
+	u := &w.utilisation
+	return u.mean(), u.covered > 0 && 2*u.covered >= u.last-w.began
 }
 
 // Peak returns the largest memory in bytes; false if a sample did not have it.
@@ -105,7 +159,7 @@ func (w *Window) Rhythm() (rate int64, known bool) {
 		return 0, false
 	}
 	byMemory, one := Periods(w.memory)
-	byUse, other := Periods(w.utilisation)
+	byUse, other := Periods(w.use)
 	switch {
 	case !one && !other:
 		return 0, false
