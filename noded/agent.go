@@ -37,6 +37,8 @@ type Bundles interface {
 	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (string, error)
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
+	// Withdraw takes back what Notice told.
+	Withdraw(id container.ID) error
 	// Retire keeps the log of an ended container and drops the roots of its tasks.
 	Retire(id container.ID) error
 	// Progress returns where the progress of a worker is read, nil when that is not known.
@@ -129,6 +131,8 @@ type worker struct {
 	tail           progress.Tail
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up
+	recovered      bool             // the last daemon has started it
+	judged         bool             // its excess has been looked at
 	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
 	class          progress.ClassMeter
@@ -139,12 +143,14 @@ type worker struct {
 
 // NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
-	return &Agent{
+	a := &Agent{
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
 		workers:     map[container.ID]*worker{},
 		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
 	}
+	a.gpus.runsHere = a.runsHere
+	return a
 }
 
 // Run works until ctx ends. Containers go on running after that.
@@ -162,6 +168,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
+	group.Go(func() error { return a.watchGPUMemory(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err
@@ -205,6 +212,7 @@ func (a *Agent) recoverEntries() error {
 			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
 		w := a.workerOf(id)
+		w.recovered = e.Started
 		if e.Final == nil {
 			a.queueMeasures(w)
 		}

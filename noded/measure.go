@@ -15,9 +15,9 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// sharing says how the GPU of a worker is shared. While it stays the same, a rate can be measured. The
-// zero value says that nothing can be measured now.
-type sharing struct {
+// gpuSharing says how the GPU of a worker is shared. While it stays the same, a rate can be
+// measured. The zero value says that nothing can be measured now.
+type gpuSharing struct {
 	measurable bool // it runs, and all those that share its GPU do
 	number     int  // of the packing; 0: it has the GPU for itself
 	turn       int  // number of its last suspension or resumption
@@ -25,7 +25,7 @@ type sharing struct {
 
 // measuring is what is measured of a worker that may share its GPU. The agent's mutex guards it.
 type measuring struct {
-	sharing
+	gpuSharing
 	since   time.Time          // when it began
 	steps   progress.RateMeter // since then
 	stepped bool               // a step was reported since then
@@ -36,14 +36,14 @@ type measuring struct {
 }
 
 // begin begins anew when others come to share the GPU, or leave it.
-func (m *measuring) begin(s sharing, now time.Time) {
-	if s == m.sharing {
+func (m *measuring) begin(s gpuSharing, now time.Time) {
+	if s == m.gpuSharing {
 		return
 	}
 	if s.number != m.number {
 		m.pace = profile.Pace{}
 	}
-	m.sharing, m.since, m.steps, m.stepped, m.rate = s, now, progress.RateMeter{}, false, 0
+	m.gpuSharing, m.since, m.steps, m.stepped, m.rate = s, now, progress.RateMeter{}, false, 0
 	m.window.Restart(now.UnixMilli())
 }
 
@@ -81,11 +81,11 @@ func (w *worker) runs() bool {
 func (w *worker) pauses() bool { return w.Desired.Switch != nil && w.Desired.Switch.Pause }
 
 // sharingOf returns how the GPU of a worker is shared now. The agent's mutex is held.
-func (a *Agent) sharingOf(w *worker) sharing {
+func (a *Agent) sharingOf(w *worker) gpuSharing {
 	if !w.runs() {
-		return sharing{}
+		return gpuSharing{}
 	}
-	s := sharing{measurable: true}
+	s := gpuSharing{measurable: true}
 	if p := w.Desired.Packing; p != nil {
 		s.number = p.Number
 	}
@@ -97,16 +97,16 @@ func (a *Agent) sharingOf(w *worker) sharing {
 		switch {
 		case o == w || !o.exists():
 		case o.Desired == nil:
-			return sharing{} // it is about to be killed
+			return gpuSharing{} // it is about to be killed
 		case !slices.Contains(o.Desired.GPUs, w.Desired.GPUs[0]) || o.pauses():
 		case !o.runs() || o.Desired.Packing == nil || o.Desired.Packing.Number != s.number:
-			return sharing{} // it comes or leaves
+			return gpuSharing{} // it comes or leaves
 		default:
 			others++
 		}
 	}
 	if (others > 0) != (w.Desired.Packing != nil) {
-		return sharing{}
+		return gpuSharing{}
 	}
 	return s
 }

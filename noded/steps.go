@@ -27,6 +27,10 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.start(ctx, id, f)
 	case opStop:
 		return a.stop(ctx, id, f)
+	case opWarn:
+		return a.warn(id, f)
+	case opEvict:
+		return a.evict(id, f)
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
 	case opFinish:

@@ -59,6 +59,7 @@ type world struct {
 	gpus        []gpu.Device
 	hung        error                // what the driver says instead
 	onGPU       map[string][]int     // processes by GPU
+	used        map[int]int64        // bytes of a GPU's memory by process
 	owners      map[int]container.ID // containers by process
 	nodes       []model.Node         // as registered
 	held        chan struct{}        // the next registration waits for it
@@ -565,6 +566,10 @@ func (l lifeBundles) Notice(id container.ID, n container.Notice) error {
 	return l.call(context.Background(), func() error { l.notices[id] = n; return nil })
 }
 
+func (l lifeBundles) Withdraw(id container.ID) error {
+	return l.call(context.Background(), func() error { delete(l.notices, id); return nil })
+}
+
 func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
@@ -628,7 +633,11 @@ func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error)
 			continue
 		}
 		for _, pid := range l.onGPU[uuid] {
-			list[i].Processes = append(list[i].Processes, gpu.Process{PID: pid, Memory: gpu.Unknown})
+			p := gpu.Process{PID: pid, Memory: gpu.Unknown}
+			if used, ok := l.used[pid]; ok {
+				p.Memory = used
+			}
+			list[i].Processes = append(list[i].Processes, p)
 		}
 	}
 	return list, nil

@@ -96,6 +96,9 @@ type Job struct {
 	Dependencies []Dependency `json:"dependencies,omitempty"` // not met yet
 	Eligible     *Time        `json:"eligible,omitempty"`     // not started before, when that is in the future
 	Deadline     *Time        `json:"deadline,omitempty"`
+
+	// GPUs in all workers together, in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // ArrayPlace says which task of which array a job is, or, of an array job, what became of its
@@ -495,6 +498,9 @@ type Share struct {
 	Users []UserShare `json:"users,omitempty"`
 
 	Explanation *ShareExplanation `json:"explanation,omitempty"` // of the account that explain names
+
+	// GPUs in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // ShareExplanation says how the share of an account comes about. Parts are as in Fairness.
@@ -561,6 +567,9 @@ type UserShare struct {
 	User string `json:"user"`
 	GPUs int    `json:"gpus"`
 	Fairness
+
+	// GPUs in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // Fairness compares what an account or user has with what it should have. Parts are thousandths of

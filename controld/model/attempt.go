@@ -41,7 +41,7 @@ type Worker struct {
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
-	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
+	Why         string `json:"why,omitempty"`          // what ended it, if that was not its main task
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
 
@@ -117,7 +117,7 @@ type WorkerReport struct {
 	// else.
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
-	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
+	Why    string `json:"why,omitempty"`   // what ended the worker, if that was not its main task
 	// of a failure to launch: the port of the worker at which something else listens on its node
 	PortTaken int `json:"port_taken,omitempty"`
 

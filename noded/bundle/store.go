@@ -75,6 +75,9 @@ func (s *Store) Notice(id container.ID, n container.Notice) error {
 	return container.WriteNotice(s.dir(id), n)
 }
 
+// Withdraw takes back what Notice told a container.
+func (s *Store) Withdraw(id container.ID) error { return container.RemoveNotice(s.dir(id)) }
+
 // Retire keeps the log of an ended container and removes the roots of its tasks. It may be called
 // again.
 func (s *Store) Retire(id container.ID) error {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ContainerOf implements [Runtime]. It goes by the cgroup, which a process cannot leave and which its
-// children inherit.
+// ContainerOf implements [Runtime]. It goes by the cgroup, which a process cannot leave and which
+// its children inherit.
 func (s *Shims) ContainerOf(pid int) (ID, bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || s.cfg.CgroupRoot == "" {

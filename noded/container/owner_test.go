@@ -2,8 +2,8 @@ package container
 
 import "testing"
 
-// TestContainerOf notices a process that is taken for one of a container because of a name that is like
-// its cgroup's, and one that is in only some hierarchies.
+// TestContainerOf notices a process that is taken for one of a container because of a name that is
+// like its cgroup's, and one that is in only some hierarchies.
 func TestContainerOf(t *testing.T) {
 	id := ID{Job: 42, Attempt: 1, Worker: 3}
 	for cgroups, want := range map[string]ID{

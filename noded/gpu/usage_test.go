@@ -169,8 +169,8 @@ func same(a, b gpu.Usage) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// TestUsageThatTheDriverDoesNotTell notices a value for "not available" that is taken for exabytes, and
-// an old sample that is taken for the last one.
+// TestUsageThatTheDriverDoesNotTell notices a value for "not available" that is taken for exabytes,
+// and an old sample that is taken for the last one.
 func TestUsageThatTheDriverDoesNotTell(t *testing.T) {
 	b := newBench(t, gputest.Build(t, false), two+"proc 0 4711 -1 0\nproc 0 4712 5 40\nproc 0 4713\n")
 	got, err := b.Usage(t.Context(), "GPU-a")
@@ -213,8 +213,8 @@ type answers struct{ gpu.Source }
 
 func (answers) Processes(context.Context, string) ([]int, error) { return []int{4711}, nil }
 
-// TestHelperAnswersOldDaemons notices a change of what daemons of earlier releases ask and understand:
-// the helper's program is replaced while they run.
+// TestHelperAnswersOldDaemons notices a change of what daemons of earlier releases ask and
+// understand: the helper's program is replaced while they run.
 func TestHelperAnswersOldDaemons(t *testing.T) {
 	var out strings.Builder
 	if err := gpu.Serve(answers{}, strings.NewReader(`{"call":"processes","uuid":"GPU-a"}`), &out); err != nil {
@@ -225,8 +225,8 @@ func TestHelperAnswersOldDaemons(t *testing.T) {
 	}
 }
 
-// TestDeclarationsOfUsers notices files that keep the node from reading others, or that count although
-// no process stands behind them.
+// TestDeclarationsOfUsers notices files that keep the node from reading others, or that count
+// although no process stands behind them.
 func TestDeclarationsOfUsers(t *testing.T) {
 	dir := t.TempDir()
 	s := gpu.Sim{Node: "n", N: 1, Declared: dir}

@@ -25,7 +25,8 @@ var (
 	queueCell   = listing.TextCell("queue", "QUEUE", 6, "queue", func(j *api.Job) string { return j.Queue })
 	classCell   = listing.TextCell("class", "CLASS", 0, "class", func(j *api.Job) string { return string(j.Class) })
 	codeCell    = listing.TextCell("code", "ST", 0, "code array", shownCode)
-	gpusCell    = listing.NumberCell("gpus", "GPUS", "gpus", func(j *api.Job) int { return j.GPUs })
+	gpusCell    = listing.AmountCell("gpus", "GPUS", "gpus gpu_thousandths",
+		func(j *api.Job) int64 { return show.GPUAmount(j.GPUs, j.GPUThousandths) }, show.GPUs)
 	coresCell   = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
 	memoryCell  = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
 		show.Size)

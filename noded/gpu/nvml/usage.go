@@ -73,8 +73,8 @@ func (n *driver) usage(uuid string) gpu.Usage {
 // perPercent is a percent in thousandths.
 const perPercent = 10
 
-// known returns a number of bytes, or [gpu.Unknown] in place of NVML's value for what the driver cannot
-// tell, such as the memory of a process on some systems.
+// known returns a number of bytes, or [gpu.Unknown] in place of NVML's value for what the driver
+// cannot tell, such as the memory of a process on some systems.
 func known(bytes uint64) int64 {
 	if bytes >= 1<<62 {
 		return gpu.Unknown
@@ -105,12 +105,12 @@ func (n *driver) processes(uuid string) (nvml.Device, []gpu.Process, error) {
 	return h, out, nil
 }
 
-// sampleAge is how old the driver's last sample of a process may be. It takes one a second or more often,
-// and none while the process runs nothing.
+// sampleAge is how old the driver's last sample of a process may be. It takes one a second or more
+// often, and none while the process runs nothing.
 const sampleAge = 1500 * time.Millisecond
 
-// utilisations adds the part of the time in which each process ran something. A process without a recent
-// sample has run nothing, once the driver has samples at all.
+// utilisations adds the part of the time in which each process ran something. A process without a
+// recent sample has run nothing, once the driver has samples at all.
 func (n *driver) utilisations(h nvml.Device, processes []gpu.Process) {
 	if len(processes) == 0 || !n.hasFunction("nvmlDeviceGetProcessUtilization") {
 		return
