@@ -47,8 +47,8 @@ func (a *Agent) readProgress() []api.Sample {
 	return samples
 }
 
-// newProgress returns the newest progress that a container has written since the last call, nil if
-// there is none.
+// newProgress returns the newest progress that a container has written since the last call, or what
+// was wrong with it; nil if there is none.
 func (a *Agent) newProgress(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -83,14 +83,15 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 		a.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
 	}
 	a.mu.Unlock()
-	if line == nil {
+	if line == nil && (next.Problem == "" || next == tail) {
 		return nil
 	}
-	return []api.Sample{{
-		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
-		Metrics: line.Metrics,
-		Reached: next.Reached,
-	}}
+	sample := api.Sample{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Reached: next.Reached,
+		Problem: next.Problem}
+	if line != nil {
+		sample.Step, sample.Saved, sample.Metrics = *line.Step, line.Saved, line.Metrics
+	}
+	return []api.Sample{sample}
 }
 
 // readPatience is how long reading a progress file may take. A file of the user's may be on a

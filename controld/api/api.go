@@ -78,12 +78,14 @@ type Job struct {
 	Steps       int64              `json:"steps"`
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
+	// what was bad of that report and is ignored
+	ProgressProblem string `json:"progress_problem,omitempty"`
 	// how far the training of a running job has come by its own metric: progressing, watching or
 	// converged; without it that is not known
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
-	// with ?spec=true, and of a single job; as workdir, metrics, parameters and findings it is for the
-	// owner, coordinators and operators only
+	// with ?spec=true, and of a single job; as workdir, metrics, what was bad of them, parameters and
+	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
 	// for how long the GPUs that it asks for did without it while it was suspended, in seconds of one

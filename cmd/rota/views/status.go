@@ -111,6 +111,7 @@ func (s sections) state(j *api.Job, utc bool) {
 		s.line("exit", show.Exit(j)+" (code:signal)")
 	}
 	s.line("progress", progressText(j))
+	s.line("bad progress", show.Clean(j.ProgressProblem))
 	s.line("progress class", j.ProgressClass)
 	s.line("charged", show.Hours(j.GPUSeconds)+" GPU hours")
 }

@@ -85,6 +85,7 @@ func sampleCluster(t *testing.T) *rotatest.Answers {
 		Cause: model.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
 	one.Preemptions.TE = 1
 	one.Metrics = map[string]float64{"loss": 0.25, "lr": 0.001}
+	one.ProgressProblem = "a metric is not a number"
 	one.Spec = &jobspec.Job{Name: "train", Groups: []jobspec.Group{{Name: "main", Count: 4,
 		Tasks: []jobspec.Task{{Name: "main",
 			Script: "#!/bin/bash\necho hi\n", Progress: &jobspec.Progress{Metric: "loss", Goal: "min", Total: 4800},
