@@ -148,9 +148,13 @@ func (w *worker) measures() (next journal.Measures, news bool) {
 		rate, _ = m.window.Rhythm()
 	}
 	if m.number != 0 {
+		ok := rate > 0
+		if p := next.Profile; p != nil { // beside others none is faster than alone
+			ok = ok && (!rhythm || rate <= p.Rate*11/10) // else its rhythm was taken for another one
+			rate = min(rate, p.Rate)
+		}
 		next.Packed = &model.PackedRate{Number: m.number, Rate: rate}
-		// Beside others none is faster than alone: its rhythm was taken for another one.
-		return next, rate > 0 && !(rhythm && rate > next.Profile.Rate*11/10)
+		return next, ok
 	}
 	use, known := m.window.Mean()
 	memory, also := m.window.Peak()
