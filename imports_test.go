@@ -403,8 +403,9 @@ var rules = map[string]rule{
 		third: []string{"golang.org/x/sys"},
 		why:   "it describes the machine and knows no jobs",
 	},
+	"noded/profile": {pure: true, why: "what a series of samples says follows from the samples"},
 	"noded/progress": {
-		ours:  []string{"jobspec", "jobspec/convergence", "controld/api", "noded/container"},
+		ours:  []string{"jobspec", "jobspec/convergence", "controld/api", "controld/model", "noded/container"},
 		third: []string{"golang.org/x/sys"},
 		why:   "it reads progress files and reports nothing itself",
 	},
@@ -434,7 +435,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
 			"controld/api/identity", "controld/member", "noded/bundle", "noded/container",
-			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
+			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements", "packaging/python",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},

@@ -306,7 +306,39 @@ type GPU struct {
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive
 	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
 
-	// Share is how many thousandths of one GPU are enough, 0 for whole ones. Only simulated jobs have
-	// it: nodes do not confine a share yet, so Validate refuses it.
+	// Share is how many thousandths of one GPU are enough, of its time and of its memory alike; 0 for
+	// whole ones.
 	Share int `json:"share,omitempty"`
+	// MaxMemory is how much of the GPU's memory a job with a share uses at most, [PartOfMemory] for its
+	// share of whatever the GPU has. Simulated jobs leave it out.
+	MaxMemory Bytes `json:"max_memory,omitempty"`
+}
+
+// PartOfMemory in [GPU.MaxMemory] is the same part of the GPU's memory as of its time.
+const PartOfMemory Bytes = -1
+
+// WholeGPU is one GPU in the unit of shares: thousandths.
+const WholeGPU = 1000
+
+// MemoryOn returns how much of the memory of a GPU a task with a share may use: of one that has so
+// much in all. It is 0 for whole GPUs, of which all may be used, and where nothing was declared.
+func (g *GPU) MemoryOn(all Bytes) Bytes {
+	switch {
+	case g == nil || g.Share == 0:
+		return 0
+	case g.MaxMemory == PartOfMemory:
+		return all * Bytes(g.Share) / WholeGPU
+	}
+	return g.MaxMemory
+}
+
+// LeastMemory returns how much memory a GPU must have so that what is declared to be used of it is
+// no greater part of its memory than the share is of its time, rounded up; 0 for any. So what jobs
+// declare fits into a GPU if their shares do.
+func (g *GPU) LeastMemory() Bytes {
+	if g == nil || g.Share <= 0 || g.MaxMemory <= 0 {
+		return 0
+	}
+	share := Bytes(g.Share)
+	return min(MaxSize, (min(g.MaxMemory, MaxSize)*WholeGPU+share-1)/share)
 }

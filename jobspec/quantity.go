@@ -221,6 +221,32 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
+// ParseShare reads a part of a GPU, above 0 and at most 1, in thousandths.
+func ParseShare(text string) (int, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if len(text) > 40 {
+		text = text[:37] + "..."
+	}
+	switch thousandths := math.Round(n * WholeGPU); {
+	case err != nil || math.IsNaN(n):
+		return 0, badQuantity(text, "is not a part of a GPU", "write a number such as 0.5")
+	case n > 1:
+		return 0, badQuantity(text, "is more than one GPU", "a share is a part of one GPU, 0.001 to 1; for more write a "+
+			"whole number of GPUs")
+	case n <= 0:
+		return 0, badQuantity(text, "is no part of a GPU", "write 0.001 to 1")
+	case math.Abs(thousandths-n*WholeGPU) > 1e-6:
+		return 0, badQuantity(text, "is finer than a thousandth of a GPU", "round it to 0.001")
+	default:
+		return int(thousandths), nil
+	}
+}
+
+// ShareText writes a share as a job file has it: 0.5.
+func (g *GPU) ShareText() string {
+	return strconv.FormatFloat(float64(g.Share)/WholeGPU, 'f', -1, 64)
+}
+
 // IsZero reports whether s is 0, which in a job means "not written".
 func (s *Seconds) IsZero() bool { return *s == 0 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/profile"
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
@@ -36,6 +37,8 @@ type Bundles interface {
 	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (string, error)
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
+	// Withdraw takes back what Notice told.
+	Withdraw(id container.ID) error
 	// Retire keeps the log of an ended container and drops the roots of its tasks.
 	Retire(id container.ID) error
 	// Progress returns where the progress of a worker is read, nil when that is not known.
@@ -66,6 +69,8 @@ type Parts struct {
 	Foreign string            // cluster that the containers here are of, if it is not this node's; "" otherwise
 	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log     *slog.Logger
+	// CPUTime returns the processor time of a container; nil: that is not known.
+	CPUTime func(id container.ID) (time.Duration, error)
 }
 
 const (
@@ -93,6 +98,8 @@ type Agent struct {
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	out         outbox
 	gpus        nodeGPUs
+	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
+	cpuSampled  time.Time // the same: when processor time was sampled last
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -125,19 +132,26 @@ type worker struct {
 	tail           progress.Tail
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up
+	recovered      bool             // the last daemon has started it
+	judged         bool             // its excess has been looked at
 	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
 	class          progress.ClassMeter
+	measuring      measuring
+	used           profile.Totals // since this daemon started
+	sampled        time.Time      // its GPUs, the last time
 }
 
 // NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
-	return &Agent{
+	a := &Agent{
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
 		workers:     map[container.ID]*worker{},
 		gpus:        nodeGPUs{source: p.GPUs, file: p.GPUFile, log: p.Log, occupied: map[string]string{}},
 		registering: make(chan struct{}, 1), questions: make(chan chan struct{}), out: newOutbox(),
 	}
+	a.gpus.runsHere = a.runsHere
+	return a
 }
 
 // Run works until ctx ends. Containers go on running after that.
@@ -153,7 +167,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sendReports(ctx) })
 	group.Go(func() error { return a.followControllers(ctx) })
 	group.Go(func() error { return a.sampleProgress(ctx) })
+	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
+	group.Go(func() error { return a.watchGPUMemory(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err
@@ -196,7 +212,11 @@ func (a *Agent) recoverEntries() error {
 		if !ok {
 			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
-		a.workerOf(id)
+		w := a.workerOf(id)
+		w.recovered = e.Started
+		if e.Final == nil {
+			a.queueMeasures(w)
+		}
 		if a.Cores != nil {
 			a.Cores.MarkUsed(e.Cores)
 		}

@@ -67,6 +67,7 @@ type daemon struct {
 	list       *member.List
 	shims      *container.Shims
 	gpus       gpu.Source
+	simDir     string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
 	logs       *logs.Store
 	bundles    *bundle.Store
 	control    *controllers
@@ -245,12 +246,17 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.cfg.SimGPUs > 0 {
+		if d.simDir, err = makeSimDir(d.cfg.DataDir); err != nil {
+			return err
+		}
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules:    modules,
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
-		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs,
+		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir,
 	})
 	if err != nil {
 		return err
@@ -287,7 +293,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	var file gpu.InventoryFile
 	if d.cfg.SimGPUs > 0 {
-		d.gpus = gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
+		d.gpus = gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs, Declared: d.simDir}
 	} else {
 		d.gpus = gpu.NewHelper(gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 		file = gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
@@ -298,11 +304,26 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		CPUTime: d.shims.CPUTime,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err
 	}
 	return d.agent.gpus.expect(d.cfg.GPUs)
+}
+
+// makeSimDir makes the directory in which jobs declare what they use of simulated GPUs. Every job may
+// write there, as to /tmp.
+func makeSimDir(data string) (string, error) {
+	dir := filepath.Join(data, "simulated-gpus", "declared") // others cannot enter the outer one
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, os.ModeSticky|0o777)
+	}
+	if err != nil {
+		return "", fmt.Errorf("directory for the usage of simulated GPUs: %w", err)
+	}
+	return dir, nil
 }
 
 // run runs all parts until ctx ends or one of them fails.

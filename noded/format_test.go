@@ -2,6 +2,7 @@ package noded
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ func TestDataDirectoryIsMarked(t *testing.T) {
 		}
 	}
 	path := filepath.Join(dir, formatFile)
-	if err := os.WriteFile(path, []byte(`{"format":2}`), 0o600); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, `{"format":%d}`, DataFormat+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkFormat(dir); !errors.Is(err, ErrNewer) {

@@ -26,6 +26,9 @@ type nodeGPUs struct {
 	source gpu.Source
 	file   gpu.InventoryFile
 	log    *slog.Logger
+	// runsHere says whether a process belongs to a container that has not ended; nil: none does. The
+	// mutex is not held when it is called.
+	runsHere func(pid int) bool
 
 	mu           sync.Mutex
 	inventory    gpu.Inventory
@@ -215,9 +218,9 @@ func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int) string {
 	return ""
 }
 
-// awaitVacant waits until no processes are left on a GPU of an ended worker, and reports whether it
-// is vacant. It is called before the end is reported, which frees the GPU for other jobs. A GPU
-// that keeps a process is taken out of use until the process is gone.
+// awaitVacant waits until no processes but those of other jobs that run are left on a GPU of an ended
+// worker, and reports whether there are none. It is called before the end is reported, which frees
+// the GPU for other jobs. A GPU that keeps a process is taken out of use until the process is gone.
 func (g *nodeGPUs) awaitVacant(ctx context.Context, index int) bool {
 	all := g.all()
 	if index >= len(all) {
@@ -235,7 +238,7 @@ func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
 	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
 	defer cancel()
 	for {
-		pids, err := g.source.Processes(ctx, uuid)
+		pids, err := g.leftovers(ctx, uuid)
 		switch {
 		case err == nil && len(pids) == 0:
 			return ""
@@ -256,6 +259,12 @@ func (g *nodeGPUs) awaitNoProcesses(ctx context.Context, uuid string) string {
 	}
 }
 
+// leftovers returns the processes on a GPU that belong to no job that runs: other jobs may share it.
+func (g *nodeGPUs) leftovers(ctx context.Context, uuid string) ([]int, error) {
+	pids, err := g.source.Processes(ctx, uuid)
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return g.runsHere != nil && g.runsHere(pid) }), err
+}
+
 func (g *nodeGPUs) setOccupied(uuid, problem string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,7 +283,7 @@ func (g *nodeGPUs) recheckOccupied(ctx context.Context) {
 	uuids := slices.Collect(maps.Keys(g.occupied))
 	g.mu.Unlock()
 	for _, uuid := range uuids {
-		if pids, err := g.source.Processes(ctx, uuid); err == nil && len(pids) == 0 {
+		if pids, err := g.leftovers(ctx, uuid); err == nil && len(pids) == 0 {
 			g.setOccupied(uuid, "")
 		}
 	}

@@ -24,6 +24,8 @@ type facts struct {
 	Blocked        bool                // an earlier attempt of the job, or what was kept, still runs here
 	Kept           bool                // controllers that are no more ordered it: it runs until its lease ends
 	Tries          int                 // how often the step that is due has failed
+	Excess         gpuExcess           // of a running container
+	Warned         bool                // it has a notice of an excess
 }
 
 // exists reports whether the container exists and has not ended.
@@ -38,7 +40,9 @@ const (
 	opNone   op = ""
 	opCreate op = "create"
 	opStart  op = "start"
-	opStop   op = "stop" // write the notice and send the signal
+	opStop   op = "stop"  // write the notice and send the signal
+	opWarn   op = "warn"  // write the notice of an excess, or take it back
+	opEvict  op = "evict" // write down that it is killed for an excess
 	opKill   op = "kill"
 	opSwitch op = "switch" // have it pause, or go on with cores of its own
 	opYield  op = "yield"  // give its cores back, when it has paused
@@ -60,9 +64,11 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 	case f.Entry.Final != nil:
 		return stepAfterResult(f), time.Time{}
 	case f.Actual == container.Exited:
-		return step{Op: opFinish, Result: exitReport(f.Exit, f.Entry.Started)}, time.Time{}
+		return step{Op: opFinish, Result: evictedReport(f, exitReport(f.Exit, f.Entry.Started))}, time.Time{}
 	case f.Actual == container.Lost:
 		return recordLost(f), time.Time{}
+	case f.Actual == container.Running && stepOfExcess(f, now).Op != opNone:
+		return stepOfExcess(f, now), time.Time{}
 	case f.DesiredUnknown, f.Kept && f.exists():
 		return step{}, time.Time{} // containers go on until a controller says otherwise
 	case f.Desired == nil:

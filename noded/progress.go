@@ -42,12 +42,13 @@ func (a *Agent) readProgress() []api.Sample {
 	for _, id := range running {
 		samples = append(samples, a.newProgress(id)...)
 		a.queueFindings(id)
+		a.recordMeasures(id)
 	}
 	return samples
 }
 
-// newProgress returns the newest progress that a container has written since the last call, nil if
-// there is none.
+// newProgress returns the newest progress that a container has written since the last call, or what
+// was wrong with it; nil if there is none.
 func (a *Agent) newProgress(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -76,16 +77,21 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	if line != nil {
 		a.queueStepRate(id, w, desired, *line.Step)
 		a.queueClass(id, w, desired, line)
+		w.reportStep(*line.Step, next.Written)
+	}
+	if next.Problem != tail.Problem && next.Problem != "" {
+		a.logOf(id).Warn("the job's report of its progress is bad; what is bad of it is ignored", "problem", next.Problem)
 	}
 	a.mu.Unlock()
-	if line == nil {
+	if line == nil && (next.Problem == "" || next == tail) {
 		return nil
 	}
-	return []api.Sample{{
-		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
-		Metrics: line.Metrics,
-		Reached: next.Reached,
-	}}
+	sample := api.Sample{Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Reached: next.Reached,
+		Problem: next.Problem}
+	if line != nil {
+		sample.Step, sample.Saved, sample.Metrics = *line.Step, line.Saved, line.Metrics
+	}
+	return []api.Sample{sample}
 }
 
 // readPatience is how long reading a progress file may take. A file of the user's may be on a

@@ -6,7 +6,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,10 +45,53 @@ func TestProgressIsSampled(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 ||
-			w.samples[1].Step != 3 {
+			w.samples[0].Problem == "" || w.samples[1].Step != 3 || w.samples[1].Problem != w.samples[0].Problem {
 			t.Fatalf("got %+v", w.samples)
 		}
 	})
+}
+
+// TestBadProgressIsReported shows that a file of gigabytes of nonsense is reported as bad, once while it
+// does not grow, and costs this daemon a bounded amount of memory.
+func TestBadProgressIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	scene(t, func(t *testing.T, w *world) {
+		w.progress = path
+		for job := range int64(8) {
+			w.assign(wid(job+1), true)
+		}
+		settle(5 * time.Second)
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		before := memory()
+		size := int64(4 << 30)
+		for range 20 {
+			if _, err := f.WriteAt([]byte(strings.Repeat("loss NaN\n", 100_000)), size); err != nil {
+				t.Skipf("no file of %d bytes can be made here: %v", size, err)
+			}
+			size += 4 << 30
+			settle(4 * time.Second)
+		}
+		settle(time.Minute)
+		if grown := memory() - before; grown > 50_000_000 {
+			t.Errorf("memory has grown by %d bytes", grown)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := len(w.samples); n != 20*8 || w.samples[n-1].Problem == "" || w.samples[n-1].Step != 0 {
+			t.Errorf("got %d samples", n)
+		}
+	})
+}
+
+// memory returns how many bytes this process has of the system, without those that it has given back.
+func memory() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys) - int64(m.HeapReleased)
 }
 
 // TestFindingsAreReported shows that findings are reported once while no call fails, and before the

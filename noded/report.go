@@ -48,6 +48,10 @@ func reportKind(r *model.WorkerReport) string {
 		return "class"
 	case r.Switch != 0:
 		return "switch"
+	case r.Profile != nil:
+		return "profile"
+	case r.Packed != nil:
+		return "packed"
 	}
 	return ""
 }

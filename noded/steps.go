@@ -27,6 +27,10 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.start(ctx, id, f)
 	case opStop:
 		return a.stop(ctx, id, f)
+	case opWarn:
+		return a.warn(id, f)
+	case opEvict:
+		return a.evict(id, f)
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
 	case opSwitch:
@@ -217,6 +221,7 @@ func (a *Agent) recordResult(
 	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
 ) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
+	r.Usage = a.usageOf(id, f)
 	if f.Desired != nil && f.Entry.Started {
 		for _, n := range f.Desired.GPUs {
 			if !a.gpus.awaitVacant(ctx, n) {

@@ -1,12 +1,14 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -57,10 +59,18 @@ type world struct {
 	boots       int
 	life        *life // that runs
 	gpus        []gpu.Device
-	hung        error // what the driver says instead
-	onGPU       map[string][]int
-	nodes       []model.Node  // as registered
-	held        chan struct{} // the next registration waits for it
+	hung        error                // what the driver says instead
+	onGPU       map[string][]int     // processes by GPU
+	used        map[int]int64        // bytes of a GPU's memory by process
+	owners      map[int]container.ID // containers by process
+	nodes       []model.Node         // as registered
+	held        chan struct{}        // the next registration waits for it
+
+	usage      func(uuid string) gpu.Usage // what a GPU does; nil: as onGPU says
+	usageCalls int
+	cpu        func(container.ID) time.Duration // processor time; nil: unknown
+	progressOf map[container.ID]string          // files that certain containers report to
+	measures   []model.WorkerReport             // with what was measured of a worker, as reported
 }
 
 // assigned is what the controllers know of one worker.
@@ -210,6 +220,7 @@ func (w *world) start() {
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
+		CPUTime: l.cpuTime,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
@@ -389,6 +400,9 @@ func (w *world) take(r model.WorkerReport) {
 	}
 	if r.Class != "" {
 		w.classes = append(w.classes, r)
+	}
+	if r.Profile != nil || r.Packed != nil {
+		w.measures = append(w.measures, r)
 	}
 	a := w.allocs[workerID(r)]
 	if a == nil {
@@ -586,6 +600,13 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	})
 }
 
+func (r lifeRuntime) ContainerOf(pid int) (container.ID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, ok := r.owners[pid]
+	return id, ok
+}
+
 func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
@@ -614,12 +635,16 @@ func (l lifeBundles) Notice(id container.ID, n container.Notice) error {
 	return l.call(context.Background(), func() error { l.notices[id] = n; return nil })
 }
 
+func (l lifeBundles) Withdraw(id container.ID) error {
+	return l.call(context.Background(), func() error { delete(l.notices, id); return nil })
+}
+
 func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) *progress.Source {
-	from := &progress.Source{Path: l.progress, Policies: true}
+func (l lifeBundles) Progress(id container.ID) *progress.Source {
+	from := &progress.Source{Path: cmp.Or(l.progressOf[id], l.progress), Policies: true}
 	if l.stop10 {
 		from.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
 	}
@@ -663,4 +688,37 @@ func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 	return l.onGPU[uuid], nil
 }
 
+func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.usageCalls++
+	if l.hung != nil {
+		return nil, l.hung
+	}
+	list := make([]gpu.Usage, len(uuids))
+	for i, uuid := range uuids {
+		if l.usage != nil {
+			list[i] = l.usage(uuid)
+			continue
+		}
+		for _, pid := range l.onGPU[uuid] {
+			p := gpu.Process{PID: pid, Memory: gpu.Unknown}
+			if used, ok := l.used[pid]; ok {
+				p.Memory = used
+			}
+			list[i].Processes = append(list[i].Processes, p)
+		}
+	}
+	return list, nil
+}
+
 func (l lifeGPUs) Close() error { return nil }
+
+func (l *life) cpuTime(id container.ID) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cpu == nil {
+		return 0, os.ErrNotExist
+	}
+	return l.cpu(id), nil
+}

@@ -78,12 +78,14 @@ type Job struct {
 	Steps       int64              `json:"steps"`
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
+	// what was bad of that report and is ignored
+	ProgressProblem string `json:"progress_problem,omitempty"`
 	// how far the training of a running job has come by its own metric: progressing, watching or
 	// converged; without it that is not known
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
-	// with ?spec=true, and of a single job; as workdir, metrics, parameters and findings it is for the
-	// owner, coordinators and operators only
+	// with ?spec=true, and of a single job; as workdir, metrics, what was bad of them, parameters and
+	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
 	// for how long the GPUs that it asks for did without it while it was suspended, in seconds of one
@@ -96,6 +98,9 @@ type Job struct {
 	Dependencies []Dependency `json:"dependencies,omitempty"` // not met yet
 	Eligible     *Time        `json:"eligible,omitempty"`     // not started before, when that is in the future
 	Deadline     *Time        `json:"deadline,omitempty"`
+
+	// GPUs in all workers together, in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // ArrayPlace says which task of which array a job is, or, of an array job, what became of its
@@ -169,6 +174,8 @@ type Attempt struct {
 	Suspension       *Suspension `json:"suspension,omitempty"`  // of one that is suspended, or was told to pause
 	// what was tried so that GPUs are used better, oldest first
 	Trials []Trial `json:"trials,omitempty"`
+	// what its workers have used that have ended; none: nothing is known
+	Usage *Usage `json:"usage,omitempty"`
 
 	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
 	// if it is still there
@@ -179,6 +186,19 @@ type Attempt struct {
 	// what that has cost by now, in seconds of one GPU
 	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
 	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Usage is what the workers of an attempt have used, together: 0 is what they did not use or what is
+// not known. Utilisation is that of one GPU, in the mean of them all.
+type Usage struct {
+	CPUSeconds float64       `json:"cpu_s"`
+	PeakCores  float64       `json:"peak_cores"`  // sum of each worker's own peak
+	PeakMemory jobspec.Bytes `json:"peak_memory"` // of one worker
+
+	GPUUtil       int           `json:"gpu_util"` // percent
+	PeakGPUUtil   int           `json:"peak_gpu_util"`
+	GPUMemory     jobspec.Bytes `json:"gpu_memory"`
+	PeakGPUMemory jobspec.Bytes `json:"peak_gpu_memory"` // sum of each worker's own peak
 }
 
 // Suspension says why an attempt pauses. It keeps its memory, and holds no cores and GPUs once all
@@ -480,6 +500,9 @@ type Share struct {
 	Users []UserShare `json:"users,omitempty"`
 
 	Explanation *ShareExplanation `json:"explanation,omitempty"` // of the account that explain names
+
+	// GPUs in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // ShareExplanation says how the share of an account comes about. Parts are as in Fairness.
@@ -546,6 +569,9 @@ type UserShare struct {
 	User string `json:"user"`
 	GPUs int    `json:"gpus"`
 	Fairness
+
+	// GPUs in thousandths, if they are no whole ones: GPUs rounds them up
+	GPUThousandths int64 `json:"gpu_thousandths,omitempty"`
 }
 
 // Fairness compares what an account or user has with what it should have. Parts are thousandths of

@@ -115,6 +115,9 @@ type Sample struct {
 	Saved   int64              `json:"saved_step,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Reached *Reached           `json:"reached,omitempty"` // of an array with stop: from then on in every sample
+	// what was bad of the file and is ignored; from then on in every sample, of which one without a good
+	// line has step 0
+	Problem string `json:"problem,omitempty"`
 }
 
 // Reached is what array.stop compares: the metric in the first line at or after its step.

@@ -23,10 +23,6 @@ type NodeReport struct {
 // Kind implements Command.
 func (NodeReport) Kind() Kind { return KindNodeReport }
 
-// maxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at
-// least.
-const maxRate = 1_000_000_000_000
-
 // apply notes what became of workers. What is of an old attempt, of another node, or known already
 // changes nothing.
 func (c NodeReport) apply(m *Machine) (any, error) {
@@ -42,7 +38,7 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
 		}
 		if !measurable(&r) {
-			return nil, fmt.Errorf("job %d worker %d, rates and use of its GPU: %w", r.Job, r.Worker, model.ErrBadReport)
+			return nil, fmt.Errorf("job %d worker %d, rates and usage: %w", r.Job, r.Worker, model.ErrBadReport)
 		}
 		if r.Class != "" && !r.Class.Known() {
 			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
@@ -62,12 +58,12 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 	return nil, nil
 }
 
-// measurable reports whether what a node says of a worker's GPU can be so.
+// measurable reports whether what a node says of a worker's rates and usage can be so.
 func measurable(r *model.WorkerReport) bool {
-	rate := func(n int64) bool { return n >= 0 && n <= maxRate }
+	rate := func(n int64) bool { return n >= 0 && n <= model.MaxRate }
 	p := r.Profile
 	return rate(r.Rate) && (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
-		(r.Packed == nil || rate(r.Packed.Rate))
+		(r.Packed == nil || rate(r.Packed.Rate)) && r.Usage.Possible()
 }
 
 // reported returns the live attempt and its worker that a node's report is about, nil if it is
@@ -126,6 +122,10 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
 		w.LaunchFinal, w.Why = r.Final, r.Why
+		if r.Usage != (model.Usage{}) {
+			usage := r.Usage
+			w.Usage = &usage
+		}
 		w.PortTaken = m.portTaken(a, r)
 		m.vacate(next, a, w)
 	}

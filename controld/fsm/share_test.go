@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/bits"
@@ -70,6 +71,72 @@ func TestJobsShareAGPU(t *testing.T) {
 	w.ok(w.put(whole, "n1", 1))
 	if g := w.s.v.Grid(); g.Free(0).GPUs != 1000 || g.FreeGPUs(0) != 1 {
 		t.Fatalf("free %d, empty %b", g.Free(0).GPUs, g.FreeGPUs(0))
+	}
+}
+
+// TestDeclaredMemoryOfGPUs starts and ends jobs with parts of GPUs at random, on GPUs of different
+// sizes: what the jobs on a GPU have declared fits into its memory, and a job is refused a GPU that
+// is too small for it.
+func TestDeclaredMemoryOfGPUs(t *testing.T) {
+	sizes := map[string]jobspec.Bytes{"n1": 24 * jobspec.GiB, "n2": 80 * jobspec.GiB}
+	shared, refused := 0, 0
+	for _, seed := range seeds() {
+		r := rand.New(rand.NewPCG(seed, 23))
+		w := newWorld(t)
+		for name, size := range sizes {
+			n := testNode(name, 4)
+			for i := range n.GPUs {
+				n.GPUs[i].Memory = size
+			}
+			w.must(RegisterNode{Node: n})
+		}
+		var live []model.JobID
+		for range 150 {
+			if len(live) > 0 && r.IntN(3) == 0 {
+				k := r.IntN(len(live))
+				w.run(live[k])
+				w.report(live[k], 0, model.WorkerExited)
+				live = append(live[:k], live[k+1:]...)
+				continue
+			}
+			spec := part(1, 1+r.IntN(600))
+			g := spec.Groups[0].Tasks[0].Resources.GPU
+			g.MaxMemory = jobspec.PartOfMemory
+			if r.IntN(4) > 0 {
+				g.MaxMemory = jobspec.Bytes(1+r.IntN(40)) * jobspec.GiB
+			}
+			spec.Groups[0].Tasks[0].Resources.Cores, spec.Groups[0].Tasks[0].Resources.Memory = 1, jobspec.GiB
+			id := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
+			name := [...]string{"n1", "n2"}[r.IntN(2)]
+			err := w.put(id, name, r.IntN(4))
+			if tooSmall := g.LeastMemory() > sizes[name]; tooSmall {
+				refused++
+				if err == nil {
+					t.Fatalf("seed %d: %+v on a GPU of %v", seed, g, sizes[name])
+				}
+			}
+			if err == nil {
+				live = append(live, id)
+			}
+			if err := w.s.Check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			declared, jobs := map[string]jobspec.Bytes{}, map[string]int{}
+			for _, id := range live {
+				worker := w.job(id).Live().Workers[0]
+				key := fmt.Sprint(worker.Node, worker.GPUs)
+				declared[key] += w.job(id).Spec.Groups[0].Tasks[0].Resources.GPU.MemoryOn(sizes[worker.Node])
+				jobs[key]++
+				if declared[key] > sizes[worker.Node] {
+					t.Fatalf("seed %d: jobs on GPU %s have declared %v of its memory", seed, key, declared[key])
+				}
+				shared = max(shared, jobs[key])
+			}
+		}
+		w.restored()
+	}
+	if shared < 3 || refused < 20 {
+		t.Errorf("at most %d jobs had a GPU, and %d were refused one: too few to prove anything", shared, refused)
 	}
 }
 

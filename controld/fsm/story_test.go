@@ -172,6 +172,27 @@ func TestReportsOfOldAttemptsChangeNothing(t *testing.T) {
 	w.state(id, model.Configuring)
 }
 
+// TestUsageIsKept shows that what a worker has used is kept with its end, and that a report of what no
+// worker can have used is refused.
+func TestUsageIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(1, 1)
+	w.ok(w.start(id, "n1"))
+	_, err := w.apply(NodeReport{Node: "n1", BootID: "b1", Workers: []model.WorkerReport{{Job: id, Attempt: 1,
+		State: model.WorkerExited, Usage: model.Usage{GPU: 1001}}}})
+	w.refused(err, model.ErrBadReport)
+	used := model.Usage{CPUMS: 5, PeakGPUMemory: 7}
+	w.report(id, 0, model.WorkerRunning, func(r *model.WorkerReport) { r.Usage = used }) // only that of the end counts
+	if u := w.job(id).Attempts[0].Workers[0].Usage; u != nil {
+		t.Errorf("while it runs: %+v", u)
+	}
+	w.report(id, 0, model.WorkerExited, func(r *model.WorkerReport) { r.Usage = used })
+	if u := w.job(id).Attempts[0].Used(); u == nil || *u != used {
+		t.Errorf("used is %+v", u)
+	}
+}
+
 func TestLaunchFailuresHaveTheirOwnLimit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

@@ -42,9 +42,11 @@ type Worker struct {
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
 	PortTaken   bool   `json:"port_taken,omitempty"`   // it could not be launched: something else has a port of its node
-	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
+	Why         string `json:"why,omitempty"`          // what ended it, if that was not its main task
 	// all that its node had when it was assigned, if it has the node for itself
 	Whole Vector `json:"whole,omitzero"`
+
+	Usage *Usage `json:"usage,omitempty"` // until it ended; nil: nothing is known
 }
 
 // Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted
@@ -116,7 +118,7 @@ type WorkerReport struct {
 	// else.
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
-	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
+	Why    string `json:"why,omitempty"`   // what ended the worker, if that was not its main task
 	// of a failure to launch: the port of the worker at which something else listens on its node
 	PortTaken int `json:"port_taken,omitempty"`
 
@@ -136,6 +138,9 @@ type WorkerReport struct {
 	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it.
 	// See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
+
+	// Usage is what the worker has used; it is in the report of its end.
+	Usage Usage `json:"usage,omitzero"`
 
 	// Class is the progress class that the attempt has come to by its metric; "": nothing is said
 	// about it. Worker 0 reports it, and only when it has changed.

@@ -43,8 +43,8 @@ func gpuConstraints(g *jobspec.Group) []jobspec.Constraint {
 		if r.GPU.Model != "" {
 			all = append(all, jobspec.Constraint{Attribute: "node.gpu.model", Operator: "glob", Value: r.GPU.Model})
 		}
-		if r.GPU.MinMemory > 0 {
-			all = append(all, jobspec.Constraint{Attribute: "node.gpu.memory", Operator: ">=", Value: r.GPU.MinMemory.String()})
+		if least := max(r.GPU.MinMemory, r.GPU.LeastMemory()); least > 0 {
+			all = append(all, jobspec.Constraint{Attribute: "node.gpu.memory", Operator: ">=", Value: least.String()})
 		}
 	}
 	return all

@@ -12,6 +12,10 @@ import (
 // fast it is, at most: see [RateAfter].
 const RateAfterMS = 60_000
 
+// MaxRate bounds the rates that nodes report, in steps in 1,000 s: a step takes a nanosecond at
+// least.
+const MaxRate = 1_000_000_000_000
+
 // RateAfter returns for how long, in milliseconds, an attempt of an elastic group makes progress
 // before it is told how fast it is. A group that may be resized sooner is measured sooner, as well
 // as that goes.

@@ -214,7 +214,8 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 	for i := range req.Samples {
 		s := &req.Samples[i]
 		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
-			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics},
+			x.s.Samples.Put(s.Job, telemetry.Progress{Attempt: s.Attempt, Step: s.Step, Saved: s.Saved, Metrics: s.Metrics,
+				Problem: s.Problem},
 				watched(j.Spec).Metric, ended)
 			x.s.Arrays.Report(j, s)
 		}

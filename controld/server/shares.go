@@ -8,6 +8,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -24,7 +25,8 @@ func listShares(x *exchange) (*api.List[api.Share], error) {
 			item.Parent, item.Fairness = s.Parent, fair
 			continue
 		}
-		item.Users = append(item.Users, api.UserShare{User: s.User, GPUs: int(s.GPUs) / milli, Fairness: fair})
+		item.Users = append(item.Users, api.UserShare{User: s.User, GPUs: present.WholeGPUs(s.GPUs),
+			GPUThousandths: present.Thousandths(s.GPUs), Fairness: fair})
 	}
 	list := newList[api.Share]("ShareList", x.view)
 	own := x.ownAccounts()
@@ -105,7 +107,7 @@ func (x *exchange) ownAccounts() map[string]bool {
 // heldByAccount counts the jobs and GPUs of accounts that have some.
 func heldByAccount(v *state.View) map[string]*api.Share {
 	held := map[string]*api.Share{}
-	total := 0
+	total, gpus := int64(0), map[string]int64{}
 	for j := range v.Jobs() {
 		if j.State.Final() {
 			continue
@@ -113,15 +115,15 @@ func heldByAccount(v *state.View) map[string]*api.Share {
 		s := shareOf(held, j.Account)
 		s.Jobs++
 		if j.Live() != nil {
-			gpus := int(j.Total().GPUs) / milli
 			s.Running++
-			s.GPUs += gpus
-			total += gpus
+			gpus[j.Account] += j.Total().GPUs
+			total += j.Total().GPUs
 		}
 	}
 	for _, s := range held {
+		s.GPUs, s.GPUThousandths = present.WholeGPUs(gpus[s.Account]), present.Thousandths(gpus[s.Account])
 		if total > 0 {
-			s.Share = int64(s.GPUs) * milli / int64(total)
+			s.Share = gpus[s.Account] * milli / total
 		}
 	}
 	return held

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -23,6 +24,7 @@ type Progress struct {
 	Step    int64
 	Saved   int64              // step of the newest checkpoint
 	Metrics map[string]float64 // of the newest step
+	Problem string             // what a worker reported badly, so that it is ignored; "": nothing
 }
 
 // maxSamples bounds the memory of samples. Beyond it those of ended jobs are forgotten, and all if
@@ -77,7 +79,7 @@ func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(mod
 		if p.Step < old.Step || len(p.Metrics) == 0 {
 			p.Metrics = old.Metrics
 		}
-		p.Step, p.Saved = max(p.Step, old.Step), max(p.Saved, old.Saved)
+		p.Step, p.Saved, p.Problem = max(p.Step, old.Step), max(p.Saved, old.Saved), cmp.Or(p.Problem, old.Problem)
 	}
 	s.last[id] = p
 }

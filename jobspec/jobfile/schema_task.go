@@ -99,12 +99,15 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			return nil
 		}), func(r *jobspec.Resources) any { return r.RDMA }).
 			With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
-		hclfile.WrittenAs(hclfile.Named("gpus"), func(r *jobspec.Resources) any {
-			if r.GPU != nil {
+		hclfile.WrittenAs(hclfile.Text("gpus", "number", setGPUs), func(r *jobspec.Resources) any {
+			switch {
+			case partOnly(r):
+				return shareOf(r)
+			case r.GPU != nil:
 				return nil // its block has the count
 			}
 			return unless(r.GPUs, 0)
-		}).With("0", "whole GPUs, on one node"),
+		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
 		hclfile.Later("licenses", "leave it out"),
 	},
 	Blocks: []hclfile.Nested{
@@ -116,7 +119,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 				return r, ""
 			},
 			Written: func(parent any) []hclfile.Written {
-				if parent.(*jobspec.Resources).GPU == nil {
+				if r := parent.(*jobspec.Resources); r.GPU == nil || partOnly(r) {
 					return nil
 				}
 				return []hclfile.Written{{Target: parent}}
@@ -127,6 +130,46 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 
 // gpuOf returns the requirements on GPUs, empty ones if there are none.
 func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GPU{}) }
+
+// setGPUs reads a number of whole GPUs, or a part of one.
+func setGPUs(r *jobspec.Resources, text string, _ hclfile.Source) error {
+	n, err := strconv.Atoi(text)
+	if err == nil {
+		r.GPUs = n
+		return nil
+	}
+	share, err := jobspec.ParseShare(text)
+	if err != nil {
+		return err
+	}
+	r.GPUs = 1
+	if share < jobspec.WholeGPU {
+		r.GPU = &jobspec.GPU{Share: share, MaxMemory: jobspec.PartOfMemory}
+	}
+	return nil
+}
+
+func setShare(r *jobspec.Resources, text string, _ hclfile.Source) error {
+	share, err := jobspec.ParseShare(text)
+	if share < jobspec.WholeGPU {
+		gpuOf(r).Share = share
+	}
+	return err
+}
+
+// shareOf returns a part of a GPU as it is written, nil for whole ones.
+func shareOf(r *jobspec.Resources) any {
+	if g := gpuOf(r); g.Share > 0 {
+		return float64(g.Share) / jobspec.WholeGPU
+	}
+	return nil
+}
+
+// partOnly reports whether it is said of the GPUs only how great a part of one is enough.
+func partOnly(r *jobspec.Resources) bool {
+	g := gpuOf(r)
+	return r.GPUs == 1 && g.Share > 0 && *g == jobspec.GPU{Share: g.Share, MaxMemory: jobspec.PartOfMemory}
+}
 
 var gpuSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
@@ -144,8 +187,11 @@ var gpuSchema = &hclfile.Block{
 		hclfile.Later("min_compute", "name the model"),
 		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
 		hclfile.Later("nvlink", "name the model"),
-		hclfile.Later("share", "ask for whole GPUs"),
-		hclfile.Later("max_memory", "ask for whole GPUs"),
+		hclfile.WrittenAs(hclfile.Text("share", "number", setShare), shareOf).As("gpu.share").
+			With("1", "part of one GPU, in thousandths: `0.5`; other jobs have the rest"),
+		hclfile.Field("max_memory",
+			func(r *jobspec.Resources) *jobspec.Bytes { return &gpuOf(r).MaxMemory }).As("gpu.max_memory").AtLeastOne().
+			With("required with share", "memory of the GPU that the job uses at most; beyond it the job is told, then stopped"),
 		hclfile.Later("mig", "ask for whole GPUs"),
 		hclfile.Later("mps", "ask for whole GPUs"),
 		hclfile.Later("compute_mode", "ask for whole GPUs"),

@@ -172,6 +172,8 @@ func expression(value any, isTemplate bool) string {
 		return strconv.FormatBool(v.Bool())
 	case reflect.Int, reflect.Int64:
 		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
 	}
 	panic(fmt.Sprintf("jobfile: no attribute can be written from a %T", value))
 }

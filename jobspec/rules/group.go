@@ -131,6 +131,9 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.constraints(where+".constraints", g.Constraints)
 	c.affinities(where+".affinities", g.Affinities)
 	c.tasks(where+".tasks", g, j)
+	if !c.scheduling {
+		c.shares(where, g, j)
+	}
 }
 
 func (c *checker) tasks(where string, g *jobspec.Group, j *jobspec.Job) {

@@ -316,9 +316,66 @@ func (c *checker) gpu(where string, r *jobspec.Resources) {
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
 	c.plainText(where+".model", g.Model)
 	c.size(where+".min_memory", g.MinMemory, 1)
-	if g.Share != 0 && !c.scheduling {
-		c.add(jobspec.CodeUnsupported, where+".share", "ask for whole GPUs",
-			"a share of a GPU is not supported yet: nodes do not confine it")
+	if !c.scheduling { // simulated jobs use no memory
+		c.gpuShare(where, r)
+	}
+}
+
+// gpuShare checks a part of a GPU.
+func (c *checker) gpuShare(where string, r *jobspec.Resources) {
+	g := r.GPU
+	switch {
+	case g.Share == 0 && g.MaxMemory != 0:
+		c.add(jobspec.CodeConflict, where+".max_memory", "leave max_memory out, or write share = 0.5",
+			"a whole GPU has all of its memory")
+		return
+	case g.Share == 0:
+		return
+	case g.Share < 0 || g.Share >= jobspec.WholeGPU:
+		c.add(jobspec.CodeRange, where+".share", "write 0.001 to 0.999, or leave share out for whole GPUs",
+			"%d thousandths of a GPU are no part of one", g.Share)
+		return
+	case r.GPUs != 1:
+		c.add(jobspec.CodeConflict, where+".share", "write count = 1, or leave share out",
+			"a share is of one GPU, not of %d: of several GPUs a worker has each as a whole", r.GPUs)
+	}
+	switch {
+	case *g == jobspec.GPU{Share: g.Share, MaxMemory: jobspec.PartOfMemory}: // gpus = 0.5
+	case g.MaxMemory == 0 || g.MaxMemory == jobspec.PartOfMemory:
+		c.add(jobspec.CodeRequired, where+".max_memory", fmt.Sprintf(`write max_memory = "10GiB", what the job uses of the `+
+			`GPU's memory at most, or gpus = %v without a block, for as great a part of the memory`, g.ShareText()),
+			"jobs on one GPU are kept apart by the memory that they declare, and this one declares none")
+	default:
+		c.size(where+".max_memory", g.MaxMemory, jobspec.MiB)
+	}
+}
+
+// shares checks that a task with a part of a GPU is the only one of its group with GPUs, and what a
+// job with one cannot be.
+func (c *checker) shares(where string, g *jobspec.Group, j *jobspec.Job) {
+	with, share := 0, -1
+	for i := range g.Tasks {
+		if r := &g.Tasks[i].Resources; r.GPUs > 0 {
+			if with++; r.GPU != nil && r.GPU.Share > 0 {
+				share = i
+			}
+		}
+	}
+	if share < 0 {
+		return
+	}
+	at := c.elementPath(where+".tasks", share) + ".resources.gpu.share"
+	if with > 1 {
+		c.add(jobspec.CodeUnsupported, at, "let one task of the group have GPUs, or leave share out",
+			"several tasks of a worker with GPUs, one of them with a part of one, are not supported yet")
+	}
+	if g.Exclusive {
+		c.add(jobspec.CodeConflict, at, "leave share out, or exclusive",
+			"a job that has its nodes for itself shares no GPU")
+	}
+	if p := j.Preemption; p != nil && p.Mode == jobspec.PreemptSuspend {
+		c.add(jobspec.CodeUnsupported, at, "leave share out, or mode",
+			"suspending a job with a part of a GPU is not supported yet")
 	}
 }
 

@@ -97,6 +97,9 @@ func (a *request) gres(s setting) {
 			a.badValue(s, "write gpu:4 or gpu:a100:4", "%q names nothing", s.value)
 		case kind == "help":
 			a.badValue(s, "rota nodes shows the GPUs of the nodes", "help is not supported")
+		case kind == "shard" || kind == "mps":
+			a.refuseFlag(s, "write gpus = 0.5, or gpu { share, max_memory }, in a job file",
+				"asks for a part of a GPU, of which a flag cannot say how much memory it has")
 		case kind != "gpu":
 			a.refuseFlag(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
 		case a.gpuGres.n > 0:

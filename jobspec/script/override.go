@@ -134,6 +134,11 @@ func (a *request) overrideGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) 
 			"%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
 	case s.gpus > 0:
 		r.GPUs = s.gpus
+		if r.GPU != nil && r.GPU.Share > 0 { // flags ask for whole ones
+			whole := *r.GPU
+			whole.Share, whole.MaxMemory = 0, 0
+			r.GPU = &whole
+		}
 		if with := s.resources().GPU; with != nil {
 			if r.GPU != nil {
 				with.MinMemory = r.GPU.MinMemory

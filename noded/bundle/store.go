@@ -35,6 +35,7 @@ type Config struct {
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
 	MaxPids     int64               // processes and threads of a worker; 0: by its cores
 	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
+	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
 }
@@ -65,7 +66,7 @@ func Open(c Config) (*Store, error) {
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
-			Seccomp: c.Seccomp,
+			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs,
 		},
 	}, nil
 }
@@ -74,6 +75,9 @@ func Open(c Config) (*Store, error) {
 func (s *Store) Notice(id container.ID, n container.Notice) error {
 	return container.WriteNotice(s.dir(id), n)
 }
+
+// Withdraw takes back what Notice told a container.
+func (s *Store) Withdraw(id container.ID) error { return container.RemoveNotice(s.dir(id)) }
 
 // Retire keeps the log of an ended container and removes the roots of its tasks. It may be called
 // again.

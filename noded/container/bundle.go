@@ -27,6 +27,7 @@ const (
 	taskDir       = "tasks" // a bundle for each of several tasks
 	shmDir        = "shm"   // their /dev/shm
 	secretsDir    = "secrets"
+	gpusDir       = "gpus"
 	modulesDir    = "python"         // a mount point, as secretsDir
 	progressDir   = "progress"       // mounted by the shim, in memory
 	stepsFile     = "steps.jsonl"    // progress found in the output
@@ -234,7 +235,8 @@ func WriteBundle(dir string, b Bundle) error {
 func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
 	for _, made := range []string{
-		filepath.Join(run, secretsDir), filepath.Join(run, modulesDir), filepath.Dir(ProgressPath(dir)),
+		filepath.Join(run, secretsDir), filepath.Join(run, gpusDir), filepath.Join(run, modulesDir),
+		filepath.Dir(ProgressPath(dir)),
 	} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
 			return err
@@ -264,7 +266,8 @@ type Notice struct {
 	Reason   string `json:"reason"`
 	Deadline string `json:"deadline"` // RFC 3339: when it will be killed
 	Attempt  int    `json:"attempt"`
-	Signal   string `json:"signal"`
+	Signal   string `json:"signal"`            // that was sent with it; "": none was
+	Message  string `json:"message,omitempty"` // more about the reason
 }
 
 // WriteNotice writes the notice to $ROTA_NOTICE_FILE of the container in dir, or of the containers
@@ -274,16 +277,33 @@ func WriteNotice(dir string, n Notice) error {
 	if err != nil {
 		return fmt.Errorf("encode notice: %w", err)
 	}
+	var errs []error
+	for _, path := range noticePaths(dir) {
+		errs = append(errs, replaceFile(path, 0o644, append(b, '\n')))
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveNotice removes what WriteNotice wrote, if anything.
+func RemoveNotice(dir string) error {
+	var errs []error
+	for _, path := range noticePaths(dir) {
+		errs = append(errs, removeFile(path))
+	}
+	return errors.Join(errs...)
+}
+
+// noticePaths lists the notices of the container in dir, or of the containers of its tasks.
+func noticePaths(dir string) []string {
 	runs := []string{RunDir(dir)}
 	// the pattern is well formed
 	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 {
 		runs = tasks
 	}
-	var errs []error
-	for _, run := range runs {
-		errs = append(errs, replaceFile(filepath.Join(run, "notice.json"), 0o644, append(b, '\n')))
+	for i := range runs {
+		runs[i] = filepath.Join(runs[i], "notice.json")
 	}
-	return errors.Join(errs...)
+	return runs
 }
 
 func readJSON(path string, v any) error {

@@ -98,6 +98,16 @@ func TestANoticeReachesEveryTask(t *testing.T) {
 					t.Errorf("left: %v", left)
 				}
 			}
+			for range 2 { // what is not there is gone already
+				if err := RemoveNotice(dir); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, run := range runs {
+				if _, err := os.Stat(filepath.Join(dir, run, "notice.json")); !os.IsNotExist(err) {
+					t.Errorf("%s has a notice that was taken back: %v", run, err)
+				}
+			}
 		}
 	}
 }

@@ -35,6 +35,33 @@ func cgroupDirs(cgroup string) []string {
 	return dirs
 }
 
+// CPUTime returns the processor time that the processes of a container have had.
+func (s *Shims) CPUTime(id ID) (time.Duration, error) {
+	return cpuTime(cgroupMount, filepath.Join("/", s.cfg.CgroupRoot, id.String()))
+}
+
+// cpuTime returns the processor time of a cgroup below a mount of cgroups: of version 2, of version 1,
+// or of both.
+func cpuTime(mount, cgroup string) (time.Duration, error) {
+	for _, pattern := range []string{mount + cgroup, mount + "/*" + cgroup} {
+		found, _ := filepath.Glob(pattern) // the pattern is well formed
+		for _, dir := range found {
+			text, err := os.ReadFile(filepath.Join(dir, "cpuacct.usage"))
+			if ns, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil {
+				return time.Duration(ns), nil
+			}
+			text, _ = os.ReadFile(filepath.Join(dir, "cpu.stat")) // version 1 has another file of that name
+			for line := range strings.Lines(string(text)) {
+				value, is := strings.CutPrefix(line, "usage_usec ")
+				if us, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); is && err == nil {
+					return time.Duration(us) * time.Microsecond, nil
+				}
+			}
+		}
+	}
+	return 0, fmt.Errorf("processor time of cgroup %s: %w", cgroup, os.ErrNotExist)
+}
+
 // sweepPatience is how long killed processes may take to leave their cgroup.
 const sweepPatience = 5 * time.Second
 

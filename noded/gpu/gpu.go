@@ -5,7 +5,6 @@ package gpu
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -44,32 +43,30 @@ type Source interface {
 	Inventory(ctx context.Context) (Inventory, error)
 	// Processes returns the ids of the processes on this machine that use a GPU.
 	Processes(ctx context.Context, uuid string) ([]int, error)
+	// Usage returns what certain GPUs do now, in the order asked for. A GPU that cannot be asked has
+	// [Usage.Problem] and does not keep the others from answering.
+	Usage(ctx context.Context, uuids ...string) ([]Usage, error)
 	// Close ends what the source runs.
 	Close() error
 }
 
-// Sim is a source of simulated GPUs, which cannot compute.
-type Sim struct {
-	Node string
-	N    int
+// Unknown is a quantity of [Usage] that the driver does not report.
+const Unknown = -1
+
+// Usage is what a GPU does now.
+type Usage struct {
+	// Utilisation is in how many thousandths of the driver's last sampling period, which is a sixth of
+	// a second to a second, something ran on the GPU. [Unknown] if the driver does not say.
+	Utilisation int64 `json:"utilisation"`
+	// Memory is how many bytes are in use, those of the driver included. [Unknown] if it does not say.
+	Memory    int64     `json:"memory"`
+	Processes []Process `json:"processes,omitempty"` // in the order of their ids
+	Problem   string    `json:"problem,omitempty"`   // why nothing is known; then the rest is empty
 }
 
-var _ Source = Sim{}
-
-// Inventory implements [Source].
-func (s Sim) Inventory(context.Context) (Inventory, error) {
-	var i Inventory
-	for n := range s.N {
-		i.Devices = append(i.Devices, Device{NUMA: -1, GPU: model.GPU{
-			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1,
-			Healthy: true,
-		}})
-	}
-	return i, nil
+// Process is a process that uses a GPU.
+type Process struct {
+	PID         int   `json:"pid"`         // on this machine, whatever its container calls it
+	Memory      int64 `json:"memory"`      // bytes of the GPU's memory; [Unknown] if the driver does not say
+	Utilisation int64 `json:"utilisation"` // thousandths of the last second; [Unknown] if the driver does not say
 }
-
-// Processes implements [Source].
-func (Sim) Processes(context.Context, string) ([]int, error) { return nil, nil }
-
-// Close implements [Source].
-func (Sim) Close() error { return nil }

@@ -19,8 +19,15 @@ import (
 
 const envHelper = "ROTA_TEST_NVML_LIBRARY"
 
-// TestMain is the helper process when it is started as one.
+// TestMain is the helper process, or a process that uses GPUs, when it is started as one.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(envDeclare); dir != "" {
+		if err := useGPUs(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if library := os.Getenv(envHelper); library != "" {
 		if err := nvml.Serve(library, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -209,5 +216,9 @@ func TestSim(t *testing.T) {
 	d := i.Devices[1]
 	if d.UUID != "GPU-SIM-n1-1" || d.Model != "Simulated" || d.Memory != 80<<30 || d.Minor != -1 || !d.Healthy {
 		t.Fatalf("got %+v", d)
+	}
+	u, err := gpu.Sim{Node: "n1", N: 2}.Usage(t.Context(), d.UUID)
+	if err != nil || !reflect.DeepEqual(u, []gpu.Usage{{}}) {
+		t.Fatalf("got %+v, %v", u, err)
 	}
 }

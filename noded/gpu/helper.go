@@ -19,8 +19,9 @@ const callTimeout = 10 * time.Second
 
 // request is one line to the child.
 type request struct {
-	Call string `json:"call"` // inventory or processes
-	UUID string `json:"uuid,omitempty"`
+	Call  string   `json:"call"` // inventory, processes or usage
+	UUID  string   `json:"uuid,omitempty"`
+	UUIDs []string `json:"uuids,omitempty"`
 }
 
 // response is the line that answers a request.
@@ -28,6 +29,7 @@ type response struct {
 	Error     string     `json:"error,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
 	Processes []int      `json:"processes,omitempty"`
+	Usage     []Usage    `json:"usage,omitempty"`
 }
 
 // HelperConfig says how the child is run.
@@ -93,6 +95,18 @@ func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
 func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
 	r, err := h.call(ctx, request{Call: "processes", UUID: uuid})
 	return r.Processes, err
+}
+
+// Usage implements [Source].
+func (h *Helper) Usage(ctx context.Context, uuids ...string) ([]Usage, error) {
+	r, err := h.call(ctx, request{Call: "usage", UUIDs: uuids})
+	if err == nil && len(r.Usage) != len(uuids) {
+		err = fmt.Errorf("NVML helper told the usage of %d GPUs, and was asked for that of %d", len(r.Usage), len(uuids))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Usage, nil
 }
 
 // Close ends the child.
@@ -247,6 +261,8 @@ func answer(s Source, q request) (r response) {
 		r.Inventory = &i
 	case "processes":
 		r.Processes, err = s.Processes(context.Background(), q.UUID)
+	case "usage":
+		r.Usage, err = s.Usage(context.Background(), q.UUIDs...)
 	default:
 		err = fmt.Errorf("unknown call %q", q.Call)
 	}

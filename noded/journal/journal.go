@@ -348,6 +348,9 @@ func (f *entrySet) apply(r Record) {
 		return
 	}
 	k := f.kept[r.ID]
+	if r.Op == Measured && (k == nil || k.Final != nil) {
+		return // it has ended meanwhile
+	}
 	if k == nil {
 		f.seen++
 		k = &keptEntry{Entry: Entry{ID: r.ID}, order: f.seen}
@@ -358,6 +361,8 @@ func (f *entrySet) apply(r Record) {
 		k.Cores = r.Cores
 	case Started:
 		k.Started = true
+	case Measured:
+		k.Measures = r.Measures
 	case Stopped:
 		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
@@ -371,7 +376,7 @@ func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 	if k.Final != nil {
 		return
 	}
-	k.Final, k.Cores = r.Final, nil
+	k.Final, k.Cores, k.Measures = r.Final, nil, nil
 	f.finals = append(f.finals, r.ID)
 	if len(f.finals) > FinalsKept {
 		delete(f.kept, f.finals[0])
@@ -397,6 +402,9 @@ func (f *entrySet) records() []Record {
 		}
 		if e.Started {
 			out = append(out, Record{Op: Started, ID: e.ID})
+		}
+		if e.Measures != nil {
+			out = append(out, Record{Op: Measured, ID: e.ID, Measures: e.Measures})
 		}
 		if e.Stopped != "" {
 			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped, Signal: e.Signal})

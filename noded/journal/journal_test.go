@@ -49,11 +49,16 @@ func life() []Record {
 	return []Record{
 		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
 		{Op: Started, ID: "7.1.0"},
+		{Op: Measured, ID: "7.1.0", Measures: &Measures{Profile: &model.Profile{Memory: 1, Rate: 5}, Rhythm: true}},
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
+		{Op: Measured, ID: "7.1.0", Measures: &Measures{Profile: &model.Profile{Memory: 1, Rate: 5}, Rhythm: true,
+			Packed: &model.PackedRate{Number: 2, Rate: 3}}},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTE, Signal: "SIGUSR1"},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
 		{Op: Forget, ID: "8.1.0"},
+		{Op: Measured, ID: "7.1.0", Measures: &Measures{}}, // they have ended meanwhile
+		{Op: Measured, ID: "8.1.0", Measures: &Measures{}},
 	}
 }
 

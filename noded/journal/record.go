@@ -22,12 +22,13 @@ type Op string
 
 // What a record can say of one container, in the order in which it happens.
 const (
-	Intend  Op = "intend"  // it is about to be created, on these cores
-	Started Op = "started" // its command is about to be started: it must never be created again
-	Bound   Op = "bound"   // it is about to go on on these cores; none: it has paused, and has none
-	Stopped Op = "stopped" // it was told to stop for this cause, with this signal
-	Final   Op = "final"   // its result, before that is reported
-	Forget  Op = "forget"  // it never ran, and all of it is removed
+	Intend   Op = "intend"   // it is about to be created, on these cores
+	Started  Op = "started"  // its command is about to be started: it must never be created again
+	Bound    Op = "bound"    // it is about to go on on these cores; none: it has paused, and has none
+	Measured Op = "measured" // what was measured of it, before that is reported
+	Stopped  Op = "stopped"  // it was told to stop for this cause, with this signal
+	Final    Op = "final"    // its result, before that is reported
+	Forget   Op = "forget"   // it never ran, and all of it is removed
 )
 
 // Record is one line of the journal.
@@ -38,6 +39,18 @@ type Record struct {
 	Cause  model.Cause         `json:"cause,omitempty"`
 	Signal string              `json:"signal,omitempty"`
 	Final  *model.WorkerReport `json:"final,omitempty"`
+
+	Measures *Measures `json:"measures,omitempty"` // all of them so far
+}
+
+// Measures is what was measured of a worker that has a GPU. It is reported as it stands here, so that
+// no other values follow after a restart.
+type Measures struct {
+	Profile *model.Profile `json:"profile,omitempty"`
+	// Rhythm says that rates are those of the GPU's rhythm, not of steps that the worker reports. One
+	// cannot be compared with the other.
+	Rhythm bool              `json:"rhythm,omitempty"`
+	Packed *model.PackedRate `json:"packed,omitempty"` // the last one
 }
 
 // Entry is all that the journal says of one container.
@@ -48,6 +61,8 @@ type Entry struct {
 	Stopped model.Cause // the last cause for which it was told to stop
 	Signal  string      // that was sent with it
 	Final   *model.WorkerReport
+
+	Measures *Measures // nil: nothing was measured; replaced and never changed
 }
 
 // maxLine bounds one record in bytes. The longest part is the message of a launch failure, of a few
@@ -108,6 +123,11 @@ func (r *Record) check() error {
 	}
 	switch r.Op {
 	case Intend, Started, Bound, Stopped, Forget:
+		return nil
+	case Measured:
+		if r.Measures == nil {
+			return fmt.Errorf("measured record of %s has no measures", r.ID)
+		}
 		return nil
 	case Final:
 		if r.Final == nil {

@@ -94,6 +94,31 @@ func TestPlacesOfSecretsAndSharedMemory(t *testing.T) {
 	}
 }
 
+// TestPlaceOfSimulatedGPUs notices a job without GPUs, or on a node with real ones, that has the directory in
+// which jobs declare what they use of simulated GPUs.
+func TestPlaceOfSimulatedGPUs(t *testing.T) {
+	has := func(in Input) bool {
+		spec, err := Spec(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/run/rota/gpus" })
+	}
+	in := example(nil)
+	if has(in) {
+		t.Error("its GPUs are real")
+	}
+	in.Node.SimGPUs = "/var/lib/rota/simulated-gpus"
+	if m := mountOf(t, in, "/run/rota/gpus"); m.Source != in.Node.SimGPUs || !slices.Equal(m.Options, []string{"bind",
+		"rw", "nosuid", "nodev", "noexec"}) {
+		t.Errorf("%+v", m)
+	}
+	in.GPUs = nil
+	if has(in) {
+		t.Error("it has no GPU")
+	}
+}
+
 // TestBoundsOfANode notices limits that are one off, and ones that do not hold.
 func TestBoundsOfANode(t *testing.T) {
 	for _, c := range []struct {

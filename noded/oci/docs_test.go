@@ -25,7 +25,11 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	set := map[string]bool{}
 	all := gang()
 	all.Array, all.Spec.Array = element().Array, element().Spec.Array
+	part := example(nil)
+	r := &part.Spec.Groups[0].Tasks[0].Resources
+	part.GPUs, r.GPUs, r.GPU = []int{0}, 1, &jobspec.GPU{Share: 500, MaxMemory: jobspec.PartOfMemory}
 	for _, in := range []Input{
+		part,
 		all, example(&jobspec.Launch{Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2}),
 		example(&jobspec.Launch{Type: "torchrun", Nproc: 4}),
 	} {

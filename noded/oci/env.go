@@ -65,6 +65,10 @@ func (in taskInput) rotaVariables() map[string]string {
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
 	}
+	if g := in.task.Resources.GPU; g != nil && g.Share > 0 && len(in.taskGPUs) == 1 && in.taskGPUs[0] < len(in.Node.GPUs) {
+		memory := g.MemoryOn(in.Node.GPUs[in.taskGPUs[0]].Memory)
+		env["ROTA_GPU_SHARE"], env["ROTA_GPU_MEMORY"] = g.ShareText(), strconv.FormatInt(int64(memory), 10)
+	}
 	for _, meta := range []map[string]string{in.Spec.Meta, in.group.Meta} {
 		for k, v := range meta {
 			env["ROTA_META_"+jobspec.Variable(k)] = v

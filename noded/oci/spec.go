@@ -106,6 +106,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 	if len(in.task.Secrets) > 0 {
 		list = append(list, secretsMount())
 	}
+	if in.Node.SimGPUs != "" && len(in.taskGPUs) > 0 {
+		list = append(list, mountAt(launch.GPUsDir, "bind", in.Node.SimGPUs, "bind", "rw", "nosuid", "nodev", "noexec"))
+	}
 	for _, b := range in.Node.Root.Binds {
 		if strings.HasPrefix(b.Target, "/run/") {
 			list = append(list, readOnly(b))

@@ -4,6 +4,7 @@ package progress
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,9 +19,17 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// readLimit is how many bytes of a progress file are read at a time. If a job writes more, older
-// lines are skipped: only the newest are shown.
-const readLimit = 1 << 20
+const (
+	// readLimit is how many bytes of a progress file are read at a time. If a job writes more, older
+	// lines are skipped: only the newest are shown.
+	readLimit = 1 << 20
+	// lineLimit is how many bytes a line may have, and metricLimit how many metrics.
+	lineLimit, metricLimit = 64 << 10, 64
+	// nameLimit is how many bytes the name of a metric may have.
+	nameLimit = 128
+	// badLimit is how many lines that say nothing are read at a time in search of one that does.
+	badLimit = 1000
+)
 
 // Line is one line of a progress file.
 type Line struct {
@@ -32,29 +41,58 @@ type Line struct {
 // notNumbers are what Python writes for a loss that has diverged. JSON has no such values.
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
+// The problems of lines, see [Tail.Problem].
+const (
+	problemLong    = "a line has more than 64 KiB"
+	problemJSON    = "a line is not JSON with a number as \"step\""
+	problemStep    = "a line has a negative \"step\""
+	problemMetrics = "a line has more than 64 metrics, or one with a name of more than 128 bytes"
+	problemNumber  = "a metric is not a number"
+)
+
 // parseLine reads one line, nil if it has no step. A metric that is not a number is left out, and
-// the step still counts.
-func parseLine(text []byte) *Line {
+// the step still counts. problem is what was ignored, "" if nothing was.
+func parseLine(text []byte) (line *Line, problem string) {
+	text = bytes.TrimSpace(text)
+	switch {
+	case len(text) == 0:
+		return nil, ""
+	case len(text) > lineLimit:
+		return nil, problemLong
+	case text[0] != '{':
+		return nil, problemJSON
+	}
 	var l struct {
 		Step    *int64              `json:"step"`
 		Saved   int64               `json:"saved_step"`
 		Metrics map[string]*float64 `json:"metrics"`
 	}
-	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil ||
-		l.Step == nil {
-		return nil
+	if json.Unmarshal(text, &l) != nil {
+		l.Metrics = nil
+		if json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil {
+			return nil, problemJSON
+		}
 	}
-	line := &Line{Step: l.Step, Saved: l.Saved}
+	switch {
+	case l.Step == nil:
+		return nil, problemJSON
+	case *l.Step < 0:
+		return nil, problemStep
+	}
+	line = &Line{Step: l.Step, Saved: max(0, l.Saved)}
 	for name, value := range l.Metrics {
-		if value == nil {
-			continue
+		switch {
+		case value == nil:
+			problem = cmp.Or(problem, problemNumber)
+		case len(l.Metrics) > metricLimit || len(name) > nameLimit:
+			problem = problemMetrics
+		case line.Metrics == nil:
+			line.Metrics = map[string]float64{name: *value}
+		default:
+			line.Metrics[name] = *value
 		}
-		if line.Metrics == nil {
-			line.Metrics = map[string]float64{}
-		}
-		line.Metrics[name] = *value
 	}
-	return line
+	return line, problem
 }
 
 // Tail is how far a progress file has been read.
@@ -63,6 +101,7 @@ type Tail struct {
 	inode   uint64
 	Written time.Time    // when the file last grew
 	Reached *api.Reached // the first line at or after Source.Stop.AtStep, if read
+	Problem string       // of lines that were read and are ignored, as a whole or in part: the first one
 }
 
 // Source is where the progress of a worker is read.
@@ -97,7 +136,7 @@ func (t Tail) Read(from *Source) (*Line, Tail, error) {
 		return nil, t, errors.New("it is not a regular file")
 	}
 	if st.Ino != t.inode || st.Size < t.offset {
-		t = Tail{inode: st.Ino, Reached: t.Reached}
+		t = Tail{inode: st.Ino, Reached: t.Reached, Problem: t.Problem}
 	}
 	if st.Size == t.offset {
 		return nil, t, nil
@@ -108,7 +147,8 @@ func (t Tail) Read(from *Source) (*Line, Tail, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, t, err
 	}
-	line, whole := newestLine(data[:n])
+	line, whole, problem := newestLine(data[:n])
+	t.Problem = cmp.Or(t.Problem, problem)
 	if from.Stop != nil && t.Reached == nil {
 		t.Reached = firstReached(data[:whole], from.Stop)
 	}
@@ -119,9 +159,16 @@ func (t Tail) Read(from *Source) (*Line, Tail, error) {
 // firstReached returns the first line at or after the step of an array's stop rule that has the
 // rule's metric.
 func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
+	bad := 0
 	for one := range bytes.Lines(data) {
-		line := parseLine(one)
-		if line == nil || *line.Step < stop.AtStep {
+		line, _ := parseLine(one)
+		if line == nil {
+			if bad++; bad == badLimit {
+				break
+			}
+			continue
+		}
+		if *line.Step < stop.AtStep {
 			continue
 		}
 		if value, ok := line.Metrics[stop.Metric]; ok {
@@ -132,15 +179,24 @@ func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
 }
 
 // newestLine returns the last whole line that can be parsed, and the length of all whole lines.
-func newestLine(data []byte) (*Line, int) {
-	whole := bytes.LastIndexByte(data, '\n') + 1
+// problem is what was ignored on the way, "" if nothing was.
+func newestLine(data []byte) (line *Line, whole int, problem string) {
+	whole = bytes.LastIndexByte(data, '\n') + 1
 	rest := data[:whole]
-	for len(rest) > 0 {
+	for range badLimit {
+		if len(rest) == 0 {
+			break
+		}
 		begin := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		if line := parseLine(rest[begin:]); line != nil {
-			return line, whole
+		line, ignored := parseLine(rest[begin:])
+		problem = cmp.Or(problem, ignored)
+		if line != nil {
+			return line, whole, problem
 		}
 		rest = rest[:begin]
 	}
-	return nil, whole
+	if whole == 0 && len(data) == readLimit {
+		problem = problemLong
+	}
+	return nil, whole, problem
 }

@@ -1,6 +1,10 @@
 package progress
 
-import "time"
+import (
+	"time"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
 
 // RateMeter measures the step rate of an attempt of an elastic job, which the job's policy compares
 // with that of other numbers of workers. A rate goes into the log, so that it is measured once per
@@ -12,7 +16,8 @@ type RateMeter struct {
 }
 
 // Measure notes a step and when it was written. It returns the step rate, in steps per 1,000 s,
-// once the attempt has made progress for the time after.
+// once the attempt has made progress for the time after. Steps that no program can make are as if
+// it began anew.
 func (m *RateMeter) Measure(step int64, written time.Time, after time.Duration) (rate int64, known bool) {
 	switch {
 	case m.measured:
@@ -23,6 +28,11 @@ func (m *RateMeter) Measure(step int64, written time.Time, after time.Duration) 
 	case written.Sub(m.since) < after || step == m.step:
 		return 0, false
 	}
+	rate = max(1, model.MulDiv(step-m.step, 1_000_000, max(1, written.Sub(m.since).Milliseconds())))
+	if rate > model.MaxRate {
+		m.step, m.since = step, written
+		return 0, false
+	}
 	m.measured = true
-	return max(1, (step-m.step)*1_000_000/written.Sub(m.since).Milliseconds()), true
+	return rate, true
 }

@@ -1,8 +1,11 @@
 package progress
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func TestRateMeter(t *testing.T) {
@@ -20,6 +23,10 @@ func TestRateMeter(t *testing.T) {
 		"from anew when it goes back": {{0, 50, 0}, {40 * time.Second, 10, 0}, {70 * time.Second, 40, 0},
 			{100 * time.Second, 70, 1000}},
 		"from anew when a clock is off": {{time.Hour, 50, 0}, {0, 60, 0}, {60 * time.Second, 120, 1000}},
+		"nonsense": {{0, 5, 0}, {60 * time.Second, math.MaxInt64, 0}, {61 * time.Second, 6, 0},
+			{121 * time.Second, 66, 1000}},
+		"as fast as can be": {{0, 0, 0}, {1000 * time.Second, model.MaxRate, model.MaxRate}},
+		"a little faster":   {{0, 0, 0}, {1000 * time.Second, model.MaxRate + 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m RateMeter

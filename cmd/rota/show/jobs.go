@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // JobName returns the name of a job: 123, 123_4 for an array task, 123_[5-9%2] for the pending
@@ -96,4 +97,25 @@ func IDs(ids []model.JobID) string {
 		texts[i] = ID(id)
 	}
 	return strings.Join(texts, ",")
+}
+
+// Usage returns what the last attempt of a job has used of which that is known; zero of none.
+func Usage(j *api.Job) api.Usage {
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		if u := j.Attempts[i].Usage; u != nil {
+			return *u
+		}
+	}
+	return api.Usage{}
+}
+
+// CPUTime returns the processor time that all attempts of a job have used.
+func CPUTime(j *api.Job) jobspec.Seconds {
+	var sum float64
+	for i := range j.Attempts {
+		if u := j.Attempts[i].Usage; u != nil {
+			sum += u.CPUSeconds
+		}
+	}
+	return jobspec.Seconds(sum)
 }

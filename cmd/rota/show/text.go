@@ -41,6 +41,25 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// GPUAmount returns an amount of GPUs in thousandths: of whole ones, or as it is given.
+func GPUAmount(whole int, thousandths int64) int64 {
+	if thousandths > 0 {
+		return thousandths
+	}
+	return int64(whole) * 1000
+}
+
+// GPUs writes thousandths of GPUs as a number: 2, or 0.5.
+func GPUs(thousandths int64) string { return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64) }
+
+// CountGPUs writes thousandths of GPUs as a number with its noun.
+func CountGPUs(thousandths int64) string {
+	if thousandths > 0 && thousandths <= 1000 {
+		return GPUs(thousandths) + " GPU"
+	}
+	return GPUs(thousandths) + " GPUs"
+}
+
 // IsPlain reports whether s is printable ASCII, so that each byte is one character.
 func IsPlain(s string) bool {
 	for i := range len(s) {

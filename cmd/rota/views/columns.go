@@ -25,7 +25,8 @@ var (
 	queueCell   = listing.TextCell("queue", "QUEUE", 6, "queue", func(j *api.Job) string { return j.Queue })
 	classCell   = listing.TextCell("class", "CLASS", 0, "class", func(j *api.Job) string { return string(j.Class) })
 	codeCell    = listing.TextCell("code", "ST", 0, "code array", shownCode)
-	gpusCell    = listing.NumberCell("gpus", "GPUS", "gpus", func(j *api.Job) int { return j.GPUs })
+	gpusCell    = listing.AmountCell("gpus", "GPUS", "gpus gpu_thousandths",
+		func(j *api.Job) int64 { return show.GPUAmount(j.GPUs, j.GPUThousandths) }, show.GPUs)
 	coresCell   = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
 	memoryCell  = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
 		show.Size)
@@ -58,6 +59,12 @@ var (
 	preemptCell = listing.NumberCell("preemptions", "PREEMPTED", "preemptions", func(j *api.Job) int {
 		return j.Preemptions.TE + j.Preemptions.Reclaim + j.Preemptions.Order
 	})
+	cpuTimeCell = listing.AmountCell("cputime", "CPUTIME", "attempts", show.CPUTime, show.Clock)
+	maxMemCell  = listing.AmountCell("maxmem", "MAXMEM", "attempts",
+		func(j *api.Job) jobspec.Bytes { return show.Usage(j).PeakMemory }, show.Size)
+	gpuUtilCell = listing.NumberCell("gpuutil", "GPU%", "attempts", func(j *api.Job) int { return show.Usage(j).GPUUtil })
+	gpuMemCell  = listing.AmountCell("gpumem", "MAXGPUMEM", "attempts",
+		func(j *api.Job) jobspec.Bytes { return show.Usage(j).PeakGPUMemory }, show.Size)
 	lostCell = listing.NumberCell("lost", "LOST GPU S", "attempts", show.LostGPUSeconds)
 	leftCell = listing.TextCell("left", "LEFT FOR", 10, "attempts",
 		func(j *api.Job) string { return show.DashIfEmpty(show.AllLeft(j)) })
@@ -108,7 +115,7 @@ var histCells = append([]listing.Cell[api.Job]{
 	endedCell.InWide(), nodelistCell, leftCell.InWide(), lostCell.InWide(), reasonCell.InWide(),
 }, listing.OnDemand(
 	codeCell, submittedCell, limitCell, priorityCell, coresCell, memoryCell, workersCell, stepsCell, preemptCell,
-	workdirCell, nodesCell, suspendCell,
+	workdirCell, nodesCell, suspendCell, cpuTimeCell, maxMemCell, gpuUtilCell, gpuMemCell,
 )...)
 
 // shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is

@@ -33,7 +33,8 @@ var shareCells = []listing.Cell[shareLine]{
 	listing.AmountCell("ratio", "RATIO", "", func(s *shareLine) int64 { return s.Ratio }, ratioText),
 	listing.TextCell("jobs", "JOBS", 0, "", func(s *shareLine) string { return s.ofAccount(s.Jobs) }).AtRight(),
 	listing.TextCell("running", "RUNNING", 0, "", func(s *shareLine) string { return s.ofAccount(s.Running) }).AtRight(),
-	listing.NumberCell("gpus", "GPUS", "", func(s *shareLine) int { return s.GPUs }),
+	listing.AmountCell("gpus", "GPUS", "",
+		func(s *shareLine) int64 { return show.GPUAmount(s.GPUs, s.GPUThousandths) }, show.GPUs),
 	listing.TextCell("share", "SHARE", 0, "", func(s *shareLine) string {
 		if s.User != "" {
 			return "-"
@@ -90,8 +91,8 @@ func shareLines(items []api.Share, users bool) []shareLine {
 		lines = append(lines, shareLine{Share: s})
 		for _, u := range s.Users {
 			if users {
-				lines = append(lines, shareLine{Share: api.Share{Account: s.Account, GPUs: u.GPUs, Fairness: u.Fairness},
-					User: u.User})
+				lines = append(lines, shareLine{User: u.User, Share: api.Share{Account: s.Account, GPUs: u.GPUs,
+					GPUThousandths: u.GPUThousandths, Fairness: u.Fairness}})
 			}
 		}
 	}

@@ -111,6 +111,7 @@ func (s sections) state(j *api.Job, utc bool) {
 		s.line("exit", show.Exit(j)+" (code:signal)")
 	}
 	s.line("progress", progressText(j))
+	s.line("bad progress", show.Clean(j.ProgressProblem))
 	s.line("progress class", j.ProgressClass)
 	s.line("charged", show.Hours(j.GPUSeconds)+" GPU hours")
 }
@@ -191,7 +192,7 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.linef("total", "%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"),
+	s.linef("total", "%s, %s, %s memory", show.CountGPUs(show.GPUAmount(j.GPUs, j.GPUThousandths)),
 		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory))
 	s.line("workdir", show.Clean(j.Workdir))
 }
@@ -303,8 +304,20 @@ func (s sections) tasks(spec *jobspec.Job) {
 			}
 			r := t.Resources
 			s.linef("each worker", "%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"),
-				show.Size(r.Memory), show.Count(r.GPUs, "GPU", "GPUs"),
+				show.Size(r.Memory), resourceGPUs(&r),
 				show.Size(r.Shm), show.Size(r.Tmp))
 		}
 	}
+}
+
+// resourceGPUs says how many GPUs a task has, and how much of the memory of one that it shares.
+func resourceGPUs(r *jobspec.Resources) string {
+	if g := r.GPU; g != nil && g.Share > 0 {
+		text := show.CountGPUs(int64(g.Share))
+		if g.MaxMemory > 0 {
+			text += " (" + show.Size(g.MaxMemory) + " of its memory)"
+		}
+		return text
+	}
+	return show.Count(r.GPUs, "GPU", "GPUs")
 }

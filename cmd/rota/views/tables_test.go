@@ -39,6 +39,8 @@ func sampleJobs() []api.Job {
 		rotatest.At("2026-11-21T09:00:00Z")
 	done.Started, done.Elapsed, done.GPUs, done.GPUSeconds, done.Nodes,
 		done.Attempt = rotatest.At("2026-11-21T08:30:00Z"), 1800, 8, 14400, []string{"gpu01"}, 2
+	done.Attempts = []api.Attempt{{N: 1, Usage: &api.Usage{CPUSeconds: 60.5}},
+		{N: 2, Usage: &api.Usage{CPUSeconds: 3600, PeakMemory: 5 << 30, GPUUtil: 71, PeakGPUMemory: 12 << 30}}}
 	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", model.OutOfMemory,
 		rotatest.At("2026-11-21T09:10:00Z")
 	dead.Signal, dead.Nodes, dead.Reason = 9, []string{"gpu02"},
@@ -83,6 +85,7 @@ func sampleCluster(t *testing.T) *rotatest.Answers {
 		Cause: model.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
 	one.Preemptions.TE = 1
 	one.Metrics = map[string]float64{"loss": 0.25, "lr": 0.001}
+	one.ProgressProblem = "a metric is not a number"
 	one.Spec = &jobspec.Job{Name: "train", Groups: []jobspec.Group{{Name: "main", Count: 4,
 		Tasks: []jobspec.Task{{Name: "main",
 			Script: "#!/bin/bash\necho hi\n", Progress: &jobspec.Progress{Metric: "loss", Goal: "min", Total: 4800},
@@ -216,7 +219,8 @@ func TestTables(t *testing.T) {
 	commands := []string{
 		"queue", "queue -o wide", "queue -o csv", "queue -o name", "queue --no-header", "queue -l", "nodes",
 		"nodes -o wide", "nodes -o csv",
-		"hist", "hist -o wide", "hist -o name", "share", "events", "events -j 7", "events --type node-down", "status 7",
+		"hist", "hist -o wide", "hist -o name", "hist --columns id,cputime,maxmem,gpuutil,gpumem", "share",
+		"events", "events -j 7", "events --type node-down", "status 7",
 		"why 8", "check",
 	}
 	var all strings.Builder

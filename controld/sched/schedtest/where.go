@@ -11,10 +11,11 @@ import (
 
 // setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without
 // the node. before it, several with a semicolon between: constraint=cores:>=:8;label.rack:in:a,b,
-// prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory (GiB), exclusive=yes,
+// prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory and max-memory (GiB),
+// exclusive=yes,
 // and parts=ps:2x0,worker:4x2 for a gang of several groups.
 func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
-	if r.GPU == nil && (k == "model" || k == "gpu-memory") {
+	if r.GPU == nil && (k == "model" || k == "gpu-memory" || k == "max-memory") {
 		r.GPU = &jobspec.GPU{}
 	}
 	switch k {
@@ -42,6 +43,10 @@ func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, 
 	case "gpu-memory":
 		n, err := strconv.Atoi(v)
 		r.GPU.MinMemory = jobspec.Bytes(n) * jobspec.GiB
+		return err
+	case "max-memory":
+		n, err := strconv.Atoi(v)
+		r.GPU.MaxMemory = jobspec.Bytes(n) * jobspec.GiB
 		return err
 	case "exclusive":
 		group.Exclusive = v == "yes"

@@ -366,7 +366,10 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	case "gpus":
 		r.GPUs = n
 	case "share":
-		r.GPUs, r.GPU = 1, &jobspec.GPU{Share: n}
+		if r.GPU == nil {
+			r.GPU = &jobspec.GPU{}
+		}
+		r.GPUs, r.GPU.Share = 1, n
 	case "cores":
 		r.Cores = n
 	case "memory":

@@ -39,12 +39,14 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
 		Elapsed:   elapsed(j, at, now),
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
-		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, at),
+		GPUs: WholeGPUs(all.GPUs), GPUThousandths: Thousandths(all.GPUs), Cores: int(all.Cores),
+		Memory: all.Memory, GPUSeconds: gpuSeconds(j, at),
 		Attempts:    []api.Attempt{},
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j), ProgressClass: progressClass(j),
+		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
+		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, attempt(v, j, i, at))
@@ -85,6 +87,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
+	out.Usage = usage(a.Used())
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -102,6 +105,17 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 			At: api.At(f.At.Wall)})
 	}
 	return out
+}
+
+// usage is what an attempt has used as users see it.
+func usage(u *model.Usage) *api.Usage {
+	if u == nil {
+		return nil
+	}
+	percent := func(thousandths int64) int { return int((thousandths + 5) / 10) }
+	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, PeakCores: float64(u.PeakCores) / 1000,
+		PeakMemory: u.PeakMemory, GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
+		PeakGPUMemory: u.PeakGPUMemory}
 }
 
 // nodesOf lists the nodes of an attempt once each, in order of the workers.

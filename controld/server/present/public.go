@@ -10,6 +10,7 @@ import (
 // its command. why is the job's reason.
 func Redact(j *api.Job, why model.Reason) {
 	j.Workdir, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", nil, "", nil, nil
+	j.ProgressProblem = ""
 	j.Reason = PublicReason(why)
 	for i := range j.Attempts {
 		j.Attempts[i].Findings = nil

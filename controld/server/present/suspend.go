@@ -69,14 +69,14 @@ func addLoad(out *api.Node, workers []state.DesiredWorker) {
 			all += gpus
 		}
 		widths[w.Job.ID] += gpus
-		out.Affinity = max(out.Affinity, wholeGPUs(widths[w.Job.ID]))
+		out.Affinity = max(out.Affinity, WholeGPUs(widths[w.Job.ID]))
 		if a := w.Job.Live(); a.Suspended() {
 			addSuspended(out, w.Job.ID, w.Job.Holds(a, w.Worker).Resident)
 		}
 	}
 	if n := int64(len(out.GPUs)); n > 0 {
 		out.Load = (all + n - 1) / n
-		out.Height = wholeGPUs(out.Load)
+		out.Height = WholeGPUs(out.Load)
 	}
 }
 
@@ -89,8 +89,16 @@ func addSuspended(out *api.Node, id model.JobID, keeps model.Vector) {
 	out.Suspended[i].Memory += keeps.Memory
 }
 
-// wholeGPUs rounds thousandths up.
-func wholeGPUs(thousandths int64) int { return int((thousandths + milli - 1) / milli) }
+// WholeGPUs rounds thousandths up.
+func WholeGPUs(thousandths int64) int { return int((thousandths + milli - 1) / milli) }
+
+// Thousandths is an amount of GPUs that are no whole ones, 0 for whole ones.
+func Thousandths(gpus int64) int64 {
+	if gpus%milli == 0 {
+		return 0
+	}
+	return gpus
+}
 
 // Shares reports whether the height of nodes matters: jobs may share nodes, or one is suspended.
 func Shares(v *state.View) bool { return v.Config().Shares() || v.AnySuspended() }

@@ -3,6 +3,7 @@ package containertest
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 		"repeated calls": testRepeated, "restart of the daemon": testRestart,
 		"exit while the daemon is away": testExitAway,
 		"shim killed":                   testShimKilled, "remove": testRemove, "unknown container": testUnknown,
+		"whose process":          testContainerOf,
 		"tasks: the first fails": testTasksFail, "tasks: stop": testTasksStop, "tasks: kill": testTasksKilled,
 		"tasks: restart of the daemon": testTasksRestart, "tasks: shim killed": testTasksShimKilled,
 		"pauses by itself": testPause(one, Pauses, container.Cooperative),
@@ -274,6 +276,26 @@ func testUnknown(t *testing.T, h *Harness) {
 		}
 	}
 	must(t, h.Runtime.Remove(t.Context(), missing))
+}
+
+func testContainerOf(t *testing.T, h *Harness) {
+	two := container.ID{Job: 2, Attempt: 1}
+	h.run(t, one, Runs)
+	h.run(t, two, TasksSave)
+	pid := h.status(t, one).Pid
+	for p, want := range map[int]container.ID{pid: one, h.status(t, two).Pid: two, 1: {}, os.Getpid(): {}} {
+		if id, ok := h.Runtime.ContainerOf(p); id != want || ok != (want != container.ID{}) {
+			t.Errorf("process %d is of container %v, %v, want %v", p, id, ok, want)
+		}
+	}
+	for _, id := range []container.ID{one, two} {
+		must(t, h.Runtime.Kill(t.Context(), id))
+		h.await(t, id, container.Exited)
+		must(t, h.Runtime.Remove(t.Context(), id))
+	}
+	if id, ok := h.Runtime.ContainerOf(pid); ok {
+		t.Errorf("process %d of a container that is gone is of container %v", pid, id)
+	}
 }
 
 func testTasksFail(t *testing.T, h *Harness) {

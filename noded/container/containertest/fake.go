@@ -301,5 +301,17 @@ func (f *Fake) List(context.Context) ([]container.Status, error) {
 	return list, nil
 }
 
+// ContainerOf implements [container.Runtime]: the first process of a container is all that it has.
+func (f *Fake) ContainerOf(pid int) (container.ID, bool) {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
+	for id, b := range f.world.containers {
+		if live(b) && b.status.Pid == pid {
+			return id, true
+		}
+	}
+	return container.ID{}, false
+}
+
 // Changes implements container.Runtime.
 func (f *Fake) Changes() <-chan container.ID { return f.changes }

@@ -4,7 +4,6 @@ package nvml
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -150,35 +149,6 @@ func (n *driver) describe(index int, h nvml.Device) gpu.Device {
 		fail(d.Event)
 	}
 	return d
-}
-
-// Processes implements [Source].
-func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
-	absent, err := n.open()
-	if err != nil {
-		return nil, err
-	}
-	if absent != "" {
-		return nil, errors.New(absent)
-	}
-	h, r := n.lib.DeviceGetHandleByUUID(uuid)
-	if r != nvml.SUCCESS {
-		return nil, fmt.Errorf("find GPU %s: %v", uuid, n.lib.ErrorString(r))
-	}
-	if !n.hasFunction("nvmlDeviceGetComputeRunningProcesses") &&
-		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v2") &&
-		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v3") {
-		return nil, fmt.Errorf("the driver is too old to report which processes use a GPU")
-	}
-	list, r := h.GetComputeRunningProcesses()
-	if r != nvml.SUCCESS {
-		return nil, fmt.Errorf("processes on GPU %s: %v", uuid, n.lib.ErrorString(r))
-	}
-	out := make([]int, len(list))
-	for k, p := range list {
-		out[k] = int(p.Pid)
-	}
-	return out, nil
 }
 
 // Close implements [Source].

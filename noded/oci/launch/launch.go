@@ -14,6 +14,7 @@ const (
 	JobSocket    = Dir + "/job.sock"
 	ModulesDir   = Dir + "/python"
 	SecretsDir   = Dir + "/secrets"
+	GPUsDir      = Dir + "/gpus" // where processes declare what they use of simulated GPUs
 )
 
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.

@@ -1,7 +1,10 @@
 // A stand-in for libnvidia-ml.so.1. What it reports is read, on every call, from the file named by
 // ROTA_FAKE_NVML, with lines
 //   gpu UUID MODEL MINOR MIB ECC LOST     one for each GPU, in order; MODEL has _ for spaces
-//   proc INDEX PID                        a process on a GPU
+//   proc INDEX PID [MIB PERCENT]          a process on a GPU, with the memory that it uses and the part of
+//                                         the time in which it computes; MIB -1: the driver does not know
+//   declared DIR                          processes on GPUs say in the files of this directory what they
+//                                         use: see gpu.Declaration
 //   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
 //   persistent INDEX                      a GPU in persistence mode
@@ -11,14 +14,16 @@
 // Built with -DOLD it lacks what an old driver lacks.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include "nvml.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MOST = 16 };
+enum { MOST = 16, PROCESSES = 64 };
 struct nvmlDevice_st { int index; };
 struct nvmlEventSet_st { int told; };
 
@@ -26,7 +31,9 @@ struct gpu {
 	char uuid[80], model[80];
 	int minor, lost, processes, mig, persistent;
 	unsigned long long mib, ecc;
-	unsigned pids[8];
+	unsigned pids[PROCESSES];
+	long long used[PROCESSES]; // MiB, -1: unknown
+	int percent[PROCESSES];
 };
 struct world {
 	struct gpu gpus[MOST];
@@ -51,8 +58,40 @@ static void hide(struct world *w) {
 	w->count = kept;
 }
 
+static void add(struct gpu *g, int pid, long long mib, int percent) {
+	if (g->processes == PROCESSES) return;
+	g->pids[g->processes] = pid;
+	g->used[g->processes] = mib;
+	g->percent[g->processes++] = percent;
+}
+
+// declared adds the processes that have locked a file of a directory, by what the file says.
+static void declared(struct world *w, const char *dir) {
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	while (d && (e = readdir(d))) {
+		char path[512], text[256], uuid[80];
+		long long mib;
+		int percent;
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		int fd = open(path, O_RDONLY);
+		if (fd < 0) continue;
+		struct flock holder = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+		ssize_t n = read(fd, text, sizeof text - 1);
+		int locked = n > 0 && fcntl(fd, F_GETLK, &holder) == 0 && holder.l_type != F_UNLCK && holder.l_pid > 0;
+		close(fd);
+		if (!locked) continue;
+		text[n] = 0;
+		if (sscanf(text, "%79s %lld %d", uuid, &mib, &percent) != 3) continue;
+		for (int i = 0; i < w->count; i++)
+			if (!strcmp(uuid, w->gpus[i].uuid)) add(&w->gpus[i], holder.l_pid, mib, percent);
+	}
+	if (d) closedir(d);
+}
+
 static struct world look(void) {
 	struct world w;
+	char dir[200] = "";
 	memset(&w, 0, sizeof w);
 	const char *path = getenv("ROTA_FAKE_NVML");
 	FILE *f = path ? fopen(path, "r") : NULL;
@@ -60,7 +99,8 @@ static struct world look(void) {
 	while (f && fgets(line, sizeof line, f)) {
 		struct gpu g;
 		memset(&g, 0, sizeof g);
-		int a, b;
+		int a, b, percent = 0;
+		long long mib = 0;
 		if (!strncmp(line, "hang", 4))
 			for (;;) pause();
 		if (w.count < MOST && sscanf(line, "gpu %79s %79s %d %llu %llu %d", g.uuid, g.model, &g.minor, &g.mib, &g.ecc, &g.lost) == 6) {
@@ -68,8 +108,9 @@ static struct world look(void) {
 				if (*c == '_') *c = ' ';
 			handles[w.count].index = w.count;
 			w.gpus[w.count++] = g;
-		} else if (sscanf(line, "proc %d %d", &a, &b) == 2 && w.gpus[a].processes < 8) {
-			w.gpus[a].pids[w.gpus[a].processes++] = b;
+		} else if (sscanf(line, "proc %d %d %lld %d", &a, &b, &mib, &percent) >= 2) {
+			add(&w.gpus[a], b, mib, percent);
+		} else if (sscanf(line, "declared %199s", dir) == 1) {
 		} else if (sscanf(line, "mig %d", &a) == 1) {
 			w.gpus[a].mig = 1;
 		} else if (sscanf(line, "persistent %d", &a) == 1) {
@@ -84,6 +125,7 @@ static struct world look(void) {
 		}
 	}
 	if (f) fclose(f);
+	if (*dir) declared(&w, dir);
 	if (w.files) hide(&w);
 	return w;
 }
@@ -117,7 +159,9 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned *to) { ALIVE(d) *
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *to) {
 	ALIVE(d)
 	to->total = g->mib << 20;
-	to->used = to->total / 4;
+	to->used = 0;
+	for (int i = 0; i < g->processes; i++)
+		if (g->used[i] > 0) to->used += (unsigned long long)g->used[i] << 20;
 	to->free = to->total - to->used;
 	return NVML_SUCCESS;
 }
@@ -129,11 +173,42 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n
 	for (unsigned i = 0; i < *n; i++) {
 		memset(&to[i], 0, sizeof to[i]);
 		to[i].pid = g->pids[i];
+		to[i].usedGpuMemory = g->used[i] < 0 ? NVML_VALUE_NOT_AVAILABLE : (unsigned long long)g->used[i] << 20;
 	}
 	return NVML_SUCCESS;
 }
 
 #ifndef OLD
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *to) {
+	ALIVE(d)
+	memset(to, 0, sizeof *to);
+	for (int i = 0; i < g->processes; i++) to->gpu += g->percent[i];
+	if (to->gpu > 100) to->gpu = 100;
+	return NVML_SUCCESS;
+}
+// Processes that compute have a sample of two seconds ago, with another value, and one of now.
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *to, unsigned *n, unsigned long long since) {
+	ALIVE(d)
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	unsigned long long now = t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+	unsigned room = *n;
+	*n = 0;
+	for (int i = 0; i < g->processes; i++)
+		for (int age = 2; age >= 0; age -= 2) {
+			unsigned long long at = now - age * 1000000ull;
+			if (!g->percent[i] || at <= since) continue;
+			if (to && *n < room) {
+				memset(&to[*n], 0, sizeof *to);
+				to[*n].pid = g->pids[i];
+				to[*n].timeStamp = at;
+				to[*n].smUtil = age ? 1 : g->percent[i];
+			}
+			++*n;
+		}
+	if (!*n) return NVML_ERROR_NOT_FOUND;
+	return to && room >= *n ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
 nvmlReturn_t nvmlSystemGetDriverVersion(char *to, unsigned n) { snprintf(to, n, "570.1"); return NVML_SUCCESS; }
 static void address(nvmlPciInfo_t *to, int i) {
 	memset(to, 0, sizeof *to);

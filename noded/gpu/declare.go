@@ -1,0 +1,118 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Declaration is what a process says that it uses of a GPU that is not there: a simulated one, or
+// one of the library that stands in for NVML. It is a file in a directory that both sides see, with
+// one line "UUID MIB PERCENT": the GPU, the memory in use and the part of the time in which
+// something runs. The process holds a POSIX write lock on the whole file (fcntl F_SETLK, lockf in
+// Python). The kernel tells the reader of the file which process that is, by its id on the reader's
+// side, and ends the lock with the process, as a driver frees memory. A file that is not locked
+// counts for nothing.
+type Declaration struct {
+	uuid string
+	file *os.File
+}
+
+// Declare says that this process uses a GPU, until the declaration is closed or the process ends.
+// memory is in bytes, of which whole MiB count, utilisation in thousandths, of which whole percents
+// count.
+func Declare(dir, uuid string, memory, utilisation int64) (*Declaration, error) {
+	f, err := os.CreateTemp(dir, "used-")
+	if err != nil {
+		return nil, fmt.Errorf("declare what is used of a GPU: %w", err)
+	}
+	d := &Declaration{uuid: uuid, file: f}
+	whole := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	if err := errors.Join(d.Set(memory, utilisation), syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &whole)); err != nil {
+		return nil, errors.Join(fmt.Errorf("declare what is used of a GPU: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// Set replaces what is used.
+func (d *Declaration) Set(memory, utilisation int64) error {
+	_, err := fmt.Fprintf(io.NewOffsetWriter(d.file, 0), "%s %012d %03d\n", d.uuid, memory>>20, utilisation/10)
+	return err
+}
+
+// Close takes the declaration back.
+func (d *Declaration) Close() error { return errors.Join(os.Remove(d.file.Name()), d.file.Close()) }
+
+const (
+	maxDeclarations = 1024        // that are read of a directory; jobs may write as many as they like
+	maxDeclaration  = 256         // bytes that are read of one
+	staleAfter      = time.Minute // the file of a process that has ended is removed
+)
+
+// readDeclarations returns the processes that declare in a directory what they use, by GPU.
+func readDeclarations(dir string) (map[string][]Process, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(maxDeclarations)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	byGPU := map[string][]Process{}
+	for _, name := range names {
+		uuid, p, err := readDeclaration(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if uuid != "" {
+			byGPU[uuid] = append(byGPU[uuid], p)
+		}
+	}
+	for _, list := range byGPU {
+		slices.SortFunc(list, func(a, b Process) int { return a.PID - b.PID })
+	}
+	return byGPU, nil
+}
+
+// readDeclaration returns what a file declares, no GPU if it counts for nothing.
+func readDeclaration(path string) (uuid string, p Process, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // users make the file
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
+		return "", p, nil
+	}
+	if err != nil {
+		return "", p, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", p, err
+	}
+	holder := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &holder); err != nil {
+		return "", p, err
+	}
+	if holder.Type == syscall.F_UNLCK || holder.Pid <= 0 {
+		if time.Since(info.ModTime()) > staleAfter {
+			_ = os.Remove(path) // the next reading tries again
+		}
+		return "", p, nil
+	}
+	var mib, percent int64
+	n, err := fmt.Fscanf(io.LimitReader(f, maxDeclaration), "%s %d %d", &uuid, &mib, &percent)
+	if n != 3 || err != nil || mib < 0 || mib > 1<<30 || percent < 0 || percent > 100 {
+		return "", p, nil // it is being written, or nonsense
+	}
+	return uuid, Process{PID: int(holder.Pid), Memory: mib << 20, Utilisation: percent * 10}, nil
+}

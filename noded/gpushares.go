@@ -1,0 +1,233 @@
+package noded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+const (
+	gpuWatchInterval = time.Second // between two looks at the memory of GPUs that jobs share
+	// gpuMemoryGrace is for how long a worker may use more of a GPU's memory than it declared, from when
+	// it is told: enough to drop a cache, and short, since its neighbours cannot have that memory.
+	gpuMemoryGrace = 10 * time.Second
+)
+
+// causeGPUMemory is the cause in the journal of a container that is killed for its GPU's memory. No
+// controller gives it.
+const causeGPUMemory model.Cause = "gpu-memory"
+
+// noticeGPUMemory is the reason in the notice of a job that uses too much of its GPU's memory.
+const noticeGPUMemory = "gpu_memory"
+
+// gpuExcess is that a worker uses more of a GPU's memory than it declared. The zero value is that
+// it does not.
+type gpuExcess struct {
+	Message string    // how much it uses and declared
+	Until   time.Time // it must use less
+}
+
+// gpuLimit is how much of a GPU's memory a worker may use, in bytes.
+type gpuLimit struct {
+	worker *worker
+	index  int // of the GPU
+	uuid   string
+	memory int64
+}
+
+// memoryOfShare returns how much of the memory of its GPU a worker may use, 0 if it has GPUs as a
+// whole or declared nothing.
+func memoryOfShare(d *api.Alloc, all []model.GPU) jobspec.Bytes {
+	if d == nil || d.Spec == nil || d.Group >= len(d.Spec.Groups) || len(d.GPUs) != 1 || d.GPUs[0] >= len(all) {
+		return 0
+	}
+	var sum jobspec.Bytes
+	for i := range d.Spec.Groups[d.Group].Tasks {
+		sum += d.Spec.Groups[d.Group].Tasks[i].Resources.GPU.MemoryOn(all[d.GPUs[0]].Memory)
+	}
+	return sum
+}
+
+// watchGPUMemory looks after workers that share GPUs until ctx ends. One that uses more of the
+// memory than it declared is told, and killed if that goes on.
+func (a *Agent) watchGPUMemory(ctx context.Context) error {
+	tick := time.NewTicker(gpuWatchInterval)
+	defer tick.Stop()
+	silent := false // the driver did not answer last time
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		err := a.checkGPUMemory(ctx)
+		if err != nil && !silent && ctx.Err() == nil {
+			a.Log.Warn("cannot see how much memory jobs use of the GPUs that they share", "err", err)
+		}
+		silent = err != nil
+	}
+}
+
+// checkGPUMemory compares what each worker with a part of a GPU uses of its memory with what it
+// declared.
+func (a *Agent) checkGPUMemory(ctx context.Context) error {
+	limits := a.gpuLimits()
+	if len(limits) == 0 {
+		return nil
+	}
+	var uuids []string
+	for _, l := range limits {
+		if !slices.Contains(uuids, l.uuid) {
+			uuids = append(uuids, l.uuid)
+		}
+	}
+	list, err := a.GPUs.Usage(ctx, uuids...)
+	if err != nil {
+		return err
+	}
+	for _, l := range limits {
+		u := list[slices.Index(uuids, l.uuid)]
+		if u.Problem != "" {
+			err = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
+			continue // nothing is known, and nothing changes
+		}
+		a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
+	}
+	return err
+}
+
+// usedBy adds up the memory that the processes of a container use of a GPU. What the driver does
+// not tell counts as nothing.
+func usedBy(r container.Runtime, id container.ID, processes []gpu.Process) (sum int64) {
+	for _, p := range processes {
+		if p.Memory == gpu.Unknown {
+			continue
+		}
+		if of, ok := r.ContainerOf(p.PID); ok && of == id {
+			sum += p.Memory
+		}
+	}
+	return sum
+}
+
+// gpuLimits returns the limits of the running workers that have a part of a GPU.
+func (a *Agent) gpuLimits() (list []gpuLimit) {
+	all := a.gpus.all()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.workers {
+		if w.Actual != container.Running || w.Kept {
+			continue
+		}
+		if memory := memoryOfShare(w.Desired, all); memory > 0 {
+			n := w.Desired.GPUs[0]
+			list = append(list, gpuLimit{w, n, all[n].UUID, int64(memory)})
+		}
+	}
+	return list
+}
+
+// judgeGPUMemory notes whether a worker uses more of a GPU's memory than it may. What follows is a
+// step.
+func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := l.worker
+	if !w.judged {
+		w.judged, w.Warned = true, w.recovered // the last daemon may have written a notice
+	}
+	switch {
+	case used <= l.memory:
+		w.Excess = gpuExcess{}
+	case w.Excess.Message == "":
+		w.Excess.Until = time.Now().Add(gpuMemoryGrace)
+		fallthrough
+	default:
+		w.Excess.Message = fmt.Sprintf("it uses %s of the memory of GPU %d and declared %s", sizeText(used), l.index,
+			sizeText(l.memory))
+	}
+	a.reconcile(w)
+}
+
+// sizeText writes a size in MiB, rounded up, so that what is too much looks like it.
+func sizeText(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }
+
+// stepOfExcess is for a running container that uses, or used, too much of its GPU's memory: a
+// notice first, and the kill when the grace is over. The notice goes when there is no excess any
+// more.
+func stepOfExcess(f facts, now time.Time) step {
+	over := f.Excess.Message != ""
+	switch {
+	case f.Entry.Stopped == causeGPUMemory:
+		return step{Op: opKill}
+	case over && !now.Before(f.Excess.Until):
+		return step{Op: opEvict}
+	case over != f.Warned && (f.Desired == nil || f.Desired.Stop == nil): // the notice of a stop stays
+		return step{Op: opWarn}
+	}
+	return step{}
+}
+
+// warn writes the notice of an excess, or takes it back.
+func (a *Agent) warn(id container.ID, f facts) (func(*worker), error) {
+	over := f.Excess.Message != ""
+	if !over {
+		if err := a.Bundles.Withdraw(id); err != nil {
+			return nil, err
+		}
+		a.logOf(id).Info("the job uses no more of its GPU's memory than it declared")
+		return func(w *worker) { w.Warned = false }, nil
+	}
+	a.logOf(id).Warn("a job uses more of its GPU's memory than it declared: it is stopped unless it frees some",
+		"why", f.Excess.Message, "until", f.Excess.Until)
+	err := a.Bundles.Notice(id, container.Notice{Reason: noticeGPUMemory, Attempt: id.Attempt,
+		Deadline: f.Excess.Until.UTC().Format(time.RFC3339Nano), Message: f.Excess.Message})
+	if err != nil {
+		return nil, err
+	}
+	return func(w *worker) { w.Warned = true }, nil
+}
+
+// evict writes down that a container is to be killed for its GPU's memory. The kill follows, also
+// by another daemon.
+func (a *Agent) evict(id container.ID, f facts) (func(*worker), error) {
+	a.logOf(id).Warn("a job is stopped, since it uses more of its GPU's memory than it declared",
+		"why", f.Excess.Message)
+	stopped := journal.Record{Op: journal.Stopped, ID: id.String(), Cause: causeGPUMemory, Signal: "SIGKILL"}
+	if err := a.Journal.Append(stopped); err != nil {
+		return nil, err
+	}
+	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = causeGPUMemory, "SIGKILL" }, nil
+}
+
+// evictedReport changes the report of a container that was killed for its GPU's memory: it says so.
+func evictedReport(f facts, r model.WorkerReport) model.WorkerReport {
+	if f.Entry.Stopped != causeGPUMemory || r.Signal != sigKill {
+		return r
+	}
+	r.OOM, r.Why = true, "it used more of its GPU's memory than it declared" // the daemon was restarted meanwhile
+	if f.Excess.Message != "" {
+		r.Why = "stopped: " + f.Excess.Message
+	}
+	return r
+}
+
+// runsHere reports whether a process belongs to a container that has not ended.
+func (a *Agent) runsHere(pid int) bool {
+	id, ok := a.Runtime.ContainerOf(pid)
+	if !ok {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return w != nil && w.exists() && w.Entry.Final == nil
+}
