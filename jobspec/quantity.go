@@ -242,6 +242,25 @@ func ParseShare(text string) (int, error) {
 	}
 }
 
+// SetGPUs asks for the number of GPUs in a text: whole ones, or a part of one with as great a part of its
+// memory.
+func (r *Resources) SetGPUs(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil {
+		r.GPUs = n
+		return nil
+	}
+	share, err := ParseShare(text)
+	if err != nil {
+		return err
+	}
+	r.GPUs = 1
+	if share < WholeGPU {
+		r.GPU = &GPU{Share: share, MaxMemory: PartOfMemory}
+	}
+	return nil
+}
+
 // ShareText writes a share as a job file has it: 0.5.
 func (g *GPU) ShareText() string {
 	return strconv.FormatFloat(float64(g.Share)/WholeGPU, 'f', -1, 64)

@@ -133,20 +133,7 @@ func gpuOf(r *jobspec.Resources) *jobspec.GPU { return cmp.Or(r.GPU, &jobspec.GP
 
 // setGPUs reads a number of whole GPUs, or a part of one.
 func setGPUs(r *jobspec.Resources, text string, _ hclfile.Source) error {
-	n, err := strconv.Atoi(text)
-	if err == nil {
-		r.GPUs = n
-		return nil
-	}
-	share, err := jobspec.ParseShare(text)
-	if err != nil {
-		return err
-	}
-	r.GPUs = 1
-	if share < jobspec.WholeGPU {
-		r.GPU = &jobspec.GPU{Share: share, MaxMemory: jobspec.PartOfMemory}
-	}
-	return nil
+	return r.SetGPUs(text)
 }
 
 func setShare(r *jobspec.Resources, text string, _ hclfile.Source) error {

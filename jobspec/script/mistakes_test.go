@@ -53,6 +53,7 @@ var mistakes = []struct {
 	{name: "memory for no gpu", src: "#!/bin/bash\n#SBATCH --mem-per-gpu=1G --cpus-per-gpu=4\n"},
 	{name: "two cores", src: "#!/bin/bash\n#SBATCH -c 2 --cpus-per-gpu=4 -G 1\n"},
 	{name: "gres", src: "#!/bin/bash\n#SBATCH --gres=gpu:a100:x\n"},
+	{name: "gres shares", src: "#!/bin/bash\n#SBATCH --gres=shard:2\n"},
 	{name: "gres nothing", src: "#!/bin/bash\n#SBATCH --gres=,\n"},
 	{name: "gres models", src: "#!/bin/bash\n#SBATCH --gres=gpu:a100:1,gpu:v100:1 --gpus=a:1,b:2\n"},
 	{name: "gpu models", src: "#!/bin/bash\n#SBATCH --gpus-per-node=a100:2 --gpus=v100:2\n"},

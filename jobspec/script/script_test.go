@@ -338,6 +338,13 @@ func TestOverrideGPUs(t *testing.T) {
 			t.Errorf("%v: got %d of %+v, want %d of %+v", c.flag, got.GPUs, got.GPU, c.want.GPUs, c.want.GPU)
 		}
 	}
+	part := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"},
+		Resources: jobspec.Resources{GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", Share: 500, MaxMemory: jobspec.GiB}}}}}}}
+	part.Default()
+	Override(part, Options{Clock: clock(), Flags: []Flag{{"gpus-per-node", "2", true}}})
+	if r := task(part).Resources; r.GPUs != 2 || *r.GPU != (jobspec.GPU{Model: "H100*"}) {
+		t.Errorf("2 GPUs instead of a part of one: %d of %+v", r.GPUs, r.GPU)
+	}
 	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 2, Max: 4},
 		Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
 	if r := Override(job, Options{Clock: clock(), Flags: []Flag{{"gpus", "8", true}}}); !r.Problems.Has(Refused) {

@@ -283,3 +283,34 @@ func TestDeclarationsOfUsers(t *testing.T) {
 		t.Error("a directory that is gone is no error")
 	}
 }
+
+// BenchmarkUsage asks for eight GPUs with two processes each: through the helper and the library that
+// stands in for NVML, and of simulated GPUs. A real driver takes its own time.
+func BenchmarkUsage(b *testing.B) {
+	dir := b.TempDir()
+	world, sim, uuids := "", []string{}, []string{}
+	for n := range 8 {
+		world += fmt.Sprintf("gpu GPU-%d M %d 1000 0 0\nproc %d 4711 5 10\nproc %d 4712 5 10\n", n, n, n, n)
+		uuids, sim = append(uuids, fmt.Sprintf("GPU-%d", n)), append(sim, fmt.Sprintf("GPU-SIM-n-%d", n))
+	}
+	path := filepath.Join(dir, "world")
+	if err := os.WriteFile(path, []byte(world), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.Setenv(envHelper, gputest.Build(b, false))
+	b.Setenv(gputest.EnvWorld, path)
+	h := gpu.NewHelper(gpu.HelperConfig{Command: []string{os.Args[0]}})
+	defer h.Close()
+	for name, c := range map[string]struct {
+		source gpu.Source
+		uuids  []string
+	}{"helper": {h, uuids}, "simulated": {gpu.Sim{Node: "n", N: 8, Declared: b.TempDir()}, sim}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := c.source.Usage(b.Context(), c.uuids...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

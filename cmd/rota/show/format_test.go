@@ -40,3 +40,16 @@ func TestTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUs notices a part of a GPU that is shown as a whole one, or as none.
+func TestGPUs(t *testing.T) {
+	for thousandths, want := range map[int64]string{0: "0 GPUs", 1000: "1 GPU", 8000: "8 GPUs", 500: "0.5 GPU",
+		125: "0.125 GPU", 1500: "1.5 GPUs"} {
+		if got := CountGPUs(thousandths); got != want {
+			t.Errorf("%d: %q, want %q", thousandths, got, want)
+		}
+	}
+	if GPUAmount(2, 1500) != 1500 || GPUAmount(2, 0) != 2000 {
+		t.Error("an amount is not that of the answer")
+	}
+}

@@ -54,6 +54,29 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunWithAPartOfAGPU notices a part that becomes a whole GPU, or none.
+func TestRunWithAPartOfAGPU(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
+	runningJob(a, 1, 0)
+	a.On("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {})
+	run := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run
+	if got := run("run", "--gpus", "0.5", "x"); got.Code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	var sent api.SubmitRequest
+	if err := json.Unmarshal([]byte(a.Requests()[0].Body), &sent); err != nil {
+		t.Fatal(err)
+	}
+	r := sent.Jobs[0].Groups[0].Tasks[0].Resources
+	if r.GPUs != 1 || r.GPU == nil || *r.GPU != (jobspec.GPU{Share: 500, MaxMemory: jobspec.PartOfMemory}) {
+		t.Errorf("sent %s", a.Requests()[0].Body)
+	}
+	if got := run("run", "--gpus", "1.5", "x"); got.Code != 120 || !strings.Contains(got.Stderr, "more than one GPU") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestFollowSeveralWorkers(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})

@@ -42,7 +42,12 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	}
 	apart := false
 	task := jobspec.Task{Name: "main", Command: words, Image: c.String("image"), Log: &jobspec.Log{Join: &apart},
-		Resources: jobspec.Resources{Cores: c.Int("cores"), GPUs: c.Int("gpus")}}
+		Resources: jobspec.Resources{Cores: c.Int("cores")}}
+	if text := c.String("gpus"); text != "" {
+		if err := task.Resources.SetGPUs(text); err != nil {
+			return nil, exit.Usagef("--gpus: %v", err)
+		}
+	}
 	if text := c.String("mem"); text != "" {
 		size, err := command.ParseSize(text)
 		if err != nil {

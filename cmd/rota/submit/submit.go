@@ -41,7 +41,7 @@ func Commands() []*command.Command {
 				"or 128 plus the signal that ended it. Rota's own failures are 120 to 125: usage, not found, denied, no " +
 				"controller, timed out, other.",
 			Flags: command.WithCommon(
-				command.Number("gpus,G", "`N` GPUs for each worker"),
+				command.Text("gpus,G", "`N` GPUs for each worker, or a part of one such as 0.5"),
 				&cli.IntFlag{Name: "cores", Aliases: []string{"c", "cpus-per-task"}, Usage: "`N` cores for each worker",
 					DefaultText: "1"},
 				&cli.StringFlag{Name: "mem", Usage: "`SIZE` of memory for each worker", DefaultText: "4GiB a core"},
