@@ -218,7 +218,7 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		return
 	}
 	if l.Type == "mpi" {
-		c.add(jobspec.CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`,
+		c.add(jobspec.CodeUnsupported, where+".type", `start it on one worker: command = ["mpirun", "-n", 4, "./program"]`,
 			"launch type mpi is not supported yet")
 	} else {
 		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
