@@ -211,24 +211,27 @@ func waitsFor(name, until string, workers, gpus int) string {
 func fixed(workers int) string { return fmt.Sprintf("count = %d", workers) }
 
 // The real torchrun takes the flags that it gets, or finds the same in its variables, and starts every
-// rank of both nodes once.
+// rank once. By c10d it knows nodes by host name and process ID, which are alike for both nodes here.
 func TestPyTorchRun(t *testing.T) {
 	needsTorch(t)
 	w := torchWorld(t, `policy "rota" {}`, 2)
 	w.must(os.WriteFile(filepath.Join(w.shared, "ranks.py"), []byte(
 		"import os; print(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\", flush=True)\n"), 0o644))
-	for name, run := range map[string]struct{ start, launch string }{
-		"static":      {`command = ["ranks.py"]`, `nproc = "gpu"`},
-		"c10d":        {`command = ["ranks.py"]`, "nproc = 2\n rdzv = \"c10d\"\n max_restarts = 1"},
-		"script":      {`script = "torchrun ranks.py"`, `nproc = "gpu"`},
-		"script-c10d": {`script = "torchrun ranks.py"`, "nproc = 2\n rdzv = \"c10d\""},
+	for name, run := range map[string]struct {
+		workers       int
+		start, launch string
+	}{
+		"static":      {2, `command = ["ranks.py"]`, `nproc = "gpu"`},
+		"c10d":        {1, `command = ["ranks.py"]`, "nproc = 2\n rdzv = \"c10d\"\n max_restarts = 1"},
+		"script":      {2, `script = "torchrun ranks.py"`, `nproc = "gpu"`},
+		"script-c10d": {1, `script = "torchrun ranks.py"`, "nproc = 2\n rdzv = \"c10d\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, back := w.within(t)
 			defer back()
 			id := w.submit(fmt.Sprintf(`job %q {
   group "workers" {
-    count = 2
+    count = %d
     task "ranks" {
       %s
       launch {
@@ -246,14 +249,14 @@ func TestPyTorchRun(t *testing.T) {
       }
     }
   }
-}`, name, run.start, run.launch))
+}`, name, run.workers, run.start, run.launch))
 			j := w.ends(id)
 			out := w.ok("logs", id)
 			if j.Code != "CD" {
 				t.Fatalf("it ended as %s, %s\n%s", j.Code, exitOf(j), out)
 			}
-			for rank := range 4 {
-				if line := fmt.Sprintf("rank %d of 4", rank); strings.Count(out, line) != 1 {
+			for rank := range 2 * run.workers {
+				if line := fmt.Sprintf("rank %d of %d", rank, 2*run.workers); strings.Count(out, line) != 1 {
 					t.Errorf("%q is not there once:\n%s", line, out)
 				}
 			}

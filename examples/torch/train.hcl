@@ -50,6 +50,9 @@ job "torch" {
         # files too, and begin its lines with [default0]. Leave them out with other versions.
         PET_REDIRECTS = "1"
         PET_TEE       = "1"
+
+        # Without it a torchrun that does so keeps lines back until there are 8 KiB of them.
+        PYTHONUNBUFFERED = "1"
       }
 
       resources {
