@@ -74,6 +74,12 @@ type world struct {
 // start runs a cluster for one test. It skips, by name, what this machine cannot do.
 func start(t *testing.T, o lab.Options) *world {
 	t.Helper()
+	return startWithin(t, 4*time.Minute, o)
+}
+
+// startWithin is start for a test that may take longer.
+func startWithin(t *testing.T, limit time.Duration, o lab.Options) *world {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: jobs run in real containers")
 	}
@@ -82,7 +88,7 @@ func start(t *testing.T, o lab.Options) *world {
 			t.Skipf("needs network namespaces: %v: %s", err, out)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx}
 	dir, err := os.MkdirTemp("", "rota-e2e-") // short: the path of a socket has a limit

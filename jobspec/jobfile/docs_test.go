@@ -148,9 +148,9 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestExamples parses every file of examples/ with a value for what has no default.
+// TestExamples parses every job file of examples/ with a value for what has no default.
 func TestExamples(t *testing.T) {
-	for _, name := range files(t, "../../examples/*.hcl") {
+	for _, name := range append(files(t, "../../examples/*.hcl"), files(t, "../../examples/*/*.hcl")...) {
 		src, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

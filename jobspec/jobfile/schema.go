@@ -166,6 +166,6 @@ var refusedValues = []struct{ where, what, instead string }{
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},
 	{"task", "`image` as a reference", "give a directory with a root file system"},
 	{"resources", "`rdma` as a number, several `gpu { }` as alternatives", "write rdma = \"all\", and one gpu"},
-	{"launch", "`type = \"mpi\"`", "use `slurm`"},
+	{"launch", "`type = \"mpi\"`", "start `mpirun` in the command or script of one worker"},
 	{"mount", "`type = \"volume\"`", "use `bind` or `tmpfs`"},
 }

@@ -218,7 +218,7 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		return
 	}
 	if l.Type == "mpi" {
-		c.add(jobspec.CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`,
+		c.add(jobspec.CodeUnsupported, where+".type", `start it on one worker: command = ["mpirun", "-n", 4, "./program"]`,
 			"launch type mpi is not supported yet")
 	} else {
 		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
@@ -230,9 +230,7 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 		c.between(where+".port", l.Port, 1024, 65535)
 	}
 	c.choice(where+".rdzv", l.Rdzv, "static", "c10d")
-	if l.Type == "torchrun" {
-		c.torchrun(where, t)
-	} else if l.MaxRestarts != 0 || l.Rdzv != "" {
+	if l.Type != "torchrun" && (l.MaxRestarts != 0 || l.Rdzv != "") {
 		c.add(jobspec.CodeConflict, where, `set type = "torchrun", or leave them out`,
 			"max_restarts and rdzv belong to launch type torchrun")
 	}
@@ -253,14 +251,6 @@ func (c *checker) launchProcesses(where string, t *jobspec.Task) {
 	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
 		c.add(jobspec.CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1",
 			"one process per GPU was asked for, but no GPUs")
-	}
-}
-
-func (c *checker) torchrun(where string, t *jobspec.Task) {
-	if t.Script != "" {
-		c.add(jobspec.CodeConflict, where+".type",
-			`use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
-			"launch type torchrun starts a command, not a script")
 	}
 }
 

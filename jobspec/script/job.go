@@ -63,13 +63,13 @@ func (a *request) setStopSignal(task *jobspec.Task) {
 	a.job.Preemption.Requeue = new(bool)
 }
 
-// taskVariables adds the number of tasks to the variables of a script that runs once. So
-// mpirun -n $SLURM_NTASKS does what it does in Slurm.
+// taskVariables adds the number of tasks to the variables of a script that runs once. So mpirun with
+// -n $SLURM_NTASKS does what it does in Slurm, and OpenMPI's without it too.
 func taskVariables(env map[string]string, s shape) map[string]string {
 	out := map[string]string{
 		"SLURM_NTASKS": itoa(s.tasks), "SLURM_NPROCS": itoa(s.tasks), "SLURM_NTASKS_PER_NODE": itoa(s.tasks),
-		"SLURM_TASKS_PER_NODE": itoa(s.tasks),
-		"SLURM_CPUS_PER_TASK":  itoa(max(s.cores/s.tasks, 1)),
+		"SLURM_TASKS_PER_NODE": itoa(s.tasks), "OMPI_MCA_orte_set_default_slots": itoa(s.tasks),
+		"SLURM_CPUS_PER_TASK": itoa(max(s.cores/s.tasks, 1)),
 	}
 	for name, value := range env {
 		out[name] = value

@@ -19,7 +19,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 	text, _, _ := strings.Cut(string(page), "## Variables of the submitting shell")
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("`([A-Z][A-Z_0-9]+)`").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("`([A-Z][A-Z_0-9]+[a-z]*)`").FindAllStringSubmatch(text, -1) {
 		documented[m[1]] = true
 	}
 	set := map[string]bool{}

@@ -25,8 +25,8 @@ func (in taskInput) environment() []string {
 	}
 	for _, source := range []map[string]string{
 		in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(), in.gpuVariables(),
-		in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(), in.rotaArrayVariables(),
-		in.rotaGroupVariables(),
+		in.torchVariables(), in.tensorflowVariables(), mpiVariables(), in.task.Env, in.rotaVariables(),
+		in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
 		maps.Copy(env, source)
 	}
@@ -182,6 +182,13 @@ func (in taskInput) torchVariables() map[string]string {
 	}
 	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
 	return env
+}
+
+// mpiVariables have OpenMPI's mpirun start its ranks in the worker's container. By Slurm's variables
+// alone it takes itself to be in a job of Slurm, and looks for srun where the node's name is not the
+// machine's.
+func mpiVariables() map[string]string {
+	return map[string]string{"OMPI_MCA_plm": "^slurm", "OMPI_MCA_ras": "^slurm"}
 }
 
 // rankEnvironment returns what one process has of its own. torchrun numbers its ranks itself and

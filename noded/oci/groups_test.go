@@ -251,7 +251,7 @@ func TestPortOfTheTask(t *testing.T) {
 	wantEnv(t, environ(t, in), map[string]string{"MASTER_PORT": "4711", "ROTA_MASTER_PORT": "4711",
 		"PET_MASTER_PORT": "4711", "MASTER_ADDR": "10.0.0.1"})
 	plan, err := Plan(in)
-	if err != nil || !slices.Contains(plan.Ranks[0].Args, "--master-port=4711") {
+	if err != nil || !slices.Contains(plan.Ranks[0].Args, "--master_port=4711") {
 		t.Errorf("got %v, %v", plan, err)
 	}
 }

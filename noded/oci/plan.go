@@ -92,20 +92,21 @@ func (in taskInput) args() ([]string, error) {
 	return args, nil
 }
 
-// torchrun returns the launcher's own command line, without what it starts.
+// torchrun returns the launcher's own command line, without what it starts. Its flags have
+// underscores, which every torchrun takes: one before version 2 knows no hyphens.
 func (in taskInput) torchrun() []string {
 	l := in.task.Launch
-	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc-per-node=%d", in.local)}
+	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc_per_node=%d", in.local)}
 	if l.MaxRestarts > 0 {
-		args = append(args, fmt.Sprintf("--max-restarts=%d", l.MaxRestarts))
+		args = append(args, fmt.Sprintf("--max_restarts=%d", l.MaxRestarts))
 	}
 	if l.Rdzv == "c10d" {
-		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.masterEndpoint(), "--rdzv-id="+
+		return append(args, "--rdzv_backend=c10d", "--rdzv_endpoint="+in.masterEndpoint(), "--rdzv_id="+
 			in.rendezvousID())
 	}
 	addr, port := in.rendezvous()
-	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr,
-		fmt.Sprintf("--master-port=%d", port))
+	return append(args, fmt.Sprintf("--node_rank=%d", in.GroupWorker), "--master_addr="+addr,
+		fmt.Sprintf("--master_port=%d", port))
 }
 
 func (in taskInput) masterEndpoint() string {
