@@ -201,14 +201,16 @@ func (g *nodeGPUs) noteChanges(before []model.GPU) {
 }
 
 // whyNotFreeze says why a worker with these GPUs must not be frozen to give them to another one: what
-// its processes hold of their memory would stay. "": they hold none.
-func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int) string {
+// its own processes hold of their memory would stay. "": they hold none.
+func (g *nodeGPUs) whyNotFreeze(ctx context.Context, indices []int, others func(pid int) bool) string {
 	all := g.all()
 	for _, i := range indices {
 		if i >= len(all) {
 			continue
 		}
-		switch pids, err := g.source.Processes(ctx, all[i].UUID); {
+		pids, err := g.source.Processes(ctx, all[i].UUID)
+		pids = slices.DeleteFunc(slices.Clone(pids), others)
+		switch {
 		case err != nil:
 			return fmt.Sprintf("the driver does not say whether it holds memory of GPU %d", i)
 		case len(pids) > 0:

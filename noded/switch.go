@@ -15,7 +15,10 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 	d := f.Desired.Switch
 	o := container.SwitchOrder{Number: d.Number}
 	if d.Pause {
-		o.WithinMS, o.NoFreeze = model.PauseWithin, a.gpus.whyNotFreeze(ctx, f.Desired.GPUs)
+		o.WithinMS, o.NoFreeze = model.PauseWithin, a.gpus.whyNotFreeze(ctx, f.Desired.GPUs, func(pid int) bool {
+			of, known := a.Runtime.ContainerOf(pid)
+			return known && of != id
+		})
 		if err := a.Runtime.Switch(ctx, id, o); err != nil {
 			return nil, err
 		}

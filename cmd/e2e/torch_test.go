@@ -15,6 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // envTorch is set by make test-torch, which installs what these tests need.
@@ -58,11 +59,9 @@ func torchWorld(t *testing.T, config string, gpus int) *world {
 	}
 	w := startWithin(t, torchPatience, lab.Options{Controllers: 1, Nodes: 2, GPUs: gpus,
 		Controld: []string{"--config", path}})
-	for _, file := range []string{"examples/torch/train.py", "packaging/python/rota.py"} {
-		text, err := os.ReadFile("../../" + file)
-		w.must(err)
-		w.must(os.WriteFile(filepath.Join(w.shared, filepath.Base(file)), text, 0o644))
-	}
+	text, err := os.ReadFile("../../examples/torch/train.py")
+	w.must(err)
+	w.must(os.WriteFile(filepath.Join(w.shared, "train.py"), text, 0o644))
 	return w
 }
 
@@ -70,18 +69,16 @@ var elasticBlock = regexp.MustCompile(`(?s)elastic \{.*?\n    \}`)
 
 // trainsTorch submits examples/torch/train.hcl with another block in the place of its block elastic,
 // and so many GPUs for each worker. Workers write to files, which are read without much ado.
-func (w *world) trainsTorch(dir, workers string, gpus, steps int) *torchRun {
+func (w *world) trainsTorch(dir, workers string, gpus, steps int, more ...[2]string) *torchRun {
 	w.t.Helper()
 	file, err := os.ReadFile("../../examples/torch/train.hcl")
 	w.must(err)
 	text := elasticBlock.ReplaceAllLiteralString(string(file), workers)
-	for _, change := range [][2]string{
+	for _, change := range append([][2]string{
 		{"var.steps]", `var.steps, "--double"]`},
 		{"gpus   = 1", fmt.Sprintf("gpus   = %d", gpus)},
 		{"launch {", fmt.Sprintf("log {\n        stdout = \"%s/out.%%r.%%n\"\n      }\n\n      launch {", dir)},
-		// Until every job finds the module by itself.
-		{"env {", fmt.Sprintf("env {\n        PYTHONPATH = %q", w.shared)},
-	} {
+	}, more...) {
 		if !strings.Contains(text, change[0]) {
 			w.t.Fatalf("examples/torch/train.hcl has no %q", change[0])
 		}
@@ -274,7 +271,7 @@ func TestPyTorch(t *testing.T) {
 	}
 	for name, story := range map[string]func(*testing.T) []float64{
 		"resized": trainedResized, "preempted": trainedPreempted, "migrated": trainedMigrated,
-		// A training that is paused and resumed belongs here, once nodes suspend jobs.
+		"suspended": trainedSuspended,
 	} {
 		t.Run(name, func(t *testing.T) { sameLosses(t, story(t), alone) })
 	}
@@ -362,6 +359,27 @@ func trainedMigrated(t *testing.T) []float64 {
 		slices.Equal(a[0].Nodes, there) || !slices.Equal(a[1].Nodes, there) || large.Code != "CD" {
 		t.Errorf("it was to move to %v; attempts %+v; the large job ended as %s", there, a, large.Code)
 	}
+	return losses
+}
+
+// trainedSuspended trains with two processes on each of two nodes, pauses with all of them for a
+// trial-and-error job, twice, and goes on where it was.
+func trainedSuspended(t *testing.T) []float64 {
+	w := torchWorld(t, narrow, 2)
+	dir := w.scratch("suspended")
+	tr := w.trainsTorch(dir, fixed(2), 2, trainSteps, [2]string{"preemption {", "preemption {\n    mode = \"suspend\""})
+	for n := 1; n <= 2; n++ {
+		tr.takes(1, 100*n)
+		if trial := w.ends(w.submit(onGPUs("trial", 2, `class = "te"`, "true"))); trial.Code != "CD" {
+			t.Errorf("the trial ended as %s", trial.Code)
+		}
+		w.wait("the training goes on", func() bool { return len(w.events(string(model.EventContinued), tr.id)) >= n })
+	}
+	j, losses := tr.completes()
+	if len(j.Attempts) != 1 || j.Suspensions != 2 {
+		t.Errorf("suspended %d times, attempts %+v", j.Suspensions, j.Attempts)
+	}
+	w.switches(tr.id, 2)
 	return losses
 }
 

@@ -50,7 +50,9 @@ func GPUAmount(whole int, thousandths int64) int64 {
 }
 
 // GPUs writes thousandths of GPUs as a number: 2, or 0.5.
-func GPUs(thousandths int64) string { return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64) }
+func GPUs(thousandths int64) string {
+	return strconv.FormatFloat(float64(thousandths)/1000, 'f', -1, 64)
+}
 
 // CountGPUs writes thousandths of GPUs as a number with its noun.
 func CountGPUs(thousandths int64) string {

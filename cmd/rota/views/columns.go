@@ -27,8 +27,8 @@ var (
 	codeCell    = listing.TextCell("code", "ST", 0, "code array", shownCode)
 	gpusCell    = listing.AmountCell("gpus", "GPUS", "gpus gpu_thousandths",
 		func(j *api.Job) int64 { return show.GPUAmount(j.GPUs, j.GPUThousandths) }, show.GPUs)
-	coresCell   = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
-	memoryCell  = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
+	coresCell  = listing.NumberCell("cores", "CORES", "cores", func(j *api.Job) int { return j.Cores })
+	memoryCell = listing.AmountCell("memory", "MEM", "memory", func(j *api.Job) jobspec.Bytes { return j.Memory },
 		show.Size)
 	workersCell = listing.TextCell("workers", "WORKERS", 0, "workers elastic",
 		show.Workers).AtRight().SortedBy(func(j *api.Job) int64 { return int64(j.Workers) })
