@@ -398,6 +398,9 @@ var rules = map[string]rule{
 		why: "it needs cgo, and the command that reads the same inventory has none",
 	},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
+	"noded/gpu/cuda": {why: "it moves the memory of processes and knows neither jobs nor containers; " +
+		"it needs cgo"},
+	"noded/gpu/cuda/cudatest": {why: "it stands in for the driver in tests"},
 	"noded/machine": {
 		ours:  []string{"jobspec", "controld/model", "controld/api", "controld/api/clock"},
 		third: []string{"golang.org/x/sys"},
@@ -422,7 +425,7 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/oci/launch"},
+		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",
