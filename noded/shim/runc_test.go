@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -269,5 +270,27 @@ func TestTimeOfTheProcessor(t *testing.T) {
 	w := live(t, nil, script(`i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo '{}' >&3`))
 	if e := w.start().end(); e.UserMS <= e.SystemMS || e.UserMS < 20 {
 		t.Errorf("%d ms of user time, %d of the system's", e.UserMS, e.SystemMS)
+	}
+}
+
+// TestTheFirstThreadIsKept notices a process whose first thread libcontainer may take into the mount
+// namespace of a container.
+func TestTheFirstThreadIsKept(t *testing.T) {
+	const many = 64 // more than there are threads, so that each idle one is taken
+	arrived, leave, used := make(chan int), make(chan struct{}), map[int]bool{}
+	defer close(leave)
+	for range many {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			arrived <- unix.Gettid()
+			<-leave
+		}()
+	}
+	for range many {
+		used[<-arrived] = true
+	}
+	if used[os.Getpid()] || len(used) != many {
+		t.Errorf("%d threads, the first among them: %v", len(used), used[os.Getpid()])
 	}
 }

@@ -27,7 +27,11 @@ const orderFD = 3
 
 // Reexec turns this process into the container's first one, and does not return, if libcontainer
 // has started it for that. It must be called from an init function of the command.
+//
+// Elsewhere it keeps the process's first thread for the main goroutine: libcontainer takes a thread
+// into the mount namespace of a container, and /proc/self shows what the first thread sees.
 func Reexec() {
+	runtime.LockOSThread()
 	if len(os.Args) > 1 && os.Args[1] == "init" {
 		libcontainer.Init()
 	}
