@@ -73,13 +73,16 @@ type Means string
 const (
 	Cooperative Means = "pause point" // its processes have given their GPU memory back, and wait
 	Frozen      Means = "freezer"     // none of its processes runs, and their GPU memory stays
+
+	// DriverCheckpoint: the driver has moved its GPU memory to the host, and none of its processes runs.
+	DriverCheckpoint Means = "driver checkpoint"
 )
 
 // SwitchOrder has a container pause or go on. Orders are numbered from 1: odd ones pause.
 type SwitchOrder struct {
 	Number   int    `json:"number"`
 	WithinMS int64  `json:"within_ms,omitempty"` // to pause: how long its processes may take to come to a pause point
-	NoFreeze string `json:"no_freeze,omitempty"` // to pause: why its processes must not be frozen; "": they may
+	NoFreeze string `json:"no_freeze,omitempty"` // to pause: why its GPU memory must not stay; "": it may
 	Cores    string `json:"cores,omitempty"`     // to go on: those that it gets, as the kernel writes them; "": the same
 }
 

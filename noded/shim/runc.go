@@ -215,6 +215,9 @@ func (c *runcContainer) freeze() error { return c.inner.Pause() }
 // thaw lets them run.
 func (c *runcContainer) thaw() error { return c.inner.Resume() }
 
+// processes returns the ids of all processes of the container, as the machine counts them.
+func (c *runcContainer) processes() ([]int, error) { return c.inner.Processes() }
+
 // setCores binds the container to other cores, written as the kernel does.
 func (c *runcContainer) setCores(cores string) error {
 	config := c.inner.Config()

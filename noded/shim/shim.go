@@ -20,20 +20,30 @@ import (
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // enters the container's namespaces before Go starts
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu/cuda"
 )
 
 // orderFD is the descriptor of the socket that a shim is started with.
 const orderFD = 3
 
-// Reexec turns this process into the container's first one, and does not return, if libcontainer
-// has started it for that. It must be called from an init function of the command.
+// Reexec turns this process into the container's first one if libcontainer has started it for that,
+// or into the helper that calls NVIDIA's driver if a shim has. Then it does not return. It must be
+// called from an init function of the command.
 //
 // Elsewhere it keeps the process's first thread for the main goroutine: libcontainer takes a thread
 // into the mount namespace of a container, and /proc/self shows what the first thread sees.
 func Reexec() {
 	runtime.LockOSThread()
-	if len(os.Args) > 1 && os.Args[1] == "init" {
+	switch {
+	case len(os.Args) <= 1:
+	case os.Args[1] == "init":
 		libcontainer.Init()
+	case os.Args[1] == cudaHelper:
+		if err := cuda.Serve(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", cudaHelper, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 }
 

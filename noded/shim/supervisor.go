@@ -31,6 +31,7 @@ type supervisor struct {
 	expired   bool // the lease has ended
 	job       *jobSocket
 	switching switching
+	memory    gpuMemory
 	killAt    <-chan time.Time
 	orders    chan request
 	ended     chan *task // tasks whose container has ended
@@ -72,6 +73,7 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	sup := &supervisor{
 		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
 		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: newJobSocket(),
+		memory: newGPUMemory(),
 	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
@@ -223,6 +225,8 @@ func (sup *supervisor) run() error {
 		case <-sup.switching.due:
 			sup.switching.due = nil
 			sup.switchOverdue()
+		case m := <-sup.memory.moves:
+			sup.memoryMoved(m)
 		case <-sup.killAt:
 			sup.killAt = nil
 			sup.killAll()
@@ -329,6 +333,7 @@ func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
 // killAll ends everything at once.
 func (sup *supervisor) killAll() {
 	sup.noMoreStarts = true
+	sup.memory.abandon()
 	for _, t := range sup.tasks {
 		if t.state != container.Exited {
 			_ = t.container.kill() // it may have ended by itself
@@ -372,6 +377,7 @@ func (sup *supervisor) finish() error {
 		}
 	}
 	sup.job.close()
+	sup.memory.abandon()
 	exit := sup.exitRecord()
 	if sup.shared != nil {
 		errs = append(errs, sup.shared.remove())
@@ -391,7 +397,7 @@ func (sup *supervisor) finish() error {
 func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
-		e.Lease = sup.expired
+		e.Lease, e.Why = sup.expired, sup.memory.lost
 		return e
 	}
 	cgroup := sup.shared.cgroup
@@ -407,7 +413,10 @@ func (sup *supervisor) exitRecord() container.Exit {
 	}
 	worst, by := workerExit(sup.taskStates(), sup.success)
 	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
-	if by != "" {
+	switch {
+	case sup.memory.lost != "":
+		out.Why = sup.memory.lost
+	case by != "":
 		out.Why = fmt.Sprintf("its %s ended with %s", by, exitText(worst))
 	}
 	return out

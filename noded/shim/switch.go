@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -9,11 +10,13 @@ import (
 
 // # Pause and go on
 //
-// A worker is told to pause under an odd number, and to go on under the next one. If processes of its
-// tasks have said on the job socket that they come by pause points, these are asked, and the worker
-// has paused when all of them have said so: then their GPU memory is free. Else, or if one of them
-// does not come by in time, all of its processes are frozen, provided that the daemon allows it:
-// their GPU memory stays. A worker that can do neither goes on, and the daemon is told why.
+// A worker is told to pause under an odd number, and to go on under the next one. If processes of
+// its tasks have said on the job socket that they come by pause points, these are asked, and the
+// worker has paused when all of them have said so: then their GPU memory is free. Else, or if one
+// of them does not come by in time, all of its processes are frozen, provided that the daemon
+// allows it: their GPU memory stays. If it does not, because they hold some, the driver moves it to
+// the host first (gpumemory.go). A worker that can do nothing of this goes on, and the daemon is
+// told why.
 
 // switching is what is known of the last order to pause or to go on.
 type switching struct {
@@ -65,10 +68,18 @@ func (sup *supervisor) pause() {
 	sup.job.tell(asked, jobOrder{Do: doPause, Number: sup.switching.Ordered})
 }
 
-// goOn lets frozen processes run, and asks those that have paused to go on.
+// goOn lets frozen processes run with their GPU memory.
 func (sup *supervisor) goOn() {
-	s := &sup.switching
 	sup.thaw()
+	sup.takeMemoryBack()
+	if !sup.memory.away() {
+		sup.askToGoOn()
+	}
+}
+
+// askToGoOn asks processes that have paused to go on.
+func (sup *supervisor) askToGoOn() {
+	s := &sup.switching
 	sup.job.tell(sup.job.ready(), jobOrder{Do: doResume, Number: s.Ordered})
 	s.due = time.After(resumeWithin)
 	sup.checkSwitch()
@@ -77,7 +88,7 @@ func (sup *supervisor) goOn() {
 // checkSwitch looks whether all processes have done what was ordered.
 func (sup *supervisor) checkSwitch() {
 	s := &sup.switching
-	if s.Done == s.Ordered {
+	if s.Done == s.Ordered || sup.memory.away() {
 		return
 	}
 	list := sup.job.ready()
@@ -116,21 +127,37 @@ func (sup *supervisor) switchOverdue() {
 func (sup *supervisor) freeze(why string) {
 	s := &sup.switching
 	s.due = nil
-	err := error(nil)
-	if s.order.NoFreeze != "" {
-		err = errors.New(s.order.NoFreeze)
-	}
-	for _, t := range sup.tasks {
-		if err == nil && t.state == container.Running {
-			err, s.froze = t.container.freeze(), true
-		}
-	}
-	if err == nil {
-		sup.switched(container.Frozen)
+	if s.order.NoFreeze != "" || sup.memory.away() {
+		sup.moveMemoryOut(why + ", and it is not frozen: " + cmp.Or(s.order.NoFreeze, "its GPU memory was on its way back"))
 		return
 	}
-	sup.thaw()
-	s.Problem = why + ", and it is not frozen: " + err.Error()
+	if err := sup.freezeTasks(); err != nil {
+		sup.cannotPause(why + ", and it is not frozen: " + err.Error())
+		return
+	}
+	sup.switched(container.Frozen)
+}
+
+func (sup *supervisor) freezeTasks() error {
+	if sup.switching.froze {
+		return nil
+	}
+	for _, t := range sup.tasks {
+		if t.state != container.Running {
+			continue
+		}
+		sup.switching.froze = true
+		if err := t.container.freeze(); err != nil {
+			sup.thaw()
+			return err
+		}
+	}
+	return nil
+}
+
+// cannotPause notes why the worker goes on although it was to pause.
+func (sup *supervisor) cannotPause(why string) {
+	sup.switching.Problem = why
 	sup.announce()
 }
 
@@ -166,6 +193,7 @@ func (sup *supervisor) wake() {
 	}
 	sup.switching.due = nil
 	sup.thaw()
+	sup.takeMemoryBack()
 	sup.job.tell(sup.job.ready(), jobOrder{Do: doStop})
 }
 

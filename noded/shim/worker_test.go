@@ -217,6 +217,12 @@ func (w *liveWorker) end() container.Exit {
 	if a := w.answer(); a != (container.Answer{Exited: true}) {
 		w.t.Errorf("the last answer is %+v", a)
 	}
+	return w.exit()
+}
+
+// exit returns the exit record of a worker that is about to end.
+func (w *liveWorker) exit() container.Exit {
+	w.t.Helper()
 	select {
 	case <-w.ended:
 	case <-time.After(20 * time.Second):
