@@ -250,6 +250,9 @@ func (r *Resources) SetGPUs(text string) error {
 		r.GPUs = n
 		return nil
 	}
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return badQuantity(text, "is no number of GPUs", "write a whole number, or a part of a GPU such as 0.5")
+	}
 	share, err := ParseShare(text)
 	if err != nil {
 		return err

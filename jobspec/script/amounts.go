@@ -98,8 +98,8 @@ func (a *request) gres(s setting) {
 		case kind == "help":
 			a.badValue(s, "rota nodes shows the GPUs of the nodes", "help is not supported")
 		case kind == "shard" || kind == "mps":
-			a.refuseFlag(s, "write gpus = 0.5, or gpu { share, max_memory }, in a job file",
-				"asks for a part of a GPU, of which a flag cannot say how much memory it has")
+			a.refuseFlag(s, "write gpus = 0.5 in a job file, or rota run --gpus 0.5",
+				"asks for a part of a GPU in a unit that Rota does not have")
 		case kind != "gpu":
 			a.refuseFlag(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
 		case a.gpuGres.n > 0:
