@@ -1,8 +1,10 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
@@ -187,6 +189,9 @@ func (m *Machine) switched(node string, r *model.WorkerReport) {
 	}
 	next, a := copyToChange(m.v.Job(r.Job))
 	a.Workers[r.Worker].Switch = r.Switch
+	cost := *a.Switch
+	cost.Means, cost.TookMS = cmp.Or(bounded(r.Means), cost.Means), max(cost.TookMS, r.TookMS)
+	a.Switch = &cost
 	m.advance(next, a)
 	if r.Switch%2 == 0 && a.Switched() && a.Stop == nil {
 		m.emitSwitch(model.EventContinued, next, a)
@@ -227,6 +232,9 @@ func (m *Machine) settleSwitch(j *model.Job, a *model.Attempt) {
 func (m *Machine) emitSwitch(t model.EventType, j *model.Job, a *model.Attempt) {
 	e := state.JobEvent(t, j, a.Switch.Cause)
 	e.For = a.Switch.For
+	if s := a.Switch; s.TookMS > 0 {
+		e.Text = strings.TrimPrefix(fmt.Sprintf("%s, %d ms", s.Means, s.TookMS), ", ")
+	}
 	m.s.Emit(e)
 }
 

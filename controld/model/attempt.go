@@ -128,6 +128,9 @@ type WorkerReport struct {
 	// Switch is the last suspension or resumption that the worker has carried out, see [Switching]; 0:
 	// nothing is said about it.
 	Switch int `json:"switch,omitempty"`
+	// Means is by what the worker was paused, and TookMS is for how long it was under way.
+	Means  string `json:"means,omitempty"`
+	TookMS int64  `json:"took_ms,omitempty"`
 	// Unpaused says why the worker goes on although it was to pause under Switch.
 	Unpaused string `json:"unpaused,omitempty"`
 

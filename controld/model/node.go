@@ -59,7 +59,7 @@ const maxPortsTaken = 64
 const MaxGPUsPerNode = 64
 
 // WholeGPU is one GPU in the unit of [Vector].GPUs.
-const WholeGPU = 1000
+const WholeGPU = jobspec.WholeGPU
 
 // Node states.
 const (

@@ -38,6 +38,11 @@ type Switching struct {
 	// Late says that it did not pause within [PauseLimit], and was told to go on: it is not told to
 	// pause again.
 	Late bool `json:"late,omitempty"`
+
+	// what the last command has cost, once workers have carried it out: by which means they paused, and
+	// how many ms it took the slowest
+	Means  string `json:"means,omitempty"`
+	TookMS int64  `json:"took_ms,omitempty"`
 }
 
 // PauseWithin is within how many milliseconds a job reaches a pause point and gives its room back,

@@ -37,7 +37,7 @@ func (a *Attempt) Used() *Usage {
 		sum.CPUMS, sum.PeakCores = sum.CPUMS+u.CPUMS, sum.PeakCores+u.PeakCores
 		sum.PeakMemory = max(sum.PeakMemory, u.PeakMemory)
 		sum.GPUMemory, sum.PeakGPUMemory = sum.GPUMemory+u.GPUMemory, sum.PeakGPUMemory+u.PeakGPUMemory
-		if len(a.Workers[i].GPUs) > 0 {
+		if w := &a.Workers[i]; len(w.GPUs)+len(w.Had) > 0 {
 			sum.GPU, sum.PeakGPU, onGPU = sum.GPU+u.GPU, max(sum.PeakGPU, u.PeakGPU), onGPU+1
 		}
 	}

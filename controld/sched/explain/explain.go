@@ -141,15 +141,24 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 func (r *Reasons) suspended(j *model.Job) model.Reason {
 	a, v := j.Live(), r.before.View
 	why := model.Reason{Code: model.ReasonSuspended, For: a.Switch.For}
-	needs := map[int]model.Vector{}
+	needs, had := map[int]model.Vector{}, map[int][]int{}
 	for i := range a.Workers {
-		if _, n := v.Node(a.Workers[i].Node); n >= 0 && !a.Workers[i].State.Final() {
-			needs[n] = needs[n].Plus(j.RequestOf(i).Active)
+		w := &a.Workers[i]
+		if _, n := v.Node(w.Node); n >= 0 && !w.State.Final() {
+			needs[n], had[n] = needs[n].Plus(j.RequestOf(i).Active), append(had[n], w.Had...)
 		}
 	}
 	for n, node := range v.Nodes() {
-		if need, here := needs[n]; here && !need.Within(v.Grid().Free(n)) {
-			why.Node, why.Need, why.Have = node.Name, need, v.Grid().Free(n)
+		have := v.Grid().Free(n)
+		if node.PinsGPUs {
+			free := slices.DeleteFunc(slices.Clone(had[n]), func(g int) bool { return v.Grid().FreeGPUs(n)&(1<<g) == 0 })
+			have.GPUs = int64(len(free)) * model.WholeGPU
+		}
+		if need, here := needs[n]; here && !need.Within(have) {
+			why.Node, why.Need, why.Have = node.Name, need, have
+			if need.GPUs > have.GPUs && node.PinsGPUs {
+				why.Text = fmt.Sprintf("it needs the GPUs that it had: %v", had[n])
+			}
 			break
 		}
 	}

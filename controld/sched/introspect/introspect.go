@@ -291,7 +291,10 @@ func (s *sharing) collect() {
 			for i, at := range u.nodes {
 				if at >= 0 && !slices.Contains(u.nodes[:i], at) {
 					needs := needsOn(u, at)
-					needs.Memory = 0 // it has kept that
+					needs.Memory = 0                       // it has kept that
+					if own := s.ownGPUs(u, at); own != 0 { // another one would be kept in vain
+						needs.GPUs = wholeGPUs(own & s.Room.FreeGPUs(at))
+					}
 					r.Claims = append(r.Claims, model.Claim{Node: s.View.Nodes()[at].Name, Resources: needs})
 				}
 			}

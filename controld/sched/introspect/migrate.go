@@ -193,13 +193,13 @@ func (m *mover) moveSuspended() {
 // outranked reports whether a suspended job can have no turn on its node, whatever those do that
 // pause there for it, and has waited for longer than moving takes it.
 func (m *mover) outranked(u *unit, n *shared, node int) bool {
-	room := m.Room.Free(node).Active
+	room, open, own := m.Room.Free(node).Active, m.Room.FreeGPUs(node), m.ownGPUs(u, node)
 	for _, v := range n.active {
 		if v.rank >= u.rank {
-			room = room.Plus(freed(v))
+			room, open = room.Plus(freed(v)), open|heldGPUs(v)
 		}
 	}
-	if needsOn(u, node).Within(room) {
+	if needsOn(u, node).Within(room) && own&^open == 0 {
 		return false
 	}
 	at := u.runs[0].Attempt.Switch.Since + model.Instant(m.moveCost(u.runs[0].Job, u.runs[0].Attempt))

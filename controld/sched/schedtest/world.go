@@ -184,8 +184,8 @@ func (w *World) policy(options map[string]string) error {
 }
 
 // node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
-// is), suspends (0: it cannot), pins (1: a
-// suspended job goes on only with the GPUs that it had), reboot (any value: a new boot id).
+// is), suspends (0: it cannot), pins (1: a suspended job goes on only with the GPUs that it had),
+// reboot (any value: a new boot id).
 func (w *World) node(name string, options map[string]string) error {
 	gpus, cores, memory, ports, broken, suspends, pins := 0, 64, 256, 100, -1, 1, 0
 	for k, v := range options {
