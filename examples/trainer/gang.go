@@ -104,7 +104,7 @@ const (
 	frameSum                   // what the gang does after this step; loss and derivatives of the batch
 )
 
-// maxFrame bounds a frame: a sum of maxWeights for each of 1,024 shards is more than anyone sends.
+// maxFrame bounds a frame: a sum of maxWeights for each of 1,024 shards is more than any worker sends.
 const maxFrame = 1 << 30
 
 func writeFrame(w io.Writer, kind byte, n uint64, body []byte) error {

@@ -16,7 +16,8 @@ type switchboard struct {
 
 	mu     sync.Mutex
 	number int           // of the last order
-	news   chan struct{} // closed when number changes
+	news   chan struct{} // closed when number changes, or the connection ends
+	lost   bool          // it has ended
 }
 
 // openSwitchboard connects and says that this process comes by pause points.
@@ -68,6 +69,10 @@ func (s *switchboard) listen() {
 		s.news = make(chan struct{})
 		s.mu.Unlock()
 	}
+	s.mu.Lock()
+	s.lost = true
+	close(s.news)
+	s.mu.Unlock()
 }
 
 // last returns the number of the last order, and a channel that is closed when another one comes.
@@ -78,6 +83,12 @@ func (s *switchboard) last() (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.number, s.news
+}
+
+func (s *switchboard) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // obey carries out an order that the gang has agreed on: it pauses until the next one, or until ctx
@@ -93,6 +104,9 @@ func (s *switchboard) obey(ctx context.Context, number int) error {
 		next, news := s.last()
 		if next > number {
 			return s.say("resumed", number+1)
+		}
+		if s.ended() {
+			return nil // nothing could wake it
 		}
 		select {
 		case <-news:

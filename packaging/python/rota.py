@@ -64,7 +64,7 @@ def notice():
 
 def should_stop():
     """Return whether the job has to save its state and exit with REQUEUE."""
-    return _agree(0, notice() is not None)[1]
+    return _agree(0, _LEAVE if _switch.must_leave() else 0)[1] == _LEAVE
 
 
 def pause_point(release=None, resume=None):
@@ -216,14 +216,17 @@ class _Switch:
         self._news = threading.Condition()
         self._number = 0  # of the last order: odd, it is to pause; even, to go on
         self._done = 0  # of the last one that was carried out
-        self._stops = False
+        self._stops = False  # it was told to save and leave
+        self._lost = False  # the node can tell it nothing: it must not wait for that
 
     def pause_point(self, release, resume):
         self._connect()
         paused = 0
         while True:
-            number, stop = _agree(self._number, self._must_stop())
-            if stop or number <= self._done:
+            number, level = _agree(self._number, _LEAVE if self.must_leave() else _STAY if self._lost else 0)
+            if level == _STAY and paused and resume:
+                resume()
+            if level or number <= self._done:
                 return paused
             if number % 2 == 0:  # it was told to go on: an order to pause was taken back, or it has paused
                 if paused and resume:
@@ -236,10 +239,11 @@ class _Switch:
             self._done, paused = number, paused + 1
             self._say("paused", number)
             with self._news:
-                self._news.wait_for(lambda: self._number > number or self._stops)
+                self._news.wait_for(lambda: self._number > number or self._stops or self._lost)
 
-    def _must_stop(self):
-        return self._stops or notice() is not None
+    def must_leave(self):
+        reason = notice()
+        return self._stops or reason is not None and reason.get("reason") != "gpu_memory"
 
     def _connect(self):
         if self._tried:
@@ -247,12 +251,13 @@ class _Switch:
         self._tried = True
         path = os.environ.get("ROTA_SOCKET")
         if not path:
+            self._lost = True
             return
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.connect(path)
         except OSError as err:
-            self._socket = None
+            self._socket, self._lost = None, True
             _complain("the job cannot be suspended", err)
             return
         self._say("ready", 0)
@@ -278,13 +283,17 @@ class _Switch:
                     self._news.notify_all()
         except (OSError, ValueError) as err:
             _complain("the node does not answer", err)
-        with self._news:  # nobody is left to say when it may go on
-            self._stops = True
+        with self._news:
+            self._lost = True
             self._news.notify_all()
 
 
-def _agree(number, stop):
-    """Return the greatest of the numbers that the ranks of torch.distributed have, and whether any stops.
+#: What a rank asks of the others in _agree: not to pause, since nothing can wake it; to save and leave.
+_STAY, _LEAVE = 1, 2
+
+
+def _agree(number, level):
+    """Return the greatest number and the highest level that the ranks of torch.distributed have.
 
     What follows goes by these two alone, so that all ranks call this equally often.
     """
@@ -292,16 +301,16 @@ def _agree(number, stop):
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return number, stop
+        return number, level
     if distributed.get_world_size() == 1:
-        return number, stop
+        return number, level
     world = distributed.group.WORLD
     if _group is None or _group[0] is not world:
         own = world if distributed.get_backend() == "gloo" else distributed.new_group(backend="gloo")
         _group = (world, own)
-    tensor = torch.tensor([number, int(stop)], dtype=torch.int64)
+    tensor = torch.tensor([number, level], dtype=torch.int64)
     distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX, group=_group[1])
-    return int(tensor[0]), bool(tensor[1])
+    return int(tensor[0]), int(tensor[1])
 
 
 def _complain(what, err):

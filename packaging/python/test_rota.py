@@ -172,8 +172,29 @@ class Pauses(Job):
         self.heard(lambda: self.rota._switch._number == 1)
         thread = threading.Thread(target=lambda: (self.answers.readline(), self.connection.shutdown(socket.SHUT_RDWR)))
         thread.start()
-        self.assertEqual(self.rota.pause_point(), 1)
+        done = []
+        self.assertEqual(self.rota.pause_point(lambda: done.append("release"), lambda: done.append("resume")), 1)
         thread.join()
+        self.assertEqual(done, ["release", "resume"])  # it goes on, so it needs what it gave back
+        self.assertFalse(self.rota.should_stop())
+
+    def test_a_paused_job_that_is_stopped_saves(self):
+        self.connect()
+        self.order("pause", 1)
+        self.heard(lambda: self.rota._switch._number == 1)
+        thread = threading.Thread(target=lambda: (self.answers.readline(), self.order("stop")))
+        thread.start()
+        done = []
+        self.assertEqual(self.rota.pause_point(lambda: done.append("release"), lambda: done.append("resume")), 1)
+        thread.join()
+        self.assertEqual(done, ["release"])
+        self.assertTrue(self.rota.should_stop())
+
+    def test_too_much_memory_is_no_stop(self):
+        with open(self.notice, "w") as file:
+            json.dump({"reason": "gpu_memory"}, file)
+        self.assertEqual(self.rota.notice(), {"reason": "gpu_memory"})
+        self.assertFalse(self.rota.should_stop())
 
 
 class Callbacks(Job):
