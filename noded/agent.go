@@ -38,7 +38,7 @@ type Bundles interface {
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
 	// Withdraw takes back what Notice told.
-	Withdraw(id container.ID) error
+	Withdraw(id container.ID, reason string) error
 	// Retire keeps the log of an ended container and drops the roots of its tasks.
 	Retire(id container.ID) error
 	// Progress returns where the progress of a worker is read, nil when that is not known.

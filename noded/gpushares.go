@@ -91,17 +91,32 @@ func (a *Agent) checkGPUMemory(ctx context.Context) error {
 	}
 	list, err := a.GPUs.Usage(ctx, uuids...)
 	if err != nil {
+		a.deferEvictions(limits)
 		return err
 	}
-	for _, l := range limits {
+	for i, l := range limits {
 		u := list[slices.Index(uuids, l.uuid)]
 		if u.Problem != "" {
 			err = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
-			continue // nothing is known, and nothing changes
+			a.deferEvictions(limits[i : i+1])
+			continue
 		}
 		a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
 	}
 	return err
+}
+
+// deferEvictions is for workers of which nothing is known now: none is killed for what it used before.
+func (a *Agent) deferEvictions(limits []gpuLimit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range limits {
+		if e := &l.worker.Excess; e.Message != "" {
+			if least := time.Now().Add(2 * gpuWatchInterval); e.Until.Before(least) {
+				e.Until = least
+			}
+		}
+	}
 }
 
 // usedBy adds up the memory that the processes of a container use of a GPU. What the driver does
@@ -141,6 +156,9 @@ func (a *Agent) judgeGPUMemory(l gpuLimit, used int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := l.worker
+	if a.workers[w.id] != w {
+		return // it was dropped meanwhile
+	}
 	if !w.judged {
 		w.judged, w.Warned = true, w.recovered // the last daemon may have written a notice
 	}
@@ -168,7 +186,7 @@ func stepOfExcess(f facts, now time.Time) step {
 	switch {
 	case f.Entry.Stopped == causeGPUMemory:
 		return step{Op: opKill}
-	case over && !now.Before(f.Excess.Until):
+	case over && !f.Kept && !now.Before(f.Excess.Until):
 		return step{Op: opEvict}
 	case over != f.Warned && (f.Desired == nil || f.Desired.Stop == nil): // the notice of a stop stays
 		return step{Op: opWarn}
@@ -180,7 +198,7 @@ func stepOfExcess(f facts, now time.Time) step {
 func (a *Agent) warn(id container.ID, f facts) (func(*worker), error) {
 	over := f.Excess.Message != ""
 	if !over {
-		if err := a.Bundles.Withdraw(id); err != nil {
+		if err := a.Bundles.Withdraw(id, noticeGPUMemory); err != nil {
 			return nil, err
 		}
 		a.logOf(id).Info("the job uses no more of its GPU's memory than it declared")

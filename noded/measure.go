@@ -343,7 +343,7 @@ func (a *Agent) addUsage(targets []target, usage map[string]*gpu.Usage, now time
 	defer a.mu.Unlock()
 	for _, t := range targets {
 		w := a.workers[t.id]
-		if w == nil {
+		if w == nil || w.Desired == nil { // it has gone meanwhile
 			continue
 		}
 		alone := a.alone(w)
@@ -434,7 +434,7 @@ func useOf(id container.ID, u *gpu.Usage, owners map[int]container.ID, alone boo
 	}
 	if alone {
 		use = u.Utilisation
-		if n == 0 || memory == gpu.Unknown {
+		if n == 0 || memory == gpu.Unknown { // some drivers list no processes
 			memory = u.Memory
 		}
 	}

@@ -45,7 +45,11 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 }
 
 // noteOrdered notes that the container has been given an order.
-func (w *worker) noteOrdered(number int) { w.Switch.Ordered = max(w.Switch.Ordered, number) }
+func (w *worker) noteOrdered(number int) {
+	if number > w.Switch.Ordered {
+		w.Switch.Ordered, w.Switch.Problem = number, ""
+	}
+}
 
 // yield gives the cores of a paused container back. From then on it may be reported as paused.
 func (a *Agent) yield(id container.ID, f facts) (func(*worker), error) {
@@ -63,6 +67,8 @@ func (a *Agent) queueSwitch(w *worker) {
 	r.Switch, r.Unpaused = w.switchDone(), w.unpaused()
 	if r.Unpaused != "" {
 		r.Switch = w.Switch.Ordered
+	} else if r.Switch != 0 {
+		r.Means, r.TookMS = string(w.Switch.Means), max(1, w.Switch.TookMS)
 	}
 	if r.Switch == 0 || r == w.lastSwitch || w.Kept {
 		return

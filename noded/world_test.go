@@ -635,7 +635,7 @@ func (l lifeBundles) Notice(id container.ID, n container.Notice) error {
 	return l.call(context.Background(), func() error { l.notices[id] = n; return nil })
 }
 
-func (l lifeBundles) Withdraw(id container.ID) error {
+func (l lifeBundles) Withdraw(id container.ID, _ string) error {
 	return l.call(context.Background(), func() error { delete(l.notices, id); return nil })
 }
 

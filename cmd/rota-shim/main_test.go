@@ -297,7 +297,7 @@ func (n *node) output(id container.ID) string {
 	return string(b)
 }
 
-func (n *node) ready(t *testing.T, id container.ID) {
+func (n *node) ready(t testing.TB, id container.ID) {
 	t.Helper()
 	eventually(t, "the command is ready", func() bool {
 		said := n.output(id) + n.said(id, "main")
@@ -377,7 +377,7 @@ func TestContract(t *testing.T) {
 						k containertest.Kind) string {
 						return n.program(id, k)
 					},
-					Ready: n.ready,
+					Ready: func(t *testing.T, id container.ID) { n.ready(t, id) },
 					Restart: func(t *testing.T) container.Runtime {
 						check(t, n.shims.Close())
 						n.open(warm)

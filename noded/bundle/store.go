@@ -76,8 +76,10 @@ func (s *Store) Notice(id container.ID, n container.Notice) error {
 	return container.WriteNotice(s.dir(id), n)
 }
 
-// Withdraw takes back what Notice told a container.
-func (s *Store) Withdraw(id container.ID) error { return container.RemoveNotice(s.dir(id)) }
+// Withdraw takes back what Notice told a container for a reason. A notice for another one stays.
+func (s *Store) Withdraw(id container.ID, reason string) error {
+	return container.RemoveNotice(s.dir(id), reason)
+}
 
 // Retire keeps the log of an ended container and removes the roots of its tasks. It may be called
 // again.

@@ -284,11 +284,14 @@ func WriteNotice(dir string, n Notice) error {
 	return errors.Join(errs...)
 }
 
-// RemoveNotice removes what WriteNotice wrote, if anything.
-func RemoveNotice(dir string) error {
+// RemoveNotice removes a notice that WriteNotice wrote for a reason. One for another reason stays.
+func RemoveNotice(dir, reason string) error {
 	var errs []error
 	for _, path := range noticePaths(dir) {
-		errs = append(errs, removeFile(path))
+		var n Notice
+		if readJSON(path, &n) == nil && n.Reason == reason {
+			errs = append(errs, removeFile(path))
+		}
 	}
 	return errors.Join(errs...)
 }

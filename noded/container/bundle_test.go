@@ -99,7 +99,7 @@ func TestANoticeReachesEveryTask(t *testing.T) {
 				}
 			}
 			for range 2 { // what is not there is gone already
-				if err := RemoveNotice(dir); err != nil {
+				if err := errors.Join(RemoveNotice(dir, "another"), RemoveNotice(dir, reason)); err != nil {
 					t.Error(err)
 				}
 			}

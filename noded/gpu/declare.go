@@ -1,10 +1,10 @@
 package gpu
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 // Declaration is what a process says that it uses of a GPU that is not there: a simulated one, or
 // one of the library that stands in for NVML. It is a file in a directory that both sides see, with
-// one line "UUID MIB PERCENT": the GPU, the memory in use and the part of the time in which
+// lines "UUID MIB PERCENT": the GPU, the memory in use and the part of the time in which
 // something runs. The process holds a POSIX write lock on the whole file (fcntl F_SETLK, lockf in
 // Python). The kernel tells the reader of the file which process that is, by its id on the reader's
 // side, and ends the lock with the process, as a driver frees memory. A file that is not locked
@@ -51,7 +51,7 @@ func (d *Declaration) Close() error { return errors.Join(os.Remove(d.file.Name()
 
 const (
 	maxDeclarations = 1024        // that are read of a directory; jobs may write as many as they like
-	maxDeclaration  = 256         // bytes that are read of one
+	maxDeclaration  = 4096        // bytes that are read of one
 	staleAfter      = time.Minute // the file of a process that has ended is removed
 )
 
@@ -71,11 +71,7 @@ func readDeclarations(dir string) (map[string][]Process, error) {
 	}
 	byGPU := map[string][]Process{}
 	for _, name := range names {
-		uuid, p, err := readDeclaration(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		if uuid != "" {
+		for uuid, p := range readDeclaration(filepath.Join(dir, name)) {
 			byGPU[uuid] = append(byGPU[uuid], p)
 		}
 	}
@@ -85,34 +81,37 @@ func readDeclarations(dir string) (map[string][]Process, error) {
 	return byGPU, nil
 }
 
-// readDeclaration returns what a file declares, no GPU if it counts for nothing.
-func readDeclaration(path string) (uuid string, p Process, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // users make the file
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) {
-		return "", p, nil
-	}
+// readDeclaration returns what a file declares, by GPU. What is no declaration counts for nothing:
+// users make the file.
+func readDeclaration(path string) map[string]Process {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", p, err
+		return nil
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return "", p, err
+		return nil
 	}
 	holder := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
 	if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &holder); err != nil {
-		return "", p, err
+		return nil
 	}
 	if holder.Type == syscall.F_UNLCK || holder.Pid <= 0 {
 		if time.Since(info.ModTime()) > staleAfter {
 			_ = os.Remove(path) // the next reading tries again
 		}
-		return "", p, nil
+		return nil
 	}
-	var mib, percent int64
-	n, err := fmt.Fscanf(io.LimitReader(f, maxDeclaration), "%s %d %d", &uuid, &mib, &percent)
-	if n != 3 || err != nil || mib < 0 || mib > 1<<30 || percent < 0 || percent > 100 {
-		return "", p, nil // it is being written, or nonsense
+	found := map[string]Process{}
+	for lines := bufio.NewScanner(io.LimitReader(f, maxDeclaration)); lines.Scan(); {
+		var uuid string
+		var mib, percent int64
+		n, err := fmt.Sscanf(lines.Text(), "%s %d %d", &uuid, &mib, &percent)
+		if n != 3 || err != nil || mib < 0 || mib > 1<<30 || percent < 0 || percent > 100 {
+			break // it is being written, or nonsense
+		}
+		found[uuid] = Process{PID: int(holder.Pid), Memory: mib << 20, Utilisation: percent * 10}
 	}
-	return uuid, Process{PID: int(holder.Pid), Memory: mib << 20, Utilisation: percent * 10}, nil
+	return found
 }

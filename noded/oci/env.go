@@ -24,14 +24,17 @@ func (in taskInput) environment() []string {
 		"SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
 	}
 	for _, source := range []map[string]string{
-		in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(), in.gpuVariables(),
-		in.torchVariables(), in.tensorflowVariables(), mpiVariables(), in.task.Env, in.rotaVariables(),
+		mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
+		in.gpuVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(),
 		in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
 		maps.Copy(env, source)
 	}
 	if in.Node.Modules != "" { // behind what the job has of its own
-		env["PYTHONPATH"] = strings.TrimPrefix(env["PYTHONPATH"]+":"+launch.ModulesDir, ":")
+		if env["PYTHONPATH"] != "" {
+			env["PYTHONPATH"] += ":"
+		}
+		env["PYTHONPATH"] += launch.ModulesDir
 	}
 	return sortedPairs(env)
 }

@@ -97,8 +97,8 @@ func highest(r []float64, k int) bool {
 
 // refine returns the period near lag k, as exactly as its multiples say, if there is a peak at
 // twice the lag too.
-func refine(r []float64, k int) (float64, bool) {
-	p := vertex(r, k)
+func refine(r []float64, k int) (p float64, found bool) {
+	p = vertex(r, k)
 	for m := 2.0; m*p+1 < float64(len(r)); m++ {
 		near, reach := int(math.Round(m*p)), max(1, k/4)
 		best := near
@@ -109,11 +109,12 @@ func refine(r []float64, k int) (float64, bool) {
 		}
 		valley := r[int(math.Round((m-0.5)*p))]
 		if r[best] < peakAt || r[best]-valley < peakAt-dipAt {
-			return p, m > 2
+			return p, found
 		}
 		p = vertex(r, best) / m
+		found = true
 	}
-	return p, true
+	return p, found
 }
 
 // vertex returns where the parabola through a peak and its neighbours is highest.

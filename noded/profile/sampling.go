@@ -126,10 +126,15 @@ func (w *Window) Add(now, utilisation, memory int64, fast bool) {
 		w.memory, w.use = nil, nil
 		return
 	}
-	if len(w.memory) < maxPoints {
-		w.memory = append(w.memory, Point{now, float64(memory)})
-		w.use = append(w.use, Point{now, float64(utilisation)})
+	w.memory, w.use = appendKnown(w.memory, now, memory), appendKnown(w.use, now, utilisation)
+}
+
+// appendKnown adds a point to a series, unless its value is Unknown or there are enough.
+func appendKnown(series []Point, now, value int64) []Point {
+	if value < 0 || len(series) == maxPoints {
+		return series
 	}
+	return append(series, Point{now, float64(value)})
 }
 
 // InUse reports whether the GPU has been used.
@@ -155,11 +160,8 @@ func (w *Window) Peak() (int64, bool) { return w.peak, w.any && !w.noMemory }
 // or else those of its utilisation; false while there is no whole burst, if neither has a period, or
 // if both have and they differ.
 func (w *Window) Rhythm() (rate int64, known bool) {
-	if n := len(w.memory); n == 0 || w.memory[n-1].At-w.memory[0].At < BurstMS*9/10 {
-		return 0, false
-	}
-	byMemory, one := Periods(w.memory)
-	byUse, other := Periods(w.use)
+	byMemory, one := wholeBurst(w.memory)
+	byUse, other := wholeBurst(w.use)
 	switch {
 	case !one && !other:
 		return 0, false
@@ -169,4 +171,12 @@ func (w *Window) Rhythm() (rate int64, known bool) {
 		return 0, false
 	}
 	return byMemory, true
+}
+
+// wholeBurst returns the rate of a series that is as long as a burst.
+func wholeBurst(series []Point) (rate int64, known bool) {
+	if n := len(series); n == 0 || series[n-1].At-series[0].At < BurstMS*9/10 {
+		return 0, false
+	}
+	return Periods(series)
 }

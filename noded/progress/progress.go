@@ -63,9 +63,9 @@ func parseLine(text []byte) (line *Line, problem string) {
 		return nil, problemJSON
 	}
 	var l struct {
-		Step    *int64              `json:"step"`
-		Saved   int64               `json:"saved_step"`
-		Metrics map[string]*float64 `json:"metrics"`
+		Step    *int64                     `json:"step"`
+		Saved   int64                      `json:"saved_step"`
+		Metrics map[string]json.RawMessage `json:"metrics"`
 	}
 	if json.Unmarshal(text, &l) != nil {
 		l.Metrics = nil
@@ -80,9 +80,10 @@ func parseLine(text []byte) (line *Line, problem string) {
 		return nil, problemStep
 	}
 	line = &Line{Step: l.Step, Saved: max(0, l.Saved)}
-	for name, value := range l.Metrics {
+	for name, text := range l.Metrics {
+		var value *float64
 		switch {
-		case value == nil:
+		case json.Unmarshal(text, &value) != nil || value == nil:
 			problem = cmp.Or(problem, problemNumber)
 		case len(l.Metrics) > metricLimit || len(name) > nameLimit:
 			problem = problemMetrics

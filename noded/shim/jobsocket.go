@@ -110,7 +110,9 @@ func (s *jobSocket) read(m *member) {
 		if json.Unmarshal(lines.Bytes(), &one) != nil {
 			break
 		}
-		s.say(one)
+		if one.Say == sayReady || one.Say == sayPaused || one.Say == sayResumed {
+			s.say(one)
+		}
 	}
 	m.conn.Close()
 	s.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/manager"
@@ -18,6 +19,7 @@ import (
 type sharedResources struct {
 	dir    string
 	cgroup cgroups.Manager
+	cores  string // that the tasks may use, as the kernel writes them; "": all
 }
 
 func newSharedResources(dir string, s container.Settings) (*sharedResources, error) {
@@ -35,7 +37,7 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 		return nil, fmt.Errorf("limits of the worker: %w", err)
 	}
 	config.SkipDevices = true // each task has rules of its own
-	p := &sharedResources{dir: dir}
+	p := &sharedResources{dir: dir, cores: config.Resources.CpusetCpus}
 	if p.cgroup, err = manager.New(config); err != nil {
 		return nil, explainCgroupError(err)
 	}
@@ -49,14 +51,32 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 	return p, nil
 }
 
-// setCores binds all tasks to other cores, written as the kernel does.
-func (r *sharedResources) setCores(cores string) error {
+// setCores binds all tasks to other cores, written as the kernel does. The cores of a cgroup are some
+// of those that the one above it has.
+func (r *sharedResources) setCores(cores string, tasks []*task) error {
+	err := r.bind(r.cores + "," + cores)
+	for _, t := range tasks {
+		if err == nil && t.state == container.Running {
+			err = t.container.setCores(cores)
+		}
+	}
+	if err == nil {
+		err = r.bind(cores)
+	}
+	if err == nil {
+		r.cores = cores
+	}
+	return err
+}
+
+// bind gives the common cgroup cores.
+func (r *sharedResources) bind(cores string) error {
 	limits, err := r.cgroup.GetCgroups()
 	if err != nil {
 		return err
 	}
 	resources := *limits.Resources
-	resources.CpusetCpus = cores
+	resources.CpusetCpus = strings.Trim(cores, ",")
 	return r.cgroup.Set(&resources)
 }
 

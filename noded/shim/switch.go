@@ -25,6 +25,7 @@ type switching struct {
 	began time.Time
 	due   <-chan time.Time // when the processes that were asked must have answered; nil: none is waited for
 	froze bool             // all processes are frozen
+	stops bool             // the worker was told to stop while it was to pause
 }
 
 // resumeWithin is how long processes may take to go on before the worker counts as going on.
@@ -108,6 +109,7 @@ func (sup *supervisor) checkSwitch() {
 	}
 	switch {
 	case len(list) > 0:
+		_ = sup.freezeTasks() // so that nothing else of it computes: its cores go to others
 		sup.switched(container.Cooperative)
 	case s.due != nil:
 		sup.freeze("its processes that came by pause points are gone")
@@ -180,7 +182,7 @@ func (sup *supervisor) setCores(cores string) error {
 	case cores == "":
 		return nil
 	case sup.shared != nil:
-		return sup.shared.setCores(cores)
+		return sup.shared.setCores(cores, sup.tasks)
 	}
 	return sup.tasks[0].container.setCores(cores)
 }
@@ -191,7 +193,7 @@ func (sup *supervisor) wake() {
 	if !sup.switching.order.Pause() {
 		return
 	}
-	sup.switching.due = nil
+	sup.switching.due, sup.switching.stops = nil, true
 	sup.thaw()
 	sup.takeMemoryBack()
 	sup.job.tell(sup.job.ready(), jobOrder{Do: doStop})
@@ -223,7 +225,10 @@ func (sup *supervisor) hear(s saying) {
 	case s.gone:
 	case s.Say == sayReady && !m.ready:
 		m.ready = true
-		if sup.switching.order.Pause() {
+		switch {
+		case sup.switching.stops:
+			sup.job.tell([]*member{m}, jobOrder{Do: doStop})
+		case sup.switching.order.Pause():
 			sup.job.tell([]*member{m}, jobOrder{Do: doPause, Number: sup.switching.Ordered})
 		}
 	case s.Say == sayPaused || s.Say == sayResumed:

@@ -2,14 +2,17 @@ package shim
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/container"
@@ -213,4 +216,44 @@ func hasCpusets() bool {
 	_, err := os.Stat("/sys/fs/cgroup/cpuset")
 	b, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	return err == nil || strings.Contains(string(b), "cpuset")
+}
+
+// TestOtherCoresForSeveralTasks: the tasks of a worker go on on the cores that it is given, though
+// these are none of those that it had.
+func TestOtherCoresForSeveralTasks(t *testing.T) {
+	needsRoot(t)
+	if !hasCpusets() || runtime.NumCPU() < 2 {
+		t.Skip("needs cgroups that bind to cores, and two cores")
+	}
+	const tells = `while :; do sed -n s/^Cpus_allowed_list:.//p /proc/self/status; sleep 0.01; done`
+	w := bundleOf(t, nil, []program{script(tells), hooked("side", "poststart", true, tells)})
+	limits := &specs.LinuxResources{CPU: &specs.LinuxCPU{Cpus: "0"}}
+	raw, err := json.Marshal(limits)
+	check(t, err)
+	check(t, os.WriteFile(container.LimitsPath(w.dir), raw, 0o600))
+	w.supervised(0)
+	if a := w.answer(); a.State != container.Created {
+		t.Fatalf("create: %+v", a)
+	}
+	w.start()
+	for number := 1; number <= 5; number += 2 {
+		w.switchTo(container.SwitchOrder{Number: number})
+		if s := w.done(number); s.Means != container.Frozen {
+			t.Fatalf("%+v", s)
+		}
+		cores := fmt.Sprint((number/2 + 1) % 2)
+		before := map[string]int{"main": len(w.output("main")), "side": len(w.output("side"))}
+		w.switchTo(container.SwitchOrder{Number: number + 1, Cores: cores})
+		w.done(number + 1)
+		for task, from := range before {
+			for deadline := time.Now().Add(20 * time.Second); !strings.HasSuffix(w.output(task), "\n"+cores+"\n") ||
+				len(w.output(task)) < from+20; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("order %d: task %s runs on %q", number+1, task, w.output(task)[from:])
+				}
+			}
+		}
+	}
+	w.switching(container.Order{Op: container.OpKill})
+	w.end()
 }

@@ -224,13 +224,10 @@ func (f *Fake) Kill(_ context.Context, id container.ID) error {
 
 // Switch implements container.Runtime.
 func (f *Fake) Switch(_ context.Context, id container.ID, o container.SwitchOrder) error {
-	err := errors.New("the worker does not run")
-	return errors.Join(f.with("switch", id, func(b *fakeContainer) {
+	runs := false
+	err := f.with("switch", id, func(b *fakeContainer) {
 		s := &b.status.Switch
-		if b.status.State == container.Running {
-			err = nil
-		}
-		if err != nil || o.Number <= s.Ordered {
+		if runs = b.status.State == container.Running; !runs || o.Number <= s.Ordered {
 			return
 		}
 		s.Ordered, s.Problem = o.Number, ""
@@ -247,7 +244,11 @@ func (f *Fake) Switch(_ context.Context, id container.ID, o container.SwitchOrde
 			s.Done = o.Number
 		}
 		f.world.changed(id)
-	}), err)
+	})
+	if err == nil && !runs {
+		err = errors.New("the worker does not run")
+	}
+	return err
 }
 
 // Renew implements container.Runtime.
