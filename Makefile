@@ -53,9 +53,9 @@ chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos
 	bin/rota-chaos -seed $(or $(SEED),0) -minutes $(or $(MINUTES),2) $(if $(KEEP),-keep $(KEEP)) $(if $(ONLY),-only $(ONLY))
 
-prove: build ## real daemons, containers and a seeded stream of jobs while leaders are killed, as root; each property has a line: SEED=1 MINUTES=3, KEEP=DIR for logs
+prove: build ## real daemons, containers and a seeded stream of jobs while leaders are killed, as root; each property has a line: SEED=1 MINUTES=3, SHARING=0 without jobs that share GPUs, KEEP=DIR for logs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-prove ./cmd/lab/prove
-	bin/rota-prove -seed $(or $(SEED),0) -minutes $(or $(MINUTES),3) $(if $(KEEP),-keep $(KEEP))
+	bin/rota-prove -seed $(or $(SEED),0) -minutes $(or $(MINUTES),3) $(if $(SHARING),-sharing $(SHARING)) $(if $(KEEP),-keep $(KEEP))
 
 VM_PACKAGES ?=
 vm-test: setup ## the node's tests on cgroup version 2 alone: boots Debian's kernel in qemu, without KVM; VM_PACKAGES=./noded/shim RUN=PATTERN some of them, VM_TIMEOUT=15m on a busy machine, KEEP=DIR for the kernel's messages

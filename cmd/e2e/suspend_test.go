@@ -169,8 +169,12 @@ func (w *world) cancelledWhileSuspended(t *testing.T) {
 	}
 	trial := w.trial(dir, 2)
 	w.until(trial, "running", func(j api.Job) bool { return j.Code == "R" })
+	count := 0
 	for _, id := range jobs {
 		suspended := w.status(id).Code == "S"
+		if suspended {
+			count++
+		}
 		w.ok("cancel", id)
 		if j := w.ends(id); j.Code != "CA" {
 			t.Errorf("job %s ended as %s", id, j.Code)
@@ -178,6 +182,9 @@ func (w *world) cancelledWhileSuspended(t *testing.T) {
 		if out := w.ok("logs", id); suspended && !strings.Contains(out, "saved") {
 			t.Errorf("it has not saved:\n%s", out)
 		}
+	}
+	if count != 1 {
+		t.Errorf("%d jobs were suspended for one trial", count)
 	}
 	w.over(dir)
 	w.ends(trial)

@@ -34,14 +34,14 @@ const torchPatience = 10 * time.Minute
 // optimizer's state changes the next losses by 10^-2.
 const lossTolerance = 1e-6
 
-// needs skips a test of real programs unless make test-torch runs it and they are there.
+// needs skips a test of real programs unless make test-torch runs it, which has installed them.
 func needs(t *testing.T, what, packages string, probe ...string) {
 	t.Helper()
 	if os.Getenv(envTorch) == "" {
 		t.Skipf("needs %s and minutes: make test-torch", what)
 	}
 	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
-		t.Skipf("needs %s: apt-get install %s (%v: %s)", what, packages, err, out)
+		t.Fatalf("needs %s: apt-get install %s (%v: %s)", what, packages, err, out)
 	}
 }
 

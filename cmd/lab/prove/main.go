@@ -28,12 +28,13 @@ const (
 )
 
 type options struct {
-	bin     string
-	keep    string
-	seed    uint64
-	minutes float64
-	slicing float64
-	verbose bool
+	bin       string
+	keep      string
+	seed      uint64
+	minutes   float64
+	sharing   float64
+	moveTimes int
+	verbose   bool
 }
 
 func main() {
@@ -42,7 +43,8 @@ func main() {
 	flag.StringVar(&o.keep, "keep", "", "directory where the logs of the daemons go, and the data of the controllers")
 	flag.Uint64Var(&o.seed, "seed", 0, "of jobs and kills; 0: a random one")
 	flag.Float64Var(&o.minutes, "minutes", 3, "how long jobs come and leaders are killed")
-	flag.Float64Var(&o.slicing, "slicing", 4, "minutes for which jobs take turns; 0: none")
+	flag.Float64Var(&o.sharing, "sharing", 4, "minutes for which jobs share GPUs, at least; 0: none")
+	flag.IntVar(&o.moveTimes, "moves", 20, "how often a job is moved to another node")
 	flag.BoolVar(&o.verbose, "v", false, "print each kill of a leader when it begins")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -118,8 +120,8 @@ func (p *proof) start(ctx context.Context) (err error) {
 	return err
 }
 
-// settings name two accounts that the user of the jobs may charge, and a queue the jobs of which take
-// turns: the policy and its parameters are those of a new cluster.
+// settings name two accounts that the user of the jobs may charge, and queues the jobs of which
+// share GPUs: the policy and its parameters are those of a new cluster.
 const settings = `account "speech" {
   users = ["nobody"]
 }
@@ -128,5 +130,9 @@ account "vision" {
 }
 queue "turns" {
   oversubscribe = 2
+}
+queue "packs" {
+  oversubscribe = 2
+  pack          = true
 }
 `

@@ -34,6 +34,9 @@ func (p *proof) prove(ctx context.Context) error {
 	if err := p.turns(ctx); err != nil {
 		return err
 	}
+	if err := p.moves(ctx); err != nil {
+		return err
+	}
 	if err := p.busy(ctx); err != nil {
 		return err
 	}

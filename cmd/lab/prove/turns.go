@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ type turn struct {
 // turns has six trainings take turns on four GPUs while leaders are killed, and checks that they come
 // on evenly, that little is lost, and that none loses a step.
 func (p *proof) turns(ctx context.Context) error {
-	if p.slicing == 0 {
+	if p.sharing == 0 {
 		return nil
 	}
 	client, err := p.cluster.Client()
@@ -60,7 +61,11 @@ func (p *proof) turns(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := add(gpus); err != nil {
+	pairs, err := p.packs(ctx, client)
+	if err == nil {
+		err = add(gpus)
+	}
+	if err != nil {
 		return err
 	}
 	if err := awaitBeats(ctx, jobs); err != nil {
@@ -73,7 +78,7 @@ func (p *proof) turns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	length := time.Duration(p.slicing * float64(time.Minute))
+	length := max(packLength, time.Duration(p.sharing*float64(time.Minute)))
 	k := &killer{cluster: p.cluster, begin: time.Now(), verbose: p.verbose}
 	dice := rand.New(rand.NewPCG(p.seed, 3))
 	killing, stop := context.WithTimeout(ctx, length)
@@ -97,8 +102,11 @@ func (p *proof) turns(ctx context.Context) error {
 			return err
 		}
 	}
-	p.judgeTurns(jobs, done, speed*took.Seconds(), k.takeOvers)
-	return p.judgeLosses(ctx, jobs)
+	p.judgeTurns(jobs, done, took, speed, k.takeOvers)
+	if err := p.judgePacks(ctx, client, pairs); err != nil {
+		return err
+	}
+	return p.judgeLosses(ctx, "turns lose nothing", jobs)
 }
 
 // turn submits a training that can pause.
@@ -190,10 +198,11 @@ func jain(steps []int) float64 {
 	return sum * sum / (float64(len(steps)) * squares)
 }
 
-// judgeTurns compares what the jobs have done with what they would have done on GPUs of their own.
-func (p *proof) judgeTurns(jobs []turn, done []int, could float64, kills []takeOver) {
+// judgeTurns compares the steps that the jobs have done with those that as many as there are GPUs would
+// have done at a speed, in steps a second.
+func (p *proof) judgeTurns(jobs []turn, done []int, took time.Duration, speed float64, kills []takeOver) {
 	var wrong complaints
-	fair, lost := jain(done), 1-float64(total(done))/could
+	fair, lost := jain(done), 1-float64(total(done))/(speed*took.Seconds())
 	if fair < leastJain {
 		wrong.add("Jain's index is below %.2f: %v steps", leastJain, done)
 	}
@@ -202,7 +211,7 @@ func (p *proof) judgeTurns(jobs []turn, done []int, could float64, kills []takeO
 	}
 	p.tell("turns", wrong,
 		"%d trainings on %d GPUs for %.1f min with %s of the leader: Jain's index %.4f, %.1f %% of the steps lost",
-		len(jobs), gpus, p.slicing, countText(len(kills), "kill"), fair, 100*lost)
+		len(jobs), gpus, took.Minutes(), countText(len(kills), "kill"), fair, 100*lost)
 	pauses, resumes := p.switches(jobs, kills)
 	wrong = nil
 	if len(pauses) < turnsJobs || len(resumes) < turnsJobs-1 {
@@ -246,7 +255,7 @@ func (p *proof) switches(jobs []turn, kills []takeOver) (pauses, resumes spread)
 var lossLine = regexp.MustCompile(`step (\d+) of \d+  loss (\S+)`)
 
 // judgeLosses runs as many steps again, undisturbed, and compares the losses.
-func (p *proof) judgeLosses(ctx context.Context, jobs []turn) error {
+func (p *proof) judgeLosses(ctx context.Context, name string, jobs []turn) error {
 	var wrong complaints
 	for _, t := range jobs {
 		out, err := p.cluster.Rota(ctx, "logs", fmt.Sprint(t.id)).Output()
@@ -257,9 +266,10 @@ func (p *proof) judgeLosses(ctx context.Context, jobs []turn) error {
 		if len(lines) == 0 {
 			return fmt.Errorf("job %d has printed no loss", t.id)
 		}
+		first, _ := strconv.Atoi(lines[0][1]) // the pattern has digits there
 		for i, line := range lines {
-			if line[1] != fmt.Sprint(i+1) {
-				wrong.add("job %d has printed step %s as number %d", t.id, line[1], i+1)
+			if line[1] != strconv.Itoa(first+i) {
+				wrong.add("job %d has printed step %s after step %d", t.id, line[1], first+i-1)
 				break
 			}
 		}
@@ -273,7 +283,7 @@ func (p *proof) judgeLosses(ctx context.Context, jobs []turn) error {
 			wrong.add("job %d has loss %s at step %s, a run left alone %s", t.id, last[2], last[1], alone)
 		}
 	}
-	p.tell("turns lose nothing", wrong, "%s, each step once, and the loss of a run left alone",
+	p.tell(name, wrong, "%s, each step once, and the loss of a run left alone",
 		countText(len(jobs), "training"))
 	return nil
 }
