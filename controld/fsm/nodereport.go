@@ -62,8 +62,9 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 func measurable(r *model.WorkerReport) bool {
 	rate := func(n int64) bool { return n >= 0 && n <= model.MaxRate }
 	p := r.Profile
-	return rate(r.Rate) && r.TookMS >= 0 && (p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
-		(r.Packed == nil || rate(r.Packed.Rate)) && r.Usage.Possible()
+	return rate(r.Rate) && r.TookMS >= 0 && (r.Packed == nil || rate(r.Packed.Rate)) &&
+		(p == nil || p.Utilisation >= 0 && p.Utilisation <= 1000 && p.Memory >= 0 && rate(p.Rate)) &&
+		r.Usage.Possible()
 }
 
 // reported returns the live attempt and its worker that a node's report is about, nil if it is

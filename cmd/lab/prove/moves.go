@@ -105,6 +105,7 @@ func (p *proof) judgeMoves(ctx context.Context, t *turn) error {
 	if len(all) != p.moveTimes+1 {
 		wrong.add("it has had %s", countText(len(all), "attempt"))
 	}
-	p.tell("moves", wrong, "%d between two nodes; from the last beat on one to the first on the other: %v", len(gaps), gaps)
+	p.tell("moves", wrong, "%d between two nodes; from the last beat on one to the first on the other: %v", len(gaps),
+		gaps)
 	return p.judgeLosses(ctx, "moves lose nothing", []turn{*t})
 }
