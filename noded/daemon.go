@@ -12,12 +12,16 @@
 //     function stop writes the notice and sends the signal of a stop.
 //   - What is due is noticed: agent.go inspects the containers and starts steps.
 //   - Reports to the controllers: report.go (states) and progress.go (progress, log findings).
+//   - A job pauses and goes on: switch.go. The shim's side is noded/shim/switch.go, and
+//     noded/shim/jobsocket.go for the processes that take part.
+//   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Health of the GPUs: gpus.go.
 //   - Controllers and the proxy for local users: controllers.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
 // computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
-// output, progress reads progress files, machine and gpu describe the hardware.
+// output, progress reads progress files, profile finds the rhythm of a GPU in samples, machine and
+// gpu describe the hardware.
 package noded
 
 import (
