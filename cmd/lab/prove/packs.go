@@ -26,13 +26,13 @@ type pair struct {
 func pairs() []*pair {
 	return []*pair{
 		{name: "light", node: "n2", compute: 4 * time.Millisecond, pause: 16 * time.Millisecond, stays: true},
-		{name: "heavy", node: "n3", compute: 20 * time.Millisecond},
+		{name: "heavy", node: "n3", compute: 100 * time.Millisecond},
 	}
 }
 
-// packLength is how long two jobs for one GPU take to have a turn each, to be measured alone, and to be
+// packLength is how long two jobs for one GPU take at most to have a turn each, to be measured alone, and to be
 // measured together.
-const packLength = (2*model.TurnMS + model.ProfileAfterMS + model.TrialMS + 20_000) * time.Millisecond
+const packLength = (3*model.TurnMS + model.ProfileAfterMS + model.TrialMS + 20_000) * time.Millisecond
 
 // packs submits pairs of jobs, which the cluster tries on one GPU.
 func (p *proof) packs(ctx context.Context, client *api.Client) ([]*pair, error) {
