@@ -36,26 +36,24 @@ func (p *proof) moves(ctx context.Context) error {
 	if t.id, err = submit(ctx, client, j); err != nil {
 		return err
 	}
-	for n := 1; n <= p.moveTimes+1; n++ {
-		at, err := awaitAttempt(ctx, client, &t, n)
-		if err != nil {
-			return err
-		}
-		if n > p.moveTimes {
-			break
-		}
-		if err := client.SetNode(ctx, at, "drain", "a job is to leave it"); err != nil {
+	at, err := awaitAttempt(ctx, client, &t, 1)
+	for n := 1; err == nil && n <= p.moveTimes; n++ {
+		from := at
+		if err := client.SetNode(ctx, from, "drain", "a job is to leave it"); err != nil {
 			return err
 		}
 		if _, err := client.Control(ctx, fmt.Sprint(t.id), model.VerbRequeue, "it is to move"); err != nil {
 			return err
 		}
-		if _, err := awaitAttempt(ctx, client, &t, n+1); err != nil {
+		if at, err = awaitAttempt(ctx, client, &t, n+1); err != nil {
 			return err
 		}
-		if err := client.SetNode(ctx, at, "resume", ""); err != nil {
+		if err := client.SetNode(ctx, from, "resume", ""); err != nil {
 			return err
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if err := client.Cancel(ctx, t.id, "it has moved often enough"); err != nil {
 		return err
