@@ -45,12 +45,13 @@ var suspendsBy = []moment{
 // blow is a daemon that is killed at a moment.
 type blow struct {
 	victim string // "source", "target" or "leader"
-	at     int    // index into the moments
+	at     moment
 }
 
+// blows combines each moment with each victim.
 func blows(moments []moment, victims ...string) []blow {
 	var all []blow
-	for at := range moments {
+	for _, at := range moments {
 		for _, v := range victims {
 			all = append(all, blow{v, at})
 		}
@@ -73,7 +74,7 @@ func TestAMoveSurvivesAKillAtEveryStep(t *testing.T) {
 		if j.Nodes[0] == to.Name {
 			from, to = to, from
 		}
-		done := w.strike(t, b, movesBy, from, to, j)
+		done := w.strike(t, b, from, to, j)
 		w.ok("node", "drain", "--reason", "a job is to leave it", from.Name)
 		w.ok("requeue", id)
 		done()
@@ -95,7 +96,7 @@ func TestASuspensionSurvivesAKillAtEveryStep(t *testing.T) {
 		dir := w.scratch(fmt.Sprintf("suspended%d", n))
 		id := w.submit(onGPUs("train", 1, pausing, endless(dir)))
 		w.lines(filepath.Join(dir, training.File), 2)
-		done := w.strike(t, b, suspendsBy, w.Cluster.Nodes[0], nil, w.status(id))
+		done := w.strike(t, b, w.Cluster.Nodes[0], nil, w.status(id))
 		trial := w.trial(dir, 1)
 		w.until(trial, "running", func(j api.Job) bool { return j.Code == "R" })
 		w.over(dir)
@@ -119,10 +120,9 @@ func endless(dir string) string {
 
 // strike kills a daemon when a moment has come, and starts it again. The function that it returns waits
 // for that.
-func (w *world) strike(t *testing.T, b blow, moments []moment, from, to *lab.Daemon, j api.Job) (done func()) {
+func (w *world) strike(t *testing.T, b blow, from, to *lab.Daemon, j api.Job) (done func()) {
 	t.Helper()
-	m := moments[b.at]
-	t.Logf("%s is killed at: %s, job %d, attempt %d", b.victim, m, j.ID, j.Attempt)
+	t.Logf("%s is killed at: %s, job %d, attempt %d", b.victim, b.at, j.ID, j.Attempt)
 	leader, err := w.Leader(w.ctx)
 	w.must(err)
 	victim := map[string]*lab.Daemon{"source": from, "target": to, "leader": leader}[b.victim]
@@ -131,13 +131,13 @@ func (w *world) strike(t *testing.T, b blow, moments []moment, from, to *lab.Dae
 	result := make(chan error, 1)
 	go func() {
 		var err error
-		switch m.place {
+		switch b.at.place {
 		case "log":
-			err = w.awaitEvent(j, m.what, answer.Index)
+			err = w.awaitEvent(j, b.at.what, answer.Index)
 		case "source":
-			err = awaitRecord(w.ctx, from, m.what, j, j.Attempt)
+			err = awaitRecord(w.ctx, from, b.at.what, j, j.Attempt)
 		case "target":
-			err = awaitRecord(w.ctx, to, m.what, j, j.Attempt+1)
+			err = awaitRecord(w.ctx, to, b.at.what, j, j.Attempt+1)
 		}
 		if err == nil {
 			victim.Kill()
@@ -148,7 +148,7 @@ func (w *world) strike(t *testing.T, b blow, moments []moment, from, to *lab.Dae
 	return func() {
 		t.Helper()
 		if err := <-result; err != nil {
-			t.Fatalf("%s was to be killed at %s: %v", b.victim, m, err)
+			t.Fatalf("%s was to be killed at %s: %v", b.victim, b.at, err)
 		}
 	}
 }
