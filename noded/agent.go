@@ -71,6 +71,9 @@ type Parts struct {
 	Log     *slog.Logger
 	// CPUTime returns the processor time of a container; nil: that is not known.
 	CPUTime func(id container.ID) (time.Duration, error)
+	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
+	// MPS do; nil: none does.
+	Serves func(pid int) bool
 }
 
 const (

@@ -238,11 +238,12 @@ func evictedReport(f facts, r model.WorkerReport) model.WorkerReport {
 	return r
 }
 
-// runsHere reports whether a process belongs to a container that has not ended.
+// runsHere reports whether a process belongs to a container that has not ended, or to none and
+// computes for some.
 func (a *Agent) runsHere(pid int) bool {
 	id, ok := a.Runtime.ContainerOf(pid)
 	if !ok {
-		return false
+		return a.Serves != nil && a.Serves(pid)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -62,6 +62,7 @@ type world struct {
 	hung        error                // what the driver says instead
 	onGPU       map[string][]int     // processes by GPU
 	used        map[int]int64        // bytes of a GPU's memory by process
+	serves      int                  // a process of MPS, 0: none
 	owners      map[int]container.ID // containers by process
 	nodes       []model.Node         // as registered
 	held        chan struct{}        // the next registration waits for it
@@ -100,7 +101,8 @@ type fakeContainer struct {
 	refuses  bool // its shim refuses to renew its lease
 	undying  bool // a kill does not end it
 	switched container.Switching
-	awake    bool // it does not pause
+	ordered  container.SwitchOrder // the last one
+	awake    bool                  // it does not pause
 }
 
 // listen waits in vain when the shim of a container does not answer.
@@ -220,8 +222,8 @@ func (w *world) start() {
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
-		CPUTime: l.cpuTime,
-		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+		CPUTime: l.cpuTime, Serves: func(pid int) bool { return pid == w.serving() },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -443,6 +445,12 @@ func (w *world) takeSwitch(a *assigned, r model.WorkerReport) {
 	}
 }
 
+func (w *world) serving() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.serves
+}
+
 // turn has a worker pause, or go on.
 func (w *world) turn(id container.ID) {
 	w.change(func() {
@@ -535,7 +543,7 @@ func (r lifeRuntime) Switch(ctx context.Context, id container.ID, o container.Sw
 		if o.Number <= s.Ordered {
 			return nil
 		}
-		s.Ordered, s.Problem = o.Number, ""
+		s.Ordered, s.Problem, b.ordered = o.Number, "", o
 		switch {
 		case o.Pause() && b.awake:
 			s.Problem = "it does not come by"
