@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Somebody removes the checkpoint folder of a job between two attempts. The next attempt starts all the
+// The checkpoint folder of a job is removed between two attempts. The next attempt starts all the
 // same and finds nothing; its steps begin anew, and status says that this is behind what was saved.
 func TestACheckpointFolderVanishes(t *testing.T) {
 	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 1})

@@ -27,7 +27,7 @@ func TestProblemStays(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatBeginsAnew notices lost work that nobody is told of, because the checkpoint of a job has
+// TestAnAttemptThatBeginsAnew notices lost work that is not told of, because the checkpoint of a job has
 // vanished between two attempts, and a problem that is told of a job that goes on where it was.
 func TestAnAttemptThatBeginsAnew(t *testing.T) {
 	var s Samples
