@@ -103,6 +103,7 @@ type Agent struct {
 	gpus        nodeGPUs
 	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
 	cpuSampled  time.Time // the same: when processor time was sampled last
+	silent      bool      // the same: the driver did not answer last time
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -172,7 +173,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
-	group.Go(func() error { return a.watchGPUMemory(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err
