@@ -185,24 +185,3 @@ func TestServersOfMPSKeepNoGPU(t *testing.T) {
 		}
 	})
 }
-
-// TestAPartOfAGPUIsNeverFrozen notices a worker that may use MPS and is frozen, or has its memory moved:
-// others that share the GPU may then wait for it.
-func TestAPartOfAGPUIsNeverFrozen(t *testing.T) {
-	sharing(t, 1, func(w *world, _, _ *assigned) {
-		w.turn(wid(1))
-		settle(time.Second)
-		if o := w.container(wid(1)).ordered; !o.PausePointsOnly || !strings.Contains(o.NoFreeze, "share its GPU") {
-			w.t.Errorf("ordered %+v", o)
-		}
-	})
-	scene(t, func(t *testing.T, w *world) {
-		w.assign(wid(1), true)
-		settle(time.Second)
-		w.turn(wid(1))
-		settle(time.Second)
-		if o := w.container(wid(1)).ordered; o.Number != 1 || o.PausePointsOnly || o.NoFreeze != "" {
-			t.Errorf("one without a GPU: %+v", o)
-		}
-	})
-}

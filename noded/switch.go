@@ -19,9 +19,6 @@ func (a *Agent) switchTo(ctx context.Context, id container.ID, f facts) (func(*w
 			of, known := a.Runtime.ContainerOf(pid)
 			return known && of != id || !known && a.Serves != nil && a.Serves(pid)
 		})
-		if memoryOfShare(f.Desired, a.gpus.all()) > 0 { // MPS: it may be a client
-			o.PausePointsOnly, o.NoFreeze = true, "others that share its GPU by MPS might wait for it"
-		}
 		if err := a.Runtime.Switch(ctx, id, o); err != nil {
 			return nil, err
 		}

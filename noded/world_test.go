@@ -101,8 +101,7 @@ type fakeContainer struct {
 	refuses  bool // its shim refuses to renew its lease
 	undying  bool // a kill does not end it
 	switched container.Switching
-	ordered  container.SwitchOrder // the last one
-	awake    bool                  // it does not pause
+	awake    bool // it does not pause
 }
 
 // listen waits in vain when the shim of a container does not answer.
@@ -543,7 +542,7 @@ func (r lifeRuntime) Switch(ctx context.Context, id container.ID, o container.Sw
 		if o.Number <= s.Ordered {
 			return nil
 		}
-		s.Ordered, s.Problem, b.ordered = o.Number, "", o
+		s.Ordered, s.Problem = o.Number, ""
 		switch {
 		case o.Pause() && b.awake:
 			s.Problem = "it does not come by"

@@ -83,11 +83,7 @@ type SwitchOrder struct {
 	Number   int    `json:"number"`
 	WithinMS int64  `json:"within_ms,omitempty"` // to pause: how long its processes may take to come to a pause point
 	NoFreeze string `json:"no_freeze,omitempty"` // to pause: why its GPU memory must not stay; "": it may
-	// PausePointsOnly, to pause: nothing of it is frozen or moved for it, also once it has come by its pause
-	// points: others may wait for its processes. NoFreeze says why.
-	PausePointsOnly bool `json:"pause_points_only,omitempty"`
-
-	Cores string `json:"cores,omitempty"` // to go on: those that it gets, as the kernel writes them; "": the same
+	Cores    string `json:"cores,omitempty"`     // to go on: those that it gets, as the kernel writes them; "": the same
 }
 
 // Pause reports whether it is an order to pause.

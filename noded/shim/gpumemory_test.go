@@ -315,28 +315,3 @@ while ! test -e /tmp/go; do sleep 0.01; done; sleep 1003 & read order <&3`))
 		w.end()
 	}
 }
-
-// TestAWorkerThatIsOnlyAsked: nothing of a worker that others may wait for stands or is moved, whether it
-// comes by its pause points or not.
-func TestAWorkerThatIsOnlyAsked(t *testing.T) {
-	w, gpu, a, b := holder(t)
-	o := container.SwitchOrder{Number: 1, WithinMS: patient, NoFreeze: "others wait", PausePointsOnly: true}
-	w.switchTo(o)
-	if s := w.done(1); s.Done != 0 || !strings.Contains(s.Problem, "others wait") || w.stands() {
-		t.Errorf("without pause points: %+v", s)
-	}
-	w.switchTo(container.SwitchOrder{Number: 2})
-	w.done(2)
-	p := w.process()
-	p.ready()
-	o.Number = 3
-	w.switchTo(o)
-	p.hears(`{"do":"pause","number":3}`)
-	p.says(`{"say":"paused","number":3}`)
-	if s := w.done(3); s.Means != container.Cooperative || w.stands() {
-		t.Errorf("at a pause point: %+v", s)
-	}
-	wantStates(t, gpu, cudatest.Running, a, b)
-	w.switching(container.Order{Op: container.OpKill})
-	w.end()
-}

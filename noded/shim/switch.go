@@ -16,7 +16,7 @@ import (
 // of them does not come by in time, all of its processes are frozen, provided that the daemon
 // allows it: their GPU memory stays. If it does not, because they hold some, the driver moves it to
 // the host first (gpumemory.go). A worker that can do nothing of this goes on, and the daemon is
-// told why. One that others may wait for is only asked.
+// told why.
 
 // switching is what is known of the last order to pause or to go on.
 type switching struct {
@@ -109,9 +109,7 @@ func (sup *supervisor) checkSwitch() {
 	}
 	switch {
 	case len(list) > 0:
-		if !s.order.PausePointsOnly {
-			_ = sup.freezeTasks() // so that nothing else of it computes: its cores go to others
-		}
+		_ = sup.freezeTasks() // so that nothing else of it computes: its cores go to others
 		sup.switched(container.Cooperative)
 	case s.due != nil:
 		sup.freeze("its processes that came by pause points are gone")
@@ -131,10 +129,6 @@ func (sup *supervisor) switchOverdue() {
 func (sup *supervisor) freeze(why string) {
 	s := &sup.switching
 	s.due = nil
-	if s.order.PausePointsOnly {
-		sup.cannotPause(why + ", and it is not frozen: " + s.order.NoFreeze)
-		return
-	}
 	if s.order.NoFreeze != "" || sup.memory.away() {
 		sup.moveMemoryOut(why + ", and it is not frozen: " + cmp.Or(s.order.NoFreeze, "its GPU memory was on its way back"))
 		return
