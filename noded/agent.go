@@ -71,6 +71,9 @@ type Parts struct {
 	Log     *slog.Logger
 	// CPUTime returns the processor time of a container; nil: that is not known.
 	CPUTime func(id container.ID) (time.Duration, error)
+	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
+	// MPS do; nil: none does.
+	Serves func(pid int) bool
 }
 
 const (
@@ -100,6 +103,7 @@ type Agent struct {
 	gpus        nodeGPUs
 	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
 	cpuSampled  time.Time // the same: when processor time was sampled last
+	silent      bool      // the same: the driver did not answer last time
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
@@ -169,7 +173,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
-	group.Go(func() error { return a.watchGPUMemory(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err

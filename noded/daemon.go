@@ -15,7 +15,7 @@
 //   - A job pauses and goes on: switch.go. The shim's side is noded/shim/switch.go, and
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
-//   - Health of the GPUs: gpus.go.
+//   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
 //   - Controllers and the proxy for local users: controllers.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
@@ -71,6 +71,7 @@ type daemon struct {
 	list       *member.List
 	shims      *container.Shims
 	gpus       gpu.Source
+	mps        *mps
 	simDir     string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
 	logs       *logs.Store
 	bundles    *bundle.Store
@@ -255,12 +256,20 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	d.mps = newMPS(d.cfg)
+	var service bundle.MPS
+	if d.cfg.MPS {
+		if err = d.mps.prepare(); err != nil {
+			return err
+		}
+		service = d.mps.place()
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules:    modules,
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
-		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir,
+		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, MPS: service,
 	})
 	if err != nil {
 		return err
@@ -308,7 +317,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
-		CPUTime: d.shims.CPUTime,
+		CPUTime: d.shims.CPUTime, Serves: d.mps.owns,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err
@@ -335,6 +344,13 @@ func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	d.runAsMember(group, running)
 	group.Go(func() error { return d.agent.Run(running) })
+	group.Go(func() error {
+		if d.cfg.MPS {
+			return d.mps.run(running)
+		}
+		d.mps.quit(running)
+		return nil
+	})
 	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()

@@ -1,9 +1,7 @@
 package noded
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -14,12 +12,9 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-const (
-	gpuWatchInterval = time.Second // between two looks at the memory of GPUs that jobs share
-	// gpuMemoryGrace is for how long a worker may use more of a GPU's memory than it declared, from when
-	// it is told: enough to drop a cache, and short, since its neighbours cannot have that memory.
-	gpuMemoryGrace = 10 * time.Second
-)
+// gpuMemoryGrace is for how long a worker may use more of a GPU's memory than it declared, from when
+// it is told: enough to drop a cache, and short, since its neighbours cannot have that memory.
+const gpuMemoryGrace = 10 * time.Second
 
 // causeGPUMemory is the cause in the journal of a container that is killed for its GPU's memory. No
 // controller gives it.
@@ -56,65 +51,34 @@ func memoryOfShare(d *api.Alloc, all []model.GPU) jobspec.Bytes {
 	return sum
 }
 
-// watchGPUMemory looks after workers that share GPUs until ctx ends. One that uses more of the
-// memory than it declared is told, and killed if that goes on.
-func (a *Agent) watchGPUMemory(ctx context.Context) error {
-	tick := time.NewTicker(gpuWatchInterval)
-	defer tick.Stop()
-	silent := false // the driver did not answer last time
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-		err := a.checkGPUMemory(ctx)
-		if err != nil && !silent && ctx.Err() == nil {
-			a.Log.Warn("cannot see how much memory jobs use of the GPUs that they share", "err", err)
-		}
-		silent = err != nil
-	}
-}
-
 // checkGPUMemory compares what each worker with a part of a GPU uses of its memory with what it
-// declared.
-func (a *Agent) checkGPUMemory(ctx context.Context) error {
-	limits := a.gpuLimits()
-	if len(limits) == 0 {
-		return nil
-	}
-	var uuids []string
-	for _, l := range limits {
-		if !slices.Contains(uuids, l.uuid) {
-			uuids = append(uuids, l.uuid)
+// declared, by a sample of GPUs, or by none after an error. One that uses more is told, and killed if that
+// goes on. It returns the error, or a problem with the GPU of such a worker.
+func (a *Agent) checkGPUMemory(usage map[string]*gpu.Usage, err error) error {
+	problem := err
+	for _, l := range a.gpuLimits() {
+		u := usage[l.uuid]
+		switch {
+		case err != nil:
+			a.deferEviction(l)
+		case u == nil: // it was not sampled now
+		case u.Problem != "":
+			problem = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
+			a.deferEviction(l)
+		default:
+			a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
 		}
 	}
-	list, err := a.GPUs.Usage(ctx, uuids...)
-	if err != nil {
-		a.deferEvictions(limits)
-		return err
-	}
-	for i, l := range limits {
-		u := list[slices.Index(uuids, l.uuid)]
-		if u.Problem != "" {
-			err = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
-			a.deferEvictions(limits[i : i+1])
-			continue
-		}
-		a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
-	}
-	return err
+	return problem
 }
 
-// deferEvictions is for workers of which nothing is known now: none is killed for what it used before.
-func (a *Agent) deferEvictions(limits []gpuLimit) {
+// deferEviction is for a worker of which nothing is known now: it is not killed for what it used before.
+func (a *Agent) deferEviction(l gpuLimit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range limits {
-		if e := &l.worker.Excess; e.Message != "" {
-			if least := time.Now().Add(2 * gpuWatchInterval); e.Until.Before(least) {
-				e.Until = least
-			}
+	if e := &l.worker.Excess; e.Message != "" {
+		if least := time.Now().Add(2 * usagePause); e.Until.Before(least) {
+			e.Until = least
 		}
 	}
 }
@@ -238,11 +202,12 @@ func evictedReport(f facts, r model.WorkerReport) model.WorkerReport {
 	return r
 }
 
-// runsHere reports whether a process belongs to a container that has not ended.
+// runsHere reports whether a process belongs to a container that has not ended, or to none and
+// computes for some.
 func (a *Agent) runsHere(pid int) bool {
 	id, ok := a.Runtime.ContainerOf(pid)
 	if !ok {
-		return false
+		return a.Serves != nil && a.Serves(pid)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

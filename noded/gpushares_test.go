@@ -59,7 +59,7 @@ func (w *world) hasNotice(id container.ID) bool { return w.notice(id) != contain
 func TestAJobOverItsGPUMemory(t *testing.T) {
 	sharing(t, 1, func(w *world, a, b *assigned) {
 		w.uses(1, 10*gib+1)
-		settle(gpuWatchInterval)
+		settle(slowSamples)
 		n := w.notice(wid(1))
 		if n.Reason != "gpu_memory" || n.Attempt != 1 || n.Signal != "" ||
 			n.Message != "it uses 10241 MiB of the memory of GPU 0 and declared 10240 MiB" {
@@ -68,19 +68,19 @@ func TestAJobOverItsGPUMemory(t *testing.T) {
 		if until, err := time.Parse(time.RFC3339Nano, n.Deadline); err != nil || time.Until(until) != gpuMemoryGrace {
 			w.t.Errorf("%s to free memory, want %v; %v", n.Deadline, gpuMemoryGrace, err)
 		}
-		settle(gpuMemoryGrace - 2*gpuWatchInterval)
+		settle(gpuMemoryGrace - 2*slowSamples)
 		w.uses(1, 10*gib)
 		settle(time.Minute)
 		if w.hasNotice(wid(1)) || w.state(wid(1)) != model.WorkerRunning {
 			w.t.Fatalf("it has freed memory, and has notice %+v and is %s", w.notice(wid(1)), w.state(wid(1)))
 		}
 		w.uses(1, 90*gib)
-		settle(gpuWatchInterval + gpuMemoryGrace - time.Millisecond)
+		settle(slowSamples + gpuMemoryGrace - time.Millisecond)
 		if r := w.container(wid(1)); r.state != container.Running {
 			w.t.Fatalf("stopped before its grace was over: %+v", r)
 		}
 		w.uses(1, 70*gib) // still too much, and the deadline stands
-		settle(gpuWatchInterval)
+		settle(slowSamples)
 		if r := w.container(wid(1)); r.state != container.Exited || r.exit.Signal != 9 || len(r.signals) > 0 {
 			w.t.Fatalf("it runs on: %+v", r)
 		}

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -279,15 +280,24 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return again
 	}
-	if err != nil || len(usage) != len(uuids) {
-		a.Log.Debug("cannot read what GPUs do", "err", err)
-		return usagePause
+	if err == nil && len(usage) != len(uuids) {
+		err = fmt.Errorf("%d GPUs were asked for, and %d answered", len(uuids), len(usage))
 	}
 	byUUID := map[string]*gpu.Usage{}
-	for i, uuid := range uuids {
-		byUUID[uuid] = &usage[i]
+	if err == nil {
+		for i, uuid := range uuids {
+			byUUID[uuid] = &usage[i]
+		}
+		a.addUsage(targets, byUUID, time.Now())
 	}
-	a.addUsage(targets, byUUID, time.Now())
+	unseen := a.checkGPUMemory(byUUID, err)
+	if unseen != nil && !a.silent {
+		a.Log.Warn("cannot see what jobs use of GPUs", "err", unseen)
+	}
+	a.silent = unseen != nil
+	if err != nil {
+		return usagePause
+	}
 	return again
 }
 

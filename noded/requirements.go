@@ -18,6 +18,9 @@ func checkRequirements(c Config) error {
 		errs = append(errs, requirements.SharedPath(p))
 	}
 	errs = append(errs, requirements.Program("--shim", c.ShimPath), requirements.Program("--init", c.InitPath))
+	if c.MPS {
+		errs = append(errs, requirements.MPS())
+	}
 	err := checkDataDir(c.DataDir, c.Logger)
 	if err == nil {
 		err = checkWritable(c.DataDir)

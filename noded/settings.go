@@ -33,6 +33,7 @@ type Config struct {
 	Memory      jobspec.Bytes     // bytes; 0: those of the machine less what the system needs
 	GPUs        int               // number that the node must have when it starts; fewer are refused
 	SimGPUs     int               // number of simulated GPUs that replace the real ones
+	MPS         bool              // workers with parts of GPUs use NVIDIA's Multi-Process Service
 	Labels      map[string]string // of the node
 	CgroupRoot  string            // "": /rota/NAME
 	SharedPaths []string          // in addition to those of /home, /shared and /data that exist
@@ -134,6 +135,12 @@ func (c Config) Validate() error {
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.GPUs < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory, --gpus and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
+	}
+	if c.MPS && c.SimGPUs > 0 {
+		bad("--mps with --sim-gpus: simulated GPUs have no MPS; leave one of them out")
+	}
+	if c.MPS && c.Login {
+		bad("--mps with --login: a login node runs no jobs; leave --mps out")
 	}
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
 		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")

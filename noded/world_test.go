@@ -62,6 +62,7 @@ type world struct {
 	hung        error                // what the driver says instead
 	onGPU       map[string][]int     // processes by GPU
 	used        map[int]int64        // bytes of a GPU's memory by process
+	serves      int                  // a process of MPS, 0: none
 	owners      map[int]container.ID // containers by process
 	nodes       []model.Node         // as registered
 	held        chan struct{}        // the next registration waits for it
@@ -220,8 +221,8 @@ func (w *world) start() {
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
-		CPUTime: l.cpuTime,
-		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+		CPUTime: l.cpuTime, Serves: func(pid int) bool { return pid == w.serving() },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -441,6 +442,12 @@ func (w *world) takeSwitch(a *assigned, r model.WorkerReport) {
 	if r.Unpaused == "" && r.Switch%2 == 1 && r.Switch == a.Switch.Number && len(b.cores) > 0 {
 		w.t.Errorf("%v is reported as paused with cores %v", workerID(r), b.cores)
 	}
+}
+
+func (w *world) serving() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.serves
 }
 
 // turn has a worker pause, or go on.

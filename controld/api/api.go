@@ -78,7 +78,7 @@ type Job struct {
 	Steps       int64              `json:"steps"`
 	SavedStep   int64              `json:"saved_step"`
 	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
-	// what was bad of that report and is ignored
+	// what was bad of that report and is ignored, or that it is behind what an earlier attempt had saved
 	ProgressProblem string `json:"progress_problem,omitempty"`
 	// how far the training of a running job has come by its own metric: progressing, watching or
 	// converged; without it that is not known

@@ -173,11 +173,7 @@ func (r Reason) preempting() string {
 func (r Reason) suspended() string {
 	node, beneficiary := r.onNode(), jobOr(r.For, "other jobs")
 	r.Node = ""
-	text := beneficiary + " and keeps its memory; it goes on when there is room where it is" + r.shortage() + node
-	if r.Text != "" {
-		text += "; " + r.Text
-	}
-	return text
+	return beneficiary + " and keeps its memory; it goes on when there is room where it is" + r.shortage() + node
 }
 
 // shortage lists the resources of which the nearest node has too little.

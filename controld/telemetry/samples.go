@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"fmt"
 	"sync"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -24,7 +25,8 @@ type Progress struct {
 	Step    int64
 	Saved   int64              // step of the newest checkpoint
 	Metrics map[string]float64 // of the newest step
-	Problem string             // what a worker reported badly, so that it is ignored; "": nothing
+	Problem string             // what is wrong with what a worker reported; "": nothing
+	earlier int64              // step of the newest checkpoint of earlier attempts
 }
 
 // maxSamples bounds the memory of samples. Beyond it those of ended jobs are forgotten, and all if
@@ -80,13 +82,22 @@ func (s *Samples) Put(id model.JobID, p Progress, watched string, ended func(mod
 			p.Metrics = old.Metrics
 		}
 		p.Step, p.Saved, p.Problem = max(p.Step, old.Step), max(p.Saved, old.Saved), cmp.Or(p.Problem, old.Problem)
+		p.earlier = old.earlier
+	} else {
+		p.earlier = cmp.Or(old.Saved, old.earlier)
 	}
 	s.last[id] = p
 }
 
-// Of returns a job's progress, zero if none is known.
+// Of returns a job's progress, zero if none is known. An attempt that is behind what an earlier one
+// saved has a problem until it is there again.
 func (s *Samples) Of(id model.JobID) Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last[id]
+	p := s.last[id]
+	if p.Problem == "" && p.Step > 0 && p.Step < p.earlier {
+		p.Problem = fmt.Sprintf("attempt %d is at step %d, and an earlier one had saved step %d: look whether it finds "+
+			"its checkpoint", p.Attempt, p.Step, p.earlier)
+	}
+	return p
 }

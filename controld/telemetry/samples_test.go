@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -23,5 +24,32 @@ func TestProblemStays(t *testing.T) {
 	}
 	if p := put(Progress{Attempt: 2, Step: 1}); p.Step != 1 || p.Problem != "" {
 		t.Errorf("in the next attempt %+v", p)
+	}
+}
+
+// TestAnAttemptThatBeginsAnew notices lost work that is not told of, because the checkpoint of a job has
+// vanished between two attempts, and a problem that is told of a job that goes on where it was.
+func TestAnAttemptThatBeginsAnew(t *testing.T) {
+	var s Samples
+	for i, c := range []struct {
+		put  Progress
+		want string
+	}{
+		{Progress{Attempt: 1, Step: 500, Saved: 450}, ""},
+		{Progress{Attempt: 2}, ""}, // it has not come to a step
+		{Progress{Attempt: 2, Step: 3}, "attempt 2 is at step 3, and an earlier one had saved step 450"},
+		{Progress{Attempt: 3, Step: 4}, "attempt 3 is at step 4, and an earlier one had saved step 450"},
+		{Progress{Attempt: 3, Step: 5, Problem: "bad"}, "bad"},
+		{Progress{Attempt: 4, Step: 451}, ""},
+		{Progress{Attempt: 5, Step: 9}, "attempt 5 is at step 9, and an earlier one had saved step 450"},
+		{Progress{Attempt: 5, Step: 20, Saved: 20}, "attempt 5 is at step 20, and an earlier one had saved step 450"},
+		{Progress{Attempt: 6, Step: 21}, ""}, // of the checkpoint that attempt 5 saved
+		{Progress{Attempt: 7, Step: 19}, "attempt 7 is at step 19, and an earlier one had saved step 20"},
+		{Progress{Attempt: 7, Step: 20}, ""},
+	} {
+		s.Put(7, c.put, "", func(model.JobID) bool { return false })
+		if got := s.Of(7).Problem; (got == "") != (c.want == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("report %d: problem %q, want %q", i, got, c.want)
+		}
 	}
 }

@@ -58,10 +58,14 @@ type Tunables struct {
 	// MinReports, in reports: before there are so many a job has no class. Reason: with fewer there is
 	// no second change to compare with the first.
 	MinReports int
+	// LeastRange, as a part of the first report: a metric that has changed by less has no range.
+	// Reason: a metric that stands still ranges over its rounding and its noise, and averages of that
+	// look like one that has slowed down. Evidence: TestAMetricThatStandsStill in noded/progress.
+	LeastRange float64
 }
 
 // Use are the values in use. They never change.
-var Use = Tunables{Interval: 30_000, AlphaWall: 0.01, AlphaProcessor: 0.05, MinReports: 3}
+var Use = Tunables{Interval: 30_000, AlphaWall: 0.01, AlphaProcessor: 0.05, MinReports: 3, LeastRange: 0.01}
 
 // Origin is what a [Meter] needs to know of earlier attempts of its job: its first report and its
 // best one.
@@ -134,7 +138,7 @@ func (m *Meter) Evaluate(at int64) (Class, bool) {
 }
 
 // change returns G, by how much of its range the mean of the metric has changed in a second; NaN if
-// it cannot be said because the metric is no number or has no range. It is not known at the first
+// it cannot be said because the metric is no number, or stands still. It is not known at the first
 // evaluation, and when time has gone back.
 func (m *Meter) change(at int64) (rate float64, known bool) {
 	mean := m.sum / float64(m.n)
@@ -149,7 +153,7 @@ func (m *Meter) change(at int64) (rate float64, known bool) {
 	}
 	spread := math.Abs(m.Origin.First - m.Origin.Best)
 	rate = math.Abs(mean-before) / spread * 1000 / float64(elapsed)
-	if spread == 0 || math.IsInf(spread, 0) || math.IsInf(rate, 0) {
+	if spread == 0 || spread < Use.LeastRange*math.Abs(m.Origin.First) || math.IsInf(spread, 0) || math.IsInf(rate, 0) {
 		return math.NaN(), true
 	}
 	return rate, true

@@ -194,7 +194,7 @@ var launchSchema = hclfile.For[jobspec.Launch](&hclfile.Block{
 			"processes on each worker; `\"gpu\"`: one per GPU"),
 		hclfile.Named("max_restarts").With("0", "torchrun's own restarts"),
 		hclfile.Named("port").With("from the node's range", "MASTER_PORT, 1024 to 65535"),
-		hclfile.Named("rdzv").With("static", "torchrun's rendezvous, `static` or `c10d`"),
+		hclfile.Named("rdzv").With("static", "torchrun's rendezvous, `static`, or `c10d` with one worker on a node"),
 	},
 })
 

@@ -101,6 +101,21 @@ func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
+// meeting refuses workers that would wait for each other for ever: torchrun knows those that meet by
+// c10d by host name and process number, and both are alike for workers on one node.
+func (c *checker) meeting(where string, g *jobspec.Group) {
+	if g.Loose() || g.MaxWorkersPerNode < 2 || g.Most() < 2 {
+		return
+	}
+	for i := range g.Tasks {
+		if l := g.Tasks[i].Launch; l != nil && l.Rdzv == "c10d" {
+			c.add(jobspec.CodeConflict, where+".max_workers_per_node", `leave it out, or set rdzv = "static"`,
+				`torchrun cannot tell workers on one node apart that meet by rdzv = "c10d"`)
+			return
+		}
+	}
+}
+
 func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.nameIfSet(where+".name", g.Name)
 	if g.Count != 0 {
@@ -132,6 +147,7 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.affinities(where+".affinities", g.Affinities)
 	c.tasks(where+".tasks", g, j)
 	if !c.scheduling {
+		c.meeting(where, g)
 		c.shares(where, g, j)
 	}
 }

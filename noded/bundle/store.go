@@ -21,6 +21,9 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
+// MPS says where the Multi-Process Service of a node is reached.
+type MPS = oci.MPS
+
 // Config says where bundles lie, and what they have in common on this node.
 type Config struct {
 	Node        string              // the node's name
@@ -36,6 +39,7 @@ type Config struct {
 	MaxPids     int64               // processes and threads of a worker; 0: by its cores
 	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
 	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
+	MPS         MPS                 // how workers with parts of GPUs reach MPS; the zero value: there is none
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	RootJobs    bool                // jobs may run as root
 }
@@ -66,7 +70,7 @@ func Open(c Config) (*Store, error) {
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
-			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs,
+			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs, MPS: c.MPS,
 		},
 	}, nil
 }

@@ -23,6 +23,7 @@ type File struct {
 	Memory     *string           `hcl:"memory,optional"`
 	GPUs       *int              `hcl:"gpus,optional"`
 	SimGPUs    *int              `hcl:"sim_gpus,optional"`
+	MPS        *bool             `hcl:"mps,optional"`
 	Label      map[string]string `hcl:"label,optional"`
 	CgroupRoot *string           `hcl:"cgroup_root,optional"`
 	SharedPath []string          `hcl:"shared_path,optional"`

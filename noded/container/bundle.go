@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 )
 
 // Names within a container's directory. The container sees runDir at /run/rota.
@@ -59,26 +57,9 @@ func RunDir(dir string) string { return filepath.Join(dir, runDir) }
 // ListenJob opens the socket to which the processes of the container in dir connect, as
 // $ROTA_SOCKET. Only its user may.
 func ListenJob(dir string, user User) (net.Listener, error) {
-	run, err := os.Open(RunDir(dir))
+	l, err := listenIn(RunDir(dir), jobSocketFile, &user)
 	if err != nil {
-		return nil, err
-	}
-	defer run.Close()
-	path := socketAddress(run, jobSocketFile)
-	if err := removeFile(path); err != nil {
-		return nil, err
-	}
-	old := unix.Umask(0o177)
-	l, err := net.Listen("unix", path)
-	unix.Umask(old)
-	if err != nil {
-		return nil, err
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once run is closed
-	if os.Geteuid() == 0 {
-		if err := os.Chown(path, int(user.UID), int(user.GID)); err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
+		return nil, fmt.Errorf("listen for the job: %w", err)
 	}
 	return l, nil
 }

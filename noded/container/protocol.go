@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/controld/api/clock"
 )
 
@@ -173,19 +175,42 @@ func socketAddress(dir *os.File, name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
 }
 
-// ListenSocket opens the shim's socket in dir. It gets its name once it takes connections: a daemon
-// that finds one that refuses them takes its shim for dead. One of an earlier shim is replaced.
-func ListenSocket(dir *os.File) (net.Listener, error) {
-	fresh := socketAddress(dir, socketFile+".new")
-	if err := removeFile(fresh); err != nil {
-		return nil, err
+// ListenSocket opens the shim's socket in dir, for root alone.
+func ListenSocket(dir string) (net.Listener, error) {
+	l, err := listenIn(dir, socketFile, nil)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the node daemon: %w", err)
 	}
-	l, err := net.Listen("unix", fresh)
+	return l, nil
+}
+
+// listenIn opens a socket in dir that only this process's user may connect to, or the one that is
+// named. It gets its name once it takes connections: a daemon that finds one that refuses them takes
+// its shim for dead. One of an earlier shim is replaced.
+func listenIn(dir, name string, user *User) (net.Listener, error) {
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once dir is closed
-	if err := os.Rename(fresh, SocketAddress(dir)); err != nil {
+	defer d.Close()
+	fresh := socketAddress(d, name+".new")
+	if err := removeFile(fresh); err != nil {
+		return nil, err
+	}
+	old := unix.Umask(0o177)
+	l, err := net.Listen("unix", fresh)
+	unix.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once d is closed
+	if user != nil && os.Geteuid() == 0 {
+		err = os.Chown(fresh, int(user.UID), int(user.GID))
+	}
+	if err == nil {
+		err = os.Rename(fresh, socketAddress(d, name))
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

@@ -218,7 +218,7 @@ func TestASocketThatIsFoundTakesConnections(t *testing.T) {
 				}
 			}
 		}()
-		l, err := ListenSocket(dir)
+		l, err := ListenSocket(dir.Name())
 		check(t, err)
 		if err := <-found; err != nil {
 			t.Fatalf("round %d: %v", round, err)

@@ -12,43 +12,6 @@ import (
 	"time"
 )
 
-// Declaration is what a process says that it uses of a GPU that is not there: a simulated one, or
-// one of the library that stands in for NVML. It is a file in a directory that both sides see, with
-// lines "UUID MIB PERCENT": the GPU, the memory in use and the part of the time in which
-// something runs. The process holds a POSIX write lock on the whole file (fcntl F_SETLK, lockf in
-// Python). The kernel tells the reader of the file which process that is, by its id on the reader's
-// side, and ends the lock with the process, as a driver frees memory. A file that is not locked
-// counts for nothing.
-type Declaration struct {
-	uuid string
-	file *os.File
-}
-
-// Declare says that this process uses a GPU, until the declaration is closed or the process ends.
-// memory is in bytes, of which whole MiB count, utilisation in thousandths, of which whole percents
-// count.
-func Declare(dir, uuid string, memory, utilisation int64) (*Declaration, error) {
-	f, err := os.CreateTemp(dir, "used-")
-	if err != nil {
-		return nil, fmt.Errorf("declare what is used of a GPU: %w", err)
-	}
-	d := &Declaration{uuid: uuid, file: f}
-	whole := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
-	if err := errors.Join(d.Set(memory, utilisation), syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &whole)); err != nil {
-		return nil, errors.Join(fmt.Errorf("declare what is used of a GPU: %w", err), d.Close())
-	}
-	return d, nil
-}
-
-// Set replaces what is used.
-func (d *Declaration) Set(memory, utilisation int64) error {
-	_, err := fmt.Fprintf(io.NewOffsetWriter(d.file, 0), "%s %012d %03d\n", d.uuid, memory>>20, utilisation/10)
-	return err
-}
-
-// Close takes the declaration back.
-func (d *Declaration) Close() error { return errors.Join(os.Remove(d.file.Name()), d.file.Close()) }
-
 const (
 	maxDeclarations = 1024        // that are read of a directory; jobs may write as many as they like
 	maxDeclaration  = 4096        // bytes that are read of one
@@ -56,6 +19,13 @@ const (
 )
 
 // readDeclarations returns the processes that declare in a directory what they use, by GPU.
+//
+// A declaration is of a GPU that is not there: a simulated one, or one of the library that stands in
+// for NVML. It is a file in a directory that both sides see, with lines "UUID MIB PERCENT": the GPU, the
+// memory in use and the part of the time in which something runs. The process holds a POSIX write lock
+// on the whole file (fcntl F_SETLK, lockf in Python). The kernel tells the reader of the file which
+// process that is, by its id on the reader's side, and ends the lock with the process, as a driver frees
+// memory. A file that is not locked counts for nothing.
 func readDeclarations(dir string) (map[string][]Process, error) {
 	if dir == "" {
 		return nil, nil

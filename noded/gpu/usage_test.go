@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,10 +21,36 @@ import (
 
 const envDeclare = "ROTA_TEST_DECLARE"
 
+// declaration says what this process uses of a GPU, as a program does: see docs/gpu.md.
+type declaration struct {
+	uuid string
+	file *os.File
+}
+
+// declare says that this process uses a GPU, until the declaration is closed or the process ends.
+func declare(dir, uuid string, mib, percent int64) (*declaration, error) {
+	f, err := os.CreateTemp(dir, "used-")
+	if err != nil {
+		return nil, err
+	}
+	d := &declaration{uuid: uuid, file: f}
+	whole := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	return d, errors.Join(d.set(mib, percent), syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &whole))
+}
+
+// set replaces what is used.
+func (d *declaration) set(mib, percent int64) error {
+	_, err := fmt.Fprintf(io.NewOffsetWriter(d.file, 0), "%s %012d %03d\n", d.uuid, mib, percent)
+	return err
+}
+
+// close takes the declaration back.
+func (d *declaration) close() error { return errors.Join(os.Remove(d.file.Name()), d.file.Close()) }
+
 // useGPUs declares what standard input says, "UUID MIB PERCENT" a line, until that ends. It answers
 // each line.
 func useGPUs(dir string) error {
-	held := map[string]*gpu.Declaration{}
+	held := map[string]*declaration{}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var uuid string
 		var mib, percent int64
@@ -32,11 +60,11 @@ func useGPUs(dir string) error {
 		d, err := held[uuid], error(nil)
 		switch {
 		case d == nil:
-			held[uuid], err = gpu.Declare(dir, uuid, mib<<20, percent*10)
+			held[uuid], err = declare(dir, uuid, mib, percent)
 		case mib == 0:
-			err = d.Close()
+			err = d.close()
 		default:
-			err = d.Set(mib<<20, percent*10)
+			err = d.set(mib, percent)
 		}
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/noded/oci/launch"
@@ -25,7 +26,7 @@ func (in taskInput) environment() []string {
 	}
 	for _, source := range []map[string]string{
 		mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
-		in.gpuVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(),
+		in.gpuVariables(), in.mpsVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(),
 		in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
 		maps.Copy(env, source)
@@ -68,9 +69,8 @@ func (in taskInput) rotaVariables() map[string]string {
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
 	}
-	if g := in.task.Resources.GPU; g != nil && g.Share > 0 && len(in.taskGPUs) == 1 && in.taskGPUs[0] < len(in.Node.GPUs) {
-		memory := g.MemoryOn(in.Node.GPUs[in.taskGPUs[0]].Memory)
-		env["ROTA_GPU_SHARE"], env["ROTA_GPU_MEMORY"] = g.ShareText(), strconv.FormatInt(int64(memory), 10)
+	if g, of := in.partOfGPU(); g != nil {
+		env["ROTA_GPU_SHARE"], env["ROTA_GPU_MEMORY"] = g.ShareText(), strconv.FormatInt(int64(g.MemoryOn(of.Memory)), 10)
 	}
 	for _, meta := range []map[string]string{in.Spec.Meta, in.group.Meta} {
 		for k, v := range meta {
@@ -152,6 +152,41 @@ func (in taskInput) gpuVariables() map[string]string {
 		}
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(visible, ",")
 		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(), ",")
+	}
+	return env
+}
+
+// partOfGPU returns which part of a GPU the task has, and of which one; nil if it has none, or whole
+// ones.
+func (in taskInput) partOfGPU() (*jobspec.GPU, model.GPU) {
+	g := in.task.Resources.GPU
+	if g == nil || g.Share == 0 || len(in.taskGPUs) != 1 || in.taskGPUs[0] >= len(in.Node.GPUs) {
+		return nil, model.GPU{}
+	}
+	return g, in.Node.GPUs[in.taskGPUs[0]]
+}
+
+// usesMPS reports whether programs of the task compute by way of MPS.
+func (in taskInput) usesMPS() bool {
+	g, _ := in.partOfGPU()
+	return g != nil && in.Node.MPS.Pipes != ""
+}
+
+// mpsVariables have CUDA compute by way of MPS on as many of the GPU's multiprocessors, and with as
+// much of its memory, as the task's part of the GPU is. The GPU is named by its UUID, because its
+// number in the container may be another one than that of the service. Percents are whole ones,
+// rounded up.
+func (in taskInput) mpsVariables() map[string]string {
+	if !in.usesMPS() {
+		return nil
+	}
+	g, of := in.partOfGPU()
+	env := map[string]string{
+		"CUDA_MPS_PIPE_DIRECTORY": in.Node.MPS.Pipes, "CUDA_VISIBLE_DEVICES": of.UUID,
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": itoa((g.Share*100 + jobspec.WholeGPU - 1) / jobspec.WholeGPU),
+	}
+	if memory := g.MemoryOn(of.Memory); memory > 0 {
+		env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = fmt.Sprintf("0=%dMB", memory/jobspec.MiB)
 	}
 	return env
 }

@@ -61,21 +61,29 @@ type Node struct {
 	Cores       []int    // granted core numbers; empty: a quota of Request's cores
 	SharedPaths []string // bound read-write at the same path
 	Root        Root
-	RunDir      string              // becomes /run/rota (container.RunDir)
-	InitPath    string              // of rota-init on the host
-	Modules     string              // directory of the Python module on the host; "": there is none
-	CgroupPath  string              // of this container, absolute below every hierarchy
-	Progress    string              // file that the task reports its progress to
-	ShmDir      string              // what several tasks of a worker share as /dev/shm
-	NoSwapLimit bool                // the kernel cannot limit swap
-	Nvidia      []Device            // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
-	NvidiaMajor int64               // of /dev/nvidiaN, 195 unless the driver says otherwise
-	SimGPUs     string              // directory for what processes declare of simulated GPUs; "": there is none
+	RunDir      string   // becomes /run/rota (container.RunDir)
+	InitPath    string   // of rota-init on the host
+	Modules     string   // directory of the Python module on the host; "": there is none
+	CgroupPath  string   // of this container, absolute below every hierarchy
+	Progress    string   // file that the task reports its progress to
+	ShmDir      string   // what several tasks of a worker share as /dev/shm
+	NoSwapLimit bool     // the kernel cannot limit swap
+	Nvidia      []Device // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
+	NvidiaMajor int64    // of /dev/nvidiaN, 195 unless the driver says otherwise
+	SimGPUs     string   // directory for what processes declare of simulated GPUs; "": there is none
+	MPS         MPS
 	RDMA        []Device            // device nodes below /dev/infiniband
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
 	MaxNofile   int64               // files that a task may have open at most; 0: no bound
 	MaxPids     int64               // processes and threads of a worker; 0: 4,096 and 512 for each core
+}
+
+// MPS says where NVIDIA's Multi-Process Service of a node is reached, for workers with parts of GPUs.
+// The zero value is that there is none.
+type MPS struct {
+	Pipes string // directory with its sockets, at the same path in containers
+	Shm   string // directory in memory: /dev/shm of the service and of the programs that use it
 }
 
 // Root is the root directory of a container: a skeleton of empty directories and links, and what is

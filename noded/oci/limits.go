@@ -71,12 +71,17 @@ func rlimit(name string, value int64) specs.POSIXRlimit {
 }
 
 // shm returns /dev/shm of a task's container: its own, or one for all tasks of the worker, which
-// share an IPC namespace.
+// share an IPC namespace. Programs that use MPS share one with the service, in which they pass
+// memory to it.
 func (in taskInput) shm() specs.Mount {
-	if in.alone() {
+	dir := in.Node.ShmDir
+	switch {
+	case in.usesMPS():
+		dir = in.Node.MPS.Shm
+	case in.alone():
 		return tmpfsAt("/dev/shm", in.task.Resources.Shm, "noexec")
 	}
-	return mountAt("/dev/shm", "bind", in.Node.ShmDir, "bind", "rw", "nosuid", "nodev", "noexec")
+	return mountAt("/dev/shm", "bind", dir, "bind", "rw", "nosuid", "nodev", "noexec")
 }
 
 // ShmSize returns the size of /dev/shm for the tasks of a worker, in bytes: the sum of those that

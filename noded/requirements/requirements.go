@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,6 +46,15 @@ func SharedPath(path string) error {
 func Program(flag, path string) error {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s: %s is not a program: build it, or give its path", flag, path)
+	}
+	return nil
+}
+
+// MPS returns an error if NVIDIA's Multi-Process Service cannot be started here.
+func MPS() error {
+	if _, err := exec.LookPath("nvidia-cuda-mps-control"); err != nil {
+		return errors.New("--mps: nvidia-cuda-mps-control is not in the PATH: install NVIDIA's driver with its programs, " +
+			"or leave --mps (mps in noded.hcl) out")
 	}
 	return nil
 }

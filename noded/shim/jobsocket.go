@@ -3,7 +3,6 @@ package shim
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -73,7 +72,7 @@ func newJobSocket() *jobSocket {
 func (s *jobSocket) listen(dir string, user container.User) error {
 	l, err := container.ListenJob(dir, user)
 	if err != nil {
-		return fmt.Errorf("listen for the job: %w", err)
+		return err
 	}
 	s.listeners = append(s.listeners, l)
 	go s.accept(l)

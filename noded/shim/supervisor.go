@@ -97,7 +97,7 @@ func (sup *supervisor) create() error {
 	if err := sup.createTasks(); err != nil {
 		return err
 	}
-	if sup.listener, err = listen(sup.dir); err != nil {
+	if sup.listener, err = container.ListenSocket(sup.dir); err != nil {
 		return err
 	}
 	sup.state = container.Created
@@ -147,21 +147,6 @@ func (sup *supervisor) discard() {
 	}
 	_ = container.RemoveSocket(sup.dir) // the daemon's next try does the same
 	_ = container.RemoveProcess(sup.dir)
-}
-
-func listen(dir string) (net.Listener, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	old := unix.Umask(0o177)
-	defer unix.Umask(old)
-	l, err := container.ListenSocket(d)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the node daemon: %w", err)
-	}
-	return l, nil
 }
 
 func (sup *supervisor) acceptClients() {

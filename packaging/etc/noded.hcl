@@ -34,6 +34,9 @@ http   = "0.0.0.0:7074"
 # Simulated GPUs instead of real ones.
 # sim_gpus = 0
 
+# Jobs with parts of GPUs use NVIDIA's Multi-Process Service: see "MPS" in gpu.md for what it cannot do.
+# mps = false
+
 # What constraints of jobs may name.
 # label = { rack = "r1" }
 

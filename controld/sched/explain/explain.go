@@ -157,12 +157,25 @@ func (r *Reasons) suspended(j *model.Job) model.Reason {
 		if need, here := needs[n]; here && !need.Within(have) {
 			why.Node, why.Need, why.Have = node.Name, need, have
 			if need.GPUs > have.GPUs && node.PinsGPUs {
-				why.Text = fmt.Sprintf("it needs the GPUs that it had: %v", had[n])
+				why.Text = needsItsGPUs(j.ID, node, had[n])
 			}
 			break
 		}
 	}
 	return why
+}
+
+// needsItsGPUs says that a suspended job waits for the GPUs of a node that it had, and what to do if one
+// of them is broken: then it may wait for ever.
+func needsItsGPUs(id model.JobID, node *model.Node, had []int) string {
+	text := fmt.Sprintf("it needs the GPUs that it had: %v", had)
+	for _, g := range had {
+		if g < len(node.GPUs) && !node.GPUs[g].Healthy {
+			return fmt.Sprintf("%s, and GPU %d cannot be used: %s; \"rota requeue %d\" has it start again where there is room",
+				text, g, node.GPUs[g].Problem, id)
+		}
+	}
+	return text
 }
 
 // notYet says why a job is not eligible yet. It was told to begin later, or its dependencies were

@@ -71,7 +71,7 @@ job "full" {
   group "workers" {
     count                = var.nodes
     gang                 = true
-    max_workers_per_node = 2
+    max_workers_per_node = 1
     meta {
       a = 1
     }

@@ -40,8 +40,7 @@ job "full" {
   }
 
   group "workers" {
-    count                = 2
-    max_workers_per_node = 2
+    count = 2
 
     meta {
       a = "1"

@@ -1,0 +1,181 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/bundle"
+)
+
+// mpsProgram is the control daemon of NVIDIA's Multi-Process Service. The driver's packages have it.
+const mpsProgram = "nvidia-cuda-mps-control"
+
+// mpsScript becomes the control daemon. /dev/shm is another directory for it, as for the programs
+// that it serves: these must not see what else the machine has there. One server is for all users:
+// else those of one user would wait until those of another one have ended.
+const mpsScript = `mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
+
+const (
+	mpsCheckInterval = time.Second // between two looks whether the control daemon runs
+	mpsStable        = time.Minute // one that has run for so long is started at once if it ends
+)
+
+// mps is the one control daemon of MPS on this node, which outlives the node daemon: jobs lose their
+// GPU when it ends, and they go on while the node daemon is restarted. The next node daemon finds it
+// by its process number, and recognises it by its environment.
+type mps struct {
+	dir     string // /run/rota-mps/NAME, which users can enter: the one of the data is closed to them
+	shm     string // in memory, see [bundle.MPS]
+	logs    string
+	program string
+	log     *slog.Logger
+}
+
+func newMPS(c Config) *mps {
+	return &mps{dir: filepath.Join("/run/rota-mps", c.Name), shm: "/dev/shm/rota-mps-" + c.Name,
+		logs: filepath.Join(c.DataDir, "mps"), program: mpsProgram, log: c.Logger}
+}
+
+func (m *mps) pipes() string { return filepath.Join(m.dir, "pipes") }
+
+func (m *mps) pidFile() string { return filepath.Join(m.dir, "pid") }
+
+// place returns where programs reach the service.
+func (m *mps) place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.shm} }
+
+// prepare makes the directories that containers are given.
+func (m *mps) prepare() error {
+	var errs []error
+	for _, dir := range []string{m.pipes(), m.shm} {
+		errs = append(errs, os.MkdirAll(dir, 0o755))
+	}
+	errs = append(errs, os.Chmod(m.shm, os.ModeSticky|0o777), os.MkdirAll(m.logs, 0o700))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("directories of MPS: %w", err)
+	}
+	return nil
+}
+
+// environment is that of the control daemon. Its servers inherit it.
+func (m *mps) environment() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "CUDA_MPS_PIPE_DIRECTORY=" + m.pipes(), m.mark()}
+}
+
+// mark is a variable of the control daemon that programs of jobs do not have.
+func (m *mps) mark() string { return "CUDA_MPS_LOG_DIRECTORY=" + m.logs }
+
+// owns reports whether a process is the control daemon, or one of its servers, unless it is in a
+// container, where anything may be claimed.
+func (m *mps) owns(pid int) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), m.mark())
+}
+
+// find returns the process number of the control daemon, 0 if it does not run.
+func (m *mps) find() int {
+	text, err := os.ReadFile(m.pidFile())
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 0 || !m.owns(pid) {
+		return 0
+	}
+	return pid
+}
+
+// run keeps a control daemon running until ctx ends, and leaves it running then.
+func (m *mps) run(ctx context.Context) error {
+	var wait backoff
+	for {
+		began := time.Now()
+		err := m.start()
+		if err == nil {
+			err = m.awaitEnd(ctx)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) >= mpsStable {
+			wait = backoff{}
+		}
+		m.log.Warn("MPS does not run: jobs that start now have time slices; its control daemon is started again",
+			"err", err, "log", m.output())
+		wait.sleep(ctx)
+	}
+}
+
+func (m *mps) output() string { return filepath.Join(m.logs, "output") }
+
+// start starts a control daemon, unless one runs.
+func (m *mps) start() error {
+	if pid := m.find(); pid != 0 {
+		m.log.Info("the control daemon of MPS runs", "pid", pid)
+		return nil
+	}
+	left, err := filepath.Glob(filepath.Join(m.shm, "*")) // of jobs that lost their GPU with the last one
+	if err != nil {
+		return err
+	}
+	for _, path := range append(left, m.pidFile()) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	out, err := os.Create(m.output()) // no pipe: it outlives this process
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command("/bin/sh", "-c", mpsScript, "sh", m.shm, m.program)
+	cmd.Env, cmd.Stdout, cmd.Stderr = m.environment(), out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // its end is seen by its environment, as that of one that was found
+	m.log.Info("the control daemon of MPS is started", "pid", cmd.Process.Pid)
+	return os.WriteFile(m.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644)
+}
+
+// awaitEnd waits until the control daemon has ended.
+func (m *mps) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(mpsCheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if m.find() == 0 {
+			return errors.New("it has ended")
+		}
+	}
+}
+
+// quit has a control daemon end that an earlier node daemon has started, once the programs that use
+// it have ended.
+func (m *mps) quit(ctx context.Context) {
+	if m.find() == 0 {
+		return
+	}
+	cmd := exec.CommandContext(ctx, m.program)
+	cmd.Env, cmd.Stdin = m.environment(), strings.NewReader("quit\n")
+	if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+		m.log.Warn("cannot end the control daemon of MPS, which this node does not use any more", "err", err,
+			"output", strings.TrimSpace(string(out)))
+	}
+}

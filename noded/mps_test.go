@@ -1,0 +1,187 @@
+package noded
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// fakeMPS is a control program that notes how it was called, and runs until it is told to quit.
+const fakeMPS = `#!/bin/sh
+if [ "$1" != -f ]; then
+	read -r command
+	echo "told $command" >>"$NOTES"
+	kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/../pid")"
+	exit
+fi
+echo "$* $(env | grep ^CUDA_ | sort | tr '\n' ' ')" >>"$NOTES"
+touch /dev/shm/a-server
+while :; do sleep 0.05; done
+`
+
+// newFakeMPS returns a service whose control program is fake, and the file of its notes. It ends with
+// the test.
+func newFakeMPS(t *testing.T) (*mps, string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the control daemon has a /dev/shm of its own")
+	}
+	dir := t.TempDir()
+	notes, program := filepath.Join(dir, "notes"), filepath.Join(dir, mpsProgram)
+	text := strings.ReplaceAll(fakeMPS, "$NOTES", notes)
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := newMPS(Config{Name: "n1", DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	m.dir, m.shm, m.program = filepath.Join(dir, "run"), filepath.Join(dir, "shm"), program
+	if err := m.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if pid := m.find(); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return m, notes
+}
+
+// begin runs the service as a node daemon does. The function that it returns is its end.
+func (m *mps) begin(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.run(ctx) }()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// eventually waits for a condition that another process brings about.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+func lines(path string) []string {
+	text, _ := os.ReadFile(path) // it may not be there yet
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// TestMPSOutlivesTheDaemon notices a control daemon that ends with the node daemon, so that jobs lose their
+// GPU, a second one beside the first, one that is not started again, and one that stays when it is not
+// wanted any more.
+func TestMPSOutlivesTheDaemon(t *testing.T) {
+	m, notes := newFakeMPS(t)
+	left := filepath.Join(m.shm, "of-an-ended-job")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := m.begin(t)
+	eventually(t, "it is started", func() bool { return len(lines(notes)) == 1 })
+	want := "-f -multiuser-server CUDA_MPS_LOG_DIRECTORY=" + m.logs + " CUDA_MPS_PIPE_DIRECTORY=" + m.pipes() + " "
+	if got := lines(notes)[0]; got != want {
+		t.Errorf("it is called with\n%q, want\n%q", got, want)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("memory that an ended job has left stays in use")
+	}
+	eventually(t, "it has its own /dev/shm", func() bool {
+		_, err := os.Stat(filepath.Join(m.shm, "a-server"))
+		return err == nil
+	})
+	first := m.find()
+	stop()
+	next := *m // as another node daemon makes it
+	stop = next.begin(t)
+	eventually(t, "it is looked for", func() bool { return next.find() == first })
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is started again", func() bool { pid := m.find(); return pid != 0 && pid != first })
+	eventually(t, "it has begun", func() bool { return len(lines(notes)) == 2 })
+	stop()
+	m.quit(t.Context())
+	eventually(t, "it has ended", func() bool { return m.find() == 0 })
+	m.quit(t.Context())
+	if got := lines(notes); len(got) != 3 || got[2] != "told quit" {
+		t.Errorf("it was called %q", got)
+	}
+}
+
+// TestMPSThatCannotStart notices an end of the node daemon, with all its other jobs, because a driver
+// knows MPS less well.
+func TestMPSThatCannotStart(t *testing.T) {
+	m, _ := newFakeMPS(t)
+	text := "#!/bin/sh\necho unknown option\nexit 1\n"
+	if err := os.WriteFile(m.program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	m.log = slog.New(slog.NewTextHandler(said, nil))
+	stop := m.begin(t)
+	eventually(t, "it is tried twice", func() bool {
+		return strings.Count(strings.Join(lines(said.Name()), "\n"), "log="+m.output()) == 2
+	})
+	eventually(t, "it is told why", func() bool { return strings.Join(lines(m.output()), ";") == "unknown option" })
+	stop()
+}
+
+// TestAStrangerIsNotTheControlDaemon notices another process that has got the number of one that ended.
+func TestAStrangerIsNotTheControlDaemon(t *testing.T) {
+	m, _ := newFakeMPS(t)
+	for _, text := range []string{"1", "0", "-1", "", "x"} {
+		if err := os.WriteFile(m.pidFile(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if pid := m.find(); pid != 0 {
+			t.Errorf("%q: process %d", text, pid)
+		}
+	}
+}
+
+// TestMPSIsRefused notices a node that promises MPS and cannot have it.
+func TestMPSIsRefused(t *testing.T) {
+	for want, c := range map[string]Config{"--mps with --sim-gpus": {MPS: true, SimGPUs: 1},
+		"--mps with --login": {MPS: true, Login: true}} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	err := checkRequirements(Config{MPS: true})
+	if os.Getuid() == 0 && (err == nil || !strings.Contains(err.Error(), "nvidia-cuda-mps-control is not in the PATH")) {
+		t.Errorf("without the program: %v", err)
+	}
+	if err := checkRequirements(Config{}); err != nil && strings.Contains(err.Error(), "mps") {
+		t.Errorf("it was not asked for: %v", err)
+	}
+}
+
+// TestServersOfMPSKeepNoGPU notices a GPU that is out of use because a server of MPS, which outlives
+// jobs, is taken for a rest of one.
+func TestServersOfMPSKeepNoGPU(t *testing.T) {
+	sharing(t, 1, func(w *world, a, _ *assigned) {
+		w.change(func() { w.serves = 77 })
+		w.leave(wid(1), container.Exit{})
+		w.leavesGPU(2, 77)
+		settle(time.Second)
+		if last := w.lastNode(); w.result(a) == nil || !last.GPUs[0].Healthy {
+			w.t.Fatalf("result %+v, GPUs %+v", w.result(a), last.GPUs)
+		}
+	})
+}
