@@ -66,7 +66,7 @@ func (in taskInput) rotaVariables() map[string]string {
 		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
-		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
+		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.File()
 	}
 	if g := in.task.Resources.GPU; g != nil && g.Share > 0 && len(in.taskGPUs) == 1 && in.taskGPUs[0] < len(in.Node.GPUs) {
 		memory := g.MemoryOn(in.Node.GPUs[in.taskGPUs[0]].Memory)

@@ -106,6 +106,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 	if len(in.task.Secrets) > 0 {
 		list = append(list, secretsMount())
 	}
+	if in.Node.Checkpoint != "" {
+		list = append(list, mountAt(launch.CheckpointDir, "bind", in.Node.Checkpoint, "bind", "rw", "nosuid", "nodev"))
+	}
 	if in.Node.SimGPUs != "" && len(in.taskGPUs) > 0 {
 		list = append(list, mountAt(launch.GPUsDir, "bind", in.Node.SimGPUs, "bind", "rw", "nosuid", "nodev", "noexec"))
 	}
