@@ -79,7 +79,9 @@ type Alloc struct {
 }
 
 // NodeLocal reports whether the worker keeps a folder on its node.
-func (a *Alloc) NodeLocal() bool { return a.Spec != nil && a.Spec.Checkpoint != nil && a.Spec.Checkpoint.NodeLocal }
+func (a *Alloc) NodeLocal() bool {
+	return a.Spec != nil && a.Spec.Checkpoint != nil && a.Spec.Checkpoint.NodeLocal
+}
 
 // CheckpointSource is the last attempt in which a worker ran, and the node on which it did.
 type CheckpointSource struct {
