@@ -284,69 +284,104 @@ func TestASilentSourceFailsTheLaunch(t *testing.T) {
 }
 
 // TestAMoveSurvivesTheDaemons kills the daemon of the old node, or of the new one, at every call of a
-// move: of the journal, of the runtime, of the copy. A launch that fails for that is tried again, as the
-// controllers do. The job runs once, and with the files of its last run.
+// move, until it was over before the call: of the journal, of the runtime, of the copy. A launch that
+// fails for that is tried again, as the controllers do. The job runs once, and with the files of its
+// last run.
 func TestAMoveSurvivesTheDaemons(t *testing.T) {
-	died, last := 0, 0
-	for calls := 1; calls <= 60; calls++ {
-		for _, target := range []bool{true, false} {
+	for _, when := range []struct {
+		name     string
+		victim   func(a, b *keeper) *keeper
+		starting bool // when the new attempt is given to its node, not when the old one is stopped
+		least    int  // calls that there are
+	}{
+		{"the old node while it stops the job", func(a, _ *keeper) *keeper { return a }, false, 6},
+		{"the old node while it sends", func(a, _ *keeper) *keeper { return a }, true, 4},
+		{"the new node", func(_, b *keeper) *keeper { return b }, true, 15},
+	} {
+		calls := 1
+		for early := true; early; calls++ {
+			early = false
 			for seed := range uint64(2) {
 				synctest.Test(t, func(t *testing.T) {
 					a, b := pair(t, seed)
 					defer func() { a.kill(); b.kill() }()
-					a.give(attempt(1), nil)
-					settle(time.Minute)
-					a.work(attempt(1))
-					want := a.steps(attempt(1))
-					victim := a
-					if target {
-						victim = b
-					}
-					victim.mu.Lock()
-					victim.crashIn = calls
-					victim.mu.Unlock()
-					a.stop(attempt(1), model.CauseMigrate, time.Minute)
-					revive := func() {
-						settle(10 * time.Second)
-						select {
-						case <-victim.crashed:
-							victim.die()
-							died++
-							last = max(last, calls)
-						default:
-						}
-						settle(5 * time.Minute)
-					}
-					revive()
-					for n := 2; n <= 4; n++ {
-						if r := a.result(a.allocs[attempt(1)]); r == nil {
-							t.Fatalf("call %d, target %v: attempt 1 has no result", calls, target)
-						}
-						x := b.give(attempt(n), &api.CheckpointSource{Attempt: 1, Node: "a"})
-						revive()
-						if r := b.result(x); r != nil && r.State == model.WorkerFailed && !r.Began {
-							continue
-						}
-						if b.state(attempt(n)) != model.WorkerRunning || b.container(attempt(n)).starts != 1 {
-							t.Fatalf("call %d, target %v, seed %d: attempt %d is %s, started %d times: %+v", calls, target, seed, n,
-								b.state(attempt(n)), b.container(attempt(n)).starts, b.result(x))
-						}
-						if got := b.steps(attempt(n)); got != want {
-							t.Fatalf("call %d, target %v, seed %d: attempt %d has %d bytes of %d", calls, target, seed, n, len(got),
-								len(want))
-						}
-						if a.container(attempt(1)).state == container.Running {
-							t.Fatalf("call %d, target %v: it runs twice", calls, target)
-						}
-						return
-					}
-					t.Fatalf("call %d, target %v, seed %d: it could not be launched", calls, target, seed)
+					m := &killedMove{t: t, a: a, b: b, victim: when.victim(a, b), calls: calls, starting: when.starting,
+						what: fmt.Sprintf("%s, call %d, seed %d", when.name, calls, seed)}
+					m.run()
+					early = early || m.early
 				})
 			}
+			if calls > 200 {
+				t.Fatalf("%s: a move has more than 200 calls", when.name)
+			}
+		}
+		if t.Logf("%s: killed at %d calls", when.name, calls-2); calls-2 < when.least {
+			t.Errorf("%s: only %d calls", when.name, calls-2)
 		}
 	}
-	t.Logf("daemons were killed %d times, at call %d at the latest", died, last)
-	if died < 50 {
-		t.Errorf("daemons were killed %d times", died)
+}
+
+// killedMove is a move during which the daemon of a node is killed.
+type killedMove struct {
+	t        *testing.T
+	a, b     *keeper
+	victim   *keeper
+	calls    int
+	starting bool
+	early    bool // it was killed before the step was over
+	what     string
+}
+
+func (m *killedMove) run() {
+	t, a, b := m.t, m.a, m.b
+	a.give(attempt(1), nil)
+	settle(5 * time.Second)
+	a.work(attempt(1))
+	want := a.steps(attempt(1))
+	m.during(!m.starting, func() { a.stop(attempt(1), model.CauseMigrate, time.Minute) })
+	if r := a.result(a.allocs[attempt(1)]); r == nil {
+		t.Fatalf("%s: attempt 1 has no result", m.what)
 	}
+	for n := 2; n <= 4; n++ {
+		var x *assigned
+		m.during(m.starting && n == 2, func() { x = b.give(attempt(n), &api.CheckpointSource{Attempt: 1, Node: "a"}) })
+		if a.container(attempt(1)).state == container.Running {
+			t.Fatalf("%s: it runs twice", m.what)
+		}
+		if r := b.result(x); r != nil && r.State == model.WorkerFailed && !r.Began {
+			continue
+		}
+		if b.state(attempt(n)) != model.WorkerRunning || b.container(attempt(n)).starts != 1 {
+			t.Fatalf("%s: attempt %d is %s, started %d times: %+v", m.what, n, b.state(attempt(n)),
+				b.container(attempt(n)).starts, b.result(x))
+		}
+		if got := b.steps(attempt(n)); got != want {
+			t.Fatalf("%s: attempt %d has %d bytes of %d", m.what, n, len(got), len(want))
+		}
+		return
+	}
+	t.Fatalf("%s: it could not be launched", m.what)
+}
+
+// during does something while the daemon may be killed, and starts it again.
+func (m *killedMove) during(kills bool, do func()) {
+	if kills {
+		m.victim.mu.Lock()
+		m.victim.crashIn = m.calls
+		m.victim.mu.Unlock()
+	}
+	do()
+	settle(time.Second)
+	if kills {
+		select {
+		case <-m.victim.crashed:
+			m.early = true
+			m.victim.die()
+		default:
+		}
+		m.victim.mu.Lock()
+		m.victim.crashIn = 0
+		m.victim.mu.Unlock()
+	}
+	settle(5 * time.Minute)
 }

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -587,5 +590,87 @@ func TestOthersCannotEnter(t *testing.T) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
 		}
+	}
+}
+
+// TestWhoMayCopy notices a folder that is sent to another caller than the node that the controllers
+// name, or while it changes.
+func TestWhoMayCopy(t *testing.T) {
+	s := prepared(t, "a", nil, 1)
+	put(t, filepath.Join(s.Files(worker(1).ID), "model"), "weights")
+	node := identity.Caller{Machine: true, Role: "node", From: "b"}
+	ok := &api.CheckpointCopy{Attempt: 2, Submitted: 1000}
+	asked := ""
+	for _, c := range []struct {
+		name   string
+		caller *identity.Caller
+		id     string
+		may    *api.CheckpointCopy
+		err    error
+		runs   bool
+		want   int
+	}{
+		{"the next node", &node, "7.1.0", ok, nil, false, 200},
+		{"no caller", nil, "7.1.0", ok, nil, false, 403},
+		{"a user of that node", &identity.Caller{Role: "node", From: "b"}, "7.1.0", ok, nil, false, 403},
+		{"a controller", &identity.Caller{Machine: true, Role: "controller", From: "c"}, "7.1.0", ok, nil, false, 403},
+		{"a login node", &identity.Caller{Machine: true, Role: "login", From: "l"}, "7.1.0", ok, nil, false, 403},
+		{"another node", &node, "7.1.0", nil, &api.Problem{Code: api.CodeDenied, Detail: "no"}, false, 403},
+		{"no controller", &node, "7.1.0", nil, errors.New("no controller answers"), false, 503},
+		{"it runs", &node, "7.1.0", ok, nil, true, 409},
+		{"another job with its id", &node, "7.1.0", &api.CheckpointCopy{Attempt: 2, Submitted: 999}, nil, false, 404},
+		{"a later run", &node, "7.2.0", &api.CheckpointCopy{Attempt: 3, Submitted: 1000}, nil, false, 404},
+		{"another worker", &node, "7.1.1", ok, nil, false, 404},
+		{"a path", &node, "../7.1.0", ok, nil, false, 400},
+	} {
+		h := &Server{Store: s, Runs: func(container.ID) bool { return c.runs },
+			May: func(_ context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
+				asked = id.String() + " for " + node
+				return c.may, c.err
+			}}
+		ctx := t.Context()
+		if c.caller != nil {
+			ctx = identity.WithCaller(ctx, *c.caller)
+		}
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, Path+"x", nil)
+		r.SetPathValue("id", c.id)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want || w.Code != 200 && strings.Contains(w.Body.String(), "weights") {
+			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+		}
+		if c.want == 200 && (asked != "7.1.0 for b" || !strings.Contains(w.Body.String(), "weights")) {
+			t.Errorf("%s: asked %q, got %q", c.name, asked, w.Body)
+		}
+	}
+}
+
+// TestAFolderThatChangesIsNotSentWhole notices a copy of a folder that another attempt was given while
+// it was sent.
+func TestAFolderThatChangesIsNotSentWhole(t *testing.T) {
+	s := prepared(t, "a", nil, 1)
+	root, err := os.OpenRoot(s.path(worker(1).ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := s.unchanged(worker(1).ID, root); err != nil {
+		t.Errorf("it has not changed: %v", err)
+	}
+	if err := s.Prepare(t.Context(), worker(2), source); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := send(t.Context(), root, &b, func() error { return s.unchanged(worker(1).ID, root) }); err == nil {
+		t.Error("it was sent whole")
+	}
+	r := receiver{user: me, room: func() error { return nil }}
+	to, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if err := r.receive(t.Context(), to, &b); !errors.Is(err, errEnd) {
+		t.Errorf("what was sent of it was taken: %v", err)
 	}
 }
