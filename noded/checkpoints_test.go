@@ -228,7 +228,8 @@ func TestAFullTargetLeavesTheSource(t *testing.T) {
 		x := b.give(attempt(2), from)
 		settle(time.Minute)
 		r := b.result(x)
-		if r == nil || r.State != model.WorkerFailed || r.Began || !strings.Contains(r.Message, "no room on the disk of node b") ||
+		if r == nil || r.State != model.WorkerFailed || r.Began ||
+			!strings.Contains(r.Message, "no room on the disk of node b") ||
 			b.container(attempt(2)).creates != 0 {
 			t.Fatalf("got %+v, %d containers", r, b.container(attempt(2)).creates)
 		}

@@ -13,7 +13,8 @@ import (
 
 // onNodes is a job whose checkpoint is on the disk of its node.
 func onNodes(name, script string) string {
-	return simple(name, script, "checkpoint {\n    node_local = true\n  }\n  preemption {\n    grace_period = \"10s\"\n  }")
+	return simple(name, script,
+		"checkpoint {\n    node_local = true\n  }\n  preemption {\n    grace_period = \"10s\"\n  }")
 }
 
 // folder returns where the files of an attempt are on a node.
@@ -118,7 +119,8 @@ func TestACheckpointThatFindsNoRoom(t *testing.T) {
 	w.wants(w.ok("status", id), "no room on the disk of node "+small.Name, "from node "+large.Name)
 	w.ok("node", "resume", large.Name)
 	j := w.ends(id)
-	if j.Code != "CD" || j.Attempt != 3 || nodesOf(j.Attempts[1])[0] != small.Name || nodesOf(j.Attempts[2])[0] != large.Name {
+	if j.Code != "CD" || j.Attempt != 3 || nodesOf(j.Attempts[1])[0] != small.Name ||
+		nodesOf(j.Attempts[2])[0] != large.Name {
 		t.Fatalf("it ended as %s in attempt %d: %+v", j.Code, j.Attempt, j.Attempts)
 	}
 	w.wants(w.ok("logs", id), "model: OK", "1 "+large.Name+"\nsaved\n3 "+large.Name)

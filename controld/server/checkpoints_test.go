@@ -137,7 +137,8 @@ func TestWhichFoldersAreNeeded(t *testing.T) {
 	want("its launch has failed", other, all, all)
 	s, id = moved(t, &links{})
 	v := s.Replica.View()
-	if from := present.Checkpoint(v, v.Job(id), 0); from == nil || from.Node != "n1" || from.Attempt != 1 || from.Addr == "" {
+	if from := present.Checkpoint(v, v.Job(id), 0); from == nil || from.Node != "n1" || from.Attempt != 1 ||
+		from.Addr == "" {
 		t.Errorf("attempt 2 begins with %+v", from)
 	}
 	tell(t, s, "n2", model.WorkerReport{Job: id, Attempt: 2, State: model.WorkerRunning})
@@ -163,7 +164,8 @@ func TestAStoppedLaunchKeepsTheSource(t *testing.T) {
 // TestANodeThatIsDownHasNoCheckpoint notices a job that waits for a node that may never come back.
 func TestANodeThatIsDownHasNoCheckpoint(t *testing.T) {
 	s, id := moved(t, &links{})
-	if _, err := s.Replica.Propose(t.Context(), fsm.SetNodeState{Node: "n1", State: model.NodeDown, Reason: "test"}); err != nil {
+	_, err := s.Replica.Propose(t.Context(), fsm.SetNodeState{Node: "n1", State: model.NodeDown, Reason: "test"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	v := s.Replica.View()

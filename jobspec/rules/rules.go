@@ -163,8 +163,10 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 // the worker of that number in the next attempt, so that the numbers must mean the same there.
 func (c *checker) nodeLocal(j *jobspec.Job) {
 	const where = "checkpoint.node_local"
-	if p := j.Checkpoint.Path; p != "" && (path.Clean(p) != p || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../")) {
-		c.add(jobspec.CodeConflict, "checkpoint.path", "write a relative path without .., such as \"model.pt\", or leave it out",
+	p := j.Checkpoint.Path
+	if p != "" && (path.Clean(p) != p || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../")) {
+		c.add(jobspec.CodeConflict, "checkpoint.path",
+			"write a relative path without .., such as \"model.pt\", or leave it out",
 			"with node_local = true the path is below %s, and %q is not", jobspec.CheckpointDir, p)
 	}
 	if len(j.Groups) > 1 {

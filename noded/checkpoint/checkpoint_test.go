@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,7 +155,7 @@ func look(t *testing.T, dir string) []string {
 func grow(t *testing.T, r *rand.Rand, dir string, depth int) {
 	t.Helper()
 	name := func(i int) string {
-		return filepath.Join(dir, fmt.Sprintf("%d", i)+[]string{"", " ü\n", strings.Repeat("n", 200), "\xff\"=\\"}[r.IntN(4)])
+		return filepath.Join(dir, strconv.Itoa(i)+[]string{"", " ü\n", strings.Repeat("n", 200), "\xff\"=\\"}[r.IntN(4)])
 	}
 	for i := range r.IntN(5) {
 		at, err := name(i), error(nil)
@@ -326,11 +327,13 @@ func entries(t testing.TB, list ...tar.Header) []byte {
 		sum.add(&h, nil)
 	}
 	text := sum.text()
-	if err := errors.Join(tw.WriteHeader(&tar.Header{Name: sumsFile, Size: int64(len(text)), Typeflag: tar.TypeReg})); err != nil {
+	err := tw.WriteHeader(&tar.Header{Name: sumsFile, Size: int64(len(text)), Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = tw.Write(text)
+	}
+	if err = errors.Join(err, tw.Close()); err != nil {
 		t.Fatal(err)
 	}
-	tw.Write(text)
-	tw.Close()
 	return b.Bytes()
 }
 
@@ -340,21 +343,24 @@ func TestHostileStreams(t *testing.T) {
 	files := tar.Header{Name: filesDir, Typeflag: tar.TypeDir, Mode: 0o755}
 	outside := t.TempDir()
 	for name, list := range map[string][]tar.Header{
-		"the parent":           {files, {Name: "files/../../x", Typeflag: tar.TypeReg}},
-		"an absolute path":     {files, {Name: outside + "/x", Typeflag: tar.TypeReg}},
-		"another place":        {files, {Name: "owner.json", Typeflag: tar.TypeReg}},
-		"a top directory":      {{Name: "more", Typeflag: tar.TypeDir, Mode: 0o755}},
-		"no directory before":  {files, {Name: "files/a/b", Typeflag: tar.TypeReg}},
-		"through a link":       {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: outside, Mode: 0o777}, {Name: "files/l/x", Typeflag: tar.TypeReg}},
-		"through a local link": {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: "../image", Mode: 0o777}, {Name: "files/l/x", Typeflag: tar.TypeReg}},
-		"a link again":         {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: outside + "/x", Mode: 0o777}, {Name: "files/l", Typeflag: tar.TypeReg}},
-		"a file twice":         {files, {Name: "files/a", Typeflag: tar.TypeReg}, {Name: "files/a", Typeflag: tar.TypeReg}},
-		"a directory twice":    {files, files},
-		"a pipe":               {files, {Name: "files/p", Typeflag: tar.TypeFifo}},
-		"a device":             {files, {Name: "files/d", Typeflag: tar.TypeBlock, Devmajor: 8}},
-		"a hard link":          {files, {Name: "files/h", Typeflag: tar.TypeLink, Linkname: "/etc/shadow"}},
-		"set-id":               {files, {Name: "files/s", Typeflag: tar.TypeReg, Mode: 0o4755}},
-		"a name with dots":     {files, {Name: "files/./a", Typeflag: tar.TypeReg}},
+		"the parent":          {files, {Name: "files/../../x", Typeflag: tar.TypeReg}},
+		"an absolute path":    {files, {Name: outside + "/x", Typeflag: tar.TypeReg}},
+		"another place":       {files, {Name: "owner.json", Typeflag: tar.TypeReg}},
+		"a top directory":     {{Name: "more", Typeflag: tar.TypeDir, Mode: 0o755}},
+		"no directory before": {files, {Name: "files/a/b", Typeflag: tar.TypeReg}},
+		"through a link": {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: outside, Mode: 0o777},
+			{Name: "files/l/x", Typeflag: tar.TypeReg}},
+		"through a local link": {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: "../image", Mode: 0o777},
+			{Name: "files/l/x", Typeflag: tar.TypeReg}},
+		"a link again": {files, {Name: "files/l", Typeflag: tar.TypeSymlink, Linkname: outside + "/x", Mode: 0o777},
+			{Name: "files/l", Typeflag: tar.TypeReg}},
+		"a file twice":      {files, {Name: "files/a", Typeflag: tar.TypeReg}, {Name: "files/a", Typeflag: tar.TypeReg}},
+		"a directory twice": {files, files},
+		"a pipe":            {files, {Name: "files/p", Typeflag: tar.TypeFifo}},
+		"a device":          {files, {Name: "files/d", Typeflag: tar.TypeBlock, Devmajor: 8}},
+		"a hard link":       {files, {Name: "files/h", Typeflag: tar.TypeLink, Linkname: "/etc/shadow"}},
+		"set-id":            {files, {Name: "files/s", Typeflag: tar.TypeReg, Mode: 0o4755}},
+		"a name with dots":  {files, {Name: "files/./a", Typeflag: tar.TypeReg}},
 	} {
 		dir := t.TempDir()
 		root, err := os.OpenRoot(dir)
@@ -509,7 +515,8 @@ func TestACopyWithoutProgressEnds(t *testing.T) {
 		s := &Store{dir: t.TempDir(), node: "b", source: contextSource{}, log: quiet, copies: make(chan struct{}, 1)}
 		began := time.Now()
 		err := s.Prepare(t.Context(), worker(2), source)
-		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "nothing came for 1m0s") || took != stallTime {
+		took := time.Since(began)
+		if err == nil || !strings.Contains(err.Error(), "nothing came for 1m0s") || took != stallTime {
 			t.Errorf("%v after %v", err, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -544,7 +551,8 @@ func TestAFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = s.Prepare(t.Context(), worker(2), source)
-		if err == nil || !strings.Contains(err.Error(), "no room on the disk") || !strings.Contains(err.Error(), "make room in") {
+		if err == nil || !strings.Contains(err.Error(), "no room on the disk") ||
+			!strings.Contains(err.Error(), "make room in") {
 			t.Errorf("understated %v: %v", understates, err)
 		}
 		s.removals.Wait()

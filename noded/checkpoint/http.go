@@ -82,7 +82,7 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, id container.ID, m
 	root, err := os.OpenRoot(s.path(have))
 	var bytes int64
 	if err == nil {
-		defer root.Close()
+		defer func() { _ = root.Close() }() // it was only read
 		bytes, err = measure(r.Context(), root)
 	}
 	if err != nil {

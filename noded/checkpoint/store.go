@@ -215,7 +215,7 @@ func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // what was written is on the disk already
 	if fill != nil {
 		err = fill(root)
 	}

@@ -222,7 +222,8 @@ func TestPaddingOfLogPathsIsBounded(t *testing.T) {
 // TestTheFolderOfACheckpoint notices a job that does not find the folder of its node, or does not hear
 // where it is; and one that finds it unasked.
 func TestTheFolderOfACheckpoint(t *testing.T) {
-	for path, want := range map[string]string{"": "/run/rota/checkpoint", "a/model.pt": "/run/rota/checkpoint/a/model.pt"} {
+	for path, want := range map[string]string{"": "/run/rota/checkpoint",
+		"a/model.pt": "/run/rota/checkpoint/a/model.pt"} {
 		in := example(nil)
 		in.Spec.Checkpoint = &jobspec.Checkpoint{NodeLocal: true, Path: path}
 		in.Node.Checkpoint = "/var/lib/rota/checkpoints/1.1.0/files"
