@@ -416,6 +416,13 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "controld/api", "controld/api/pki", "controld/api/identity", "noded/container"},
 		why:  "it keeps and serves the output of containers and does not run them",
 	},
+	"noded/checkpoint": {
+		ours: []string{
+			"jobspec", "controld/api", "controld/api/pki", "controld/api/identity", "controld/model", "noded/container",
+		},
+		third: []string{"golang.org/x/sys"},
+		why:   "it carries folders from node to node, whatever a job makes of them",
+	},
 	"noded/bundle": {
 		ours: []string{
 			"jobspec", "controld/model", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
@@ -437,7 +444,7 @@ var rules = map[string]rule{
 	"noded": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
-			"controld/api/identity", "controld/member", "noded/bundle", "noded/container",
+			"controld/api/identity", "controld/member", "noded/bundle", "noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements", "packaging/python",
 		},

@@ -5,6 +5,8 @@
 // the log keeps, and what `rota validate -o json` prints.
 package jobspec
 
+import "path"
+
 // Seconds is a duration in whole seconds, the unit of every duration in Rota's JSON.
 type Seconds int64
 
@@ -153,9 +155,23 @@ type Restart struct {
 // Checkpoint says that the job saves its own progress. A job with one that exits with ExitCode is
 // requeued.
 type Checkpoint struct {
-	Path     string  `json:"path,omitempty"`
+	Path     string  `json:"path,omitempty"` // with NodeLocal: below [CheckpointDir]; "": that directory
 	Interval Seconds `json:"interval,omitempty"`
 	ExitCode int     `json:"exit_code,omitempty"` // default 85
+	// NodeLocal says that each worker saves to a folder on the disk of its node. It is carried to the
+	// node on which the worker of that number runs next.
+	NodeLocal bool `json:"node_local,omitempty"`
+}
+
+// CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].
+const CheckpointDir = "/run/rota/checkpoint"
+
+// File returns where the program saves, as it sees it; "" if the job does not say.
+func (c *Checkpoint) File() string {
+	if c.NodeLocal {
+		return path.Join(CheckpointDir, c.Path)
+	}
+	return c.Path
 }
 
 // Preemption says how the job is stopped when a preemptor needs its capacity.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -28,6 +29,19 @@ type Controller interface {
 	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
 	// Report sends the states of workers and samples of their progress.
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
+	// DropCheckpoints returns which of the folders that the node keeps are not needed any more.
+	DropCheckpoints(ctx context.Context, node string, req api.KeptCheckpoints) (*api.DroppedCheckpoints, error)
+}
+
+// Checkpoints makes, copies and removes the folders to which jobs save on this node.
+// *checkpoint.Store implements it.
+type Checkpoints interface {
+	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil: anew.
+	Prepare(ctx context.Context, w checkpoint.Worker, from *api.CheckpointSource) error
+	// List returns the workers whose folders are here.
+	List() []container.ID
+	// Remove removes a folder. It does not wait until that is done.
+	Remove(id container.ID)
 }
 
 // Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
@@ -59,16 +73,17 @@ type Journal interface {
 
 // Parts is what an agent works with.
 type Parts struct {
-	Node    model.Node // is registered with the controllers; its GPUs come from GPUs
-	Control Controller
-	Runtime container.Runtime
-	Bundles Bundles
-	Journal Journal
-	GPUs    gpu.Source
-	GPUFile gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
-	Foreign string            // cluster that the containers here are of, if it is not this node's; "" otherwise
-	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
-	Log     *slog.Logger
+	Node        model.Node // is registered with the controllers; its GPUs come from GPUs
+	Control     Controller
+	Runtime     container.Runtime
+	Bundles     Bundles
+	Checkpoints Checkpoints // nil: no job keeps its checkpoint here
+	Journal     Journal
+	GPUs        gpu.Source
+	GPUFile     gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
+	Foreign     string            // cluster that the containers here are of, if it is not this node's; "" otherwise
+	Cores       *machine.Cores    // nil: jobs get shares of processor time, not cores by number
+	Log         *slog.Logger
 	// CPUTime returns the processor time of a container; nil: that is not known.
 	CPUTime func(id container.ID) (time.Duration, error)
 	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
@@ -122,9 +137,10 @@ type Agent struct {
 type worker struct {
 	facts
 	id             container.ID
-	busy           bool   // a step runs
-	changedAt      uint64 // Agent.changes at its last change
-	lastOp         op     // the previous step, to slow down repetitions
+	busy           bool               // a step runs
+	cancel         context.CancelFunc // ends the step that runs; nil: it runs to its end
+	changedAt      uint64             // Agent.changes at its last change
+	lastOp         op                 // the previous step, to slow down repetitions
 	delay          time.Duration
 	notBefore      time.Time // no step starts earlier
 	waiting        bool      // for an earlier attempt or for cores
@@ -173,6 +189,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sampleProgress(ctx) })
 	group.Go(func() error { return a.sampleUsage(ctx) })
 	group.Go(func() error { return a.gpus.watch(ctx) })
+	group.Go(func() error { return a.sweepCheckpoints(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
 	return err
@@ -336,6 +353,9 @@ func (a *Agent) setStatus(w *worker, s container.Status) {
 
 // reconcile decides what is due for one worker and starts its next step. The mutex is held.
 func (a *Agent) reconcile(w *worker) {
+	if w.busy && w.cancel != nil && (w.Desired == nil || w.Desired.Stop != nil) {
+		w.cancel() // it must not hold up what is due now
+	}
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
@@ -414,10 +434,19 @@ func (a *Agent) startStep(w *worker, s step) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
 	f, ctx, slots := w.facts, a.ctx, a.stepSlots
-	if s.Op == opCreate {
+	switch s.Op {
+	case opCreate:
 		slots = a.createSlots
+	case opFetch:
+		slots = nil // few copies run at once, and what is here already does not wait for them
+		ctx, w.cancel = context.WithCancel(ctx)
 	}
 	a.steps.Go(func() {
+		if slots == nil {
+			done, err := a.runStep(ctx, w.id, f, s)
+			a.finishStep(w, s, done, err)
+			return
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -437,6 +466,10 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.busy = false
+	if w.cancel != nil {
+		w.cancel()
+		w.cancel = nil
+	}
 	a.markChanged(w)
 	if done != nil {
 		done(w)

@@ -125,6 +125,28 @@ func (c *controllers) Report(ctx context.Context, node string, req api.ReportReq
 	return client.Report(ctx, node, req)
 }
 
+// DropCheckpoints implements [Controller].
+func (c *controllers) DropCheckpoints(
+	ctx context.Context, node string, req api.KeptCheckpoints,
+) (*api.DroppedCheckpoints, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	return client.DropCheckpoints(ctx, node, req)
+}
+
+// mayCopy asks whether another node may have a folder of this node.
+func (c *controllers) mayCopy(ctx context.Context, node, boot, id, to string) (*api.CheckpointCopy, error) {
+	client, _, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return client.MayCopyCheckpoint(ctx, node, boot, id, to)
+}
+
 // proxiedUser is the context key of the user of a proxied request.
 type proxiedUser struct{}
 

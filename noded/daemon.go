@@ -15,6 +15,7 @@
 //   - A job pauses and goes on: switch.go. The shim's side is noded/shim/switch.go, and
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
+//   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
 //   - Controllers and the proxy for local users: controllers.go.
 //
@@ -45,6 +46,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
 	"github.com/rota-hpc/rota/noded/bundle"
+	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -62,21 +64,22 @@ const shutdownTime = 3 * time.Second
 
 // daemon is what Run has opened, in this order.
 type daemon struct {
-	cfg        Config
-	credential *pki.Credential
-	machine    machine.Machine
-	journal    *journal.Journal
-	http       net.Listener
-	socket     net.Listener // nil if none is configured
-	list       *member.List
-	shims      *container.Shims
-	gpus       gpu.Source
-	mps        *mps
-	simDir     string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
-	logs       *logs.Store
-	bundles    *bundle.Store
-	control    *controllers
-	agent      *Agent
+	cfg         Config
+	credential  *pki.Credential
+	machine     machine.Machine
+	journal     *journal.Journal
+	http        net.Listener
+	socket      net.Listener // nil if none is configured
+	list        *member.List
+	shims       *container.Shims
+	gpus        gpu.Source
+	mps         *mps
+	simDir      string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
+	logs        *logs.Store
+	checkpoints *checkpoint.Store
+	bundles     *bundle.Store
+	control     *controllers
+	agent       *Agent
 }
 
 // Run is the node daemon. It returns nil when ctx ends; containers go on running.
@@ -264,12 +267,16 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		}
 		service = d.mps.place()
 	}
+	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
+		&checkpoint.Client{Credential: d.credential}, d.cfg.Logger); err != nil {
+		return err
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules:    modules,
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
-		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, MPS: service,
+		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, Checkpoint: d.checkpoints.Files, MPS: service,
 	})
 	if err != nil {
 		return err
@@ -316,7 +323,8 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
-		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		Checkpoints: d.checkpoints,
+		GPUs:        d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		CPUTime: d.shims.CPUTime, Serves: d.mps.owns,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
@@ -355,6 +363,10 @@ func (d *daemon) run(ctx context.Context) error {
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
+	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints, Runs: d.agent.runsStill,
+		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
+			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
+		}})
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())

@@ -26,6 +26,7 @@ type facts struct {
 	Tries          int                 // how often the step that is due has failed
 	Excess         gpuExcess           // of a running container
 	Warned         bool                // it has a notice of an excess
+	Prepared       bool                // it has the folder of its checkpoint, if it is to have one
 }
 
 // exists reports whether the container exists and has not ended.
@@ -38,6 +39,7 @@ type op string
 // was.
 const (
 	opNone   op = ""
+	opFetch  op = "fetch" // make the folder of its checkpoint
 	opCreate op = "create"
 	opStart  op = "start"
 	opStop   op = "stop"  // write the notice and send the signal
@@ -113,7 +115,7 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 		return recordLost(f), time.Time{}
 	case f.Actual == "":
 		return step{Op: opFinish, Result: model.WorkerReport{
-			State: model.WorkerExited, Signal: sigKill, Message: "stopped before it started",
+			State: model.WorkerExited, Signal: sigKill, Message: "stopped before it started", Unbegun: true,
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
@@ -128,6 +130,8 @@ func stepWhenWanted(f facts) step {
 	switch {
 	case f.Actual == "" && f.Entry.Started:
 		return recordLost(f)
+	case f.Actual == "" && !f.Blocked && f.Desired.NodeLocal() && !f.Prepared:
+		return step{Op: opFetch}
 	case f.Actual == "" && !f.Blocked:
 		return step{Op: opCreate}
 	case f.Actual == container.Created && f.Desired.Released:
@@ -195,7 +199,7 @@ func exitReport(e *container.Exit, began bool) model.WorkerReport {
 			Message: "its exit record cannot be read"}
 	}
 	return model.WorkerReport{State: model.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
-		Lease: e.Lease, Why: e.Why}
+		Lease: e.Lease, Why: e.Why, Unbegun: !began}
 }
 
 // reportableState returns the state that is to be reported to the controllers, "" for none. A

@@ -182,6 +182,7 @@ func TestWhatAnExitRecordSaysIsReported(t *testing.T) {
 	want := model.WorkerReport{State: model.WorkerExited, ExitCode: 3, Signal: 9, OOM: true, Lease: true,
 		Why: "its task ended"}
 	for _, began := range []bool{true, false} {
+		want.Unbegun = !began
 		if got := exitReport(e, began); got != want {
 			t.Errorf("got %+v", got)
 		}

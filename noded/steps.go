@@ -18,6 +18,9 @@ import (
 // runStep does one step, without holding the mutex. The function it returns applies the changes to
 // the worker. After an error the step is repeated.
 func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
+	if s.Op == opFetch {
+		return a.prepare(ctx, id, f) // it takes as long as the copy makes progress
+	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	switch s.Op {

@@ -72,6 +72,9 @@ type world struct {
 	cpu        func(container.ID) time.Duration // processor time; nil: unknown
 	progressOf map[container.ID]string          // files that certain containers report to
 	measures   []model.WorkerReport             // with what was measured of a worker, as reported
+
+	checkpoints Checkpoints              // nil: the node keeps none
+	unneeded    func(folder string) bool // which folders no attempt needs
 }
 
 // assigned is what the controllers know of one worker.
@@ -222,7 +225,8 @@ func (w *world) start() {
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
 		CPUTime: l.cpuTime, Serves: func(pid int) bool { return pid == w.serving() },
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Checkpoints: w.checkpoints,
+		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -373,6 +377,24 @@ func (l *life) Report(ctx context.Context, node string, req api.ReportRequest) (
 		l.world.samples = append(l.world.samples, req.Samples...)
 		for _, r := range req.Workers {
 			l.take(r)
+		}
+		return nil
+	})
+}
+
+func (l *life) DropCheckpoints(
+	ctx context.Context, node string, req api.KeptCheckpoints,
+) (*api.DroppedCheckpoints, error) {
+	l.checkSender(node, req.BootID)
+	out := &api.DroppedCheckpoints{}
+	return out, l.call(ctx, func() error {
+		if l.down {
+			return errUnreachable
+		}
+		for _, id := range req.IDs {
+			if l.unneeded != nil && l.unneeded(id) {
+				out.IDs = append(out.IDs, id)
+			}
 		}
 		return nil
 	})

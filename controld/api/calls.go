@@ -351,6 +351,20 @@ func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*R
 	return post[ReportResponse](ctx, c, call{path: nodePath(node, "/report"), repeat: true}, req)
 }
 
+// MayCopyCheckpoint asks whether node may send the folder of a worker, job.attempt.worker, to the node
+// of that name. Called by node daemons.
+func (c *Client) MayCopyCheckpoint(ctx context.Context, node, bootID, id, to string) (*CheckpointCopy, error) {
+	v := url.Values{"boot_id": {bootID}, "for": {to}}
+	answer, _, err := get[CheckpointCopy](ctx, c, nodePath(node, "/checkpoints/"+url.PathEscape(id)), v, Read{})
+	return answer, err
+}
+
+// DropCheckpoints asks which of the folders that a node keeps are not needed any more. Called by node
+// daemons.
+func (c *Client) DropCheckpoints(ctx context.Context, node string, req KeptCheckpoints) (*DroppedCheckpoints, error) {
+	return post[DroppedCheckpoints](ctx, c, call{path: nodePath(node, "/checkpoints"), repeat: true}, req)
+}
+
 // CreateToken makes an API token.
 func (c *Client) CreateToken(ctx context.Context, req TokenRequest) (*CreatedToken, error) {
 	return post[CreatedToken](ctx, c, call{path: "/v1/tokens"}, req)

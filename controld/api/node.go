@@ -69,6 +69,42 @@ type Alloc struct {
 	Switch *Switch `json:"switch,omitempty"`
 	// Packing is how the worker shares its GPU while others run there; nil: it has it for itself.
 	Packing *Packing `json:"packing,omitempty"`
+
+	// Submitted is the wall clock at which the job was submitted. It tells a node a job from another
+	// one that had its id before a restore.
+	Submitted model.UnixMS `json:"submitted"`
+	// Checkpoint is where the worker's folder is, of a job that keeps it on its nodes; nil: the worker
+	// never ran, or the node with its folder is down.
+	Checkpoint *CheckpointSource `json:"checkpoint,omitempty"`
+}
+
+// NodeLocal reports whether the worker keeps a folder on its node.
+func (a *Alloc) NodeLocal() bool {
+	return a.Spec != nil && a.Spec.Checkpoint != nil && a.Spec.Checkpoint.NodeLocal
+}
+
+// CheckpointSource is the last attempt in which a worker ran, and the node on which it did.
+type CheckpointSource struct {
+	Attempt int    `json:"attempt"`
+	Node    string `json:"node"`
+	Addr    string `json:"addr"` // of the node's daemon
+}
+
+// CheckpointCopy says that a node may copy a worker's folder.
+type CheckpointCopy struct {
+	Attempt   int          `json:"attempt"` // that it is for
+	Submitted model.UnixMS `json:"submitted"`
+}
+
+// KeptCheckpoints names folders that a node keeps, as job.attempt.worker.
+type KeptCheckpoints struct {
+	BootID string   `json:"boot_id"`
+	IDs    []string `json:"ids"`
+}
+
+// DroppedCheckpoints names those of them that no attempt needs any more.
+type DroppedCheckpoints struct {
+	IDs []string `json:"ids"`
 }
 
 // Switch tells a worker to pause, and give its cores and GPUs back, or to go on with the GPUs of

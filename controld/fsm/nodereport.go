@@ -117,7 +117,7 @@ func (m *Machine) workerReport(node string, r *model.WorkerReport) {
 	next, a := copyToChange(m.v.Job(r.Job))
 	w = &a.Workers[r.Worker]
 	w.State = r.State
-	if r.State == model.WorkerRunning || r.State == model.WorkerExited || r.Began {
+	if r.State == model.WorkerRunning || r.State == model.WorkerExited && !r.Unbegun || r.Began {
 		w.Started = cmp.Or(w.Started, m.v.At())
 	}
 	if r.State.Final() {

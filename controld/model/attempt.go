@@ -111,7 +111,9 @@ type WorkerReport struct {
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
 	// of a failed one: its command may have begun, so that this is no failure to launch
-	Began   bool   `json:"began,omitempty"`
+	Began bool `json:"began,omitempty"`
+	// of an exited one: it was stopped before its command began
+	Unbegun bool   `json:"unbegun,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	// A report with a Policy says that its log policy has found Message in the output, and nothing

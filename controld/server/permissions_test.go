@@ -647,6 +647,8 @@ func TestANodeSpeaksForItselfOnly(t *testing.T) {
 		{"POST", "/v1/nodes/n2/register", `{"node":{"name":"n2","boot_id":"b","cores":1,"memory":1073741824}}`},
 		{"GET", "/v1/nodes/n2/allocs?boot_id=b", ""},
 		{"POST", "/v1/nodes/n2/report", `{"boot_id":"b"}`},
+		{"GET", "/v1/nodes/n2/checkpoints/1.1.0?boot_id=b&for=n1", ""},
+		{"POST", "/v1/nodes/n2/checkpoints", `{"boot_id":"b","ids":["1.1.0"]}`},
 	} {
 		if status, text := c.ask(access.Node, one.method, one.path, one.body); status != http.StatusForbidden {
 			t.Errorf("%s: %d %s", one.path, status, text)

@@ -141,6 +141,13 @@ func nodeRoutes() []route {
 			rule: forItself, place: onLeader}, allocs),
 		taking(route{Operation: post("/v1/nodes/{name}/report", "A node reports what has changed on it", pathNode),
 			rule: forItself, place: onLeader, quiet: true}, report),
+		returning(route{Operation: get("/v1/nodes/{name}/checkpoints/{id}",
+			"Whether a node may send the folder of a worker to another one", pathNode,
+			inPath("id", "the folder: job.attempt.worker"), inQuery(openapi.String, "boot_id", "for")),
+			rule: forItself, place: onLeader}, mayCopyCheckpoint),
+		taking(route{Operation: post("/v1/nodes/{name}/checkpoints",
+			"Which of the folders on a node are not needed any more", pathNode),
+			rule: forItself, place: onLeader, quiet: true}, dropCheckpoints),
 	}
 }
 

@@ -195,7 +195,10 @@ var restartSchema = hclfile.For[jobspec.Restart](&hclfile.Block{
 
 var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 	Attrs: []hclfile.Attr{
-		hclfile.Named("path").With("", "where the program saves; for people"),
+		hclfile.Named("path").With("", "where the program saves; for people, and `$ROTA_CHECKPOINT_FILE`"),
+		hclfile.Named("node_local").With("false", "each worker saves to a folder on its node's own disk, "+
+			"`/run/rota/checkpoint`, which is carried to the node where that worker runs next; `path` is relative to it. "+
+			"If that node is down the job begins anew. Not for elastic jobs and jobs of several groups"),
 		hclfile.Named("interval").AtLeastOne().With("", "how often it saves"),
 		hclfile.Named("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),

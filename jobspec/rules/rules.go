@@ -90,7 +90,7 @@ func (c *checker) job(j *jobspec.Job) {
 	c.affinities("affinities", j.Affinities)
 	c.nodeNames(j)
 	c.restart("restart", j.Restart)
-	c.checkpoint(j.Checkpoint)
+	c.checkpoint(j)
 	c.preemption(j)
 	c.groups(j)
 	c.stopMetrics(j)
@@ -144,7 +144,8 @@ func (c *checker) exitCodes(path string, codes []int) {
 	}
 }
 
-func (c *checker) checkpoint(k *jobspec.Checkpoint) {
+func (c *checker) checkpoint(j *jobspec.Job) {
+	k := j.Checkpoint
 	if k == nil {
 		return
 	}
@@ -152,6 +153,29 @@ func (c *checker) checkpoint(k *jobspec.Checkpoint) {
 	c.duration("checkpoint.interval", k.Interval)
 	if k.ExitCode != 0 {
 		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
+	}
+	if k.NodeLocal {
+		c.nodeLocal(j)
+	}
+}
+
+// nodeLocal checks a job whose checkpoint goes from node to node. What a worker has saved is given to
+// the worker of that number in the next attempt, so that the numbers must mean the same there.
+func (c *checker) nodeLocal(j *jobspec.Job) {
+	const where = "checkpoint.node_local"
+	p := j.Checkpoint.Path
+	if p != "" && (path.Clean(p) != p || path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../")) {
+		c.add(jobspec.CodeConflict, "checkpoint.path",
+			"write a relative path without .., such as \"model.pt\", or leave it out",
+			"with node_local = true the path is below %s, and %q is not", jobspec.CheckpointDir, p)
+	}
+	if len(j.Groups) > 1 {
+		c.add(jobspec.CodeUnsupported, where, "save to a shared file system, or submit a job for each group",
+			"node_local in a job of several groups is not supported")
+	}
+	if elasticGroup(j) >= 0 {
+		c.add(jobspec.CodeUnsupported, where, "save to a shared file system, or leave out elastic",
+			"node_local in an elastic job is not supported: after a resize its workers have other parts of the work")
 	}
 }
 

@@ -65,6 +65,9 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
+	if a.NodeLocal() {
+		in.Node.Checkpoint = s.checkpoint(id)
+	}
 	return in
 }
 

@@ -26,22 +26,23 @@ type MPS = oci.MPS
 
 // Config says where bundles lie, and what they have in common on this node.
 type Config struct {
-	Node        string              // the node's name
-	Hostname    string              // of the machine
-	Logs        *logs.Store         // with the directory of the containers
-	RootDir     string              // for the root of containers without an image
-	Modules     string              // directory with the Python module of jobs; "": there is none
-	CgroupRoot  string              // path of the containers' parent below every hierarchy
-	SharedPaths []string            // bound into every container at the same path
-	InitPath    string              // of rota-init
-	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
-	MaxNofile   int64               // files that a task may have open at most; 0: no bound
-	MaxPids     int64               // processes and threads of a worker; 0: by its cores
-	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
-	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
-	MPS         MPS                 // how workers with parts of GPUs reach MPS; the zero value: there is none
-	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
-	RootJobs    bool                // jobs may run as root
+	Node        string                    // the node's name
+	Hostname    string                    // of the machine
+	Logs        *logs.Store               // with the directory of the containers
+	RootDir     string                    // for the root of containers without an image
+	Modules     string                    // directory with the Python module of jobs; "": there is none
+	CgroupRoot  string                    // path of the containers' parent below every hierarchy
+	SharedPaths []string                  // bound into every container at the same path
+	InitPath    string                    // of rota-init
+	MaxMemlock  jobspec.Bytes             // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64                     // files that a task may have open at most; 0: no bound
+	MaxPids     int64                     // processes and threads of a worker; 0: by its cores
+	OutputRate  jobspec.Bytes             // bytes per second that are taken of a worker's output; 0: no bound
+	SimGPUs     string                    // directory for what jobs declare of simulated GPUs; "": the GPUs are real
+	Checkpoint  func(container.ID) string // where the files of a worker's checkpoint are on this node
+	MPS         MPS                       // how workers with parts of GPUs reach MPS; the zero value: there is none
+	Seccomp     *specs.LinuxSeccomp       // filter of system calls; nil for none
+	RootJobs    bool                      // jobs may run as root
 }
 
 // Store makes and disposes of bundles, each in a directory of its container.
@@ -49,7 +50,8 @@ type Store struct {
 	logs       *logs.Store
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
-	dev        string   // has the device nodes
+	checkpoint func(container.ID) string
+	dev        string // has the device nodes
 	rootJobs   bool
 	outputRate jobspec.Bytes // per second; 0: no bound
 }
@@ -65,7 +67,7 @@ func Open(c Config) (*Store, error) {
 	}
 	return &Store{
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
-		outputRate: c.OutputRate,
+		outputRate: c.OutputRate, checkpoint: c.Checkpoint,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,

@@ -26,6 +26,7 @@ const (
 	shmDir        = "shm"   // their /dev/shm
 	secretsDir    = "secrets"
 	gpusDir       = "gpus"
+	checkpointDir = "checkpoint"
 	modulesDir    = "python"         // a mount point, as secretsDir
 	progressDir   = "progress"       // mounted by the shim, in memory
 	stepsFile     = "steps.jsonl"    // progress found in the output
@@ -217,7 +218,7 @@ func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
 	for _, made := range []string{
 		filepath.Join(run, secretsDir), filepath.Join(run, gpusDir), filepath.Join(run, modulesDir),
-		filepath.Dir(ProgressPath(dir)),
+		filepath.Join(run, checkpointDir), filepath.Dir(ProgressPath(dir)),
 	} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
 			return err

@@ -218,3 +218,29 @@ func TestPaddingOfLogPathsIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFolderOfACheckpoint notices a job that does not find the folder of its node, or does not hear
+// where it is; and one that finds it unasked.
+func TestTheFolderOfACheckpoint(t *testing.T) {
+	for path, want := range map[string]string{"": "/run/rota/checkpoint",
+		"a/model.pt": "/run/rota/checkpoint/a/model.pt"} {
+		in := example(nil)
+		in.Spec.Checkpoint = &jobspec.Checkpoint{NodeLocal: true, Path: path}
+		in.Node.Checkpoint = "/var/lib/rota/checkpoints/1.1.0/files"
+		if m := mountOf(t, in, "/run/rota/checkpoint"); m.Source != in.Node.Checkpoint ||
+			!slices.Equal(m.Options, []string{"bind", "rw", "nosuid", "nodev"}) {
+			t.Errorf("%+v", m)
+		}
+		plan, err := Plan(in)
+		if err != nil || !slices.Contains(plan.Env, "ROTA_CHECKPOINT_FILE="+want) {
+			t.Errorf("path %q: %v, %v", path, plan.Env, err)
+		}
+	}
+	in := example(nil)
+	spec, err := Spec(in)
+	if err != nil || slices.ContainsFunc(spec.Mounts, func(m specs.Mount) bool {
+		return m.Destination == "/run/rota/checkpoint"
+	}) {
+		t.Errorf("%+v, %v", spec.Mounts, err)
+	}
+}

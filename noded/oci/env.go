@@ -67,7 +67,7 @@ func (in taskInput) rotaVariables() map[string]string {
 		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
-		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
+		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.File()
 	}
 	if g, of := in.partOfGPU(); g != nil {
 		env["ROTA_GPU_SHARE"], env["ROTA_GPU_MEMORY"] = g.ShareText(), strconv.FormatInt(int64(g.MemoryOn(of.Memory)), 10)

@@ -70,8 +70,9 @@ type Node struct {
 	NoSwapLimit bool     // the kernel cannot limit swap
 	Nvidia      []Device // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
 	NvidiaMajor int64    // of /dev/nvidiaN, 195 unless the driver says otherwise
-	SimGPUs     string   // directory for what processes declare of simulated GPUs; "": there is none
+	Checkpoint  string   // directory for the worker's checkpoint; "": the job saves elsewhere
 	MPS         MPS
+	SimGPUs     string              // directory for what processes declare of simulated GPUs; "": there is none
 	RDMA        []Device            // device nodes below /dev/infiniband
 	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
 	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound

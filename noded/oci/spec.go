@@ -109,6 +109,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 	if in.usesMPS() {
 		list = append(list, mountAt(in.Node.MPS.Pipes, "bind", in.Node.MPS.Pipes, "bind", "rw", "nosuid", "nodev", "noexec"))
 	}
+	if in.Node.Checkpoint != "" {
+		list = append(list, mountAt(launch.CheckpointDir, "bind", in.Node.Checkpoint, "bind", "rw", "nosuid", "nodev"))
+	}
 	if in.Node.SimGPUs != "" && len(in.taskGPUs) > 0 {
 		list = append(list, mountAt(launch.GPUsDir, "bind", in.Node.SimGPUs, "bind", "rw", "nosuid", "nodev", "noexec"))
 	}

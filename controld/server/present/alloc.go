@@ -34,6 +34,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 		place.Size = j.Spec.Array.Len()
 		out.Array, out.Spec = &place, withoutOtherTasks(out.Spec)
 	}
+	out.Submitted, out.Checkpoint = j.Submitted.Wall, Checkpoint(v, j, w.Worker)
 	for i := range j.Parts {
 		out.Hosts = append(out.Hosts, hostsOf(v, j, a, i))
 	}

@@ -5,16 +5,17 @@ package launch
 // Paths inside every container. Dir is a directory of the host, one for each container, owned by
 // root.
 const (
-	Dir          = "/run/rota"
-	InitFile     = Dir + "/init"
-	PlanFile     = Dir + "/launch.json"
-	ScriptFile   = Dir + "/script"
-	NoticeFile   = Dir + "/notice.json"
-	ProgressFile = Dir + "/progress.jsonl"
-	JobSocket    = Dir + "/job.sock"
-	ModulesDir   = Dir + "/python"
-	SecretsDir   = Dir + "/secrets"
-	GPUsDir      = Dir + "/gpus" // where processes declare what they use of simulated GPUs
+	Dir           = "/run/rota"
+	InitFile      = Dir + "/init"
+	PlanFile      = Dir + "/launch.json"
+	ScriptFile    = Dir + "/script"
+	NoticeFile    = Dir + "/notice.json"
+	ProgressFile  = Dir + "/progress.jsonl"
+	JobSocket     = Dir + "/job.sock"
+	ModulesDir    = Dir + "/python"
+	SecretsDir    = Dir + "/secrets"
+	CheckpointDir = Dir + "/checkpoint" // of jobs whose checkpoints are on their nodes
+	GPUsDir       = Dir + "/gpus"       // where processes declare what they use of simulated GPUs
 )
 
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
