@@ -268,7 +268,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		service = d.mps.place()
 	}
 	if d.checkpoints, err = checkpoint.Open(filepath.Join(d.cfg.DataDir, "checkpoints"), d.cfg.Name,
-		&checkpoint.Client{Credential: d.credential}, d.cfg.Logger); err != nil {
+		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
 		return err
 	}
 	d.bundles, err = bundle.Open(bundle.Config{
@@ -290,6 +290,16 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
 	return nil
+}
+
+// addrOf returns where the daemon of another node answers, as gossip knows, "" if it does not.
+func (d *daemon) addrOf(node string) string {
+	for _, p := range d.list.Peers() {
+		if p.Role == member.Noded && p.Name == node {
+			return p.HTTP
+		}
+	}
+	return ""
 }
 
 // writeModule writes the Python module that jobs import, of this version. Jobs that run keep the one

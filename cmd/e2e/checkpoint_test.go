@@ -73,6 +73,8 @@ func TestACheckpointFollowsItsJob(t *testing.T) {
 		t.Errorf("%d steps were taken for %d", taken, steps)
 	}
 	for _, d := range w.Cluster.Nodes {
+		d.Kill()
+		w.must(d.Start()) // at its start it asks what is needed, and not only a minute later
 		w.wait("no folder is left on "+d.Name, func() bool {
 			left, err := os.ReadDir(filepath.Join(d.Data, "checkpoints"))
 			w.must(err)

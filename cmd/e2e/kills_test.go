@@ -59,14 +59,13 @@ func blows(moments []moment, victims ...string) []blow {
 	return all
 }
 
-// TestAMoveSurvivesAKillAtEveryStep moves a training between two nodes again and again. Each time one
-// of the daemons that take part is killed at one step of the move. The training is never on both
-// nodes, is never forgotten, and loses no step.
+// TestAMoveSurvivesAKillAtEveryStep moves a training between two nodes again and again. It saves to the
+// disk of its node, so that its files move too. Each time one of the daemons that take part is killed
+// at one step of the move. The training is never on both nodes, is never forgotten, and loses no step.
 func TestAMoveSurvivesAKillAtEveryStep(t *testing.T) {
 	w := startWithin(t, 4*time.Minute, lab.Options{Controllers: 3, Nodes: 2, GPUs: 1})
-	dir := w.scratch("moves")
-	id := w.submit(onGPUs("moves", 1, fmt.Sprintf("checkpoint {\n path = %q\n }\n", dir),
-		endless(dir)))
+	id := w.submit(onGPUs("moves", 1, "checkpoint {\n node_local = true\n }\n", endless("$ROTA_CHECKPOINT_FILE")))
+	dir := folder(w.runsOn(id, 1), id, 1)
 	w.lines(filepath.Join(dir, training.File), 2)
 	for _, b := range blows(movesBy, "source", "target", "leader") {
 		j := w.until(id, "running", func(j api.Job) bool { return j.Code == "R" })
@@ -79,12 +78,15 @@ func TestAMoveSurvivesAKillAtEveryStep(t *testing.T) {
 		w.ok("requeue", id)
 		done()
 		next := w.until(id, "running again", func(next api.Job) bool { return next.Code == "R" && next.Attempt > j.Attempt })
+		dir = folder(w.node(next.Nodes[0]), id, next.Attempt)
 		w.wait("it takes steps", func() bool { return w.lastLife(dir).Attempt == next.Attempt })
 		w.ok("node", "resume", from.Name)
 	}
+	all, err := training.Lives(filepath.Join(dir, training.File)) // the folder goes with the job
+	w.must(err)
 	w.ok("cancel", id)
 	w.ends(id)
-	w.checked(t, id, dir)
+	w.checked(t, id, all)
 }
 
 // TestASuspensionSurvivesAKillAtEveryStep has trials suspend trainings. Each time one of the daemons
@@ -109,7 +111,9 @@ func TestASuspensionSurvivesAKillAtEveryStep(t *testing.T) {
 		if j := w.ends(id); j.Attempt != 1 {
 			t.Errorf("it was in attempt %d at its end: %+v", j.Attempt, j.Attempts)
 		}
-		w.checked(t, id, dir)
+		all, err := training.Lives(filepath.Join(dir, training.File))
+		w.must(err)
+		w.checked(t, id, all)
 	}
 }
 
@@ -197,10 +201,8 @@ func (w *world) lastLife(dir string) training.Life {
 
 // checked compares a training that was stopped with one that was left alone for as many steps, and
 // asks the cluster whether its state is consistent.
-func (w *world) checked(t *testing.T, id, dir string) {
+func (w *world) checked(t *testing.T, id string, all []training.Life) {
 	t.Helper()
-	all, err := training.Lives(filepath.Join(dir, training.File))
-	w.must(err)
 	for i := 1; i < len(all); i++ {
 		if all[i].From != all[i-1].To {
 			t.Errorf("attempt %d began at step %d, after step %d", all[i].Attempt, all[i].From, all[i-1].To)
