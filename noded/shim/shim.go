@@ -27,7 +27,7 @@ import (
 const orderFD = 3
 
 // Reexec turns this process into the container's first one if libcontainer has started it for that,
-// or into the helper that calls NVIDIA's driver if a shim has. Then it does not return. It must be
+// or into a helper that calls NVIDIA's driver or saves a container if a shim has. Then it does not return. It must be
 // called from an init function of the command.
 //
 // Elsewhere it keeps the process's first thread for the main goroutine: libcontainer takes a thread
@@ -41,6 +41,12 @@ func Reexec() {
 	case os.Args[1] == cudaHelper:
 		if err := cuda.Serve(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", cudaHelper, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case os.Args[1] == saveHelper:
+		if err := serveSave(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", saveHelper, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
