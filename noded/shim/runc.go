@@ -45,7 +45,8 @@ type runcContainer struct {
 
 	detaching bool          // rota-init was told to close the channel, or never had it
 	detached  chan struct{} // closed when it has done so
-	restoring bool          // CRIU is to make its processes; pid is known when it has
+	restoring bool          // CRIU is making its processes; pid is known when it has
+	pending   []unix.Signal // from before it was restored
 
 	endOnce sync.Once
 	ended   chan struct{} // closed when the first process has ended
@@ -237,6 +238,10 @@ func (c *runcContainer) start() error {
 func (c *runcContainer) signal(s unix.Signal) error {
 	if s == unix.SIGKILL {
 		return c.kill()
+	}
+	if c.pid == 0 {
+		c.pending = append(c.pending, s)
+		return nil
 	}
 	if c.detaching {
 		go c.signalDetached(c.inner, s)
