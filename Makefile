@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev pkg-config libseccomp-dev iproute2 iptables runc busy
 TOOLS     := gcc pkg-config libseccomp.pc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages repo release test-packages test-installed test-torch build test check same lint demo test-browser race chaos prove vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean
+.PHONY: help setup packages repo release test-packages test-installed test-torch criu build test check same lint demo test-browser race chaos prove vm-test vm-test-systemd bench papers families figures third-party fuzz golden mutants cover clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ test-installed: $(NFPM) ## install packages on machines that boot systemd (syste
 test-torch: setup ## a PyTorch training is resized, preempted and moved, and OpenMPI's mpirun runs, as root; installs both (minutes); prints how long saving and resuming take
 	@.ci/setup "python3-torch openmpi-bin python3-mpi4py" "torchrun mpirun"
 	ROTA_TEST_TORCH=1 $(GO) test -count=1 -v -timeout 60m -run 'TestPyTorch|TestMPIRun' ./cmd/e2e
+
+CRIU_RELEASE ?= trixie
+criu: ## put a criu that works into bin/, for the tests that save containers: the machine's from 4.0 on, else that of Debian's release CRIU_RELEASE; installs nothing (seconds)
+	@.ci/criu bin/criu $(CRIU_RELEASE)
 
 chaos: build ## real daemons under a seeded schedule of faults, as root: SEED=1 MINUTES=2, KEEP=DIR for logs, ONLY=kill-leader,pause
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-chaos ./cmd/lab/chaos

@@ -587,6 +587,10 @@ func (r lifeRuntime) Switch(ctx context.Context, id container.ID, o container.Sw
 	})
 }
 
+func (r lifeRuntime) Save(context.Context, container.ID, container.SaveOrder) error {
+	return errors.New("nothing is saved here")
+}
+
 func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time) error {
 	if err := r.listen(ctx, id); err != nil {
 		return err

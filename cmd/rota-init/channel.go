@@ -33,11 +33,27 @@ func (c channel) listen(signals chan<- unix.Signal) {
 	lines := bufio.NewScanner(c.file)
 	for lines.Scan() {
 		var o launch.Order
-		if json.Unmarshal(lines.Bytes(), &o) == nil && o.Signal > 0 {
+		if json.Unmarshal(lines.Bytes(), &o) != nil {
+			continue
+		}
+		if o.Signal > 0 {
 			signals <- unix.Signal(o.Signal)
+		}
+		if o.Detach && c.detach() == nil {
+			return
 		}
 	}
 	os.Exit(125)
+}
+
+// detach closes the channel, so that CRIU can save the container. The kernel then ends this process when
+// the shim dies. CRIU restores that, with the shim that restores.
+func (c channel) detach() error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	c.send(launch.Result{Detached: true})
+	return c.file.Close()
 }
 
 // send sends the result to the shim, if there is one. A shim that does not hear it goes by the exit

@@ -131,7 +131,9 @@ func (w *worker) start(plan *launch.Rank) *rank {
 			Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 		if err == nil {
-			return &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}
+			pid := p.Pid
+			_ = p.Release() // reap waits for it; CRIU cannot save a descriptor of a process before 4.1
+			return &rank{pid: pid, alive: true, signalled: map[int]bool{}}
 		}
 	}
 	fmt.Fprintf(os.Stderr, "rota-init: %s: %s\n", plan.Name, startFailure(plan.Args[0], path, w.plan.Dir, err))

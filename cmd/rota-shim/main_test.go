@@ -68,7 +68,7 @@ func buildPrograms(dir string) error {
 		return err
 	}
 	for program, cgo := range map[string]string{"cmd/rota-shim": "1", "cmd/rota-init": "0", "examples/trainer": "0"} {
-		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/"+program)
+		build := exec.Command("go", "build", "-tags", "seccomp", "-o", dir, "github.com/rota-hpc/rota/"+program)
 		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", program, err, out)
@@ -144,6 +144,9 @@ type node struct {
 	secrets  []container.Secret
 	policies []container.Policy
 	steps    *container.StepPattern
+
+	asRoot  bool // jobs run as root
+	restore *container.Restore
 }
 
 const testUID, testGID = 23456, 23457
@@ -255,6 +258,11 @@ func root(r container.Root) oci.Root {
 func (n *node) bundle(id container.ID, script string) string {
 	n.t.Helper()
 	in := n.input(id, script)
+	user := container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}
+	if n.asRoot {
+		in.Owner.UID, in.Owner.GID, in.Owner.GIDs = 0, 0, nil
+		user = container.User{}
+	}
 	if n.mutate != nil {
 		n.mutate(&in)
 	}
@@ -269,7 +277,7 @@ func (n *node) bundle(id container.ID, script string) string {
 	check(n.t, container.WriteBundle(dir, container.Bundle{
 		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
 		Settings: container.Settings{
-			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
+			ID: id, User: user, Cgroup: in.Node.CgroupPath, Restore: n.restore,
 			Tasks: []container.Task{{
 				KillSignal: int(unix.SIGTERM), Log: n.log, Guards: n.guards, Secrets: n.secrets, Leader: true,
 			}},
@@ -357,6 +365,8 @@ func (n *node) program(id container.ID, k containertest.Kind) string {
 	switch k {
 	case containertest.Pauses, containertest.Stuck:
 		n.installTrainer()
+	case containertest.Unsavable:
+		return n.bundle(id, n.connects())
 	case containertest.TasksFail:
 		return n.tasks(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
 	case containertest.TasksSave:
@@ -384,6 +394,12 @@ func TestContract(t *testing.T) {
 						return n.shims
 					},
 					KillShim: n.killShim,
+					Saves:    n.saves,
+					BundleFrom: func(_ *testing.T, id container.ID, k containertest.Kind, r container.Restore) string {
+						n.restore = &r
+						defer func() { n.restore = nil }()
+						return n.program(id, k)
+					},
 				}
 			})
 		})

@@ -101,6 +101,8 @@ type Settings struct {
 	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
 	Reporter int `json:"reporter,omitempty"`
 
+	Restore *Restore `json:"restore,omitempty"` // it goes on from an image; nil: it starts its command
+
 	Tasks   []Task `json:"tasks"`             // each has a container of its own
 	Success string `json:"success,omitempty"` // which tasks decide the worker's success: all (default), leader or any
 	Shm     int64  `json:"shm,omitempty"`     // bytes of the common /dev/shm of several tasks
@@ -109,6 +111,12 @@ type Settings struct {
 // Several reports whether the worker has more than one task. Its tasks then have directories, logs
 // and cgroups of their own below those of the worker.
 func (s *Settings) Several() bool { return len(s.Tasks) > 1 }
+
+// Restore names the image that a container goes on from, and what restores it.
+type Restore struct {
+	Dir  string `json:"dir"`
+	Criu Criu   `json:"criu"`
+}
 
 // Task is a task of a worker.
 type Task struct {

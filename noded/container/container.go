@@ -42,6 +42,11 @@ type Exit struct {
 	Ended    int64 `json:"ended_unix_ms"`
 	LogLost  int64 `json:"log_lost,omitempty"` // bytes of output dropped because the disk was full
 
+	// Saved: its image is whole on disk, and nothing of it runs. Signal is then the one that ended it.
+	Saved bool `json:"saved,omitempty"`
+	// NotRestored: it was to go on from an image and could not, as Why says. Nothing of it has run.
+	NotRestored bool `json:"not_restored,omitempty"`
+
 	Why   string     `json:"why,omitempty"`   // of a worker that did not end by its main task: what ended it
 	Tasks []TaskExit `json:"tasks,omitempty"` // of a worker of several tasks
 }
@@ -64,6 +69,7 @@ type Status struct {
 	Why   string // of a Lost container: what is known
 
 	Switch Switching // of a Running container
+	Save   Saving    // the same
 }
 
 // Means is how a container is paused.
@@ -98,6 +104,27 @@ type Switching struct {
 	Problem string `json:"problem,omitempty"` // why it goes on although it was to pause
 }
 
+// Criu is a program that saves containers and restores them.
+type Criu struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+}
+
+// SaveOrder has a container saved, and ended. Another one can go on from the image, see
+// [Settings.Restore].
+type SaveOrder struct {
+	Dir      string `json:"dir"` // the image, a new directory; its parent is root's alone
+	Criu     Criu   `json:"criu"`
+	WithinMS int64  `json:"within_ms"` // how long it may take
+}
+
+// Saving is how far a container has come with its last [SaveOrder]. When it was saved it has ended, and
+// its exit record says so.
+type Saving struct {
+	Dir     string `json:"dir,omitempty"`     // of the order
+	Problem string `json:"problem,omitempty"` // why it goes on although it was to be saved
+}
+
 // Runtime creates and runs containers. Every call is idempotent: it may be repeated after a crash
 // anywhere. [Shims] is the real one, containertest.Fake stands in for it in tests; both pass
 // containertest.Contract.
@@ -105,7 +132,8 @@ type Runtime interface {
 	// Create creates the container from the OCI bundle in dir, with a lease until the given time,
 	// and returns when it exists.
 	Create(ctx context.Context, id ID, dir string, lease time.Time) error
-	// Start starts the container's command.
+	// Start starts the container's command, or has it go on from the image that its settings name. It is
+	// Running when that is done. If it cannot be done, [Exit.NotRestored] says so.
 	Start(ctx context.Context, id ID) error
 	// Signal sends a signal to the command. If the container has ended, that is not an error.
 	Signal(ctx context.Context, id ID, signal int) error
@@ -113,6 +141,10 @@ type Runtime interface {
 	Kill(ctx context.Context, id ID) error
 	// Switch has the container pause or go on. It returns at once; [Status.Switch] says when that is done.
 	Switch(ctx context.Context, id ID, o SwitchOrder) error
+	// Save has the container saved. It returns at once; [Exit.Saved] or [Status.Save] say how that went. Only
+	// a worker of one task whose processes have no connection to its job socket can be saved. An order with
+	// the same directory changes nothing. A signal ends the saving.
+	Save(ctx context.Context, id ID, o SaveOrder) error
 	// Renew moves the end of the lease.
 	Renew(ctx context.Context, id ID, lease time.Time) error
 	// Remove removes an ended container: its cgroup, its mounts, its shim's files. Its log stays.

@@ -28,6 +28,7 @@ const (
 	OpRenew  Op = "renew"
 	OpStatus Op = "status"
 	OpSwitch Op = "switch"
+	OpSave   Op = "save"
 )
 
 // Order is one line of JSON to a shim.
@@ -38,6 +39,7 @@ type Order struct {
 	Signal int    `json:"signal,omitempty"` // with OpSignal
 
 	Switch *SwitchOrder `json:"switch,omitempty"` // with OpSwitch
+	Save   *SaveOrder   `json:"save,omitempty"`   // with OpSave
 }
 
 // Answer is one line of JSON from a shim, one for every order. One with Changed or Exited set comes
@@ -51,6 +53,7 @@ type Answer struct {
 
 	Changed bool      `json:"changed,omitempty"`
 	Switch  Switching `json:"switch"`
+	Save    Saving    `json:"save"`
 }
 
 // BootTime returns the time on CLOCK_BOOTTIME in nanoseconds. That clock goes on while the machine
@@ -118,7 +121,7 @@ func readProcess(dir string) (Process, error) {
 // exitRoom is reserved on disk for the exit record from the start, in bytes, so that a full disk
 // cannot lose it.
 const (
-	exitRoom     = 640
+	exitRoom     = 896
 	exitTaskRoom = 192 // for each task
 )
 

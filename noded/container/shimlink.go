@@ -196,7 +196,7 @@ func (l *shimLink) updateStatus(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.current.State != Exited && l.current.State != Lost {
-		l.current.State, l.current.Pid, l.current.Switch = a.State, a.Pid, a.Switch
+		l.current.State, l.current.Pid, l.current.Switch, l.current.Save = a.State, a.Pid, a.Switch, a.Save
 	}
 }
 

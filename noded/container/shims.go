@@ -173,6 +173,11 @@ func (s *Shims) Switch(ctx context.Context, id ID, o SwitchOrder) error {
 	return s.send(ctx, id, Order{Op: OpSwitch, Switch: &o})
 }
 
+// Save implements [Runtime].
+func (s *Shims) Save(ctx context.Context, id ID, o SaveOrder) error {
+	return s.send(ctx, id, Order{Op: OpSave, Save: &o})
+}
+
 func (s *Shims) send(ctx context.Context, id ID, o Order) error {
 	l, err := s.find(id)
 	if err != nil {

@@ -134,6 +134,13 @@ func (s *jobSocket) ready() []*member {
 	return slices.DeleteFunc(slices.Clone(s.members), func(m *member) bool { return !m.ready })
 }
 
+// used reports whether a process has connected.
+func (s *jobSocket) used() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.members) > 0
+}
+
 // tell sends an order to some members. One that does not take it is dropped.
 func (s *jobSocket) tell(list []*member, o jobOrder) {
 	line, _ := json.Marshal(o) // a word and a number

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
@@ -26,6 +27,9 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
+// lastSignal is the highest number of a signal.
+const lastSignal = 64
+
 // channelFD is the descriptor at which rota-init finds its socket.
 const channelFD = 3
 
@@ -38,6 +42,13 @@ type runcContainer struct {
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
 	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
+
+	detaching bool          // rota-init was told to close the channel, or never had it
+	detached  chan struct{} // closed when it has done so
+	restoring bool          // CRIU is making its processes; pid is known when it has
+	pending   []unix.Signal // from before it was restored
+
+	endOnce sync.Once
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
 	waitErr error
@@ -46,9 +57,33 @@ type runcContainer struct {
 // newContainer creates the container of the bundle in dir; its command waits for start. The
 // container joins the IPC namespace at the path ipc, unless that is empty.
 func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, error) {
-	spec, err := readSpec(dir)
+	b, spec, err := prepareContainer(dir, name, ipc)
 	if err != nil {
 		return nil, err
+	}
+	if err := b.launch(spec.Process, out); err != nil {
+		b.discard()
+		return nil, explainCgroupError(err)
+	}
+	return b, nil
+}
+
+// newRestored prepares a container that is to go on from an image. It has no process before that.
+func newRestored(dir, name string) (*runcContainer, error) {
+	b, _, err := prepareContainer(dir, name, "")
+	if err != nil {
+		return nil, err
+	}
+	b.detaching = true
+	close(b.detached)
+	close(b.results)
+	return b, nil
+}
+
+func prepareContainer(dir, name, ipc string) (*runcContainer, *specs.Spec, error) {
+	spec, err := readSpec(dir)
+	if err != nil {
+		return nil, nil, err
 	}
 	for i := range spec.Linux.Namespaces {
 		if n := &spec.Linux.Namespaces[i]; n.Type == specs.IPCNamespace {
@@ -58,22 +93,20 @@ func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, erro
 	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec,
 		NoNewKeyring: !keyringsAllowed()})
 	if err != nil {
-		return nil, fmt.Errorf("container spec: %w", err)
+		return nil, nil, fmt.Errorf("container spec: %w", err)
 	}
 	adaptToMachine(config)
+	config.Labels = append(config.Labels, "org.criu.config="+configOfCriu(dir))
 	state := container.StateDir(dir)
 	if err := os.RemoveAll(state); err != nil { // left by a shim that was killed while it created the same container
-		return nil, fmt.Errorf("clear container state: %w", err)
+		return nil, nil, fmt.Errorf("clear container state: %w", err)
 	}
-	b := &runcContainer{dir: dir, results: make(chan launch.Result, 1), ended: make(chan struct{})}
+	b := &runcContainer{dir: dir, results: make(chan launch.Result, 1), ended: make(chan struct{}),
+		detached: make(chan struct{})}
 	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
-		return nil, explainCgroupError(err)
+		return nil, nil, explainCgroupError(err)
 	}
-	if err := b.launch(spec.Process, out); err != nil {
-		b.discard()
-		return nil, explainCgroupError(err)
-	}
-	return b, nil
+	return b, spec, nil
 }
 
 func readSpec(dir string) (*specs.Spec, error) {
@@ -134,6 +167,17 @@ func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 		return err
 	}
 	out.closeContainerEnds()
+	if err := c.noteProcess(); err != nil {
+		return err
+	}
+	go c.listen()
+	go c.wait()
+	return nil
+}
+
+// noteProcess notes the first process and the cgroups of a container that has one.
+func (c *runcContainer) noteProcess() error {
+	var err error
 	if c.pid, err = c.process.Pid(); err != nil {
 		return err
 	}
@@ -142,8 +186,6 @@ func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 		return err
 	}
 	c.cgroups = state.CgroupPaths
-	go c.listen()
-	go c.wait()
 	return nil
 }
 
@@ -166,19 +208,23 @@ func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 	return lp, err
 }
 
-// listen waits for the result that rota-init sends when the worker is done.
+// listen waits for the result that rota-init sends when the worker is done, unless it detaches before.
 func (c *runcContainer) listen() {
 	defer close(c.results)
 	line, err := bufio.NewReader(c.channel).ReadBytes('\n')
 	var r launch.Result
-	if err == nil && json.Unmarshal(line, &r) == nil {
+	switch {
+	case err != nil || json.Unmarshal(line, &r) != nil:
+	case r.Detached:
+		close(c.detached)
+	default:
 		c.results <- r
 	}
 }
 
 func (c *runcContainer) wait() {
 	c.waited, c.waitErr = c.process.Wait()
-	close(c.ended)
+	c.endOnce.Do(func() { close(c.ended) })
 }
 
 func (c *runcContainer) start() error {
@@ -193,6 +239,14 @@ func (c *runcContainer) signal(s unix.Signal) error {
 	if s == unix.SIGKILL {
 		return c.kill()
 	}
+	if c.pid == 0 {
+		c.pending = append(c.pending, s)
+		return nil
+	}
+	if c.detaching {
+		go c.signalDetached(c.inner, s)
+		return nil
+	}
 	_, err := fmt.Fprintf(c.channel, "{\"signal\":%d}\n", int(s))
 	if errors.Is(err, unix.EPIPE) {
 		return nil // it has just ended
@@ -200,8 +254,25 @@ func (c *runcContainer) signal(s unix.Signal) error {
 	return err
 }
 
+// signalDetached signals rota-init by the kernel, once it expects that.
+func (c *runcContainer) signalDetached(inner *libcontainer.Container, s unix.Signal) {
+	select {
+	case <-c.detached:
+		_ = inner.Signal(s) // it may have ended
+	case <-c.ended:
+	}
+}
+
 // kill ends the first process. The kernel then ends all others.
 func (c *runcContainer) kill() error {
+	switch {
+	case c.pid == 0 && c.restoring:
+		go c.killRestoring(c.inner)
+		return nil
+	case c.pid == 0:
+		c.giveUp()
+		return nil
+	}
 	err := c.inner.Signal(unix.SIGKILL)
 	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -245,6 +316,11 @@ func (c *runcContainer) exit() container.Exit {
 	}
 	if r, ok := <-c.results; ok {
 		e.Code, e.Signal = r.Code, r.Signal
+	} else if n := e.Code - 128; c.detaching && n > 0 && n <= lastSignal {
+		e.Signal = n // as rota-init says it without a channel
+	}
+	if c.waited == nil {
+		e.Signal = sigKill // it never had a process
 	}
 	if e.Signal != 0 {
 		e.Code = 0
@@ -294,7 +370,9 @@ func (c *runcContainer) oomKills() int64 {
 
 // destroy removes the cgroup and libcontainer's state.
 func (c *runcContainer) destroy() error {
-	c.channel.Close()
+	if c.channel != nil {
+		c.channel.Close()
+	}
 	if err := c.inner.Destroy(); err != nil {
 		return fmt.Errorf("tear down the container: %w", err)
 	}

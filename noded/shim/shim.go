@@ -27,7 +27,7 @@ import (
 const orderFD = 3
 
 // Reexec turns this process into the container's first one if libcontainer has started it for that,
-// or into the helper that calls NVIDIA's driver if a shim has. Then it does not return. It must be
+// or into a helper that calls NVIDIA's driver or saves a container if a shim has. Then it does not return. It must be
 // called from an init function of the command.
 //
 // Elsewhere it keeps the process's first thread for the main goroutine: libcontainer takes a thread
@@ -36,11 +36,20 @@ func Reexec() {
 	runtime.LockOSThread()
 	switch {
 	case len(os.Args) <= 1:
+	case os.Args[0] == criuName:
+		fmt.Fprintf(os.Stderr, "rota-shim: start %s: %v\n", os.Getenv(criuEnv), becomeCriu())
+		os.Exit(1)
 	case os.Args[1] == "init":
 		libcontainer.Init()
 	case os.Args[1] == cudaHelper:
 		if err := cuda.Serve(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", cudaHelper, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case os.Args[1] == saveHelper:
+		if err := serveSave(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "rota-shim %s: %v\n", saveHelper, err)
 			os.Exit(1)
 		}
 		os.Exit(0)

@@ -32,6 +32,8 @@ type supervisor struct {
 	job       *jobSocket
 	switching switching
 	memory    gpuMemory
+	saving    saving
+	restoring restoring
 	killAt    <-chan time.Time
 	orders    chan request
 	ended     chan *task // tasks whose container has ended
@@ -73,7 +75,10 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	sup := &supervisor{
 		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
 		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: newJobSocket(),
-		memory: newGPUMemory(),
+		memory: newGPUMemory(), saving: newSaving(), restoring: restoring{over: make(chan error, 1)},
+	}
+	if settings.Restore != nil && settings.Several() {
+		return nil, errors.New("a worker of several tasks cannot go on from an image: CRIU restores one container")
 	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
@@ -115,13 +120,13 @@ func (sup *supervisor) createTasks() error {
 		if err := sup.job.listen(t.dir, t.user); err != nil {
 			return err
 		}
-		if err := t.create(scanner, limit, ipc); err != nil {
+		if err := t.create(scanner, limit, ipc, sup.settings.Restore); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
 			return err
 		}
-		if ipc == "" {
+		if ipc == "" && sup.shared != nil {
 			ipc = fmt.Sprintf("/proc/%d/ns/ipc", t.container.pid)
 		}
 	}
@@ -217,16 +222,31 @@ func (sup *supervisor) run() error {
 			sup.killAll()
 		case t := <-sup.overdue:
 			_ = t.container.kill() // it may have ended by itself
+		case err := <-sup.saving.over:
+			sup.saved(err)
+		case err := <-sup.restoring.over:
+			sup.restored(err)
 		case t := <-sup.ended:
-			if t.state == container.Created && sup.noMoreStarts {
-				continue // it was killed before its start: finish records that it never ran
-			}
-			t.recordEnd()
-			// a worker that lost a task before its start cannot run
-			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
+			sup.taskEnded(t)
 		}
 	}
 	return sup.finish()
+}
+
+// taskEnded notes the end of a task.
+func (sup *supervisor) taskEnded(t *task) {
+	switch {
+	case sup.saving.busy:
+		sup.saving.ended = t // first it must be known whether it was saved
+	case sup.restoring.busy:
+		sup.restoring.ended = t // or whether it was restored
+	case t.state == container.Created && sup.noMoreStarts:
+		// it was killed before its start: finish records that it never ran
+	default:
+		t.recordEnd()
+		// a worker that lost a task before its start cannot run
+		sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
+	}
 }
 
 // advanceTasks starts and stops the tasks that are due. It reports whether no more is left to do.
@@ -265,7 +285,8 @@ func (sup *supervisor) carryOutAndAnswer(r request) {
 }
 
 func (sup *supervisor) answer() container.Answer {
-	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching}
+	return container.Answer{State: sup.state, Pid: sup.tasks[0].container.pid, Switch: sup.switching.Switching,
+		Save: sup.saving.Saving}
 }
 
 func (sup *supervisor) carryOut(o container.Order) error {
@@ -273,8 +294,10 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpStatus:
 		return nil
 	case container.OpStart:
-		sup.state = container.Running // run then starts the tasks that are due
+		sup.startOrRestore()
 		return nil
+	case container.OpSave:
+		return sup.save(*o.Save)
 	case container.OpKill:
 		sup.killAll()
 		return nil
@@ -305,6 +328,7 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 // signalTasks asks the worker to stop: it signals the tasks that the sidecars are there for. The
 // sidecars follow when these have ended.
 func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
+	sup.saving.cancel()
 	sup.stopping = sup.shared != nil
 	var errs []error
 	for _, t := range sup.tasks {
@@ -319,6 +343,7 @@ func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
 func (sup *supervisor) killAll() {
 	sup.noMoreStarts = true
 	sup.memory.abandon()
+	sup.saving.cancel()
 	for _, t := range sup.tasks {
 		if t.state != container.Exited {
 			_ = t.container.kill() // it may have ended by itself
@@ -383,6 +408,12 @@ func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
 		e.Lease, e.Why = sup.expired, sup.memory.lost
+		if sup.saving.whole {
+			e.Saved, e.OOM = true, false
+		}
+		if err := sup.restoring.err; err != nil {
+			e.NotRestored, e.Why = true, err.Error()
+		}
 		return e
 	}
 	cgroup := sup.shared.cgroup

@@ -40,9 +40,19 @@ func tasksOf(dir string, s container.Settings) []*task {
 
 // create creates the container, up to the command, which waits for its start, and checks that it
 // shows only what its user may see.
-func (t *task) create(scanner *outputScanner, limit *throttle, ipc string) error {
+func (t *task) create(scanner *outputScanner, limit *throttle, ipc string, restore *container.Restore) error {
 	var err error
 	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name), limit); err != nil {
+		return err
+	}
+	if restore != nil {
+		if _, err := container.ReadSaved(restore.Dir); err != nil {
+			return err
+		}
+		if err := container.MountProgress(t.dir, t.user); err != nil {
+			return err
+		}
+		t.container, err = newRestored(t.dir, t.name)
 		return err
 	}
 	g, err := openGuards(t.Guards, t.user)

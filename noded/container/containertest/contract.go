@@ -27,6 +27,8 @@ const (
 	Pauses   Kind = "pauses at its pause points, and exits 85 at SIGTERM"
 	Stuck    Kind = "has come by a pause point, and comes by none any more"
 
+	Unsavable Kind = "has a connection, which CRIU does not save, and exits 85 at SIGTERM"
+
 	// Workers of two tasks.
 	TasksFail Kind = "exits 3 before its main task, which runs until it is signalled"
 	TasksSave Kind = "exits 85 at SIGTERM, beside a sidecar that runs until it is signalled"
@@ -43,6 +45,11 @@ type Harness struct {
 	// the daemon's connections are lost and a new one takes over
 	Restart  func(t *testing.T) container.Runtime
 	KillShim func(t *testing.T, id container.ID)
+	// Saves returns what saves containers, or skips the test where nothing does. Bundles are then made for a
+	// user that can be saved.
+	Saves func(t *testing.T) container.Criu
+	// BundleFrom makes a bundle of a container that ran k and goes on from an image.
+	BundleFrom func(t *testing.T, id container.ID, k Kind, r container.Restore) string
 }
 
 // limit bounds every wait of the contract; a loaded machine needs far less.
@@ -69,6 +76,12 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 		"stop while it is paused": testPausedStops(Pauses), "stop while it is frozen": testPausedStops(Saves),
 		"kill while it is frozen": testFrozenKilled, "lease of a frozen one": testFrozenLease,
 		"pause before the start": testPauseBeforeStart,
+		"is saved and restored":  testSave, "cannot be saved": testNotSaved(Unsavable),
+		"tasks cannot be saved": testNotSaved(TasksSave), "cannot be saved at its job socket": testNotSaved(Pauses),
+		"save before the start": testSaveBeforeStart, "is saved while it is frozen": testSaveFrozen,
+		"image that is not whole": testImageNotWhole, "image that cannot be restored": testNotRestored,
+		"kill before it is restored": testKilledBeforeRestore, "lease of a restored one": testRestoredLease,
+		"shim of a restored one killed": testRestoredShimKilled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type Program struct {
 	Signals map[int]*container.Exit // how it ends at a signal; nil: it ignores it. Without an entry it dies of it.
 	Pauses  bool                    // it comes by pause points; without, it is frozen
 	Stuck   bool                    // and by none after the first
+	NoSave  string                  // why it cannot be saved; "": it can
 }
 
 // World is the machine that fake containers run on. It outlives any one Fake, as containers outlive
@@ -28,7 +30,7 @@ type Program struct {
 type World struct {
 	// Program says what a container runs; nil: programs run until they are signalled.
 	Program func(id container.ID) Program
-	// Fail, if set and not nil for an operation (create, start, signal, kill, switch, renew, remove, list),
+	// Fail, if set and not nil for an operation (create, start, signal, kill, switch, save, renew, remove, list),
 	// makes it fail with that error.
 	Fail func(op string, id container.ID) error
 
@@ -43,6 +45,8 @@ type fakeContainer struct {
 	pending []int // signals from before the start
 	lease   *time.Timer
 	expired bool
+
+	restores *container.Restore // it goes on from an image
 }
 
 // Fake is a Runtime over a World.
@@ -153,10 +157,16 @@ func (f *Fake) Create(_ context.Context, id container.ID, dir string, lease time
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("create container %s: %w", id, err)
 	}
+	b := &fakeContainer{status: container.Status{ID: id, State: container.Created, Pid: 1000 + len(w.containers)}}
+	if s, err := container.ReadSettings(dir); err == nil && s.Restore != nil {
+		if _, err := container.ReadSaved(s.Restore.Dir); err != nil {
+			return fmt.Errorf("create container %s: %w", id, err)
+		}
+		b.restores = s.Restore
+	}
 	if w.containers == nil {
 		w.containers, w.starts = map[container.ID]*fakeContainer{}, map[container.ID]int{}
 	}
-	b := &fakeContainer{status: container.Status{ID: id, State: container.Created, Pid: 1000 + len(w.containers)}}
 	w.containers[id] = b
 	w.renew(b, lease)
 	return nil
@@ -186,16 +196,57 @@ func (f *Fake) Start(_ context.Context, id container.ID) error {
 			return
 		}
 		w := f.world
+		if r := b.restores; r != nil {
+			if text, err := os.ReadFile(filepath.Join(r.Dir, fakeImage)); err != nil || string(text) != fakeImage {
+				w.end(id, container.Exit{Signal: int(unix.SIGKILL), NotRestored: true, Why: "the image is none of a fake's"})
+				return
+			}
+		}
 		w.starts[id]++
 		b.status.State = container.Running
 		w.changed(id)
 		for _, s := range b.pending {
 			w.signal(b, s)
 		}
-		if e := w.program(id).Exit; e != nil {
+		if e := w.program(id).Exit; e != nil && b.restores == nil {
 			w.end(id, *e)
 		}
 	})
+}
+
+// fakeImage is the name and the content of the file of which the image of a fake container consists.
+const fakeImage = "fake"
+
+// Save implements container.Runtime. It is done at once.
+func (f *Fake) Save(_ context.Context, id container.ID, o container.SaveOrder) error {
+	runs := false
+	err := f.with("save", id, func(b *fakeContainer) {
+		runs = b.status.State == container.Running
+		if ended := !live(b); ended || !runs || o.Dir == b.status.Save.Dir {
+			runs = runs || ended
+			return
+		}
+		p := f.world.program(id)
+		b.status.Save = container.Saving{Dir: o.Dir, Problem: p.NoSave}
+		if p.NoSave == "" {
+			if err := writeFakeImage(o); err != nil {
+				b.status.Save.Problem = err.Error()
+			} else {
+				f.world.end(id, container.Exit{Signal: int(unix.SIGKILL), Saved: true})
+			}
+		}
+		f.world.changed(id)
+	})
+	if err == nil && !runs {
+		err = errors.New("the worker does not run")
+	}
+	return err
+}
+
+func writeFakeImage(o container.SaveOrder) error {
+	part := container.PartOfImage(o.Dir)
+	return errors.Join(os.Mkdir(part, 0o700), os.WriteFile(filepath.Join(part, fakeImage), []byte(fakeImage), 0o600),
+		container.FinishImage(o.Dir, o.Criu))
 }
 
 // Signal implements container.Runtime.

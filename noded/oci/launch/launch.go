@@ -47,7 +47,10 @@ type Rank struct {
 
 // Order is what the shim sends to rota-init, as a line of JSON.
 type Order struct {
-	Signal int `json:"signal"`
+	Signal int `json:"signal,omitempty"`
+	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals from
+	// the kernel and gives its result as an exit code, and the kernel ends it when the shim ends.
+	Detach bool `json:"detach,omitempty"`
 }
 
 // Result is what rota-init sends back when every rank has ended, as a line of JSON. Signal is set,
@@ -55,4 +58,6 @@ type Order struct {
 type Result struct {
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
+
+	Detached bool `json:"detached,omitempty"` // no result, but the answer to an order to detach
 }

@@ -1,0 +1,105 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// savedFile is written last into an image: one without it is not whole.
+const savedFile = "rota.json"
+
+// Saved says what an image of a container is.
+type Saved struct {
+	Criu   string           `json:"criu"` // its version
+	Kernel string           `json:"kernel"`
+	Arch   string           `json:"arch"`
+	Files  map[string]int64 `json:"files"` // sizes in bytes, by name
+}
+
+// Bytes returns the size of the image.
+func (s Saved) Bytes() int64 {
+	var sum int64
+	for _, n := range s.Files {
+		sum += n
+	}
+	return sum
+}
+
+// PartOfImage returns where an image is written before it is whole.
+func PartOfImage(dir string) string { return dir + ".part" }
+
+// FinishImage makes the image at dir of what CRIU has written into [PartOfImage], and returns when it is
+// on disk.
+func FinishImage(dir string, criu Criu) error {
+	part := PartOfImage(dir)
+	entries, err := os.ReadDir(part)
+	if err != nil {
+		return err
+	}
+	s := Saved{Criu: criu.Version, Kernel: kernelRelease(), Arch: runtime.GOARCH, Files: map[string]int64{}}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		s.Files[e.Name()] = info.Size()
+	}
+	if err := writeJSON(filepath.Join(part, savedFile), 0o600, nil, s); err != nil {
+		return err
+	}
+	f, err := os.Open(part)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("write %s to disk: %w", part, err)
+	}
+	if err := os.Rename(part, dir); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// ReadSaved reads what the image in dir is. It is an error if the image is not whole, or of another
+// kind of processor.
+func ReadSaved(dir string) (Saved, error) {
+	var s Saved
+	if err := readJSON(filepath.Join(dir, savedFile), &s); err != nil {
+		return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+	}
+	for name, size := range s.Files {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+		}
+		if !info.Mode().IsRegular() || info.Size() != size {
+			return s, fmt.Errorf("image %s is not whole: %s has %d bytes instead of %d", dir, name, info.Size(), size)
+		}
+	}
+	if s.Arch != runtime.GOARCH {
+		return s, fmt.Errorf("image %s is of a container on %s, and this machine is %s", dir, s.Arch, runtime.GOARCH)
+	}
+	return s, nil
+}

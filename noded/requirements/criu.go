@@ -1,0 +1,58 @@
+package requirements
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// criuMajor is the first version of CRIU that saves containers on today's kernels.
+const criuMajor = 4
+
+// criuPatience is how long CRIU may take to look at the kernel.
+const criuPatience = 30 * time.Second
+
+var criuVersion = regexp.MustCompile(`(?m)^Version: ((\d+)\.\S+)$`)
+
+// FindCriu returns where CRIU is and its version: at the path, or found through PATH if that is "". It is
+// an error if the kernel or CRIU cannot save containers.
+func FindCriu(ctx context.Context, path string) (found, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, criuPatience)
+	defer cancel()
+	if path == "" {
+		if path, err = exec.LookPath("criu"); err != nil {
+			return "", "", errors.New("criu is not installed: containers cannot be saved; install criu 4.0 or later")
+		}
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", "", err
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	m := criuVersion.FindSubmatch(out)
+	if m == nil {
+		return "", "", fmt.Errorf("%s does not say its version: containers cannot be saved", path)
+	}
+	version = string(m[1])
+	if major, err := strconv.Atoi(string(m[2])); err != nil || major < criuMajor {
+		return "", "", fmt.Errorf("%s is CRIU %s, which fails on today's kernels: install criu %d.0 or later", path, version,
+			criuMajor)
+	}
+	if out, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("%s check: the kernel cannot save containers: %w: %s", path, err, lastLine(out))
+	}
+	return path, version, nil
+}
+
+func lastLine(out []byte) string {
+	text := strings.TrimSpace(string(out))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
