@@ -34,7 +34,8 @@ func (a *Agent) prepare(ctx context.Context, id container.ID, f facts) (func(*wo
 }
 
 const (
-	sweepCheckpointsEvery = time.Minute // between two questions which folders are needed
+	sweepCheckpointsEvery = time.Minute     // between two questions which folders are needed
+	askAgain              = 2 * time.Second // after no answer, as at the start of a daemon
 	askTimeout            = 15 * time.Second
 )
 
@@ -43,18 +44,20 @@ func (a *Agent) sweepCheckpoints(ctx context.Context) error {
 	if a.Checkpoints == nil {
 		return nil
 	}
-	tick := time.NewTicker(sweepCheckpointsEvery)
-	defer tick.Stop()
 	for {
+		again := sweepCheckpointsEvery
 		if ids := a.Checkpoints.List(); len(ids) > 0 {
 			if err := a.dropCheckpoints(ctx, ids); err != nil {
-				a.logRetry(ctx, "cannot ask which checkpoints are needed: all are kept", err, 0)
+				again = askAgain
+				a.logRetry(ctx, "cannot ask which checkpoints are needed: all are kept", err, again)
 			}
 		}
+		timer := time.NewTimer(again)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return context.Cause(ctx)
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }

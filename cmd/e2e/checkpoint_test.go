@@ -75,6 +75,8 @@ func TestACheckpointFollowsItsJob(t *testing.T) {
 	for _, d := range w.Cluster.Nodes {
 		d.Kill()
 		w.must(d.Start()) // at its start it asks what is needed, and not only a minute later
+	}
+	for _, d := range w.Cluster.Nodes {
 		w.wait("no folder is left on "+d.Name, func() bool {
 			left, err := os.ReadDir(filepath.Join(d.Data, "checkpoints"))
 			w.must(err)
