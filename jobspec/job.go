@@ -161,6 +161,7 @@ type Checkpoint struct {
 	// NodeLocal says that each worker saves to a folder on the disk of its node. It is carried to the
 	// node on which the worker of that number runs next.
 	NodeLocal bool `json:"node_local,omitempty"`
+	Criu      bool `json:"criu,omitempty"`
 }
 
 // CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].
@@ -173,6 +174,9 @@ func (c *Checkpoint) File() string {
 	}
 	return c.Path
 }
+
+// OnNode reports whether workers have folders on their nodes, which are carried to where they go on.
+func (c *Checkpoint) OnNode() bool { return c != nil && (c.NodeLocal || c.Criu) }
 
 // Preemption says how the job is stopped when a preemptor needs its capacity.
 type Preemption struct {

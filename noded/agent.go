@@ -38,6 +38,8 @@ type Controller interface {
 type Checkpoints interface {
 	// Prepare makes the folder of a worker from that of the attempt in which it ran last; nil: anew.
 	Prepare(ctx context.Context, w checkpoint.Worker, from *api.CheckpointSource) error
+	// NewImage returns where the processes of a worker are to be saved.
+	NewImage(id container.ID) (string, error)
 	// List returns the workers whose folders are here.
 	List() []container.ID
 	// Remove removes a folder. It does not wait until that is done.
@@ -77,7 +79,8 @@ type Parts struct {
 	Control     Controller
 	Runtime     container.Runtime
 	Bundles     Bundles
-	Checkpoints Checkpoints // nil: no job keeps its checkpoint here
+	Checkpoints Checkpoints    // nil: no job keeps its checkpoint here
+	Criu        container.Criu // saves processes; without a path: none are saved here
 	Journal     Journal
 	GPUs        gpu.Source
 	GPUFile     gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
@@ -343,11 +346,12 @@ func (w *worker) olderThan(s container.Status) bool {
 	if now, known := stateOrder(s.State), stateOrder(w.Actual); now != known {
 		return now > known
 	}
-	return s.State == container.Running && s.Switch != w.Switch && s.Switch.Ordered >= w.Switch.Ordered
+	return s.State == container.Running &&
+		(s.Switch != w.Switch && s.Switch.Ordered >= w.Switch.Ordered || s.Save != w.Save)
 }
 
 func (a *Agent) setStatus(w *worker, s container.Status) {
-	w.Actual, w.Exit, w.LostReason, w.Switch = s.State, s.Exit, s.Why, s.Switch
+	w.Actual, w.Exit, w.LostReason, w.Switch, w.Save = s.State, s.Exit, s.Why, s.Switch, s.Save
 	a.markChanged(w)
 }
 

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
@@ -132,6 +134,14 @@ func (l *lifeCheckpoints) Prepare(ctx context.Context, w checkpoint.Worker, from
 	return life.call(ctx, func() error { return nil }) // killed behind it
 }
 
+func (l *lifeCheckpoints) NewImage(id container.ID) (dir string, err error) {
+	err = l.k.running().call(l.k.t.Context(), func() (err error) {
+		dir, err = l.store.NewImage(id)
+		return err
+	})
+	return dir, err
+}
+
 func (l *lifeCheckpoints) List() []container.ID { return l.store.List() }
 
 func (l *lifeCheckpoints) Remove(id container.ID) { l.store.Remove(id) }
@@ -142,7 +152,7 @@ func (k *keeper) give(id container.ID, from *api.CheckpointSource) *assigned {
 		Worker: id.Worker, Released: true, Request: model.Request{Active: model.Vector{Cores: 1}},
 		Owner:     model.Identity{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
 		Submitted: 1, Checkpoint: from,
-		Spec: &jobspec.Job{Checkpoint: &jobspec.Checkpoint{NodeLocal: true}}}}
+		Spec: &jobspec.Job{Checkpoint: &jobspec.Checkpoint{NodeLocal: true, Criu: k.criu.Path != ""}}}}
 	k.change(func() { k.allocs[id] = a })
 	return a
 }
@@ -207,6 +217,78 @@ func TestAMoveCarriesTheFiles(t *testing.T) {
 		settle(2 * sweepCheckpointsEvery)
 		if len(b.store.List()) != 1 {
 			t.Error("without an answer a folder was removed")
+		}
+	})
+}
+
+// saves has the daemons of a node save processes.
+func (k *keeper) saves() {
+	k.criu = container.Criu{Path: "/usr/sbin/criu"}
+	k.die()
+}
+
+// TestProcessesAreSavedForAMove notices a job that gets its signal although its processes can be saved,
+// one that is neither saved nor gets its signal, and one that goes on from an older image.
+func TestProcessesAreSavedForAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t, 1)
+		defer func() { a.kill(); b.kill() }()
+		a.saves()
+		b.saves()
+		x := a.give(attempt(1), nil)
+		settle(time.Second)
+		a.stop(attempt(1), model.CauseMigrate, time.Minute)
+		settle(time.Second)
+		if r := a.result(x); r == nil || r.ExitCode != 85 || r.Signal != 0 || len(a.container(attempt(1)).signals) != 0 {
+			t.Fatalf("got %+v", r)
+		}
+		y := b.give(attempt(2), &api.CheckpointSource{Attempt: 1, Node: "a"})
+		settle(time.Second)
+		if b.store.Image(attempt(2), 1) == "" || b.state(attempt(2)) != model.WorkerRunning {
+			t.Fatalf("attempt 2 is %s, without the image", b.state(attempt(2)))
+		}
+		b.change(func() { b.containers[attempt(2)].unsaved = "it has a connection" })
+		b.stop(attempt(2), model.CauseTE, time.Minute)
+		settle(time.Second)
+		if r := b.result(y); r == nil || r.Signal != int(unix.SIGTERM) {
+			t.Fatalf("got %+v", r)
+		}
+		b.give(attempt(3), &api.CheckpointSource{Attempt: 2, Node: "b"})
+		settle(time.Second)
+		if left, _ := filepath.Glob(filepath.Join(b.dir, "1.3.0", "image", "*")); len(left) != 0 {
+			t.Errorf("attempt 3 has images of attempts before the last one: %v", left)
+		}
+		b.stop(attempt(3), model.CauseCancelled, time.Minute)
+		settle(time.Second)
+		if got := b.container(attempt(3)); len(got.signals) != 1 || got.save.Dir != "" {
+			t.Errorf("a job that does not go on is saved: %+v", got)
+		}
+	})
+}
+
+// TestASlowImageIsGivenUp notices a job that is killed at the end of its grace without its signal.
+func TestASlowImageIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t, 1)
+		defer func() { a.kill(); b.kill() }()
+		a.saves()
+		a.give(attempt(1), nil)
+		settle(time.Second)
+		a.change(func() { a.containers[attempt(1)].slow = true })
+		a.stop(attempt(1), model.CauseMigrate, time.Minute)
+		settle(30 * time.Second)
+		if got := a.container(attempt(1)); len(got.signals) != 0 || got.save.Dir == "" {
+			t.Fatalf("it is not being saved: %+v", got)
+		}
+		a.die()
+		settle(10 * time.Second)
+		a.change(func() {
+			a.containers[attempt(1)].save.Problem = "it took too long"
+			a.life.emit(attempt(1))
+		})
+		settle(time.Second)
+		if got := a.container(attempt(1)); len(got.signals) != 1 {
+			t.Errorf("it was not asked to leave: %+v", got)
 		}
 	})
 }
@@ -307,7 +389,8 @@ func TestAMoveSurvivesTheDaemons(t *testing.T) {
 					a, b := pair(t, seed)
 					defer func() { a.kill(); b.kill() }()
 					m := &killedMove{t: t, a: a, b: b, victim: when.victim(a, b), calls: calls, starting: when.starting,
-						what: fmt.Sprintf("%s, call %d, seed %d", when.name, calls, seed)}
+						saves: seed%2 == 1,
+						what:  fmt.Sprintf("%s, call %d, seed %d", when.name, calls, seed)}
 					m.run()
 					early = early || m.early
 				})
@@ -329,12 +412,17 @@ type killedMove struct {
 	victim   *keeper
 	calls    int
 	starting bool
+	saves    bool // its processes are saved in place of a signal
 	early    bool // it was killed before the step was over
 	what     string
 }
 
 func (m *killedMove) run() {
 	t, a, b := m.t, m.a, m.b
+	if m.saves {
+		a.saves()
+		b.saves()
+	}
 	a.give(attempt(1), nil)
 	settle(5 * time.Second)
 	a.work(attempt(1))
@@ -355,6 +443,9 @@ func (m *killedMove) run() {
 		if b.state(attempt(n)) != model.WorkerRunning || b.container(attempt(n)).starts != 1 {
 			t.Fatalf("%s: attempt %d is %s, started %d times: %+v", m.what, n, b.state(attempt(n)),
 				b.container(attempt(n)).starts, b.result(x))
+		}
+		if saved := a.container(attempt(1)).exit.Saved; saved != m.saves || saved && b.store.Image(attempt(n), 1) == "" {
+			t.Fatalf("%s: saved: %t, attempt %d goes on from %q", m.what, saved, n, b.store.Image(attempt(n), 1))
 		}
 		if got := b.steps(attempt(n)); got != want {
 			t.Fatalf("%s: attempt %d has %d bytes of %d", m.what, n, len(got), len(want))

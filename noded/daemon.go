@@ -77,6 +77,7 @@ type daemon struct {
 	simDir      string // where jobs declare what they use of simulated GPUs, "" if the GPUs are real
 	logs        *logs.Store
 	checkpoints *checkpoint.Store
+	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
 	control     *controllers
 	agent       *Agent
@@ -276,7 +277,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		Modules:    modules,
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
-		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, Checkpoint: d.checkpoints.Files, MPS: service,
+		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, MPS: service,
+		Folders: d.checkpoints, Criu: d.criu,
 	})
 	if err != nil {
 		return err
@@ -333,8 +335,8 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
-		Checkpoints: d.checkpoints,
-		GPUs:        d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
+		Checkpoints: d.checkpoints, Criu: d.criu,
+		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		CPUTime: d.shims.CPUTime, Serves: d.mps.owns,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {

@@ -27,6 +27,8 @@ type facts struct {
 	Excess         gpuExcess           // of a running container
 	Warned         bool                // it has a notice of an excess
 	Prepared       bool                // it has the folder of its checkpoint, if it is to have one
+	Save           container.Saving    // of a running container
+	NotSaved       string              // why its processes cannot be saved, so that it gets its signal
 }
 
 // exists reports whether the container exists and has not ended.
@@ -43,6 +45,7 @@ const (
 	opCreate op = "create"
 	opStart  op = "start"
 	opStop   op = "stop"  // write the notice and send the signal
+	opSave   op = "save"  // save its processes, and end them
 	opWarn   op = "warn"  // write the notice of an excess, or take it back
 	opEvict  op = "evict" // write down that it is killed for an excess
 	opKill   op = "kill"
@@ -66,7 +69,7 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 	case f.Entry.Final != nil:
 		return stepAfterResult(f), time.Time{}
 	case f.Actual == container.Exited:
-		return step{Op: opFinish, Result: evictedReport(f, exitReport(f.Exit, f.Entry.Started))}, time.Time{}
+		return step{Op: opFinish, Result: f.exitReport()}, time.Time{}
 	case f.Actual == container.Lost:
 		return recordLost(f), time.Time{}
 	case f.Actual == container.Running && stepOfExcess(f, now).Op != opNone:
@@ -119,10 +122,22 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
+	case f.savable() && f.Save.Dir == "":
+		return step{Op: opSave}, f.KillAt
+	case f.savable() && f.Save.Problem == "":
+		return step{}, f.KillAt // it is being saved
 	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger cause may follow
 		return step{Op: opStop}, f.KillAt
 	}
 	return step{}, f.KillAt
+}
+
+// savable reports whether a container is to be saved in place of being sent its signal: it goes on
+// elsewhere, and nothing has stood in the way so far.
+func (f facts) savable() bool {
+	c := f.Desired.Stop.Cause
+	return f.Desired.SavesProcesses() && f.Actual == container.Running && f.NotSaved == "" &&
+		(c.Displaces() || c == model.CauseRequeue) && f.Entry.Stopped == ""
 }
 
 // stepWhenWanted is for a container that should run.
@@ -191,12 +206,25 @@ func recordLost(f facts) step {
 		Message: message}}
 }
 
+// exitReport is the report of an exited container. One whose processes were saved counts as one that
+// has saved by itself.
+func (f facts) exitReport() model.WorkerReport {
+	r := exitReport(f.Exit, f.Entry.Started)
+	if f.Exit != nil && f.Exit.Saved {
+		r.ExitCode, r.Signal = f.Desired.SavedCode(), 0
+	}
+	return evictedReport(f, r)
+}
+
 // exitReport turns the exit record of a container into the worker's report: here an exit code
 // becomes a report, from which the controllers derive the state of the attempt.
 func exitReport(e *container.Exit, began bool) model.WorkerReport {
 	if e == nil {
 		return model.WorkerReport{State: model.WorkerFailed, Began: began,
 			Message: "its exit record cannot be read"}
+	}
+	if e.NotRestored {
+		return model.WorkerReport{State: model.WorkerFailed, Message: "its processes could not be restored: " + e.Why}
 	}
 	return model.WorkerReport{State: model.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
 		Lease: e.Lease, Why: e.Why, Unbegun: !began}

@@ -30,6 +30,8 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.start(ctx, id, f)
 	case opStop:
 		return a.stop(ctx, id, f)
+	case opSave:
+		return a.save(ctx, id, f)
 	case opWarn:
 		return a.warn(id, f)
 	case opEvict:

@@ -74,6 +74,7 @@ type world struct {
 	measures   []model.WorkerReport             // with what was measured of a worker, as reported
 
 	checkpoints Checkpoints              // nil: the node keeps none
+	criu        container.Criu           // without a path: the node saves no processes
 	unneeded    func(folder string) bool // which folders no attempt needs
 }
 
@@ -105,6 +106,9 @@ type fakeContainer struct {
 	undying  bool // a kill does not end it
 	switched container.Switching
 	awake    bool // it does not pause
+	save     container.Saving
+	slow     bool   // its processes are not saved soon
+	unsaved  string // why they cannot be
 }
 
 // listen waits in vain when the shim of a container does not answer.
@@ -225,8 +229,8 @@ func (w *world) start() {
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
 		CPUTime: l.cpuTime, Serves: func(pid int) bool { return pid == w.serving() },
-		Checkpoints: w.checkpoints,
-		Log:         slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Checkpoints: w.checkpoints, Criu: w.criu,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -587,8 +591,22 @@ func (r lifeRuntime) Switch(ctx context.Context, id container.ID, o container.Sw
 	})
 }
 
-func (r lifeRuntime) Save(context.Context, container.ID, container.SaveOrder) error {
-	return errors.New("nothing is saved here")
+func (r lifeRuntime) Save(ctx context.Context, id container.ID, o container.SaveOrder) error {
+	return r.call(ctx, func() error {
+		b := r.containers[id]
+		if b == nil || b.state != container.Running || b.save.Dir == o.Dir {
+			return nil
+		}
+		b.save = container.Saving{Dir: o.Dir, Problem: b.unsaved}
+		if b.unsaved == "" && !b.slow {
+			if err := os.Mkdir(o.Dir, 0o700); err != nil {
+				r.t.Errorf("%v is saved to %s: %v", id, o.Dir, err)
+			}
+			r.end(id, &container.Exit{Signal: 9, Saved: true})
+		}
+		r.emit(id)
+		return nil
+	})
 }
 
 func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time) error {
@@ -626,7 +644,8 @@ func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	return out, r.call(ctx, func() error {
 		for id, b := range r.containers {
 			if !b.removed {
-				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched})
+				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit, Switch: b.switched,
+					Save: b.save})
 			}
 		}
 		return nil

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -80,7 +82,18 @@ type Alloc struct {
 
 // NodeLocal reports whether the worker keeps a folder on its node.
 func (a *Alloc) NodeLocal() bool {
-	return a.Spec != nil && a.Spec.Checkpoint != nil && a.Spec.Checkpoint.NodeLocal
+	return a.Spec != nil && a.Spec.Checkpoint.OnNode()
+}
+
+// SavesProcesses reports whether the worker's processes are saved when it has to leave.
+func (a *Alloc) SavesProcesses() bool { return a.NodeLocal() && a.Spec.Checkpoint.Criu }
+
+// SavedCode is the exit code that says that the worker has saved its state. a may be nil.
+func (a *Alloc) SavedCode() int {
+	if a == nil || a.Spec == nil || a.Spec.Checkpoint == nil {
+		return jobspec.DefaultCheckpointExitCode
+	}
+	return cmp.Or(a.Spec.Checkpoint.ExitCode, jobspec.DefaultCheckpointExitCode)
 }
 
 // CheckpointSource is the last attempt in which a worker ran, and the node on which it did.

@@ -2,7 +2,7 @@ package model
 
 // KeepsOnNodes reports whether the job's workers save to folders on their nodes, which are carried to
 // where they run next.
-func (j *Job) KeepsOnNodes() bool { return j.Spec.Checkpoint != nil && j.Spec.Checkpoint.NodeLocal }
+func (j *Job) KeepsOnNodes() bool { return j.Spec.Checkpoint.OnNode() }
 
 // LastRun returns the last attempt before number before, or of all if before is 0, in which the
 // command of the worker of that number began; nil if it never did. What an attempt did on a node that

@@ -43,7 +43,25 @@ func (s *Store) Build(
 		return "", err
 	}
 	b.Settings.LeaseGrace = a.LeaseGrace
+	if b.Settings.Restore, err = s.restore(id, a); err != nil {
+		return "", err
+	}
 	return dir, container.WriteBundle(dir, b)
+}
+
+// restore returns the image of its processes that a worker goes on from, nil to start its command.
+func (s *Store) restore(id container.ID, a *api.Alloc) (*container.Restore, error) {
+	if !a.SavesProcesses() || a.Checkpoint == nil {
+		return nil, nil
+	}
+	image := s.folders.Image(id, a.Checkpoint.Attempt)
+	if image == "" {
+		return nil, nil
+	}
+	if s.criu.Path == "" {
+		return nil, fmt.Errorf("node %s has no CRIU to restore the job's processes", s.node.Name)
+	}
+	return &container.Restore{Dir: image, Criu: s.criu}, nil
 }
 
 // specInput returns the input of package oci for an allocation.
@@ -66,7 +84,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []mod
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
 	if a.NodeLocal() {
-		in.Node.Checkpoint = s.checkpoint(id)
+		in.Node.Checkpoint = s.folders.Files(id)
 	}
 	return in
 }

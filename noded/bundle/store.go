@@ -26,23 +26,33 @@ type MPS = oci.MPS
 
 // Config says where bundles lie, and what they have in common on this node.
 type Config struct {
-	Node        string                    // the node's name
-	Hostname    string                    // of the machine
-	Logs        *logs.Store               // with the directory of the containers
-	RootDir     string                    // for the root of containers without an image
-	Modules     string                    // directory with the Python module of jobs; "": there is none
-	CgroupRoot  string                    // path of the containers' parent below every hierarchy
-	SharedPaths []string                  // bound into every container at the same path
-	InitPath    string                    // of rota-init
-	MaxMemlock  jobspec.Bytes             // bytes that a task may lock at most; 0: no bound
-	MaxNofile   int64                     // files that a task may have open at most; 0: no bound
-	MaxPids     int64                     // processes and threads of a worker; 0: by its cores
-	OutputRate  jobspec.Bytes             // bytes per second that are taken of a worker's output; 0: no bound
-	SimGPUs     string                    // directory for what jobs declare of simulated GPUs; "": the GPUs are real
-	Checkpoint  func(container.ID) string // where the files of a worker's checkpoint are on this node
-	MPS         MPS                       // how workers with parts of GPUs reach MPS; the zero value: there is none
-	Seccomp     *specs.LinuxSeccomp       // filter of system calls; nil for none
-	RootJobs    bool                      // jobs may run as root
+	Node        string              // the node's name
+	Hostname    string              // of the machine
+	Logs        *logs.Store         // with the directory of the containers
+	RootDir     string              // for the root of containers without an image
+	Modules     string              // directory with the Python module of jobs; "": there is none
+	CgroupRoot  string              // path of the containers' parent below every hierarchy
+	SharedPaths []string            // bound into every container at the same path
+	InitPath    string              // of rota-init
+	MaxMemlock  jobspec.Bytes       // bytes that a task may lock at most; 0: no bound
+	MaxNofile   int64               // files that a task may have open at most; 0: no bound
+	MaxPids     int64               // processes and threads of a worker; 0: by its cores
+	OutputRate  jobspec.Bytes       // bytes per second that are taken of a worker's output; 0: no bound
+	SimGPUs     string              // directory for what jobs declare of simulated GPUs; "": the GPUs are real
+	Folders     Folders             // of checkpoints on this node
+	Criu        container.Criu      // restores processes; without a path: none are restored here
+	MPS         MPS                 // how workers with parts of GPUs reach MPS; the zero value: there is none
+	Seccomp     *specs.LinuxSeccomp // filter of system calls; nil for none
+	RootJobs    bool                // jobs may run as root
+}
+
+// Folders says where the checkpoints of workers are on this node. *checkpoint.Store implements it.
+type Folders interface {
+	// Files returns where the files of a worker are.
+	Files(id container.ID) string
+	// Image returns the image of its processes that an attempt has left in the folder with which a
+	// worker begins, "" if it has left none.
+	Image(id container.ID, attempt int) string
 }
 
 // Store makes and disposes of bundles, each in a directory of its container.
@@ -50,7 +60,8 @@ type Store struct {
 	logs       *logs.Store
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
-	checkpoint func(container.ID) string
+	folders    Folders
+	criu       container.Criu
 	dev        string // has the device nodes
 	rootJobs   bool
 	outputRate jobspec.Bytes // per second; 0: no bound
@@ -67,7 +78,7 @@ func Open(c Config) (*Store, error) {
 	}
 	return &Store{
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
-		outputRate: c.OutputRate, checkpoint: c.Checkpoint,
+		outputRate: c.OutputRate, folders: c.Folders, criu: c.Criu,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,

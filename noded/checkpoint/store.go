@@ -108,12 +108,53 @@ func Open(dir, node string, from Source, log *slog.Logger) (*Store, error) {
 }
 
 // Files returns where the job's own files of a worker are.
-func (s *Store) Files(id container.ID) string { return filepath.Join(s.dir, id.String(), filesDir) }
+func (s *Store) Files(id container.ID) string { return filepath.Join(s.path(id), filesDir) }
+
+// NewImage returns where the processes of a worker are to be saved: a directory that does not exist, in
+// one that is root's alone. An image is named after the attempt that it is of, so that no later
+// attempt but the next one goes on from it.
+func (s *Store) NewImage(id container.ID) (string, error) {
+	dir := filepath.Join(s.path(id), imageDir)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", noRoom(err)
+	}
+	return imageOf(dir, id.Attempt), nil
+}
+
+// Image returns the image that an attempt has left in the folder with which a worker begins, "" if it
+// has left none.
+func (s *Store) Image(id container.ID, attempt int) string {
+	dir := imageOf(filepath.Join(s.path(id), imageDir), attempt)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+func imageOf(dir string, attempt int) string { return filepath.Join(dir, strconv.Itoa(attempt)) }
 
 // Prepare makes the folder of a worker that has not run yet; from is where the worker of that number
 // ran last, nil to begin anew. It may be called again. When it fails or ctx ends, what it has copied
 // is removed.
 func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSource) error {
+	err := s.prepare(ctx, w, from)
+	if err == nil {
+		s.dropImages(w.ID, from)
+	}
+	return err
+}
+
+// dropImages removes the images of attempts before the last one: nothing goes on from them any more.
+func (s *Store) dropImages(id container.ID, from *api.CheckpointSource) {
+	entries, _ := os.ReadDir(filepath.Join(s.path(id), imageDir)) // mostly there is none
+	for _, e := range entries {
+		if from == nil || e.Name() != strconv.Itoa(from.Attempt) {
+			s.discard(filepath.Join(id.String(), imageDir, e.Name()))
+		}
+	}
+}
+
+func (s *Store) prepare(ctx context.Context, w Worker, from *api.CheckpointSource) error {
 	found, err := s.take(w, from)
 	switch {
 	case err != nil || found:

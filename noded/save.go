@@ -1,0 +1,38 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// save has the processes of a worker saved that is to go on elsewhere. Its exit record says when that
+// is done. If they cannot be saved, it gets its signal, for which part of its grace is kept.
+func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	err := errors.New("this node does not save processes: it has no CRIU")
+	if a.Criu.Path != "" && a.Checkpoints != nil {
+		err = a.orderSave(ctx, id, f)
+	}
+	switch {
+	case err == nil:
+		return nil, nil
+	case a.isStopping():
+		return nil, err
+	}
+	a.logOf(id).Warn("the processes of a job cannot be saved; it is asked to leave", "err", err)
+	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
+}
+
+func (a *Agent) orderSave(ctx context.Context, id container.ID, f facts) error {
+	dir, err := a.Checkpoints.NewImage(id)
+	if err != nil {
+		return err
+	}
+	within := time.Until(f.KillAt) * 3 / 4
+	if within < time.Millisecond {
+		return errors.New("no time is left for it")
+	}
+	return a.Runtime.Save(ctx, id, container.SaveOrder{Dir: dir, Criu: a.Criu, WithinMS: within.Milliseconds()})
+}
