@@ -161,7 +161,9 @@ type Checkpoint struct {
 	// NodeLocal says that each worker saves to a folder on the disk of its node. It is carried to the
 	// node on which the worker of that number runs next.
 	NodeLocal bool `json:"node_local,omitempty"`
-	Criu      bool `json:"criu,omitempty"`
+	// Criu says that CRIU saves the container, where it can, in place of the program. The image is
+	// carried as a folder is.
+	Criu bool `json:"criu,omitempty"`
 }
 
 // CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].
@@ -177,6 +179,9 @@ func (c *Checkpoint) File() string {
 
 // OnNode reports whether workers have folders on their nodes, which are carried to where they go on.
 func (c *Checkpoint) OnNode() bool { return c != nil && (c.NodeLocal || c.Criu) }
+
+// CriuLabel is the label of nodes that save containers by CRIU. Its value is CRIU's version.
+const CriuLabel = "criu"
 
 // Preemption says how the job is stopped when a preemptor needs its capacity.
 type Preemption struct {

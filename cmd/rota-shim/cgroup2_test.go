@@ -37,7 +37,8 @@ mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
 exec "$0" -test.v -test.run `
 	tests := strings.Join([]string{"TestContract", "TestDeviceFence", "TestTasksInOrder", "TestTasksEndWithTheirShim",
 		"TestShimKilledAlone",
-		"TestSavedProgramGoesOn", "TestKilledWhileSaved", "TestRemoveEndsWhatIsLeft", "TestShimsAreNotInTheDaemonsCgroup"}, "|")
+		"TestSavedProgramGoesOn", "TestKilledWhileSaved", "TestRemoveEndsWhatIsLeft",
+		"TestShimsAreNotInTheDaemonsCgroup"}, "|")
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter+"'"+tests+"'", "/proc/self/exe")
 	self, err := os.Executable()
 	check(t, err)

@@ -273,7 +273,9 @@ func TestSaveGivenUp(t *testing.T) {
 		late := time.Now().Add(20 * time.Second)
 		for n.counts(id)[0] <= last+5 {
 			if time.Now().After(late) {
-				t.Fatalf("seed %d, round %d: it stands still (%q):\n%s", seed, round, why, n.processes(id))
+				list, _ := n.shims.List(t.Context())
+				t.Fatalf("seed %d, round %d: it stands still (%q): %+v, %+v\n%s", seed, round, why, list,
+					list[len(list)-1].Exit, n.processes(id))
 			}
 		}
 		if out := n.output(id); strings.Contains(out, "lost") || strings.Contains(out, "went") {
@@ -299,6 +301,25 @@ func (n *node) processes(id container.ID) (text string) {
 }
 
 var givenUpFlag = flag.Int("given-up", 6, "how often CRIU is ended in TestSaveGivenUp")
+
+// TestMountsOfTheMachineAreNotSaved notices a container that goes on with a copy of a file system that others
+// write to.
+func TestMountsOfTheMachineAreNotSaved(t *testing.T) {
+	n := newNode(t, 0)
+	criu := n.criu(t)
+	n.holding(1 << 20)
+	inner := n.shared + "/in ner"
+	check(t, os.Mkdir(inner, 0o755))
+	check(t, unix.Mount("tmpfs", inner, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { check(t, unix.Unmount(inner, unix.MNT_DETACH)) })
+	check(t, n.shims.Create(t.Context(), one, n.bundle(one, counter), time.Now().Add(time.Hour)))
+	check(t, n.shims.Start(t.Context(), one))
+	n.ready(t, one)
+	if why := n.saved(t, one, n.saveInto(criu, "image", time.Minute)); !strings.Contains(why, "file system at "+inner) {
+		t.Errorf("got %q", why)
+	}
+	n.endsWithItsShim(t, one) // from then on by the kernel
+}
 
 // TestRestoredMountChanged notices a program that runs although something else is mounted than what its user
 // reaches.
@@ -373,7 +394,12 @@ func TestKilledWhileSaved(t *testing.T) {
 		func(id container.ID) error { return n.shims.Kill(t.Context(), id) },
 		func(id container.ID) error { return n.shims.Renew(t.Context(), id, time.Now()) },
 		func(id container.ID) error { return n.shims.Signal(t.Context(), id, int(unix.SIGTERM)) },
-		func(id container.ID) error { n.killShim(t, id); return nil },
+		func(id container.ID) error {
+			if err := unix.Kill(n.shimPid(t, id), unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+			return nil // it was saved already
+		},
 	}
 	for round := range *givenUpFlag {
 		for kind, stop := range stops {
@@ -428,6 +454,12 @@ func TestRestoredEndsWithItsShim(t *testing.T) {
 		t.Fatalf("%+v %+v", s, s.Exit)
 	}
 	n.ready(t, id)
+	n.endsWithItsShim(t, id)
+}
+
+// endsWithItsShim kills the shim of a container while no daemon runs.
+func (n *node) endsWithItsShim(t *testing.T, id container.ID) {
+	t.Helper()
 	procs := countsProcesses(cgroupRoot + "/" + id.String() + "/cgroup.procs")
 	check(t, n.shims.Close())
 	n.killShim(t, id)

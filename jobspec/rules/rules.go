@@ -154,6 +154,12 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 	if k.ExitCode != 0 {
 		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
 	}
+	single := len(j.Groups) == 1 && j.Groups[0].Count <= 1 && j.Groups[0].Elastic == nil && len(j.Groups[0].Tasks) == 1
+	if k.Criu && !single {
+		c.add(jobspec.CodeUnsupported, "checkpoint.criu", "let the program save its own state, or ask for one worker",
+			"CRIU saves jobs of one worker with one task that are not elastic: what several processes on several nodes "+
+				"or in several containers say to each other cannot be saved")
+	}
 	if k.NodeLocal {
 		c.nodeLocal(j)
 	}

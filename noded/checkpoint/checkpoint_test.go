@@ -196,7 +196,12 @@ func TestACopyEqualsTheOriginal(t *testing.T) {
 	for range 20 {
 		src := &from{Store: prepared(t, "a", nil, 1)}
 		grow(t, r, src.Files(worker(1).ID), 0)
-		put(t, filepath.Join(src.path(worker(1).ID), imageDir, "pages-1.img"), "root's")
+		image, err := src.NewImage(worker(1).ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(image, "pages-1.img"), "root's")
+		put(t, filepath.Join(filepath.Dir(image), "0", "pages-1.img"), "of an earlier attempt")
 		want := look(t, src.Files(worker(1).ID))
 		dst := openStore(t, "b", src)
 		if err := dst.Prepare(t.Context(), worker(2), source); err != nil {
@@ -205,8 +210,12 @@ func TestACopyEqualsTheOriginal(t *testing.T) {
 		if got := look(t, dst.Files(worker(2).ID)); !slices.Equal(got, want) {
 			t.Fatalf("copied:\n%q\nof:\n%q", got, want)
 		}
-		if b, err := os.ReadFile(filepath.Join(dst.path(worker(2).ID), imageDir, "pages-1.img")); string(b) != "root's" {
+		image = dst.Image(worker(2).ID, 1)
+		if b, err := os.ReadFile(filepath.Join(image, "pages-1.img")); string(b) != "root's" {
 			t.Fatalf("the image: %q, %v", b, err)
+		}
+		if earlier := dst.Image(worker(2).ID, 0); earlier != "" {
+			t.Fatalf("an image of an earlier attempt is left: %s", earlier)
 		}
 		for k := range 30 {
 			src.change = func(b []byte) []byte {

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -116,14 +117,20 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 		return fmt.Errorf("rota-init did not detach: %w", endOf(ctx))
 	}
 	part := container.PartOfImage(o.Dir)
-	err := os.RemoveAll(part) // of a shim that was killed
+	err := errors.Join(container.CheckPrivate(filepath.Dir(o.Dir)), c.checkMounts())
+	if err == nil {
+		err = os.RemoveAll(part) // of a shim that was killed
+	}
 	if err == nil {
 		err = os.Mkdir(part, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make a directory for the image: %w", err)
+		return fmt.Errorf("it cannot be saved: %w", err)
 	}
 	defer os.RemoveAll(part)
+	if _, err := os.Lstat(o.Dir); err == nil {
+		return fmt.Errorf("%s exists already", o.Dir)
+	}
 	if err := c.runSaveHelper(ctx, o); err != nil {
 		return err
 	}
@@ -132,6 +139,34 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	}
 	return container.FinishImage(o.Dir, o.Criu)
 }
+
+// checkMounts returns an error if the container shows a file system that the machine has mounted inside
+// of a directory that was mounted into it. CRIU would save a copy, or nothing.
+func (c *runcContainer) checkMounts() error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
+	if err != nil {
+		return err
+	}
+	config := c.inner.Config()
+	own := append([]string{"/"}, slices.Concat(config.MaskPaths, config.ReadonlyPaths)...)
+	for _, m := range config.Mounts {
+		own = append(own, m.Destination)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			return fmt.Errorf("mounts of the container: %q is no line of the kernel's", line)
+		}
+		at := unescape.Replace(fields[4])
+		if !slices.Contains(own, at) {
+			return fmt.Errorf("the machine has a file system at %s, inside of a directory that the container shows", at)
+		}
+	}
+	return nil
+}
+
+// unescape undoes how the kernel writes paths in mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // dumpLog is what CRIU writes into an image while it saves.
 const dumpLog = "dump.log"
@@ -258,8 +293,10 @@ func becomeCriu() error {
 // complaintMax is how much of CRIU's complaint is kept, in bytes.
 const complaintMax = 300
 
-// complaint returns the first error in a log of CRIU's, or err if there is none. That CRIU cannot raise
-// its own limits is no reason.
+// harmless are what CRIU calls errors and goes on after.
+var harmless = []string{"rlimit: Can't setup", "tun: Unable to create tun"}
+
+// complaint returns the first error in a log of CRIU's that counts, or err if there is none.
 func complaint(path string, err error) string {
 	f, openErr := os.Open(path)
 	if openErr != nil {
@@ -271,7 +308,7 @@ func complaint(path string, err error) string {
 			if _, rest, ok := strings.Cut(text, "): "); ok {
 				text = rest
 			}
-			if strings.HasPrefix(text, "rlimit: Can't setup") {
+			if slices.ContainsFunc(harmless, func(h string) bool { return strings.HasPrefix(text, h) }) {
 				continue
 			}
 			return strings.ToValidUTF8(text[:min(len(text), complaintMax)], "")
@@ -418,6 +455,7 @@ func (c *runcContainer) noteRestored() error {
 	if err := c.noteProcess(); err != nil {
 		return err
 	}
+	c.unborn = false
 	for _, s := range c.pending {
 		_ = c.signal(s) // it may have ended
 	}
