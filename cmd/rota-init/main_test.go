@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -729,5 +730,35 @@ func TestSeverity(t *testing.T) {
 		if got := severity(c.result); got != c.want {
 			t.Errorf("%+v: %d", c.result, got)
 		}
+	}
+}
+
+// TestDetachedFromItsShim notices a rota-init that keeps its socket, or ends with it, and signals that are
+// lost from then on.
+func TestDetachedFromItsShim(t *testing.T) {
+	runtime.LockOSThread() // the kernel ends what has detached with the thread that has started it
+	defer runtime.UnlockOSThread()
+	r := runInit(t, &launch.Plan{}, true, "trap 'echo usr1' USR1; trap 'exit 85' TERM; echo ready; "+
+		"while :; do sleep 0.02; done")
+	if got := r.line(); got != "ready" {
+		t.Fatalf("got %q", got)
+	}
+	if _, err := fmt.Fprintln(r.shim, `{"detach":true}`); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(r.from); err != nil || string(said) != "{\"code\":0,\"detached\":true}\n" {
+		t.Errorf("got %q, %v", said, err)
+	}
+	for _, s := range []os.Signal{unix.SIGUSR1, unix.SIGTERM} {
+		if err := r.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.line(); s == unix.SIGUSR1 && got != "usr1" {
+			t.Errorf("got %q", got)
+		}
+	}
+	_ = r.cmd.Wait() // the state says how it ended
+	if code := r.cmd.ProcessState.ExitCode(); code != 85 {
+		t.Errorf("exit code %d", code)
 	}
 }

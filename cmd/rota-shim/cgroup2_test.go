@@ -36,7 +36,9 @@ for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; do
 mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
 exec "$0" -test.v -test.run `
 	tests := strings.Join([]string{"TestContract", "TestDeviceFence", "TestTasksInOrder", "TestTasksEndWithTheirShim",
-		"TestShimKilledAlone", "TestRemoveEndsWhatIsLeft", "TestShimsAreNotInTheDaemonsCgroup"}, "|")
+		"TestShimKilledAlone",
+		"TestSavedProgramGoesOn", "TestKilledWhileSaved", "TestRemoveEndsWhatIsLeft",
+		"TestShimsAreNotInTheDaemonsCgroup"}, "|")
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter+"'"+tests+"'", "/proc/self/exe")
 	self, err := os.Executable()
 	check(t, err)

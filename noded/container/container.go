@@ -106,7 +106,7 @@ type Switching struct {
 
 // Criu is a program that saves containers and restores them.
 type Criu struct {
-	Path    string `json:"path"` // its last element is criu
+	Path    string `json:"path"`
 	Version string `json:"version"`
 }
 

@@ -66,6 +66,19 @@ func FinishImage(dir string, criu Criu) error {
 	return syncDir(filepath.Dir(dir))
 }
 
+// CheckPrivate returns an error if others than this process's user can write in a directory. What is
+// restored from an image has the rights that the image says.
+func CheckPrivate(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s must be a directory in which only user %d can write", dir, os.Geteuid())
+	}
+	return nil
+}
+
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -82,10 +95,13 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// ReadSaved reads what the image in dir is. It is an error if the image is not whole, or of another
-// kind of processor.
+// ReadSaved reads what the image in dir is. It is an error if the image is not whole, if others than this
+// process's user could have written it, or if it is of another kind of processor.
 func ReadSaved(dir string) (Saved, error) {
 	var s Saved
+	if err := CheckPrivate(dir); err != nil {
+		return s, fmt.Errorf("image %s is not whole: %w", dir, err)
+	}
 	if err := readJSON(filepath.Join(dir, savedFile), &s); err != nil {
 		return s, fmt.Errorf("image %s is not whole: %w", dir, err)
 	}

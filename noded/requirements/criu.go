@@ -33,9 +33,6 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 	if path, err = filepath.Abs(path); err != nil {
 		return "", "", err
 	}
-	if filepath.Base(path) != "criu" {
-		return "", "", fmt.Errorf("%s: the program must be called criu, because runc's library looks for that name", path)
-	}
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("%s --version: %w", path, err)

@@ -45,7 +45,9 @@ type runcContainer struct {
 
 	detaching bool          // rota-init was told to close the channel, or never had it
 	detached  chan struct{} // closed when it has done so
-	restoring bool          // CRIU is to make its processes; pid is known when it has
+	unborn    bool          // it goes on from an image, and is not restored yet
+	restoring bool          // CRIU is at it, or has been
+	pending   []unix.Signal // from before it was restored
 
 	endOnce sync.Once
 	ended   chan struct{} // closed when the first process has ended
@@ -73,7 +75,7 @@ func newRestored(dir, name string) (*runcContainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.detaching = true
+	b.unborn, b.detaching = true, true
 	close(b.detached)
 	close(b.results)
 	return b, nil
@@ -238,6 +240,10 @@ func (c *runcContainer) signal(s unix.Signal) error {
 	if s == unix.SIGKILL {
 		return c.kill()
 	}
+	if c.unborn {
+		c.pending = append(c.pending, s)
+		return nil
+	}
 	if c.detaching {
 		go c.signalDetached(c.inner, s)
 		return nil
@@ -261,10 +267,10 @@ func (c *runcContainer) signalDetached(inner *libcontainer.Container, s unix.Sig
 // kill ends the first process. The kernel then ends all others.
 func (c *runcContainer) kill() error {
 	switch {
-	case c.pid == 0 && c.restoring:
+	case c.unborn && c.restoring:
 		go c.killRestoring(c.inner)
 		return nil
-	case c.pid == 0:
+	case c.unborn:
 		c.giveUp()
 		return nil
 	}

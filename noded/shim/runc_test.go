@@ -294,3 +294,41 @@ func TestTheFirstThreadIsKept(t *testing.T) {
 		t.Errorf("%d threads, the first among them: %v", len(used), used[os.Getpid()])
 	}
 }
+
+// TestExitCodeOfADetached notices how rota-init without a channel ends that is taken for another end.
+func TestExitCodeOfADetached(t *testing.T) {
+	for command, want := range map[string]container.Exit{"exit 85": {Code: 85}, "exit 143": {Signal: 15},
+		"exit 255": {Code: 255}, "exit 128": {Code: 128}, "exit 0": {}, "kill -KILL $$": {Signal: 9}} {
+		c := &runcContainer{results: make(chan launch.Result), detaching: true, waited: waitFor(t, command)}
+		close(c.results)
+		if e := c.exit(); e.Code != want.Code || e.Signal != want.Signal {
+			t.Errorf("%s: %+v", command, e)
+		}
+	}
+	c := &runcContainer{results: make(chan launch.Result), detaching: true}
+	close(c.results)
+	if e := c.exit(); e.Signal != 9 {
+		t.Errorf("one that never was: %+v", e)
+	}
+}
+
+// TestWhatCriuComplainsOf notices a reason that is none.
+func TestWhatCriuComplainsOf(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "dump.log")
+	check(t, os.WriteFile(log, []byte("(00.029) Dumping processes\n"+
+		"(00.030) Error (criu/util.c:1533): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted\n"+
+		"(00.143) Error (criu/sk-inet.c:191): inet: Connected TCP socket, consider using --tcp-established option.\n"+
+		"(00.144) Error (criu/cr-dump.c:1681): Dump files (pid: 30500) failed with -1\n"), 0o600))
+	other := errors.New("exit status 1")
+	if got := complaint(log, other); got != "inet: Connected TCP socket, consider using --tcp-established option." {
+		t.Errorf("got %q", got)
+	}
+	check(t, os.WriteFile(log, []byte("(00.029) Error (x): "+strings.Repeat("x", 2*complaintMax)+"\n"), 0o600))
+	if got := complaint(log, other); len(got) != complaintMax {
+		t.Errorf("%d bytes", len(got))
+	}
+	check(t, os.Remove(log))
+	if got := complaint(log, other); got != other.Error() {
+		t.Errorf("without a log: %q", got)
+	}
+}

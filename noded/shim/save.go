@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,9 +27,10 @@ import (
 //
 // A worker of one task is saved by CRIU: its processes are written into an image, and end. First
 // rota-init closes its socket to the shim, which CRIU cannot save, and is from then on detached, also
-// if the container goes on. A helper process saves, so that the shim can end it at any time with all
-// that it has started. CRIU ends the processes when it has written everything; until then it can be
-// given up, and the container goes on.
+// if the container goes on. A helper process saves, so that the shim can go on meanwhile, and give it
+// up: then CRIU may not write any more, fails, and lets the processes go on where they were. It is not
+// killed for that, because its own code runs in them at times. CRIU ends the processes when it has
+// written everything.
 //
 // A container is restored in place of starting its command. All its processes are stopped at first,
 // until its mounts have been checked. It is a child of the shim like one that was started, and detached
@@ -63,8 +68,6 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 			"$ROTA_SOCKET, which leads out of the container")
 	case sup.memory.away():
 		return errors.New("the worker cannot be saved: the driver has its GPU memory")
-	case filepath.Base(o.Criu.Path) != "criu":
-		return fmt.Errorf("%s: the program must be called criu", o.Criu.Path)
 	}
 	sup.wake() // what is frozen answers nothing
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(o.WithinMS)*time.Millisecond)
@@ -84,6 +87,9 @@ func (sup *supervisor) saved(err error) {
 	s.busy, s.whole = false, err == nil
 	if err != nil {
 		s.Problem = err.Error()
+		if errors.Is(err, errHangs) {
+			sup.killAll()
+		}
 		_ = sup.tasks[0].container.thaw() // it is not frozen, or has ended
 		sup.announce()
 	}
@@ -111,14 +117,20 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 		return fmt.Errorf("rota-init did not detach: %w", endOf(ctx))
 	}
 	part := container.PartOfImage(o.Dir)
-	err := os.RemoveAll(part) // of a shim that was killed
+	err := errors.Join(container.CheckPrivate(filepath.Dir(o.Dir)), c.checkMounts())
+	if err == nil {
+		err = os.RemoveAll(part) // of a shim that was killed
+	}
 	if err == nil {
 		err = os.Mkdir(part, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make a directory for the image: %w", err)
+		return fmt.Errorf("it cannot be saved: %w", err)
 	}
 	defer os.RemoveAll(part)
+	if _, err := os.Lstat(o.Dir); err == nil {
+		return fmt.Errorf("%s exists already", o.Dir)
+	}
 	if err := c.runSaveHelper(ctx, o); err != nil {
 		return err
 	}
@@ -128,26 +140,84 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	return container.FinishImage(o.Dir, o.Criu)
 }
 
+// checkMounts returns an error if the container shows a file system that the machine has mounted inside
+// of a directory that was mounted into it. CRIU would save a copy, or nothing.
+func (c *runcContainer) checkMounts() error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
+	if err != nil {
+		return err
+	}
+	config := c.inner.Config()
+	own := append([]string{"/"}, slices.Concat(config.MaskPaths, config.ReadonlyPaths)...)
+	for _, m := range config.Mounts {
+		own = append(own, m.Destination)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			return fmt.Errorf("mounts of the container: %q is no line of the kernel's", line)
+		}
+		at := unescape.Replace(fields[4])
+		if !slices.Contains(own, at) {
+			return fmt.Errorf("the machine has a file system at %s, inside of a directory that the container shows", at)
+		}
+	}
+	return nil
+}
+
+// unescape undoes how the kernel writes paths in mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
 // dumpLog is what CRIU writes into an image while it saves.
 const dumpLog = "dump.log"
 
-// runSaveHelper runs the helper, and ends it with CRIU when ctx ends.
+// givenUpPatience is how long CRIU may take to leave the processes alone.
+const givenUpPatience = 10 * time.Second
+
+// errHangs is the end of a CRIU that has not left the processes alone in time. They may be damaged.
+var errHangs = errors.New("CRIU hung, and the worker was killed with it")
+
+// runSaveHelper runs the helper. When ctx ends, it has CRIU fail, unless all is written already.
 func (c *runcContainer) runSaveHelper(ctx context.Context, o container.SaveOrder) error {
 	runtime.LockOSThread() // the helper ends when the thread that has started it does
 	defer runtime.UnlockOSThread()
 	part := container.PartOfImage(o.Dir)
+	env, err := c.envOfCriu(o.Criu)
+	if err != nil {
+		return err
+	}
 	cmd := exec.Command("/proc/self/exe", saveHelper, container.StateDir(c.dir), c.inner.ID(), part)
-	cmd.Env = []string{"PATH=" + pathTo(o.Criu)}
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })()
-	err := cmd.Wait()
+	var hung atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		forbidWriting(cmd.Process.Pid)
+		select {
+		case <-done:
+		case <-time.After(givenUpPatience):
+			hung.Store(true)
+			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // it may have ended
+		}
+	}()
+	err = cmd.Wait()
+	close(done)
 	switch {
 	case err == nil:
 		return nil
+	case hung.Load():
+		return errHangs
 	case ctx.Err() != nil:
 		return endOf(ctx)
 	}
@@ -161,11 +231,29 @@ func endOf(ctx context.Context) error {
 	return errors.New("it was given up, because the worker is to stop")
 }
 
+// forbidWriting has every write of a process group to a file fail. A process that is being made has the
+// limit of the one that makes it, which is the first of the group, or comes after it.
+func forbidWriting(group int) {
+	none := unix.Rlimit{}
+	_ = unix.Prlimit(group, unix.RLIMIT_FSIZE, &none, nil) // it may have ended
+	files, _ := filepath.Glob("/proc/[0-9]*")              // the pattern is well formed
+	for _, file := range files {
+		pid, err := strconv.Atoi(filepath.Base(file))
+		if err != nil {
+			continue
+		}
+		if g, err := unix.Getpgid(pid); err == nil && g == group {
+			_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &none, nil) // the same
+		}
+	}
+}
+
 // serveSave is the helper: it saves the container that libcontainer knows by a name into a directory.
 func serveSave(args []string) error {
 	if len(args) != 3 {
 		return errors.New("it takes a state, a name and a directory")
 	}
+	signal.Ignore(unix.SIGXFSZ) // of forbidWriting
 	c, err := libcontainer.Load(args[0], args[1])
 	if err != nil {
 		return err
@@ -173,16 +261,43 @@ func serveSave(args []string) error {
 	return c.Checkpoint(&libcontainer.CriuOpts{ImagesDirectory: args[2], FileLocks: true, ManageCgroupsMode: "ignore"})
 }
 
-// pathTo returns the PATH by which libcontainer finds CRIU, and CRIU finds tar.
-func pathTo(criu container.Criu) string {
-	return filepath.Dir(criu.Path) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// libcontainer starts what is called criu in PATH. That is this program, by a link: it becomes CRIU,
+// but one that the kernel ends with its parent. CRIU may wait for ever for a process that was killed.
+const (
+	criuName = "criu"
+	criuEnv  = "ROTA_CRIU" // names CRIU itself
+)
+
+// envOfCriu returns the variables by which libcontainer finds CRIU, and CRIU finds tar.
+func (c *runcContainer) envOfCriu(criu container.Criu) (map[string]string, error) {
+	dir := filepath.Join(container.StateDir(c.dir), "bin")
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Symlink("/proc/self/exe", filepath.Join(dir, criuName))
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make a link to CRIU: %w", err)
+	}
+	return map[string]string{criuEnv: criu.Path,
+		"PATH": dir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, nil
+}
+
+// becomeCriu returns only if that fails.
+func becomeCriu() error {
+	signal.Ignore(unix.SIGXFSZ) // of forbidWriting: CRIU is to fail, and not to die of it
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Exec(os.Getenv(criuEnv), os.Args, os.Environ())
 }
 
 // complaintMax is how much of CRIU's complaint is kept, in bytes.
 const complaintMax = 300
 
-// complaint returns the first error in a log of CRIU's, or err if there is none. That CRIU cannot raise
-// its own limits is no reason.
+// harmless are what CRIU calls errors and goes on after.
+var harmless = []string{"rlimit: Can't setup", "tun: Unable to create tun"}
+
+// complaint returns the first error in a log of CRIU's that counts, or err if there is none.
 func complaint(path string, err error) string {
 	f, openErr := os.Open(path)
 	if openErr != nil {
@@ -194,7 +309,7 @@ func complaint(path string, err error) string {
 			if _, rest, ok := strings.Cut(text, "): "); ok {
 				text = rest
 			}
-			if strings.HasPrefix(text, "rlimit: Can't setup") {
+			if slices.ContainsFunc(harmless, func(h string) bool { return strings.HasPrefix(text, h) }) {
 				continue
 			}
 			return strings.ToValidUTF8(text[:min(len(text), complaintMax)], "")
@@ -274,7 +389,8 @@ func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 	}
 	done := make(chan error)
 	go func() {
-		// CRIU makes the first process a child of this thread, which must not end before it.
+		// CRIU makes the first process a child of this thread, which must not end before it. It ends with
+		// this goroutine, and with it what it has of its own.
 		runtime.LockOSThread()
 		err := c.restoreHere(r, out)
 		if err != nil {
@@ -288,14 +404,29 @@ func (c *runcContainer) restore(r *container.Restore, out *logs) error {
 	return <-done
 }
 
+// restoreHere gives the calling thread a session keyring and a mount namespace of its own. libcontainer
+// mounts on the root directory of all containers for a moment, and nothing of that may be seen by others,
+// or stay behind if this process is killed.
 func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep mounts to the mount namespace: %w", err)
+	}
 	if keyringsAllowed() { // a restored process has the session keyring of CRIU
 		if err := joinNewKeyring(); err != nil {
 			return fmt.Errorf("make a session keyring: %w", err)
 		}
 	}
-	if err := os.Setenv("PATH", pathTo(r.Criu)); err != nil {
+	env, err := c.envOfCriu(r.Criu)
+	if err != nil {
 		return err
+	}
+	for name, value := range env {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
 	}
 	config := configOfCriu(c.dir)
 	if err := os.WriteFile(config, []byte("leave-stopped\n"), 0o600); err != nil {
@@ -305,7 +436,7 @@ func (c *runcContainer) restoreHere(r *container.Restore, out *logs) error {
 	work := filepath.Join(container.StateDir(c.dir), "restore")
 	defer os.RemoveAll(work)
 	c.process = &libcontainer.Process{Init: true, Stdout: out.stdout, Stderr: out.stderr}
-	err := c.inner.Restore(c.process, &libcontainer.CriuOpts{ImagesDirectory: r.Dir, WorkDirectory: work, FileLocks: true,
+	err = c.inner.Restore(c.process, &libcontainer.CriuOpts{ImagesDirectory: r.Dir, WorkDirectory: work, FileLocks: true,
 		ManageCgroupsMode: "ignore"})
 	out.closeContainerEnds()
 	if err != nil {
@@ -322,7 +453,14 @@ func (c *runcContainer) noteRestored() error {
 		return err
 	}
 	c.inner = inner
-	return c.noteProcess()
+	if err := c.noteProcess(); err != nil {
+		return err
+	}
+	c.unborn = false
+	for _, s := range c.pending {
+		_ = c.signal(s) // it may have ended
+	}
+	return nil
 }
 
 // resumeStopped lets all processes of a restored container run.

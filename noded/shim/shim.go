@@ -36,6 +36,9 @@ func Reexec() {
 	runtime.LockOSThread()
 	switch {
 	case len(os.Args) <= 1:
+	case os.Args[0] == criuName:
+		fmt.Fprintf(os.Stderr, "rota-shim: start %s: %v\n", os.Getenv(criuEnv), becomeCriu())
+		os.Exit(1)
 	case os.Args[1] == "init":
 		libcontainer.Init()
 	case os.Args[1] == cudaHelper:
