@@ -156,7 +156,12 @@ type Checkpoint struct {
 	Path     string  `json:"path,omitempty"`
 	Interval Seconds `json:"interval,omitempty"`
 	ExitCode int     `json:"exit_code,omitempty"` // default 85
+	// the container is saved by CRIU instead of asking the program to save, where that can be done
+	Criu bool `json:"criu,omitempty"`
 }
+
+// CriuLabel is the label of nodes that save containers by CRIU. Its value is CRIU's version.
+const CriuLabel = "criu"
 
 // Preemption says how the job is stopped when a preemptor needs its capacity.
 type Preemption struct {

@@ -27,6 +27,13 @@ func TestWhereIsCanonical(t *testing.T) {
 	if model.WhereOf(&jobspec.Job{}, &jobspec.Group{}) != "" || model.PreferOf(&jobspec.Job{}, &jobspec.Group{}) != "" {
 		t.Error("nothing is said, but it has a text")
 	}
+	saved := model.WhereOf(&jobspec.Job{Checkpoint: &jobspec.Checkpoint{Criu: true}}, &jobspec.Group{})
+	if asked := model.WhereOf(&jobspec.Job{Features: []string{"criu"}}, &jobspec.Group{}); saved != asked {
+		t.Errorf("a job that is saved by CRIU runs on nodes with\n%s\nand not with\n%s", saved, asked)
+	}
+	if model.WhereOf(&jobspec.Job{Checkpoint: &jobspec.Checkpoint{}}, &jobspec.Group{}) != "" {
+		t.Error("a job that saves its own state needs no CRIU")
+	}
 }
 
 // whereJob asks for nodes in a random way.

@@ -18,7 +18,11 @@ func WhereOf(spec *jobspec.Job, g *jobspec.Group) string {
 			lines = append(lines, c.String())
 		}
 	}
-	for _, key := range spec.Features {
+	features := spec.Features
+	if spec.Checkpoint != nil && spec.Checkpoint.Criu {
+		features = append(slices.Clone(features), jobspec.CriuLabel)
+	}
+	for _, key := range features {
 		lines = append(lines, jobspec.Constraint{Attribute: "node.label." + key, Operator: "is_set"}.String())
 	}
 	if len(spec.Nodes) > 0 {

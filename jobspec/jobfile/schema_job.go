@@ -199,8 +199,11 @@ var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 		hclfile.Named("interval").AtLeastOne().With("", "how often it saves"),
 		hclfile.Named("exit_code").AtLeastOne().
 			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
+		hclfile.Named("criu").With("false", "save the whole container by CRIU, for a program that cannot save its state; "+
+			"for one worker of one task that is not elastic; such a job runs on nodes that have CRIU. It is saved instead of "+
+			"signalled when it has to leave, and goes on from there as the same processes. What cannot be saved is signalled "+
+			"as if this were false: network connections, GPUs, what has paused at `rota.pause_point`"),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
-		hclfile.Later("criu", "let the program save its own state"),
 	},
 })
 

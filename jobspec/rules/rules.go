@@ -90,7 +90,7 @@ func (c *checker) job(j *jobspec.Job) {
 	c.affinities("affinities", j.Affinities)
 	c.nodeNames(j)
 	c.restart("restart", j.Restart)
-	c.checkpoint(j.Checkpoint)
+	c.checkpoint(j)
 	c.preemption(j)
 	c.groups(j)
 	c.stopMetrics(j)
@@ -144,7 +144,8 @@ func (c *checker) exitCodes(path string, codes []int) {
 	}
 }
 
-func (c *checker) checkpoint(k *jobspec.Checkpoint) {
+func (c *checker) checkpoint(j *jobspec.Job) {
+	k := j.Checkpoint
 	if k == nil {
 		return
 	}
@@ -152,6 +153,12 @@ func (c *checker) checkpoint(k *jobspec.Checkpoint) {
 	c.duration("checkpoint.interval", k.Interval)
 	if k.ExitCode != 0 {
 		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
+	}
+	single := len(j.Groups) == 1 && j.Groups[0].Count <= 1 && j.Groups[0].Elastic == nil && len(j.Groups[0].Tasks) == 1
+	if k.Criu && !single {
+		c.add(jobspec.CodeUnsupported, "checkpoint.criu", "let the program save its own state, or ask for one worker",
+			"CRIU saves jobs of one worker with one task that are not elastic: what several processes on several nodes "+
+				"or in several containers say to each other cannot be saved")
 	}
 }
 

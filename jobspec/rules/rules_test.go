@@ -3,6 +3,7 @@ package rules_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -509,6 +510,40 @@ func TestValidateAt(t *testing.T) {
 	for _, at := range []int64{now + 1, now + 7200, now + 7201} {
 		if p := rules.ValidateAt(job, at); len(p) != 1 || p[0].Code != jobspec.CodeDeadline {
 			t.Errorf("at %d: %v", at, p)
+		}
+	}
+}
+
+// TestSavedByCriu notices jobs that CRIU cannot save.
+func TestSavedByCriu(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*jobspec.Job)
+		ok   bool
+	}{
+		"one worker": {func(*jobspec.Job) {}, true},
+		"an array":   {func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-3"} }, true},
+		"workers":    {func(j *jobspec.Job) { j.Groups[0].Count = 2 }, false},
+		"elastic":    {func(j *jobspec.Job) { j.Groups[0].Elastic = &jobspec.Elastic{Min: 1, Max: 2} }, false},
+		"groups": {func(j *jobspec.Job) {
+			j.Groups = append(j.Groups, j.Groups[0])
+			j.Groups[1].Name = "other"
+		}, false},
+		"tasks": {func(j *jobspec.Job) {
+			g := &j.Groups[0]
+			g.Tasks = append(g.Tasks, g.Tasks[0])
+			g.Tasks[1].Name = "other"
+		}, false},
+	} {
+		job := minimal()
+		job.Checkpoint = &jobspec.Checkpoint{Criu: true}
+		c.edit(job)
+		found := rules.Validate(job)
+		says := slices.ContainsFunc(found, func(p jobspec.Problem) bool { return p.Path == "checkpoint.criu" })
+		if says == c.ok || c.ok && len(found) > 0 {
+			t.Errorf("%s: %v", name, found)
+		}
+		if w := rules.Warnings(job); c.ok && len(w) > 0 {
+			t.Errorf("%s: %v", name, w)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 	if j.Class == jobspec.TE {
 		c.largeTEJob(j)
 	}
-	if k := j.Checkpoint; k != nil && k.Path == "" {
+	if k := j.Checkpoint; k != nil && k.Path == "" && !k.Criu {
 		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
 			"the checkpoint has no path, so users and cost estimates cannot see where the program saves or how large that grows")
 	}

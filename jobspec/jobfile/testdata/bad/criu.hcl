@@ -1,0 +1,7 @@
+job "two-workers" {
+  checkpoint { criu = true }
+  group "main" {
+    count = 2
+    task "main" { command = ["true"] }
+  }
+}

@@ -1,0 +1,4 @@
+job "closed-source" {
+  checkpoint { criu = true }
+  task "main" { command = ["./solver"] }
+}

@@ -1,0 +1,9 @@
+job "closed-source" {
+  checkpoint {
+    criu = true
+  }
+
+  task "main" {
+    command = ["./solver"]
+  }
+}
