@@ -44,6 +44,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -183,7 +184,7 @@ func untilDone(ctx context.Context, err error) error {
 }
 
 // openState inspects the machine and opens the journal.
-func (d *daemon) openState(context.Context) (err error) {
+func (d *daemon) openState(ctx context.Context) (err error) {
 	low, high, err := parsePorts(d.cfg.Ports)
 	if err != nil {
 		return err
@@ -195,6 +196,9 @@ func (d *daemon) openState(context.Context) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if criu := findCriu(ctx, d.cfg); criu.Path != "" {
+		d.machine.Node.Labels[jobspec.CriuLabel] = criu.Version
 	}
 	if err = checkFormat(d.cfg.DataDir); err != nil {
 		return err

@@ -1,9 +1,11 @@
 package noded
 
 import (
+	"context"
 	"errors"
 	"os"
 
+	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/requirements"
 )
 
@@ -24,4 +26,18 @@ func checkRequirements(c Config) error {
 	}
 	errs = append(errs, err)
 	return errors.Join(append(errs, requirements.Cgroups(c.CgroupRoot))...)
+}
+
+// findCriu returns the CRIU that saves containers here; its path is "" if none does. A node goes on without.
+func findCriu(ctx context.Context, c Config) container.Criu {
+	if !c.Criu {
+		return container.Criu{}
+	}
+	path, version, err := requirements.FindCriu(ctx, c.CriuProgram)
+	if err != nil {
+		c.Logger.Warn("no container can be saved here, and jobs that ask for that run elsewhere", "error", err)
+		return container.Criu{}
+	}
+	c.Logger.Info("containers are saved by CRIU", "program", path, "version", version)
+	return container.Criu{Path: path, Version: version}
 }

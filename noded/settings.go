@@ -52,6 +52,9 @@ type Config struct {
 	AllowRootJobs       bool // jobs may run as root
 	AllowUserNamespaces bool // jobs may make user namespaces
 
+	Criu        bool   // containers are saved by CRIU
+	CriuProgram string // its path; "": found through PATH
+
 	Logger *slog.Logger
 	// Supervise, if set, runs beside the daemon until its context ends. Alive returns nil once the
 	// daemon's loop has answered, which it does when it has found the containers that run here,
@@ -149,6 +152,12 @@ func (c Config) Validate() error {
 	}
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)
+	}
+	if _, own := c.Labels[jobspec.CriuLabel]; own {
+		bad("--label %s=: a node has this label by itself when it saves containers: write --criu", jobspec.CriuLabel)
+	}
+	if c.CriuProgram != "" && !filepath.IsAbs(c.CriuProgram) {
+		bad("--criu-program %q: write an absolute path", c.CriuProgram)
 	}
 	for _, p := range c.SharedPaths {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {

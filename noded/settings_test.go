@@ -11,6 +11,7 @@ func TestValidateTellsEverything(t *testing.T) {
 	bad := Config{
 		Name: "-n", DataDir: "relative", Gossip: "10.0.0.1:x", HTTP: "nowhere", Cores: -1, CgroupRoot: "/",
 		SharedPaths: []string{"/a/../b"}, Ports: "5-1", MaxPids: 1, MaxOutputRate: 1, MaxLogs: 1,
+		Labels: map[string]string{"criu": "5"}, CriuProgram: "criu",
 	}
 	err := bad.Validate()
 	if err == nil {
@@ -18,7 +19,7 @@ func TestValidateTellsEverything(t *testing.T) {
 	}
 	for _, want := range []string{"--name", "--data-dir", "--gossip", "--http",
 		"--cores", "--cgroup-root", "--shared-path", "--ports", "--max-pids", "--max-output-rate",
-		"--max-logs"} {
+		"--max-logs", "--label criu=", "--criu-program"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}

@@ -130,6 +130,8 @@ func flags(d noded.Config) []cli.Flag {
 			"`SIZE` of all logs of jobs that are kept at most: the oldest go; 0B for no bound"),
 		&cli.BoolFlag{Name: "allow-root-jobs", Usage: "run jobs whose user is root"},
 		&cli.BoolFlag{Name: "allow-user-namespaces", Usage: "let jobs make user namespaces"},
+		&cli.BoolFlag{Name: "criu", Usage: "save whole containers by CRIU, and go on from what other nodes have saved"},
+		text("criu-program", "", "`PATH` of CRIU 4.0 or later; without it the one in PATH"),
 	}
 }
 
@@ -149,6 +151,7 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),
 		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"), MaxPids: c.Int64("max-pids"),
 		AllowRootJobs: c.Bool("allow-root-jobs"), AllowUserNamespaces: c.Bool("allow-user-namespaces"),
+		Criu: c.Bool("criu"), CriuProgram: c.String("criu-program"),
 	}
 	var err error
 	for flag, size := range map[string]*jobspec.Bytes{"memory": &cfg.Memory, "max-memlock": &cfg.MaxMemlock,

@@ -62,7 +62,8 @@ func TestPackagedSettingsShowDefaults(t *testing.T) {
 	def := noded.DefaultConfig()
 	if cfg.DataDir != def.DataDir || cfg.Socket != def.Socket || cfg.WarmShims != def.WarmShims ||
 		cfg.MaxOutputRate != def.MaxOutputRate || cfg.MaxLogs != def.MaxLogs || cfg.SimGPUs != 0 || cfg.Login ||
-		cfg.AllowRootJobs || cfg.AllowUserNamespaces || len(cfg.Join)+len(cfg.Controllers)+len(cfg.SharedPaths) > 0 {
+		cfg.AllowRootJobs || cfg.AllowUserNamespaces || cfg.Criu ||
+		len(cfg.Join)+len(cfg.Controllers)+len(cfg.SharedPaths) > 0 {
 		t.Errorf("got %+v, want %+v", cfg, def)
 	}
 }

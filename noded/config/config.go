@@ -41,6 +41,9 @@ type File struct {
 
 	AllowRootJobs       *bool `hcl:"allow_root_jobs,optional"`
 	AllowUserNamespaces *bool `hcl:"allow_user_namespaces,optional"`
+
+	Criu        *bool   `hcl:"criu,optional"`
+	CriuProgram *string `hcl:"criu_program,optional"`
 }
 
 // Read reads a file. Its error shows every mistake with its place.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ const criuPatience = 30 * time.Second
 var criuVersion = regexp.MustCompile(`(?m)^Version: ((\d+)\.\S+)$`)
 
 // FindCriu returns where CRIU is and its version: at the path, or found through PATH if that is "". It is
-// an error if the kernel or CRIU cannot save containers.
+// an error if CRIU, the kernel or the rights of this process are no good for saving containers.
 func FindCriu(ctx context.Context, path string) (found, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, criuPatience)
 	defer cancel()
@@ -48,6 +49,10 @@ func FindCriu(ctx context.Context, path string) (found, version string, err erro
 	}
 	if out, err := exec.CommandContext(ctx, path, "check").CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("%s check: the kernel cannot save containers: %w: %s", path, err, lastLine(out))
+	}
+	if status, err := os.ReadFile("/proc/self/status"); err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
+		return "", "", errors.New("this process has a filter of system calls, so that the kernel lets CRIU save no " +
+			"container that has one: take the filters out of the service's unit (see docs/operating.md)")
 	}
 	return path, version, nil
 }

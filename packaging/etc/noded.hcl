@@ -59,6 +59,11 @@ http   = "0.0.0.0:7074"
 # allow_root_jobs       = false
 # allow_user_namespaces = false
 
+# Whether whole containers are saved by CRIU 4.0 or later, for jobs that ask for it: root of each such node can then act as
+# root on the others. The unit needs a drop-in for this; see docs/operating.md, "Saving whole containers".
+# criu         = false
+# criu_program = "/usr/sbin/criu"
+
 # Format of this daemon's own log: text or json.
 # log_format = "text"
 

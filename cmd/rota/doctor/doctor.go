@@ -103,7 +103,7 @@ func (in *inspection) report(ctx context.Context) *report {
 		checks  []func(context.Context) []finding
 	}{
 		{"system", []func(context.Context) []finding{in.kernel, in.cgroups, in.namespaces, in.seccomp, in.keyrings,
-			in.security, in.swap, in.slurm}},
+			in.criuProgram, in.security, in.swap, in.slurm}},
 		{"programs", []func(context.Context) []finding{in.programs}},
 		{"configuration", []func(context.Context) []finding{in.configuration, in.certificates}},
 		{"directories", []func(context.Context) []finding{in.directories, in.space, in.fsync, in.sharedPaths}},

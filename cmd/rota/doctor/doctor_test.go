@@ -168,6 +168,13 @@ func TestConfiguration(t *testing.T) {
 	in.clone = noUserNamespaces
 	expect(t, in, "user namespaces", warn, "allow_user_namespaces is set", "max_user_namespaces")
 	in = fake(t)
+	node(t, in, "name = \"n1\"\ncriu = true\ncriu_program = \"/opt/criu\"\n")
+	expect(t, in, "criu", ok, "CRIU 4.1.1", "")
+	in.criu = func(_ context.Context, path string) (string, string, error) {
+		return "", "", errors.New(path + " is none")
+	}
+	expect(t, in, "criu", warn, "/opt/criu is none", "criu_program")
+	in = fake(t)
 	dataDirectory(t, in, nodedData)
 	in.readSettings(controldFile, nodedFile)
 	expect(t, in, "file", note, "the defaults are checked", "--noded-config")

@@ -90,6 +90,23 @@ func (in *inspection) namespaces(context.Context) []finding {
 	return found
 }
 
+// criuProgram tries CRIU where a node is to save containers by it. Only root can.
+func (in *inspection) criuProgram(ctx context.Context) []finding {
+	n := in.settings.node
+	if n == nil || n.Criu == nil || !*n.Criu {
+		return nil
+	}
+	const name = "criu"
+	if in.uid != 0 {
+		return one(note, name, "run this command as root", "only root can try it")
+	}
+	path, version, err := in.system.criu(ctx, value(n.CriuProgram, ""))
+	if err != nil {
+		return one(warn, name, "install CRIU 4.0 or later, or name it with criu_program", "criu is set: %v", err)
+	}
+	return fine(name, "%s is CRIU %s; the service's unit must let it work, too: see docs/operating.md", path, version)
+}
+
 func (in *inspection) seccomp(context.Context) []finding {
 	if !in.forNode() {
 		return nil

@@ -37,7 +37,8 @@ type system struct {
 	listen   func(network, addr string) error // listens and closes
 	clone    func(flags uintptr) error        // starts a process in new namespaces
 	keyring  func() error                     // asks for the session keyring
-	timex    func() (int, unix.Timex, error)  // state and values of the kernel's clock
+	criu     func(ctx context.Context, path string) (found, version string, err error)
+	timex    func() (int, unix.Timex, error) // state and values of the kernel's clock
 	statfs   func(path string) (unix.Statfs_t, error)
 	syncs    func(dir string, n int, limit time.Duration) ([]time.Duration, error)
 	cgroup   func(root string) error
@@ -56,6 +57,7 @@ func machine() *system {
 		listen:  tryListen,
 		clone:   tryClone,
 		keyring: sessionKeyring,
+		criu:    requirements.FindCriu,
 		timex: func() (int, unix.Timex, error) {
 			var t unix.Timex
 			state, err := unix.Adjtimex(&t)
