@@ -251,7 +251,7 @@ func TestSaveGivenUp(t *testing.T) {
 	check(t, n.shims.Start(t.Context(), id))
 	n.ready(t, id)
 	for round := range *givenUpFlag {
-		o := n.saveInto(criu, fmt.Sprint("image", round), time.Duration(1+dice.IntN(250))*time.Millisecond)
+		o := n.saveInto(criu, fmt.Sprint("image", round), time.Duration(1+dice.IntN(400))*time.Millisecond)
 		why := n.saved(t, id, o)
 		if _, err := os.Stat(container.PartOfImage(o.Dir)); err == nil {
 			t.Errorf("seed %d, round %d: a part of an image is left", seed, round)

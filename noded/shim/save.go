@@ -253,7 +253,7 @@ func serveSave(args []string) error {
 	if len(args) != 3 {
 		return errors.New("it takes a state, a name and a directory")
 	}
-	signal.Ignore(unix.SIGXFSZ) // of forbidWriting: CRIU is not to die of it
+	signal.Ignore(unix.SIGXFSZ) // of forbidWriting
 	c, err := libcontainer.Load(args[0], args[1])
 	if err != nil {
 		return err
@@ -284,6 +284,7 @@ func (c *runcContainer) envOfCriu(criu container.Criu) (map[string]string, error
 
 // becomeCriu returns only if that fails.
 func becomeCriu() error {
+	signal.Ignore(unix.SIGXFSZ) // of forbidWriting: CRIU is to fail, and not to die of it
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
