@@ -244,7 +244,7 @@ func TestProcessesAreSavedForAMove(t *testing.T) {
 		}
 		y := b.give(attempt(2), &api.CheckpointSource{Attempt: 1, Node: "a"})
 		settle(time.Second)
-		if b.store.Image(attempt(2), 1) == "" || b.state(attempt(2)) != model.WorkerRunning {
+		if b.store.Image(attempt(2)) == "" || b.state(attempt(2)) != model.WorkerRunning {
 			t.Fatalf("attempt 2 is %s, without the image", b.state(attempt(2)))
 		}
 		b.change(func() { b.containers[attempt(2)].unsaved = "it has a connection" })
@@ -444,8 +444,8 @@ func (m *killedMove) run() {
 			t.Fatalf("%s: attempt %d is %s, started %d times: %+v", m.what, n, b.state(attempt(n)),
 				b.container(attempt(n)).starts, b.result(x))
 		}
-		if saved := a.container(attempt(1)).exit.Saved; saved != m.saves || saved && b.store.Image(attempt(n), 1) == "" {
-			t.Fatalf("%s: saved: %t, attempt %d goes on from %q", m.what, saved, n, b.store.Image(attempt(n), 1))
+		if saved := a.container(attempt(1)).exit.Saved; saved != m.saves || saved && b.store.Image(attempt(n)) == "" {
+			t.Fatalf("%s: saved: %t, attempt %d goes on from %q", m.what, saved, n, b.store.Image(attempt(n)))
 		}
 		if got := b.steps(attempt(n)); got != want {
 			t.Fatalf("%s: attempt %d has %d bytes of %d", m.what, n, len(got), len(want))

@@ -51,10 +51,10 @@ func (s *Store) Build(
 
 // restore returns the image of its processes that a worker goes on from, nil to start its command.
 func (s *Store) restore(id container.ID, a *api.Alloc) (*container.Restore, error) {
-	if !a.SavesProcesses() || a.Checkpoint == nil {
+	if !a.SavesProcesses() {
 		return nil, nil
 	}
-	image := s.folders.Image(id, a.Checkpoint.Attempt)
+	image := s.folders.Image(id)
 	if image == "" {
 		return nil, nil
 	}

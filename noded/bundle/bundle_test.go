@@ -314,6 +314,46 @@ func TestBundleOfOneTask(t *testing.T) {
 	}
 }
 
+// folders are those of a node on which a job has an image.
+type folders struct{ dir, image string }
+
+func (f folders) Files(container.ID) string { return f.dir }
+func (f folders) Image(container.ID) string { return f.image }
+
+// TestABundleFromAnImage notices a job that begins anew although its processes were saved.
+func TestABundleFromAnImage(t *testing.T) {
+	d, shared := testStore(t)
+	a := testAlloc(shared)
+	a.Hosts, a.Array, a.Group, a.GroupWorker, a.Worker = nil, nil, 0, 0, 0
+	a.Spec.Array, a.Spec.Groups = nil, a.Spec.Groups[:1]
+	a.Spec.Checkpoint = &jobspec.Checkpoint{Criu: true}
+	id := container.ID{Job: 5, Attempt: 2}
+	build := func() (*container.Restore, error) {
+		dir, err := d.Build(t.Context(), id, a, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		s, err := container.ReadSettings(dir)
+		return s.Restore, err
+	}
+	d.folders = folders{dir: t.TempDir()}
+	if r, err := build(); r != nil || err != nil {
+		t.Errorf("without an image: %+v, %v", r, err)
+	}
+	d.folders = folders{dir: t.TempDir(), image: "/data/image/1"}
+	if r, err := build(); err == nil || !strings.Contains(err.Error(), "node n1 has no CRIU") {
+		t.Errorf("on a node without CRIU: %+v, %v", r, err)
+	}
+	d.criu = container.Criu{Path: "/usr/sbin/criu", Version: "4.1"}
+	if r, err := build(); err != nil || r == nil || *r != (container.Restore{Dir: "/data/image/1", Criu: d.criu}) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	a.Spec.Checkpoint = &jobspec.Checkpoint{NodeLocal: true}
+	if r, err := build(); r != nil || err != nil {
+		t.Errorf("of a job whose processes are not saved: %+v, %v", r, err)
+	}
+}
+
 func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 	for want, edit := range map[string]func(*api.Alloc, *jobspec.Task){
 		"${array.rate} has no value": func(_ *api.Alloc,

@@ -50,9 +50,9 @@ type Config struct {
 type Folders interface {
 	// Files returns where the files of a worker are.
 	Files(id container.ID) string
-	// Image returns the image of its processes that an attempt has left in the folder with which a
-	// worker begins, "" if it has left none.
-	Image(id container.ID, attempt int) string
+	// Image returns the image of its processes in the folder with which a worker begins, "" if there is
+	// none.
+	Image(id container.ID) string
 }
 
 // Store makes and disposes of bundles, each in a directory of its container.

@@ -118,37 +118,38 @@ func (s *Store) NewImage(id container.ID) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", noRoom(err)
 	}
-	return imageOf(dir, id.Attempt), nil
+	return filepath.Join(dir, strconv.Itoa(id.Attempt)), nil
 }
 
-// Image returns the image that an attempt has left in the folder with which a worker begins, "" if it
-// has left none.
-func (s *Store) Image(id container.ID, attempt int) string {
-	dir := imageOf(filepath.Join(s.path(id), imageDir), attempt)
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return ""
+// Image returns the image in the folder with which a worker begins, "" if there is none.
+func (s *Store) Image(id container.ID) string {
+	dir := filepath.Join(s.path(id), imageDir)
+	entries, _ := os.ReadDir(dir) // mostly there is none
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil && n < id.Attempt && e.IsDir() {
+			return filepath.Join(dir, e.Name())
+		}
 	}
-	return dir
+	return ""
 }
-
-func imageOf(dir string, attempt int) string { return filepath.Join(dir, strconv.Itoa(attempt)) }
 
 // Prepare makes the folder of a worker that has not run yet; from is where the worker of that number
 // ran last, nil to begin anew. It may be called again. When it fails or ctx ends, what it has copied
 // is removed.
 func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSource) error {
 	err := s.prepare(ctx, w, from)
-	if err == nil {
-		s.dropImages(w.ID, from)
+	if err == nil && from != nil {
+		s.dropImages(w.ID, from.Attempt)
 	}
 	return err
 }
 
-// dropImages removes the images of attempts before the last one: nothing goes on from them any more.
-func (s *Store) dropImages(id container.ID, from *api.CheckpointSource) {
+// dropImages removes the images in a folder but that of the attempt in which the worker ran last:
+// nothing goes on from the others any more.
+func (s *Store) dropImages(id container.ID, last int) {
 	entries, _ := os.ReadDir(filepath.Join(s.path(id), imageDir)) // mostly there is none
 	for _, e := range entries {
-		if from == nil || e.Name() != strconv.Itoa(from.Attempt) {
+		if e.Name() != strconv.Itoa(last) {
 			s.discard(filepath.Join(id.String(), imageDir, e.Name()))
 		}
 	}
