@@ -178,7 +178,7 @@ func TestIndivisibleJobsTakeTurns(t *testing.T) {
 	w.until(whole, "running", func(j api.Job) bool { return j.Code == "R" })
 	small := w.submitAs(bob, saves(dir, "small", 2, `account = "lab"`))
 	beside := w.until(small, "running", func(j api.Job) bool { return j.Code == "R" })
-	if j := w.status(half); j.Code != "R" && beside.Attempt == 1 {
+	if j := w.status(half); j.Code != "R" && j.Code != "CF" && beside.Attempt == 1 { // CF: its report is on the way
 		t.Errorf("the small job runs beside no other: the job of half is %s", j.Code)
 	}
 	w.finish(dir, []string{whole, half, small})
