@@ -177,6 +177,14 @@ func (c *Checkpoint) File() string {
 	return c.Path
 }
 
+// SavedCode returns the exit code that says that the program has saved its state. c may be nil.
+func (c *Checkpoint) SavedCode() int {
+	if c == nil || c.ExitCode == 0 {
+		return DefaultCheckpointExitCode
+	}
+	return c.ExitCode
+}
+
 // OnNode reports whether workers have folders on their nodes, which are carried to where they go on.
 func (c *Checkpoint) OnNode() bool { return c != nil && (c.NodeLocal || c.Criu) }
 

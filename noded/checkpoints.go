@@ -3,6 +3,7 @@ package noded
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -37,6 +38,7 @@ const (
 	sweepCheckpointsEvery = time.Minute     // between two questions which folders are needed
 	askAgain              = 2 * time.Second // after no answer, as at the start of a daemon
 	askTimeout            = 15 * time.Second
+	askAtOnce             = 10_000 // folders in one question; the controllers take twice as many
 )
 
 // sweepCheckpoints removes folders that no attempt needs any more, until ctx ends.
@@ -67,22 +69,20 @@ func (a *Agent) sweepCheckpoints(ctx context.Context) error {
 func (a *Agent) dropCheckpoints(ctx context.Context, ids []container.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req := api.KeptCheckpoints{BootID: a.Node.BootID}
-	for _, id := range ids {
-		if !a.isHere(id) {
+	ids = slices.DeleteFunc(ids, a.isHere)
+	for part := range slices.Chunk(ids, askAtOnce) {
+		req := api.KeptCheckpoints{BootID: a.Node.BootID}
+		for _, id := range part {
 			req.IDs = append(req.IDs, id.String())
 		}
-	}
-	if len(req.IDs) == 0 {
-		return nil
-	}
-	answer, err := a.Control.DropCheckpoints(ctx, a.Node.Name, req)
-	if err != nil {
-		return err
-	}
-	for _, text := range answer.IDs {
-		if id, ok := container.ParseID(text); ok && !a.isHere(id) {
-			a.Checkpoints.Remove(id)
+		answer, err := a.Control.DropCheckpoints(ctx, a.Node.Name, req)
+		if err != nil {
+			return err
+		}
+		for _, text := range answer.IDs {
+			if id, ok := container.ParseID(text); ok && !a.isHere(id) {
+				a.Checkpoints.Remove(id)
+			}
 		}
 	}
 	return nil
@@ -101,10 +101,14 @@ func (a *Agent) isHere(id container.ID) bool {
 	return false
 }
 
-// runsStill reports whether an attempt of this worker has processes here, so that its folder may change.
+// runsStill reports whether an attempt of this worker has processes here, so that its folder may change,
+// or that is not known yet.
 func (a *Agent) runsStill(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.desiredKnown {
+		return true // this daemon has just started
+	}
 	for other, w := range a.workers {
 		if other.Job == id.Job && other.Worker == id.Worker && (w.exists() || w.busy) {
 			return true

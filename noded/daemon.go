@@ -267,7 +267,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	d.mps = newMPS(d.cfg)
 	var service bundle.MPS
 	if d.cfg.MPS {
-		if err = d.mps.prepare(); err != nil {
+		runs := slices.ContainsFunc(d.journal.Entries(), func(e journal.Entry) bool { return e.Final == nil })
+		if err = d.mps.prepare(!runs); err != nil {
 			return err
 		}
 		service = d.mps.place()

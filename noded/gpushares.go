@@ -52,16 +52,18 @@ func memoryOfShare(d *api.Alloc, all []model.GPU) jobspec.Bytes {
 }
 
 // checkGPUMemory compares what each worker with a part of a GPU uses of its memory with what it
-// declared, by a sample of GPUs, or by none after an error. One that uses more is told, and killed if that
-// goes on. It returns the error, or a problem with the GPU of such a worker.
-func (a *Agent) checkGPUMemory(usage map[string]*gpu.Usage, err error) error {
-	problem := err
+// declared. usage is the sample; it is empty if err is set. A worker that uses more is told, and killed
+// if that goes on. It returns err, or a problem with the GPU of such a worker, and whether the sample
+// has all of their GPUs.
+func (a *Agent) checkGPUMemory(usage map[string]*gpu.Usage, err error) (problem error, whole bool) {
+	problem, whole = err, true
 	for _, l := range a.gpuLimits() {
 		u := usage[l.uuid]
 		switch {
 		case err != nil:
 			a.deferEviction(l)
-		case u == nil: // it was not sampled now
+		case u == nil:
+			whole = false // it was not sampled now
 		case u.Problem != "":
 			problem = fmt.Errorf("GPU %s: %s", l.uuid, u.Problem)
 			a.deferEviction(l)
@@ -69,7 +71,7 @@ func (a *Agent) checkGPUMemory(usage map[string]*gpu.Usage, err error) error {
 			a.judgeGPUMemory(l, usedBy(a.Runtime, l.worker.id, u.Processes))
 		}
 	}
-	return problem
+	return problem, whole
 }
 
 // deferEviction is for a worker of which nothing is known now: it is not killed for what it used before.
@@ -202,8 +204,8 @@ func evictedReport(f facts, r model.WorkerReport) model.WorkerReport {
 	return r
 }
 
-// runsHere reports whether a process belongs to a container that has not ended, or to none and
-// computes for some.
+// runsHere reports whether a process belongs to a container that has not ended, or is a
+// server of MPS, which is in none.
 func (a *Agent) runsHere(pid int) bool {
 	id, ok := a.Runtime.ContainerOf(pid)
 	if !ok {

@@ -290,11 +290,13 @@ func (a *Agent) sampleOnce(ctx context.Context) time.Duration {
 		}
 		a.addUsage(targets, byUUID, time.Now())
 	}
-	unseen := a.checkGPUMemory(byUUID, err)
+	unseen, whole := a.checkGPUMemory(byUUID, err)
 	if unseen != nil && !a.silent {
 		a.Log.Warn("cannot see what jobs use of GPUs", "err", unseen)
 	}
-	a.silent = unseen != nil
+	if unseen != nil || whole {
+		a.silent = unseen != nil
+	}
 	if err != nil {
 		return usagePause
 	}

@@ -17,19 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/bundle"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
-
-// mpsProgram is the control daemon of NVIDIA's Multi-Process Service. The driver's packages have it.
-const mpsProgram = "nvidia-cuda-mps-control"
 
 // mpsScript becomes the control daemon. /dev/shm is another directory for it, as for the programs
 // that it serves: these must not see what else the machine has there. One server is for all users:
 // else those of one user would wait until those of another one have ended.
-const mpsScript = `mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
+// Its process number is written down first: a node daemon that is killed meanwhile must find it again.
+const mpsScript = `echo $$ >"$3" && mount --bind "$1" /dev/shm && exec "$2" -f -multiuser-server`
 
 const (
 	mpsCheckInterval = time.Second // between two looks whether the control daemon runs
-	mpsStable        = time.Minute // one that has run for so long is started at once if it ends
+	mpsStable        = time.Minute // one that has run for so long is started again without a long wait
 )
 
 // mps is the one control daemon of MPS on this node, which outlives the node daemon: jobs lose their
@@ -45,7 +44,7 @@ type mps struct {
 
 func newMPS(c Config) *mps {
 	return &mps{dir: filepath.Join("/run/rota-mps", c.Name), shm: "/dev/shm/rota-mps-" + c.Name,
-		logs: filepath.Join(c.DataDir, "mps"), program: mpsProgram, log: c.Logger}
+		logs: filepath.Join(c.DataDir, "mps"), program: requirements.MPSProgram, log: c.Logger}
 }
 
 func (m *mps) pipes() string { return filepath.Join(m.dir, "pipes") }
@@ -55,17 +54,36 @@ func (m *mps) pidFile() string { return filepath.Join(m.dir, "pid") }
 // place returns where programs reach the service.
 func (m *mps) place() bundle.MPS { return bundle.MPS{Pipes: m.pipes(), Shm: m.shm} }
 
-// prepare makes the directories that containers are given.
-func (m *mps) prepare() error {
+// prepare makes the directories that containers are given. What ended jobs have left in memory is removed
+// while no worker is here.
+func (m *mps) prepare(empty bool) error {
 	var errs []error
 	for _, dir := range []string{m.pipes(), m.shm} {
 		errs = append(errs, os.MkdirAll(dir, 0o755))
+	}
+	info, err := os.Lstat(m.shm) // users may write to the directory above it
+	if err == nil && (!info.IsDir() || !ownedByUs(info)) {
+		err = fmt.Errorf("%s is another user's, or no directory: remove it", m.shm)
+	}
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("directories of MPS: %w", err)
+	}
+	errs = nil
+	if left, err := filepath.Glob(filepath.Join(m.shm, "*")); err == nil && empty { // the pattern is well formed
+		for _, path := range left {
+			errs = append(errs, os.RemoveAll(path))
+		}
 	}
 	errs = append(errs, os.Chmod(m.shm, os.ModeSticky|0o777), os.MkdirAll(m.logs, 0o700))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("directories of MPS: %w", err)
 	}
 	return nil
+}
+
+func ownedByUs(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }
 
 // environment is that of the control daemon. Its servers inherit it.
@@ -125,29 +143,23 @@ func (m *mps) start() error {
 		m.log.Info("the control daemon of MPS runs", "pid", pid)
 		return nil
 	}
-	left, err := filepath.Glob(filepath.Join(m.shm, "*")) // of jobs that lost their GPU with the last one
-	if err != nil {
+	if err := os.RemoveAll(m.pidFile()); err != nil {
 		return err
-	}
-	for _, path := range append(left, m.pidFile()) {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
 	}
 	out, err := os.Create(m.output()) // no pipe: it outlives this process
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command("/bin/sh", "-c", mpsScript, "sh", m.shm, m.program)
+	cmd := exec.Command("/bin/sh", "-c", mpsScript, "sh", m.shm, m.program, m.pidFile())
 	cmd.Env, cmd.Stdout, cmd.Stderr = m.environment(), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: unix.CLONE_NEWNS}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // its end is seen by its environment, as that of one that was found
+	go func() { _ = cmd.Wait() }() // awaitEnd notices its end
 	m.log.Info("the control daemon of MPS is started", "pid", cmd.Process.Pid)
-	return os.WriteFile(m.pidFile(), []byte(strconv.Itoa(cmd.Process.Pid)), 0o644)
+	return nil
 }
 
 // awaitEnd waits until the control daemon has ended.

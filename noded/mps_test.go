@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/requirements"
 )
 
 // fakeMPS is a control program that notes how it was called, and runs until it is told to quit.
@@ -34,14 +35,14 @@ func newFakeMPS(t *testing.T) (*mps, string) {
 		t.Skip("needs root: the control daemon has a /dev/shm of its own")
 	}
 	dir := t.TempDir()
-	notes, program := filepath.Join(dir, "notes"), filepath.Join(dir, mpsProgram)
+	notes, program := filepath.Join(dir, "notes"), filepath.Join(dir, requirements.MPSProgram)
 	text := strings.ReplaceAll(fakeMPS, "$NOTES", notes)
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	m := newMPS(Config{Name: "n1", DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
 	m.dir, m.shm, m.program = filepath.Join(dir, "run"), filepath.Join(dir, "shm"), program
-	if err := m.prepare(); err != nil {
+	if err := m.prepare(true); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -83,8 +84,8 @@ func lines(path string) []string {
 // wanted any more.
 func TestMPSOutlivesTheDaemon(t *testing.T) {
 	m, notes := newFakeMPS(t)
-	left := filepath.Join(m.shm, "of-an-ended-job")
-	if err := os.WriteFile(left, nil, 0o600); err != nil {
+	used := filepath.Join(m.shm, "of-a-job")
+	if err := os.WriteFile(used, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	stop := m.begin(t)
@@ -92,9 +93,6 @@ func TestMPSOutlivesTheDaemon(t *testing.T) {
 	want := "-f -multiuser-server CUDA_MPS_LOG_DIRECTORY=" + m.logs + " CUDA_MPS_PIPE_DIRECTORY=" + m.pipes() + " "
 	if got := lines(notes)[0]; got != want {
 		t.Errorf("it is called with\n%q, want\n%q", got, want)
-	}
-	if _, err := os.Stat(left); err == nil {
-		t.Error("memory that an ended job has left stays in use")
 	}
 	eventually(t, "it has its own /dev/shm", func() bool {
 		_, err := os.Stat(filepath.Join(m.shm, "a-server"))
@@ -110,6 +108,14 @@ func TestMPSOutlivesTheDaemon(t *testing.T) {
 	}
 	eventually(t, "it is started again", func() bool { pid := m.find(); return pid != 0 && pid != first })
 	eventually(t, "it has begun", func() bool { return len(lines(notes)) == 2 })
+	for _, empty := range []bool{false, true} {
+		if err := m.prepare(empty); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(used); (err == nil) == empty {
+			t.Errorf("with no worker here: %t, the memory that a job has made: %v", empty, err)
+		}
+	}
 	stop()
 	m.quit(t.Context())
 	eventually(t, "it has ended", func() bool { return m.find() == 0 })

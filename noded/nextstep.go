@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -68,6 +69,8 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 	switch {
 	case f.Entry.Final != nil:
 		return stepAfterResult(f), time.Time{}
+	case f.Actual == container.Exited && f.Exit != nil && f.Exit.Saved && f.DesiredUnknown:
+		return step{}, time.Time{} // the job's own exit code is to say so
 	case f.Actual == container.Exited:
 		return step{Op: opFinish, Result: f.exitReport()}, time.Time{}
 	case f.Actual == container.Lost:
@@ -211,7 +214,10 @@ func recordLost(f facts) step {
 func (f facts) exitReport() model.WorkerReport {
 	r := exitReport(f.Exit, f.Entry.Started)
 	if f.Exit != nil && f.Exit.Saved {
-		r.ExitCode, r.Signal = f.Desired.SavedCode(), 0
+		r.ExitCode, r.Signal = jobspec.DefaultCheckpointExitCode, 0
+		if f.Desired != nil && f.Desired.Spec != nil {
+			r.ExitCode = f.Desired.Spec.Checkpoint.SavedCode()
+		}
 	}
 	return evictedReport(f, r)
 }

@@ -18,10 +18,9 @@ func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worke
 	switch {
 	case err == nil:
 		return nil, nil
-	case a.isStopping():
+	case a.isStopping(), f.Tries < startTries:
 		return nil, err
 	}
-	a.logOf(id).Warn("the processes of a job cannot be saved; it is asked to leave", "err", err)
 	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
 }
 

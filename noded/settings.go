@@ -163,6 +163,12 @@ func (c Config) Validate() error {
 	if _, own := c.Labels[jobspec.CriuLabel]; own {
 		bad("--label %s=: a node has this label by itself when it saves containers: write --criu", jobspec.CriuLabel)
 	}
+	if c.Criu && c.Login {
+		bad("--criu with --login: a login node runs no jobs; leave --criu out")
+	}
+	if c.CriuProgram != "" && !c.Criu {
+		bad("--criu-program without --criu: containers are saved with --criu only; leave one out, or write both")
+	}
 	if c.CriuProgram != "" && !filepath.IsAbs(c.CriuProgram) {
 		bad("--criu-program %q: write an absolute path", c.CriuProgram)
 	}

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,6 +190,9 @@ func (w *worker) advanceState(s container.State) {
 // harm, while a job without notice would lose work. The kill at the deadline is opKill.
 func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	s := f.Desired.Stop
+	if why := cmp.Or(f.NotSaved, f.Save.Problem); why != "" && f.Entry.Stopped == "" {
+		a.logOf(id).Warn("the processes of a job cannot be saved; it is asked to leave", "why", why)
+	}
 	n := container.Notice{
 		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt,
 		Signal: s.Signal,

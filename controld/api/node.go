@@ -1,8 +1,6 @@
 package api
 
 import (
-	"cmp"
-
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -87,14 +85,6 @@ func (a *Alloc) NodeLocal() bool {
 
 // SavesProcesses reports whether the worker's processes are saved when it has to leave.
 func (a *Alloc) SavesProcesses() bool { return a.NodeLocal() && a.Spec.Checkpoint.Criu }
-
-// SavedCode is the exit code that says that the worker has saved its state. a may be nil.
-func (a *Alloc) SavedCode() int {
-	if a == nil || a.Spec == nil || a.Spec.Checkpoint == nil {
-		return jobspec.DefaultCheckpointExitCode
-	}
-	return cmp.Or(a.Spec.Checkpoint.ExitCode, jobspec.DefaultCheckpointExitCode)
-}
 
 // CheckpointSource is the last attempt in which a worker ran, and the node on which it did.
 type CheckpointSource struct {

@@ -93,10 +93,17 @@ func runsOnce(j *model.Job, a *model.Attempt) bool {
 	return j.Spec.RunsOnce() && a.Started != (model.Stamp{})
 }
 
-// applyLaunchFailure tries elsewhere after a failure to launch. It costs the user no retry.
+// applyLaunchFailure tries elsewhere after a failure to launch. It costs the user no retry. A job whose
+// checkpoint lies on a node is held rather than ended after too many: its end would remove that.
 func (m *Machine) applyLaunchFailure(j *model.Job, o lifecycle.Outcome) {
 	j.Counters.LaunchFailures++
 	n := int(j.Counters.LaunchFailures)
+	if n >= m.v.Config().Policy.MaxLaunchFails && !o.Final && j.KeepsOnNodes() && j.HasRun() {
+		j.Counters.LaunchFailures = 0
+		j.Hold, j.Reason = model.HeldLaunch, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message}
+		m.returnToQueue(j, o.Cause, 0)
+		return
+	}
 	if n >= m.v.Config().Policy.MaxLaunchFails || o.Final {
 		m.finish(j, model.BootFailed, model.Reason{Code: model.ReasonLaunchFailure, Text: o.Message})
 		return

@@ -139,3 +139,28 @@ func compareRuns(t *testing.T, seed, entry uint64, j *model.Job, k int, runs []r
 			a.N, j.ID, w.Node)
 	}
 }
+
+// TestAJobWithItsCheckpointOnANodeIsHeld notices a job that ends, and with it its checkpoint, because
+// copies have failed.
+func TestAJobWithItsCheckpointOnANodeIsHeld(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 8)
+	id := w.submit(1, 1, func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{NodeLocal: true, ExitCode: 85} })
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	w.report(id, 0, model.WorkerExited, code(85))
+	for range w.s.v.Config().Policy.MaxLaunchFails {
+		w.ok(w.start(id, "n2"))
+		w.report(id, 0, model.WorkerFailed, func(r *model.WorkerReport) { r.Message = "no room" })
+		w.wait(3600)
+	}
+	j := w.job(id)
+	if j.State != model.Pending || j.Hold != model.HeldLaunch || j.Reason.Text != "no room" || !j.NeedsFolder(1, 0, "n1") {
+		t.Fatalf("%s, held %q, %+v, the folder is needed: %t", j.State, j.Hold, j.Reason, j.NeedsFolder(1, 0, "n1"))
+	}
+	w.ok(w.control(model.VerbRelease, 1000, false, id))
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	w.state(id, model.Running)
+}

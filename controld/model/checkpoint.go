@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // KeepsOnNodes reports whether the job's workers save to folders on their nodes, which are carried to
 // where they run next.
 func (j *Job) KeepsOnNodes() bool { return j.Spec.Checkpoint.OnNode() }
@@ -16,6 +18,13 @@ func (j *Job) LastRun(worker, before int) *Attempt {
 		}
 	}
 	return nil
+}
+
+// HasRun reports whether the command of any worker has begun in an attempt that is known.
+func (j *Job) HasRun() bool {
+	return slices.ContainsFunc(j.Attempts, func(a Attempt) bool {
+		return slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.Started != 0 })
+	})
 }
 
 // NeedsFolder reports whether the folder of a worker of an attempt is needed on a node: a worker of

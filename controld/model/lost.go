@@ -77,12 +77,9 @@ func (j *Job) LostBy(i int, now Instant) Lost {
 func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
 	ran := int64(max(0, a.Clock(left)-a.Started.At))
 	asked := cause.Displaces() || cause == CauseRequeue
-	code, c := DefaultCkptCode, j.Spec.Checkpoint
-	if c != nil {
-		code = cmp.Or(c.ExitCode, code)
-	}
+	c := j.Spec.Checkpoint
 	switch over := a.Ended.At != 0; {
-	case a.Started.At == 0, over && asked && a.Signal == 0 && a.ExitCode == code:
+	case a.Started.At == 0, over && asked && a.Signal == 0 && a.ExitCode == c.SavedCode():
 		return 0
 	case c == nil:
 		return ran

@@ -25,7 +25,7 @@ const (
 	// for which a receiver may take nothing: it writes each file to its disk before it goes on
 	sendTimeout = 5 * time.Minute
 	// for the first word of a source, which asks the controllers and looks at every file first
-	answerTime = time.Minute
+	answerTime = 5 * time.Minute
 )
 
 // Path is the route of a node's daemon that sends folders.

@@ -110,10 +110,14 @@ func Open(dir, node string, from Source, log *slog.Logger) (*Store, error) {
 // Files returns where the job's own files of a worker are.
 func (s *Store) Files(id container.ID) string { return filepath.Join(s.path(id), filesDir) }
 
-// NewImage returns where the processes of a worker are to be saved: a directory that does not exist, in
-// one that is root's alone. An image is named after the attempt that it is of, so that no later
-// attempt but the next one goes on from it.
+// NewImage returns where the processes of a worker that runs are to be saved: a directory that does not
+// exist, in one that is root's alone. An image is named after the attempt that it is of, so that no
+// later attempt but the next one goes on from it. Those of earlier attempts are removed.
 func (s *Store) NewImage(id container.ID) (string, error) {
+	s.dropImages(id, id.Attempt)
+	if err := s.checkRoom(0); err != nil {
+		return "", err
+	}
 	dir := filepath.Join(s.path(id), imageDir)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", noRoom(err)
@@ -125,12 +129,16 @@ func (s *Store) NewImage(id container.ID) (string, error) {
 func (s *Store) Image(id container.ID) string {
 	dir := filepath.Join(s.path(id), imageDir)
 	entries, _ := os.ReadDir(dir) // mostly there is none
+	newest := 0
 	for _, e := range entries {
 		if n, err := strconv.Atoi(e.Name()); err == nil && n < id.Attempt && e.IsDir() {
-			return filepath.Join(dir, e.Name())
+			newest = max(newest, n)
 		}
 	}
-	return ""
+	if newest == 0 {
+		return ""
+	}
+	return filepath.Join(dir, strconv.Itoa(newest))
 }
 
 // Prepare makes the folder of a worker that has not run yet; from is where the worker of that number
@@ -144,12 +152,12 @@ func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 	return err
 }
 
-// dropImages removes the images in a folder but that of the attempt in which the worker ran last:
-// nothing goes on from the others any more.
+// dropImages removes the images of attempts before the one in which the worker ran last, and what is
+// left of images that are not whole: nothing goes on from them any more.
 func (s *Store) dropImages(id container.ID, last int) {
 	entries, _ := os.ReadDir(filepath.Join(s.path(id), imageDir)) // mostly there is none
 	for _, e := range entries {
-		if e.Name() != strconv.Itoa(last) {
+		if n, err := strconv.Atoi(e.Name()); err != nil || n < last {
 			s.discard(filepath.Join(id.String(), imageDir, e.Name()))
 		}
 	}
@@ -166,12 +174,6 @@ func (s *Store) prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 		s.log.Warn("the folder of a worker is gone from this node: it begins anew", "alloc", w.ID.String(),
 			"attempt", from.Attempt)
 		return s.make(w, nil)
-	}
-	select {
-	case s.copies <- struct{}{}:
-		defer func() { <-s.copies }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 	err = s.fetch(ctx, w, from)
 	if errors.Is(err, ErrGone) {
@@ -206,7 +208,7 @@ func (s *Store) take(w Worker, from *api.CheckpointSource) (bool, error) {
 	if err := os.Rename(s.path(older), s.path(w.ID)); err != nil {
 		return false, fmt.Errorf("take the checkpoint of an earlier attempt: %w", err)
 	}
-	return true, syncDir(s.dir)
+	return true, container.SyncPath(s.dir)
 }
 
 // latest returns the folder of the last attempt from number least on that comes before id's and is of
@@ -265,7 +267,7 @@ func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 		err = completeFolder(root, w)
 	}
 	if err == nil {
-		err = syncDir(path)
+		err = container.SyncPath(path)
 	}
 	if err != nil {
 		return noRoom(err)
@@ -275,7 +277,7 @@ func (s *Store) make(w Worker, fill func(*os.Root) error) (err error) {
 	if err := os.Rename(path, s.path(w.ID)); err != nil {
 		return noRoom(err)
 	}
-	return syncDir(s.dir)
+	return container.SyncPath(s.dir)
 }
 
 // completeFolder adds what every folder has: the job's directory, and the marker.
@@ -307,6 +309,7 @@ func (s *Store) fetch(ctx context.Context, w Worker, from *api.CheckpointSource)
 	if err != nil {
 		return err
 	}
+	defer func() { <-s.copies }()
 	defer stream.Close()
 	if err := s.checkRoom(stream.Bytes); err != nil {
 		return err
@@ -321,15 +324,23 @@ func (s *Store) fetch(ctx context.Context, w Worker, from *api.CheckpointSource)
 	return err
 }
 
-// open opens the stream. A source that does not answer is tried again for a while.
+// open opens the stream, and takes one of the places of copies for it. A source that does not answer is
+// tried again for a while, without one.
 func (s *Store) open(ctx context.Context, id container.ID, from *api.CheckpointSource) (*Stream, error) {
 	source := container.ID{Job: id.Job, Attempt: from.Attempt, Worker: id.Worker}
 	began, delay := time.Now(), retryMin
 	for {
+		select {
+		case s.copies <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 		stream, err := s.source.Open(ctx, from, source)
-		switch {
-		case err == nil:
+		if err == nil {
 			return stream, nil
+		}
+		<-s.copies
+		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, ErrGone) || errors.Is(err, ErrRefused):
@@ -420,11 +431,3 @@ func (s *Store) discard(name string) {
 }
 
 func (s *Store) path(id container.ID) string { return filepath.Join(s.dir, id.String()) }
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

@@ -440,7 +440,7 @@ func (r *receiver) write(f *os.File, block []byte) error {
 	}
 	if r.written += int64(len(block)); r.written >= roomEvery {
 		r.written = 0
-		if err := r.room(); err != nil {
+		if err := errors.Join(r.room(), f.Sync()); err != nil { // a long sync at the end would look like a halt
 			return err
 		}
 	}

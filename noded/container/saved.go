@@ -52,18 +52,18 @@ func FinishImage(dir string, criu Criu) error {
 	if err := writeJSON(filepath.Join(part, savedFile), 0o600, nil, s); err != nil {
 		return err
 	}
-	f, err := os.Open(part)
-	if err != nil {
-		return err
+	for _, e := range entries {
+		if err := SyncPath(filepath.Join(part, e.Name())); err != nil {
+			return fmt.Errorf("write the image to disk: %w", err)
+		}
 	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("write %s to disk: %w", part, err)
+	if err := SyncPath(part); err != nil {
+		return fmt.Errorf("write the image to disk: %w", err)
 	}
 	if err := os.Rename(part, dir); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return SyncPath(filepath.Dir(dir))
 }
 
 // CheckPrivate returns an error if others than this process's user can write in a directory. What is
@@ -79,8 +79,9 @@ func CheckPrivate(dir string) error {
 	return nil
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
+// SyncPath returns when a file, or the names in a directory, are on the disk.
+func SyncPath(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -50,9 +50,12 @@ func Program(flag, path string) error {
 	return nil
 }
 
+// MPSProgram is the control daemon of NVIDIA's Multi-Process Service. The driver's packages have it.
+const MPSProgram = "nvidia-cuda-mps-control"
+
 // MPS returns an error if NVIDIA's Multi-Process Service cannot be started here.
 func MPS() error {
-	if _, err := exec.LookPath("nvidia-cuda-mps-control"); err != nil {
+	if _, err := exec.LookPath(MPSProgram); err != nil {
 		return errors.New("--mps: nvidia-cuda-mps-control is not in the PATH: install NVIDIA's driver with its programs, " +
 			"or leave --mps (mps in noded.hcl) out")
 	}

@@ -134,8 +134,8 @@ func (s *jobSocket) ready() []*member {
 	return slices.DeleteFunc(slices.Clone(s.members), func(m *member) bool { return !m.ready })
 }
 
-// used reports whether a process has connected.
-func (s *jobSocket) used() bool {
+// connected reports whether a process is connected.
+func (s *jobSocket) connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.members) > 0

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/opencontainers/runc/libcontainer"
 	"golang.org/x/sys/unix"
@@ -46,7 +48,8 @@ type saving struct {
 	cancel context.CancelFunc
 	over   chan error // what came of it; nil: its image is whole
 	whole  bool
-	ended  *task // it has ended while it was being saved
+	lost   string // why neither the worker nor an image of it is left; "": that is not so
+	ended  *task  // it has ended while it was being saved
 }
 
 func newSaving() saving { return saving{cancel: func() {}, over: make(chan error, 1)} }
@@ -63,7 +66,7 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 		return fmt.Errorf("the worker is being saved into %s", s.Dir)
 	case sup.shared != nil:
 		return errors.New("a worker of several tasks cannot be saved: CRIU saves one container")
-	case sup.job.used():
+	case sup.job.connected():
 		return errors.New("the worker cannot be saved: its processes have a connection to its job socket, " +
 			"$ROTA_SOCKET, which leads out of the container")
 	case sup.memory.away():
@@ -87,6 +90,9 @@ func (sup *supervisor) saved(err error) {
 	s.busy, s.whole = false, err == nil
 	if err != nil {
 		s.Problem = err.Error()
+		if errors.Is(err, errHangs) || errors.Is(err, errUnfinished) {
+			s.lost = s.Problem
+		}
 		if errors.Is(err, errHangs) {
 			sup.killAll()
 		}
@@ -137,7 +143,10 @@ func (c *runcContainer) save(ctx context.Context, o container.SaveOrder) error {
 	for _, name := range []string{dumpLog, "stats-dump"} {
 		_ = os.Remove(filepath.Join(part, name)) // of no use any more
 	}
-	return container.FinishImage(o.Dir, o.Criu)
+	if err := container.FinishImage(o.Dir, o.Criu); err != nil {
+		return fmt.Errorf("%w: %w", errUnfinished, err)
+	}
+	return nil
 }
 
 // checkMounts returns an error if the container shows a file system that the machine has mounted inside
@@ -173,6 +182,9 @@ const dumpLog = "dump.log"
 
 // givenUpPatience is how long CRIU may take to leave the processes alone.
 const givenUpPatience = 10 * time.Second
+
+// errUnfinished is the end of a container whose image could not be written to its end.
+var errUnfinished = errors.New("CRIU has ended the processes, and their image is not whole")
 
 // errHangs is the end of a CRIU that has not left the processes alone in time. They may be damaged.
 var errHangs = errors.New("CRIU hung, and the worker was killed with it")
@@ -312,10 +324,20 @@ func complaint(path string, err error) string {
 			if slices.ContainsFunc(harmless, func(h string) bool { return strings.HasPrefix(text, h) }) {
 				continue
 			}
-			return strings.ToValidUTF8(text[:min(len(text), complaintMax)], "")
+			return printable(text[:min(len(text), complaintMax)])
 		}
 	}
 	return err.Error()
+}
+
+// printable replaces what does not belong into a message: file names in it are the job's.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // configOfCriu is the file with options for CRIU that libcontainer cannot pass on. It exists while the

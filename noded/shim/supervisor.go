@@ -407,7 +407,7 @@ func (sup *supervisor) finish() error {
 func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
-		e.Lease, e.Why = sup.expired, sup.memory.lost
+		e.Lease, e.Why = sup.expired, cmp.Or(sup.memory.lost, sup.saving.lost)
 		if sup.saving.whole {
 			e.Saved, e.OOM = true, false
 		}

@@ -113,6 +113,7 @@ func (t *task) recordEnd() {
 	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}
+	t.logs.closeContainerEnds() // of one that was never restored they are still open
 	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
 	_ = t.container.destroy()        // the daemon sweeps what is left when the worker is removed

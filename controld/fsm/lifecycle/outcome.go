@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Outcome is how an attempt ended.
@@ -90,7 +89,7 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	for _, w := range list {
 		o.Nodes = append(o.Nodes, w.Node)
 		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM &&
-			w.ExitCode == checkpointCode(j.Spec)
+			w.ExitCode == j.Spec.Checkpoint.SavedCode()
 		switch {
 		case w.Trouble() == model.CauseLaunch:
 			o.PortTaken = w.PortTaken && (cause != model.CauseLaunch || o.PortTaken)
@@ -109,12 +108,6 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 		return model.CauseRequeue
 	}
 	return cause
-}
-
-// checkpointCode returns the exit code with which a job that has a checkpoint block says that it saved
-// its progress.
-func checkpointCode(spec *jobspec.Job) int {
-	return cmp.Or(spec.Checkpoint.ExitCode, model.DefaultCkptCode)
 }
 
 // CountDisplacement counts the displacement of a job for a cause.
