@@ -11,27 +11,26 @@ import (
 // save has the processes of a worker saved that is to go on elsewhere. Its exit record says when that
 // is done. If they cannot be saved, it gets its signal, for which part of its grace is kept.
 func (a *Agent) save(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	err := errors.New("this node does not save processes: it has no CRIU")
+	dir, err := "", errors.New("this node does not save processes: it has no CRIU")
 	if a.Criu.Path != "" && a.Checkpoints != nil {
-		err = a.orderSave(ctx, id, f)
+		dir, err = a.orderSave(ctx, id, f)
 	}
 	switch {
 	case err == nil:
-		return nil, nil
+		return func(w *worker) { w.Save.Dir = dir }, nil // until its status says more
 	case a.isStopping(), f.Tries < startTries:
 		return nil, err
 	}
 	return func(w *worker) { w.NotSaved = shortMessage(err) }, nil
 }
 
-func (a *Agent) orderSave(ctx context.Context, id container.ID, f facts) error {
-	dir, err := a.Checkpoints.NewImage(id)
-	if err != nil {
-		return err
+func (a *Agent) orderSave(ctx context.Context, id container.ID, f facts) (dir string, err error) {
+	if dir, err = a.Checkpoints.NewImage(id); err != nil {
+		return "", err
 	}
 	within := time.Until(f.KillAt) * 3 / 4
 	if within < time.Millisecond {
-		return errors.New("no time is left for it")
+		return "", errors.New("no time is left for it")
 	}
-	return a.Runtime.Save(ctx, id, container.SaveOrder{Dir: dir, Criu: a.Criu, WithinMS: within.Milliseconds()})
+	return dir, a.Runtime.Save(ctx, id, container.SaveOrder{Dir: dir, Criu: a.Criu, WithinMS: within.Milliseconds()})
 }

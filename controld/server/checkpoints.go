@@ -24,8 +24,8 @@ func mayCopyCheckpoint(x *exchange) (*api.CheckpointCopy, error) {
 	if j := x.view.Job(job); j != nil {
 		a := j.Live()
 		from := present.Checkpoint(x.view, j, worker)
-		if from != nil && from.Node == n.Name && from.Attempt == attempt && worker < len(a.Workers) && a.Workers[worker].Node == to &&
-			a.Workers[worker].Started == 0 && !a.Workers[worker].State.Final() {
+		if from != nil && from.Node == n.Name && from.Attempt == attempt && worker < len(a.Workers) &&
+			a.Workers[worker].Node == to && a.Workers[worker].Started == 0 && !a.Workers[worker].State.Final() {
 			return &api.CheckpointCopy{Attempt: a.N, Submitted: j.Submitted.Wall}, nil
 		}
 	}

@@ -694,3 +694,22 @@ func TestAFolderThatChangesIsNotSentWhole(t *testing.T) {
 		t.Errorf("what was sent of it was taken: %v", err)
 	}
 }
+
+// TestAnImageThatIsBeingWritten notices an order to save that is repeated and removes what the first one
+// has begun to write.
+func TestAnImageThatIsBeingWritten(t *testing.T) {
+	s := prepared(t, "a", nil, 1)
+	id := worker(1).ID
+	dir, err := s.NewImage(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(container.PartOfImage(dir), "pages-1.img"), "half")
+	put(t, filepath.Join(filepath.Dir(dir), "0", "pages-1.img"), "of an earlier attempt")
+	if again, err := s.NewImage(id); err != nil || again != dir {
+		t.Errorf("%s, then %s, %v", dir, again, err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(dir)); len(left) != 1 || left[0].Name() != filepath.Base(container.PartOfImage(dir)) {
+		t.Errorf("left: %v", left)
+	}
+}

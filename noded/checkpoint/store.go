@@ -157,7 +157,9 @@ func (s *Store) Prepare(ctx context.Context, w Worker, from *api.CheckpointSourc
 func (s *Store) dropImages(id container.ID, last int) {
 	entries, _ := os.ReadDir(filepath.Join(s.path(id), imageDir)) // mostly there is none
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err != nil || n < last {
+		n, err := strconv.Atoi(strings.TrimSuffix(e.Name(), container.PartOfImage("")))
+		part := strings.HasSuffix(e.Name(), container.PartOfImage(""))
+		if err != nil || n < last || part && n < id.Attempt { // what is being written now stays
 			s.discard(filepath.Join(id.String(), imageDir, e.Name()))
 		}
 	}
