@@ -709,7 +709,8 @@ func TestAnImageThatIsBeingWritten(t *testing.T) {
 	if again, err := s.NewImage(id); err != nil || again != dir {
 		t.Errorf("%s, then %s, %v", dir, again, err)
 	}
-	if left, _ := os.ReadDir(filepath.Dir(dir)); len(left) != 1 || left[0].Name() != filepath.Base(container.PartOfImage(dir)) {
+	want := filepath.Base(container.PartOfImage(dir))
+	if left, _ := os.ReadDir(filepath.Dir(dir)); len(left) != 1 || left[0].Name() != want {
 		t.Errorf("left: %v", left)
 	}
 }
