@@ -26,7 +26,7 @@ func openChannel() channel {
 
 // listen delivers the signals that the shim orders. When the shim is gone, it ends this process,
 // and with it the container.
-func (c channel) listen(signals chan<- unix.Signal) {
+func (c channel) listen(signals chan<- launch.Order) {
 	if c.file == nil {
 		return
 	}
@@ -34,7 +34,7 @@ func (c channel) listen(signals chan<- unix.Signal) {
 	for lines.Scan() {
 		var o launch.Order
 		if json.Unmarshal(lines.Bytes(), &o) == nil && o.Signal > 0 {
-			signals <- unix.Signal(o.Signal)
+			signals <- o
 		}
 	}
 	os.Exit(125)

@@ -275,15 +275,15 @@ func TestSignalsOfARank(t *testing.T) {
 			t.Fatal("the shell runs nothing")
 		}
 	}
-	r.signal(unix.SIGCONT, processes())
+	r.signal(unix.SIGCONT, "", processes())
 	if r.sent != unix.SIGCONT || len(r.signalled) != 1 || r.signalled[p.Pid] {
 		t.Errorf("signalled %v with %v", r.signalled, r.sent)
 	}
-	(&rank{pid: p.Pid, alive: true, done: true}).signal(unix.SIGKILL, processes()) // one that is done gets none
+	(&rank{pid: p.Pid, alive: true, done: true}).signal(unix.SIGKILL, "", processes()) // one that is done gets none
 	if unix.Kill(p.Pid, 0) != nil {
 		t.Fatal("a rank that is done was killed")
 	}
-	r.signal(unix.SIGKILL, nil)
+	r.signal(unix.SIGKILL, "", nil)
 	_, err = p.Wait()
 	check(t, err)
 	for pid := range r.signalled {

@@ -43,6 +43,7 @@ type fakeContainer struct {
 	pending []int // signals from before the start
 	lease   *time.Timer
 	expired bool
+	early   bool // it was told that its time limit comes
 }
 
 // Fake is a Runtime over a World.
@@ -199,8 +200,14 @@ func (f *Fake) Start(_ context.Context, id container.ID) error {
 }
 
 // Signal implements container.Runtime.
-func (f *Fake) Signal(_ context.Context, id container.ID, signal int) error {
-	return f.with("signal", id, func(b *fakeContainer) { f.world.signal(b, signal) })
+func (f *Fake) Signal(_ context.Context, id container.ID, s container.Signal) error {
+	return f.with("signal", id, func(b *fakeContainer) {
+		if s.Early && b.early {
+			return
+		}
+		b.early = b.early || s.Early
+		f.world.signal(b, s.Number)
+	})
 }
 
 func (w *World) signal(b *fakeContainer, signal int) {
