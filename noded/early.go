@@ -18,9 +18,11 @@ const noticeLimit = "limit"
 // daemon that is killed before the journal is written repeats both: the shim passes the signal on
 // once, and the notice says the same again.
 func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := a.Bundles.Notice(id, earlyNotice(id, f)); err != nil {
-		// The signal matters more than the notice.
-		a.logOf(id).Error("cannot write notice", "err", err)
+	if f.Excess.Message == "" { // else the notice follows when that is over
+		if err := a.Bundles.Notice(id, earlyNotice(id, f)); err != nil {
+			// The signal matters more than the notice.
+			a.logOf(id).Error("cannot write notice", "err", err)
+		}
 	}
 	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec), Early: true}
 	if err := a.Runtime.Signal(ctx, id, s); err != nil {

@@ -504,8 +504,8 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 			return nil
 		}
 		if s.Early {
-			if r.notices[id].Reason != "limit" {
-				r.t.Errorf("%v gets its early signal with the notice %+v", id, r.notices[id])
+			if n := r.notices[id]; n.Reason != noticeLimit && n.Reason != noticeGPUMemory {
+				r.t.Errorf("%v gets its early signal with the notice %+v", id, n)
 			}
 			b.early = append(b.early, s)
 		} else {
