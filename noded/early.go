@@ -24,7 +24,8 @@ func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*
 			a.logOf(id).Error("cannot write notice", "err", err)
 		}
 	}
-	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec), Early: true}
+	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec),
+		Early: true}
 	if err := a.Runtime.Signal(ctx, id, s); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,8 @@ var partOfCause = map[model.Cause]steering.Switch{
 // these go on whatever is paused.
 func (a *Action) ends() bool {
 	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle ||
-		a.Early != nil || a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 || a.Suspend != nil && a.Suspend.Cause == model.CausePack
+		a.Early != nil || a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 ||
+		a.Suspend != nil && a.Suspend.Cause == model.CausePack
 }
 
 // MayDo reports whether what operators have told the scheduler allows an action.

@@ -32,7 +32,7 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	switch {
 	case p.repeat && a.noRequeue.spec != nil:
 		a.conflict(a.noRequeue, "leave out --no-requeue, or scontrol requeue",
-			"a script that asks to be started again with scontrol requeue cannot be one that is never started again")
+			"and scontrol requeue: a script that is never started again cannot ask for it")
 	case p.repeat && j.Checkpoint == nil:
 		j.Checkpoint = &jobspec.Checkpoint{}
 	case j.Checkpoint == nil && a.noRequeue.spec == nil:
@@ -54,6 +54,10 @@ func (a *request) warnOfWholeNodes(s shape) {
 	}
 }
 
+// longestGrace is how long a job may take to leave for another one where no queue says otherwise: a
+// longer grace period would be refused.
+const longestGrace = jobspec.Seconds(20 * 60)
+
 // setStopSignal sets which signal the job gets before its time limit, and when it has to leave, and
 // whether it can be started again. Without --no-requeue a script asks for that with exit code 85.
 func (a *request) setStopSignal() {
@@ -66,7 +70,11 @@ func (a *request) setStopSignal() {
 		checkpoint = *j.Checkpoint
 	}
 	if a.early.Name != "" {
-		preemption.Signal, preemption.GracePeriod = a.early.Name, a.early.Ahead
+		preemption.Signal, preemption.GracePeriod = a.early.Name, min(a.early.Ahead, longestGrace)
+		if a.early.Ahead > longestGrace {
+			a.warnChanged(a.earlyFlag, "%v is before the time limit: a job that is preempted has %v to save", a.early.Ahead,
+				longestGrace)
+		}
 		preemption.SignalTo = jobspec.SignalPrograms
 		if a.early.Batch {
 			preemption.SignalTo = jobspec.SignalScript

@@ -25,6 +25,7 @@ type request struct {
 	mounted                       []jobspec.Mount
 	noRequeue, wholeNodes, listed setting
 	early                         slurm.EarlySignal
+	earlyFlag                     setting
 	goOn                          bool // tasks go on when one of them fails
 	seeAll                        bool // every task sees all GPUs of its worker
 
@@ -289,7 +290,7 @@ func (a *request) signal(s setting) {
 	if a.early = (slurm.EarlySignal{}); !a.accept(s, err) {
 		return
 	}
-	if a.early = early; early.Reservation {
+	if a.early, a.earlyFlag = early, s; early.Reservation {
 		a.addFlag(Warning, CodeIgnored, s, "", "%q: R is left out: there are no reservations that a job could overlap with",
 			cutShort(s.value))
 	}

@@ -79,9 +79,10 @@ func SavesEvery(spec *jobspec.Job) int64 {
 
 // Equal reports whether two runs of one attempt say the same, but for its rooms.
 func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
-	return r.Number == o.Number && r.Ends == o.Ends && r.Early == o.Early && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping &&
-		r.Paused == o.Paused && r.HeldSince == o.HeldSince && r.Since == o.Since && r.Started == o.Started &&
-		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
+	return r.Number == o.Number && r.Ends == o.Ends && r.Early == o.Early && r.BestEffort == o.BestEffort &&
+		r.Stopping == o.Stopping && r.Paused == o.Paused && r.HeldSince == o.HeldSince && r.Since == o.Since &&
+		r.Started == o.Started && r.Grace == o.Grace &&
+		r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
 		r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
 		r.Held.Equal(&o.Held)
 }
