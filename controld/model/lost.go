@@ -77,10 +77,7 @@ func (j *Job) LostBy(i int, now Instant) Lost {
 func (j *Job) unsaved(a *Attempt, cause Cause, left Instant) int64 {
 	ran := int64(max(0, a.Clock(left)-a.Started.At))
 	asked := cause.Displaces() || cause == CauseRequeue
-	code, c := DefaultCkptCode, j.Spec.Checkpoint
-	if c != nil {
-		code = cmp.Or(c.ExitCode, code)
-	}
+	code, c := cmp.Or(j.Spec.RequeueCode(), DefaultCkptCode), j.Spec.Checkpoint
 	switch over := a.Ended.At != 0; {
 	case a.Started.At == 0, over && asked && a.Signal == 0 && a.ExitCode == code:
 		return 0
