@@ -331,8 +331,9 @@ var rules = map[string]rule{
 		why: "it describes the API and serves nothing",
 	},
 	"controld/server/present": {
-		ours: []string{"jobspec", "controld/model", "controld/fsm/state", "controld/api", "controld/telemetry"},
-		why:  "what users see is a function of the state",
+		ours: []string{"jobspec", "controld/model", "controld/fsm/state", "controld/fsm/lifecycle", "controld/api",
+			"controld/telemetry"},
+		why: "what users see is a function of the state",
 	},
 	"controld/server/submission": {
 		ours: []string{"jobspec", "jobspec/rules", "controld/model", "controld/fsm/state", "controld/api",

@@ -5,7 +5,9 @@
 // the log keeps, and what `rota validate -o json` prints.
 package jobspec
 
-import "path"
+import (
+	"path"
+)
 
 // Seconds is a duration in whole seconds, the unit of every duration in Rota's JSON.
 type Seconds int64
@@ -45,6 +47,8 @@ type Job struct {
 	Description string            `json:"description,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
+	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot
+	RequeueExit int               `json:"requeue_exit_code,omitempty"`
 	Export      []string          `json:"export,omitempty"`     // globs of submit-side variable names
 	ExportEnv   map[string]string `json:"export_env,omitempty"` // what Export matched on the submit host
 	Workdir     string            `json:"workdir,omitempty"`    // absolute; the client fills in the submit directory
@@ -164,6 +168,19 @@ type Checkpoint struct {
 	// Criu says that CRIU saves the container, where it can, in place of the program. The image is
 	// carried as a folder is.
 	Criu bool `json:"criu,omitempty"`
+	// how long before its time limit the job gets the signal of its preemption; 0: it does not
+	BeforeLimit Seconds `json:"before_limit,omitempty"`
+}
+
+// RequeueCode returns the exit code with which the job asks to be started again, 0 if it cannot.
+func (j *Job) RequeueCode() int {
+	switch {
+	case j.RunsOnce():
+		return 0
+	case j.Checkpoint != nil:
+		return j.Checkpoint.SavedCode()
+	}
+	return j.RequeueExit
 }
 
 // CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].
@@ -198,7 +215,15 @@ type Preemption struct {
 	Mode        string  `json:"mode,omitempty"`         // "": it is stopped; [PreemptSuspend]
 	// default true; false: a job that has begun is not started again, but for a request to requeue it
 	Requeue *bool `json:"requeue,omitempty"`
+	// which processes get the signal, if the program is a shell script; "": the shell and what it runs
+	SignalTo string `json:"signal_to,omitempty"`
 }
+
+// Values of [Preemption.SignalTo].
+const (
+	SignalScript   = "script"   // the shell that runs the script, and nothing else
+	SignalPrograms = "programs" // what the shell runs; the shell itself only when the job has to leave
+)
 
 // PreemptSuspend is the mode of a job that can pause at a mini-batch boundary: it gives its GPUs back,
 // keeps its memory, and goes on later where it was.

@@ -179,6 +179,9 @@ func (a *Agent) noticeChanged() bool {
 // the grace period, and nothing lengthens it.
 func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
 	w.Desired = d
+	if d.Early != nil {
+		w.LimitAt = received.Add(time.Duration(int64(d.Early.Limit)-now) * time.Millisecond)
+	}
 	if d.Stop == nil {
 		w.KillAt = time.Time{}
 		return

@@ -167,6 +167,11 @@ func (a *Agent) warn(id container.ID, f facts) (func(*worker), error) {
 		if err := a.Bundles.Withdraw(id, noticeGPUMemory); err != nil {
 			return nil, err
 		}
+		if f.Entry.Early && f.Desired != nil && f.Desired.Early != nil { // that notice has been overwritten
+			if err := a.Bundles.Notice(id, earlyNotice(id, f)); err != nil {
+				return nil, err
+			}
+		}
 		a.logOf(id).Info("the job uses no more of its GPU's memory than it declared")
 		return func(w *worker) { w.Warned = false }, nil
 	}

@@ -15,6 +15,7 @@ type facts struct {
 	DesiredUnknown bool                // no controller has said, since this daemon started, what is wanted
 	Desired        *api.Alloc          // nil: the controllers do not want it, unless DesiredUnknown
 	KillAt         time.Time           // when the grace of Desired.Stop ends, on this machine's clock
+	LimitAt        time.Time           // when the time limit of Desired.Early is over, on this machine's clock
 	Actual         container.State     // "": no container exists
 	Exit           *container.Exit     // of an exited container
 	LostReason     string              // of a lost container
@@ -47,6 +48,7 @@ const (
 	opStart  op = "start"
 	opStop   op = "stop"  // write the notice and send the signal
 	opSave   op = "save"  // save its processes, and end them
+	opEarly  op = "early" // the same before the time limit, which stops nothing
 	opWarn   op = "warn"  // write the notice of an excess, or take it back
 	opEvict  op = "evict" // write down that it is killed for an excess
 	opKill   op = "kill"
@@ -154,8 +156,10 @@ func stepWhenWanted(f facts) step {
 		return step{Op: opCreate}
 	case f.Actual == container.Created && f.Desired.Released:
 		return step{Op: opStart}
-	case f.Actual == container.Running && f.Desired.Switch != nil:
+	case f.Actual == container.Running && f.Desired.Switch != nil && stepOfSwitch(f).Op != opNone:
 		return stepOfSwitch(f)
+	case f.Actual == container.Running && f.Desired.Early != nil && !f.Entry.Early && f.Switch.Ordered%2 == 0:
+		return step{Op: opEarly} // what has paused is told when it goes on
 	}
 	return step{}
 }

@@ -33,6 +33,8 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.stop(ctx, id, f)
 	case opSave:
 		return a.save(ctx, id, f)
+	case opEarly:
+		return a.tellEarly(ctx, id, f)
 	case opWarn:
 		return a.warn(id, f)
 	case opEvict:
@@ -202,7 +204,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		a.logOf(id).Error("cannot write notice", "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
-		if err := a.Runtime.Signal(ctx, id, container.SignalNumber(s.Signal)); err != nil {
+		if err := a.Runtime.Signal(ctx, id, stopSignal(f.Desired)); err != nil {
 			return nil, err
 		}
 	}

@@ -96,6 +96,8 @@ type fakeContainer struct {
 	starts   int
 	creates  int
 	signals  []int
+	early    []container.Signal // those that told it of its time limit: the shim passes only one on
+	stops    []container.Signal // the others
 	lease    time.Time
 	term     time.Duration // of its lease when it was created
 	cores    []int
@@ -527,11 +529,20 @@ func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 	})
 }
 
-func (r lifeRuntime) Signal(ctx context.Context, id container.ID, signal int) error {
+func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Signal) error {
+	signal := s.Number
 	return r.call(ctx, func() error {
 		b := r.containers[id]
-		if b == nil || b.state != container.Running {
+		if b == nil || b.state != container.Running || s.Early && len(b.early) > 0 {
 			return nil
+		}
+		if s.Early {
+			if n := r.notices[id]; n.Reason != noticeTimeout && n.Reason != noticeGPUMemory {
+				r.t.Errorf("%v gets its early signal with the notice %+v", id, n)
+			}
+			b.early = append(b.early, s)
+		} else {
+			b.stops = append(b.stops, s)
 		}
 		b.signals = append(b.signals, signal)
 		exit := &container.Exit{Signal: signal}

@@ -26,7 +26,7 @@ func openChannel() channel {
 
 // listen delivers the signals that the shim orders. When the shim is gone, it ends this process,
 // and with it the container.
-func (c channel) listen(signals chan<- unix.Signal) {
+func (c channel) listen(signals chan<- launch.Order) {
 	if c.file == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (c channel) listen(signals chan<- unix.Signal) {
 			continue
 		}
 		if o.Signal > 0 {
-			signals <- unix.Signal(o.Signal)
+			signals <- o
 		}
 		if o.Detach && c.detach() == nil {
 			return

@@ -672,12 +672,14 @@ func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
 	// Both stay open to the end of the test program: the end of the channel ends the process, as it
 	// must in a container.
 	t.Cleanup(func() { kept = append(kept, ours, shim) })
-	signals := make(chan unix.Signal, 4)
+	signals := make(chan launch.Order, 4)
 	go channel{ours}.listen(signals)
-	if _, err := shim.WriteString("rubbish\n{\"signal\":0}\n{\"signal\":1}\n{\"signal\":10}\n"); err != nil {
+	orders := "rubbish\n{\"signal\":0}\n{\"signal\":1}\n{\"signal\":10,\"to\":\"script\"}\n"
+	if _, err := shim.WriteString(orders); err != nil {
 		t.Fatal(err)
 	}
-	if got := []unix.Signal{<-signals, <-signals}; !reflect.DeepEqual(got, []unix.Signal{unix.SIGHUP, unix.SIGUSR1}) {
+	orderly := []launch.Order{{Signal: 1}, {Signal: 10, To: launch.ToScript}}
+	if got := []launch.Order{<-signals, <-signals}; !reflect.DeepEqual(got, orderly) {
 		t.Errorf("orders %v", got)
 	}
 	want := launch.Result{Code: 3}

@@ -24,8 +24,9 @@ type rank struct {
 	result    launch.Result
 }
 
-// signal passes s on to the rank's programs. A kill goes to everything in its process group.
-func (r *rank) signal(s unix.Signal, table map[int]process) {
+// signal passes s on to the rank's programs, or to those of them that it is for. A kill goes to
+// everything in its process group.
+func (r *rank) signal(s unix.Signal, to string, table map[int]process) {
 	if r.done {
 		return
 	}
@@ -33,11 +34,26 @@ func (r *rank) signal(s unix.Signal, table map[int]process) {
 		_ = unix.Kill(-r.pid, s)
 	}
 	for _, pid := range r.programs(table) {
+		if !r.isFor(to, pid, table) {
+			continue
+		}
 		if unix.Kill(pid, s) == nil && pid != r.pid {
 			r.signalled[pid] = true
 		}
 	}
 	r.sent = s
+}
+
+// isFor reports whether a program of the rank gets a signal that is for some: of a script, its shell
+// alone or all but its shell. A rank that is no shell is a program itself.
+func (r *rank) isFor(to string, pid int, table map[int]process) bool {
+	switch to {
+	case launch.ToScript:
+		return pid == r.pid
+	case launch.ToPrograms:
+		return pid != r.pid || !table[pid].shell
+	}
+	return true
 }
 
 // programs lists the rank's process and, below shells, what they run. Shells come first, so that a

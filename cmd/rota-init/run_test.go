@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -275,18 +276,71 @@ func TestSignalsOfARank(t *testing.T) {
 			t.Fatal("the shell runs nothing")
 		}
 	}
-	r.signal(unix.SIGCONT, processes())
+	r.signal(unix.SIGCONT, "", processes())
 	if r.sent != unix.SIGCONT || len(r.signalled) != 1 || r.signalled[p.Pid] {
 		t.Errorf("signalled %v with %v", r.signalled, r.sent)
 	}
-	(&rank{pid: p.Pid, alive: true, done: true}).signal(unix.SIGKILL, processes()) // one that is done gets none
+	(&rank{pid: p.Pid, alive: true, done: true}).signal(unix.SIGKILL, "", processes()) // one that is done gets none
 	if unix.Kill(p.Pid, 0) != nil {
 		t.Fatal("a rank that is done was killed")
 	}
-	r.signal(unix.SIGKILL, nil)
+	r.signal(unix.SIGKILL, "", nil)
 	_, err = p.Wait()
 	check(t, err)
 	for pid := range r.signalled {
 		waitForEnd(t, pid)
+	}
+}
+
+// TestWhichProcessesGetASignal runs a script that says what it hears, and so does the program that it
+// runs, and tells parts of it of the time limit.
+func TestWhichProcessesGetASignal(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("there is no python3 for a program that is no shell")
+	}
+	const says = "trap 'echo %[1]s >>%[2]s/heard' USR1; touch %[2]s/%[1]s; while [ ! -e %[2]s/over ]; do sleep 0.01; done"
+	for to, want := range map[string]string{"": "program\nshell\n", launch.ToScript: "shell\n",
+		launch.ToPrograms: "program\n"} {
+		dir := t.TempDir()
+		program := "#!/usr/bin/env python3\nimport os, signal, time\n" +
+			"def hear(*_):\n    open('" + dir + "/heard', 'a').write('program\\n')\n" +
+			"signal.signal(signal.SIGUSR1, hear)\nopen('" + dir + "/program', 'w')\n" +
+			"while not os.path.exists('" + dir + "/over'):\n    time.sleep(0.01)\n"
+		check(t, os.WriteFile(dir+"/train", []byte(program), 0o755))
+		script := dir + "/train & " + fmt.Sprintf(strings.ReplaceAll(says, "sleep 0.01", "wait"), "shell", dir)
+		p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{
+			Files: []*os.File{nil, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+		check(t, err)
+		await := func(what string, come func() bool) {
+			t.Helper()
+			for deadline := time.Now().Add(10 * time.Second); !come(); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("to %q: %s", to, what)
+				}
+			}
+		}
+		there := func(name string) bool { _, err := os.Stat(dir + "/" + name); return err == nil }
+		await("they do not begin", func() bool { return there("shell") && there("program") })
+		r := &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}
+		r.signal(unix.SIGUSR1, to, processes())
+		heard := func() string {
+			b, _ := os.ReadFile(dir + "/heard")
+			lines := strings.SplitAfter(string(b), "\n")
+			slices.Sort(lines)
+			return strings.Join(lines, "")
+		}
+		await("they hear nothing", func() bool { return len(heard()) >= len(want) })
+		check(t, os.WriteFile(dir+"/over", nil, 0o600))
+		_, err = p.Wait()
+		check(t, err)
+		if got := heard(); got != want {
+			t.Errorf("to %q: %q, want %q", to, got, want)
+		}
+	}
+	alone := &rank{pid: 7, alive: true}
+	for _, to := range []string{"", launch.ToScript, launch.ToPrograms} {
+		if !alone.isFor(to, 7, map[int]process{7: {}}) {
+			t.Errorf("a rank that is no shell does not get what is for %q", to)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // worker runs the ranks of one container. Only the goroutine of run uses it.
 type worker struct {
 	plan     *launch.Plan
-	signals  chan unix.Signal
+	signals  chan launch.Order
 	exits    chan exit
 	ranks    []*rank
 	stopping bool // a rank has failed and the others have been asked to stop
@@ -34,13 +34,13 @@ type exit struct {
 }
 
 func newWorker(plan *launch.Plan, c channel) *worker {
-	w := &worker{plan: plan, signals: make(chan unix.Signal, 64), exits: make(chan exit, 64)}
+	w := &worker{plan: plan, signals: make(chan launch.Order, 64), exits: make(chan exit, 64)}
 	own := make(chan os.Signal, 64)
 	signal.Notify(own)
 	go func() {
 		for s := range own {
 			if n := s.(syscall.Signal); isForwarded(n) {
-				w.signals <- n
+				w.signals <- launch.Order{Signal: int(n)}
 			}
 		}
 	}()
@@ -66,12 +66,12 @@ func (w *worker) run() launch.Result {
 	}
 	for w.running() {
 		select {
-		case s := <-w.signals:
-			w.forward(s)
+		case o := <-w.signals:
+			w.forward(unix.Signal(o.Signal), o.To)
 		case e := <-w.exits:
 			w.noteExit(e)
 		case <-w.kill:
-			w.forward(unix.SIGKILL)
+			w.forward(unix.SIGKILL, "")
 		}
 	}
 	return w.result
@@ -81,10 +81,11 @@ func (w *worker) running() bool {
 	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return !r.done })
 }
 
-func (w *worker) forward(s unix.Signal) {
+// forward passes a signal on to the ranks, see [launch.Order.To].
+func (w *worker) forward(s unix.Signal, to string) {
 	table := processes()
 	for _, r := range w.ranks {
-		r.signal(s, table)
+		r.signal(s, to, table)
 	}
 }
 
@@ -107,7 +108,7 @@ func (w *worker) addResult(r launch.Result) {
 	}
 	if severity(r) != 0 && len(w.plan.Ranks) > 1 {
 		w.stopping = true
-		w.forward(unix.SIGTERM)
+		w.forward(unix.SIGTERM, "")
 		w.kill = time.After(time.Duration(w.plan.KillTimeout) * time.Millisecond)
 	}
 }

@@ -317,7 +317,7 @@ while True: time.sleep(1000)
 		time.Now().Add(time.Hour)))
 	check(t, n.shims.Start(t.Context(), one))
 	n.ready(t, one)
-	check(t, n.shims.Signal(t.Context(), one, int(unix.SIGTERM)))
+	check(t, n.shims.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	if s := n.await(one); s.Exit == nil || s.Exit.Code != 85 {
 		t.Errorf("ended as %+v", s.Exit)
 	}

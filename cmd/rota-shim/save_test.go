@@ -204,7 +204,7 @@ func TestSavedProgramGoesOn(t *testing.T) {
 			t.Errorf("%v, %v", info, err)
 		}
 	}
-	check(t, n.shims.Signal(t.Context(), id, int(unix.SIGTERM)))
+	check(t, n.shims.Signal(t.Context(), id, container.Signal{Number: int(unix.SIGTERM)}))
 	if e := n.await(id).Exit; e == nil || e.Signal != int(unix.SIGTERM) || e.Saved {
 		t.Errorf("%+v", e)
 	}
@@ -393,7 +393,7 @@ func TestKilledWhileSaved(t *testing.T) {
 	stops := []func(id container.ID) error{
 		func(id container.ID) error { return n.shims.Kill(t.Context(), id) },
 		func(id container.ID) error { return n.shims.Renew(t.Context(), id, time.Now()) },
-		func(id container.ID) error { return n.shims.Signal(t.Context(), id, int(unix.SIGTERM)) },
+		func(id container.ID) error { return n.shims.Signal(t.Context(), id, container.Signal{Number: int(unix.SIGTERM)}) },
 		func(id container.ID) error {
 			if err := unix.Kill(n.shimPid(t, id), unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
 				return err

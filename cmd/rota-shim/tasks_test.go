@@ -201,7 +201,7 @@ func TestTasksStop(t *testing.T) {
 	dir := n.tasks(one, "", stubborn, mainTask("main", saves), hook("clean", "poststop", "echo clean >> order"))
 	n.begin(one, dir)
 	eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(n.shared, "up")); return err == nil })
-	check(t, n.shims.Signal(t.Context(), one, int(unix.SIGTERM)))
+	check(t, n.shims.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	if e := n.exit(one); e.Code != 85 || e.Signal != 0 {
 		t.Errorf("exit %+v", e)
 	}
@@ -215,7 +215,7 @@ func TestTasksStop(t *testing.T) {
 	n.begin(three, n.tasks(three, "", mainTask("a",
 		"trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
 	eventually(t, "both run", func() bool { return n.said(three, "a") != "" && n.said(three, "b") != "" })
-	check(t, n.shims.Signal(t.Context(), three, int(unix.SIGTERM)))
+	check(t, n.shims.Signal(t.Context(), three, container.Signal{Number: int(unix.SIGTERM)}))
 	if e := n.exit(three); e.Tasks[0].Code != 6 || e.Tasks[1].Code != 7 {
 		t.Errorf("each with its own signal: %+v", e)
 	}
@@ -223,7 +223,7 @@ func TestTasksStop(t *testing.T) {
 	n.begin(two, n.tasks(two, "", hook("setup", "prestart",
 		"trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
 	eventually(t, "it is being set up", func() bool { return strings.Contains(n.said(two, "setup"), "ready") })
-	check(t, n.shims.Signal(t.Context(), two, int(unix.SIGTERM)))
+	check(t, n.shims.Signal(t.Context(), two, container.Signal{Number: int(unix.SIGTERM)}))
 	if e := n.exit(two); e.Signal != 9 || e.Tasks[1].Begun {
 		t.Errorf("stopped before its main task: %+v", e)
 	}

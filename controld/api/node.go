@@ -64,6 +64,9 @@ type Alloc struct {
 	Record model.JobID  `json:"record,omitempty"` // the array or pipeline job that this one is a member of
 	Port   int          `json:"port,omitempty"`   // of this worker, in a gang of several groups
 
+	// Early tells the worker that its time limit comes; nil: that is not due, or not asked for.
+	Early *Early `json:"early,omitempty"`
+
 	// Switch is the last command to pause or to go on; nil: there was none. Only nodes that announce
 	// that they can suspend get one.
 	Switch *Switch `json:"switch,omitempty"`
@@ -108,6 +111,13 @@ type KeptCheckpoints struct {
 // DroppedCheckpoints names those of them that no attempt needs any more.
 type DroppedCheckpoints struct {
 	IDs []string `json:"ids"`
+}
+
+// Early is the notice and the signal that a worker gets once, before its time limit. It is not being
+// stopped by that.
+type Early struct {
+	Limit  model.Instant `json:"limit"`  // when the time limit is over, on the log's clock
+	Signal string        `json:"signal"` // such as SIGUSR1
 }
 
 // Switch tells a worker to pause, and give its cores and GPUs back, or to go on with the GPUs of

@@ -119,6 +119,9 @@ func (v values) queue(path string, q model.Queue) {
 	v.setSeconds(path+".te_max_time", q.TEMaxTime)
 	v.setNumber(path+".te_max_gpus", int64(q.TEMaxGPUs))
 	v.setSeconds(path+".max_grace", q.MaxGrace)
+	if q.MaxRequeues != nil {
+		v.set(path+".max_requeues", strconv.Itoa(*q.MaxRequeues))
+	}
 	v.sharing(path, q.Sharing)
 }
 

@@ -17,7 +17,10 @@ admins = ["root"]
 private = ["jobs"]
 limits { max_requests = 5 }
 lease { duration = "5m" }
-queue "short" { max_time = "1h" }
+queue "short" {
+  max_time     = "1h"
+  max_requeues = 0
+}
 accounts { create = false }
 `))
 	if err != nil {
@@ -31,7 +34,8 @@ accounts { create = false }
 	got := strings.Join(text, "\n") + "\n"
 	for _, want := range []string{
 		`cluster.name: rota -> lab`, `operators: (none) -> ["ann"]`, `limits.max_requests: (none) -> 5`,
-		`lease.duration: "10m" -> "5m"`, `queue "short".max_time: (none) -> "1h"`, `accounts.create: (none) -> false`,
+		`lease.duration: "10m" -> "5m"`, `queue "short".max_time: (none) -> "1h"`,
+		`queue "short".max_requeues: (none) -> 0`, `accounts.create: (none) -> false`,
 		`policy.name: (none) -> "fairshare"`, `policy.half_life: (none) -> "24h"`, `policy.usage_influence: (none) -> 0.5`,
 		`capacity.gpus: (none) -> 64`, `account "research".deserved.memory: (none) -> 2TiB`,
 		`account "research".deserved.models["H100"]: (none) -> 8`, `account "vision".limit.gpus: (none) -> 24`,

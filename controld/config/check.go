@@ -72,6 +72,10 @@ func (q Queue) check(bad func(field, text, hint string)) {
 	if q.TEMaxGPUs < 0 {
 		bad("te_max_gpus", fmt.Sprintf("te_max_gpus = %d: a job has at least none", q.TEMaxGPUs), "")
 	}
+	if n := q.MaxRequeues; n != nil && *n < 0 {
+		bad("max_requeues",
+			fmt.Sprintf("max_requeues = %d: write how often a job may ask to be started again, 0 for never", *n), "")
+	}
 	if q.Name == "" {
 		bad("name", "a queue has a name", "")
 	}

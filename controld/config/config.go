@@ -64,6 +64,7 @@ type Queue struct {
 	TEMaxTime    jobspec.Seconds `hcl:"te_max_time,optional"`
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
+	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
 
 	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
 	Pack          bool `hcl:"pack,optional"`
@@ -189,6 +190,9 @@ func (q Queue) over(base model.Queue) model.Queue {
 	}
 	set(&base.TEMaxGPUs, q.TEMaxGPUs)
 	set(&base.MaxGrace, q.MaxGrace)
+	if q.MaxRequeues != nil {
+		base.MaxRequeues = q.MaxRequeues
+	}
 	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)
 	return base
 }

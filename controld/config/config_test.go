@@ -118,6 +118,7 @@ func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 		`lease { margin = "1ms" }`:                                     `shorter than 1s`,
 		`queue "q" { default_class = "x" }`:                            `"be" or "te"`,
 		`queue "q" { te_max_gpus = -3 }`:                               `-3`,
+		`queue "q" { max_requeues = -1 }`:                              `max_requeues = -1`,
 		`queue "" { te_max_gpus = 3 }`:                                 `a name`,
 		"queue \"q\" {}\nqueue \"q\" {}":                               `c.hcl:2`,
 		"queue \"q\" {\n max_time = \"1h\"\n default_time = \"2h\"\n}": `c.hcl:3`,

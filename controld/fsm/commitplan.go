@@ -51,6 +51,8 @@ type Action struct {
 	Pack *PackJob `json:"pack,omitempty"`
 	// Move has a job with a fixed number of workers go on elsewhere.
 	Move *MoveJob `json:"move,omitempty"`
+	// Early tells an attempt that its time limit comes.
+	Early *EarlySignal `json:"early,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic
@@ -144,7 +146,7 @@ func (m *Machine) act(a Action) error {
 	set := 0
 	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil,
 		a.GiveUp != nil, a.Settle, a.Resize != nil, a.Suspend != nil, a.Resume != nil,
-		a.Pack != nil, a.Move != nil} {
+		a.Pack != nil, a.Move != nil, a.Early != nil} {
 		if is {
 			set++
 		}
@@ -174,6 +176,8 @@ func (m *Machine) act(a Action) error {
 		return wrapJob("pack", a.Pack.Job, m.planPack(a.Pack))
 	case a.Move != nil:
 		return wrapJob("move", a.Move.Job, m.planMove(a.Move))
+	case a.Early != nil:
+		return wrapJob("tell of its time limit", a.Early.Job, m.planEarly(a.Early))
 	case a.Settle:
 		return nil
 	}

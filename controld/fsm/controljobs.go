@@ -214,9 +214,19 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	return m.askStop(j, model.CauseCancelled, c)
 }
 
+// askRequeue has a live job start again. One that is being stopped at its time limit does so too, in
+// the time that it has left, unless it is stopped for its deadline.
 func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
-	if j.Live() == nil {
+	a := j.Live()
+	if a == nil {
 		return model.ErrWrongState
+	}
+	if a.Stop != nil && a.Stop.Cause == model.CauseTimeout && !lifecycle.PastDeadline(j, a) {
+		next, a := copyToChange(j)
+		m.stop(next, a, model.Stop{Cause: model.CauseRequeue, Signal: a.Stop.Signal, By: fmt.Sprintf("uid %d", c.By),
+			Reason: c.Reason})
+		m.put(next)
+		return nil
 	}
 	return m.askStop(j, model.CauseRequeue, c)
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
@@ -47,7 +48,7 @@ func (m *Machine) applyOutcome(j *model.Job, a *model.Attempt, o lifecycle.Outco
 		m.finish(j, model.Cancelled, model.Reason{Text: a.Stop.Reason})
 	case model.CauseTimeout:
 		why := model.Reason{Code: model.ReasonTimeLimit}
-		if j.Deadline != 0 && m.v.At() >= j.Deadline {
+		if lifecycle.PastDeadline(j, a) {
 			why = model.Reason{Code: model.ReasonDeadline, Until: j.Deadline}
 		}
 		m.finish(j, model.TimedOut, why)
@@ -80,8 +81,9 @@ func (m *Machine) applyRequeue(j *model.Job, o lifecycle.Outcome) {
 	}
 	if o.Checkpoint {
 		c.Requeues++
-		if int(c.Requeues) > m.v.Config().Policy.MaxRequeues {
-			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue}
+		if most, setting := m.v.Config().MaxRequeues(j.Queue); int(c.Requeues) > most {
+			j.Hold, j.Reason = model.HeldRequeue, model.Reason{Code: model.ReasonMaxRequeue,
+				Text: fmt.Sprintf("%d times, and %s allows %d", c.Requeues, setting, most)}
 		}
 	}
 	m.returnToQueue(j, o.Cause, 0)

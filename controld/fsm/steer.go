@@ -101,11 +101,12 @@ var partOfCause = map[model.Cause]steering.Switch{
 	model.CauseSlice: steering.Slicing,
 }
 
-// ends reports whether an action only ends something, a suspension included: these go on whatever
-// is paused.
+// ends reports whether an action only ends something, a suspension included, or announces the end:
+// these go on whatever is paused.
 func (a *Action) ends() bool {
 	return a.Stop != nil && a.PartOf() == "" || a.End != nil || a.Unreserve != nil || a.GiveUp != nil || a.Settle ||
-		a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 || a.Suspend != nil && a.Suspend.Cause == model.CausePack
+		a.Early != nil || a.Resume != nil || a.Pack != nil && a.Pack.Expected == 0 ||
+		a.Suspend != nil && a.Suspend.Cause == model.CausePack
 }
 
 // MayDo reports whether what operators have told the scheduler allows an action.

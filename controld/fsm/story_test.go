@@ -257,6 +257,8 @@ func TestALostShimIsTheSystemsFault(t *testing.T) {
 func TestEndsByCause(t *testing.T) {
 	ckpt := func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{} }
 	once := func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{Requeue: new(bool)} }
+	asks := func(j *jobspec.Job) { j.RequeueExit = 85 }
+	onceEarly := func(j *jobspec.Job) { once(j); j.Checkpoint = &jobspec.Checkpoint{BeforeLimit: 60} }
 	lease := func(r *model.WorkerReport) { r.Lease, r.Signal = true, 15 }
 	oom := func(r *model.WorkerReport) { r.OOM, r.Signal = true, 9 }
 	for _, c := range []struct {
@@ -283,7 +285,17 @@ func TestEndsByCause(t *testing.T) {
 		{"order", nil, model.CauseOrder, code(85), model.Pending, model.CauseOrder, model.Counters{Order: 1}},
 		{"done when asked to go", nil, model.CauseTE, code(0), model.Completed, model.CauseCompleted, model.Counters{}},
 		{"timeout", nil, model.CauseTimeout, signal(15), model.TimedOut, model.CauseTimeout, model.Counters{}},
-		{"timeout and 85", ckpt, model.CauseTimeout, code(85), model.TimedOut, model.CauseTimeout, model.Counters{}},
+		{"timeout and 85", ckpt, model.CauseTimeout, code(85), model.Pending, model.CauseRequeue,
+			model.Counters{Requeues: 1}},
+		{"timeout and another code", ckpt, model.CauseTimeout, code(84), model.TimedOut, model.CauseTimeout,
+			model.Counters{}},
+		{"timeout and 85 without a word of it", nil, model.CauseTimeout, code(85), model.TimedOut, model.CauseTimeout,
+			model.Counters{}},
+		{"85 of a script", asks, "", code(85), model.Pending, model.CauseRequeue, model.Counters{Requeues: 1}},
+		{"timeout and 85 of a script", asks, model.CauseTimeout, code(85), model.Pending, model.CauseRequeue,
+			model.Counters{Requeues: 1}},
+		{"once, 85 and a signal before its limit", onceEarly, "", code(85), model.Failed, model.CauseFailed,
+			model.Counters{UserFailures: 1}},
 		{"timeout and 0", nil, model.CauseTimeout, code(0), model.TimedOut, model.CauseTimeout, model.Counters{}},
 		{"cancelled", nil, model.CauseCancelled, code(0), model.Cancelled, model.CauseCancelled, model.Counters{}},
 		{"cancelled and 85", ckpt, model.CauseCancelled, code(85), model.Cancelled, model.CauseCancelled, model.Counters{}},

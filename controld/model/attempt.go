@@ -82,6 +82,10 @@ type Attempt struct {
 	Resizing *Resizing `json:"resizing,omitempty"` // nil: it was not resized while it ran
 	Shrink   *Stop     `json:"shrink,omitempty"`   // of workers that leave while the others go on; nil: none do
 
+	// Early is when it was told that its time limit comes, on the log's clock; 0: it was not. That is
+	// done once.
+	Early Instant `json:"early,omitempty"`
+
 	Switch *Switching `json:"switch,omitempty"` // nil: it was never suspended
 	// how it shares its GPU; nil: it never has
 	Packing *Packing `json:"packing,omitempty"`

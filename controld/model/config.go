@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -46,6 +48,8 @@ type Queue struct {
 	TEMaxTime    jobspec.Seconds `json:"te_max_time"`
 	TEMaxGPUs    int             `json:"te_max_gpus"`
 	MaxGrace     jobspec.Seconds `json:"max_grace"`
+	// how often a job may ask itself to be started again before it is held; nil: as the policy has it
+	MaxRequeues *int `json:"max_requeues,omitempty"`
 	Sharing
 }
 
@@ -128,6 +132,15 @@ func DefaultConfig() Config {
 		},
 		LeaseMS: 10 * 60 * 1000, MarginMS: 30 * 1000, NodeDownMS: 15 * 1000,
 	}
+}
+
+// MaxRequeues returns how often a job of a queue may ask itself to be started again before it is held,
+// and in words the setting that says so.
+func (c *Config) MaxRequeues(queue string) (most int, setting string) {
+	if q := c.Queues[queue]; q.MaxRequeues != nil {
+		return *q.MaxRequeues, fmt.Sprintf("max_requeues of queue %q", queue)
+	}
+	return c.Policy.MaxRequeues, fmt.Sprintf("max_requeues of the policy (queue %q has none of its own)", queue)
 }
 
 // LeaseSpan is how long after its node was last heard of a worker may still run.

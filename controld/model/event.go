@@ -45,6 +45,7 @@ const (
 	EventCreated    EventType = "created" // every container exists; commands may start
 	EventStarted    EventType = "started"
 	EventStopping   EventType = "stopping"
+	EventEarly      EventType = "limit-near"     // it was told that its time limit comes
 	EventSuspending EventType = "suspending"     // it is to pause
 	EventSuspended  EventType = "suspended"      // all its workers have paused
 	EventResuming   EventType = "resuming"       // it has room again

@@ -107,6 +107,8 @@ func words(a fsm.Action) string {
 			len(a.Resize.Join))
 	case a.Move != nil:
 		return fmt.Sprintf("move %d workers of job %d", len(a.Move.Leave), a.Move.Job)
+	case a.Early != nil:
+		return fmt.Sprintf("tell attempt %d of job %d that its time limit comes", a.Early.Attempt, a.Early.Job)
 	case a.Settle:
 		return "settle dependencies"
 	}

@@ -164,7 +164,8 @@ func (e *engine) recordEnd(r *run) {
 func (e *engine) releaseRoom(i int32) {
 	r := &e.runs[i]
 	code, signal := 85, 0
-	if r.job.Saves == trace.SavesNone || r.cause == model.CauseCancelled {
+	if r.job.Saves == trace.SavesNone || r.cause == model.CauseCancelled ||
+		r.cause == model.CauseTimeout { // in a trace the time limit ends a job
 		code, signal = 0, 9
 	}
 	e.endStretch(r, r.stopped)

@@ -124,7 +124,7 @@ var language = map[string]string{
 	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description tags meta " +
 		"export workdir " +
 		"on_dependency_failure nodes exclude_nodes features constraint affinity dependency array preemption checkpoint " +
-		"restart hang idle " +
+		"restart hang idle requeue_exit_code " +
 		"log_policy notify group task",
 	"array":      "indices matrix file max_parallel max_failures order stop",
 	"stop":       "metric goal at_step keep",
@@ -133,8 +133,8 @@ var language = map[string]string{
 	"affinity":   "attribute operator value values weight",
 	"log_policy": "pattern action stream",
 	"restart":    "attempts delay backoff max_delay window exclude_node retry_on_exit no_retry_on_exit",
-	"checkpoint": "path interval signal exit_code criu node_local",
-	"preemption": "mode signal grace_period max min_runtime resume requeue",
+	"checkpoint": "path interval signal exit_code criu node_local before_limit",
+	"preemption": "mode signal signal_to grace_period max min_runtime resume requeue",
 	"group": "count gang depends_on time_limit max_workers_per_node exclusive success on_worker_failure class priority " +
 		"queue elastic topology " +
 		"constraint affinity network restart meta task",

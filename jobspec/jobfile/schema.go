@@ -44,6 +44,8 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("priority").With("50", "0 to 100, within one class"),
 		hclfile.Named("time_limit").AtLeastOne().
 			With("the queue's", "how long one attempt may run"),
+		hclfile.Named("requeue_exit_code").AtLeastOne().
+			With("none", "1 to 127: the exit code with which a program without a checkpoint block asks to be started again"),
 		hclfile.Named("begin").
 			With("at once", "not before this time: RFC 3339 as in `2026-03-01T08:00:00Z`, or `now+2h`"),
 		hclfile.Named("deadline").

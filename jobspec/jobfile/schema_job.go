@@ -206,6 +206,9 @@ var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 			"for one worker of one task that is not elastic; such a job runs on nodes that have CRIU. It is saved instead of "+
 			"signalled when it has to leave, and goes on from there as the same processes. What cannot be saved is signalled "+
 			"as if this were false: network connections, GPUs, what has paused at `rota.pause_point`"),
+		hclfile.Named("before_limit").AtLeastOne().
+			With("no signal", "how long before the time limit of an attempt the program gets the signal of its preemption "+
+				"block, and the notice `timeout`; it may go on until the limit"),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
 	},
 })
@@ -218,6 +221,8 @@ var preemptionSchema = hclfile.For[jobspec.Preemption](&hclfile.Block{
 			With("30s", "time between the signal and the kill"),
 		hclfile.Named("requeue").With("true", "start the job again after it had to leave or lost its node; "+
 			"with false it ends as `PREEMPTED` or `NODE_FAIL`, and is the last to be asked to leave"),
+		hclfile.Named("signal_to").With("both", "`script`: the signal goes to the shell of a script alone; `programs`: "+
+			"before the limit it goes to what the shell runs and not to the shell"),
 		hclfile.Named("mode").With("", "`suspend`: the program can pause at a mini-batch boundary, gives its GPUs back, "+
 			"keeps its memory, and goes on later where it was; without it the program is stopped"),
 		hclfile.Later("max", "leave it out"),

@@ -145,6 +145,17 @@ func (c *checker) exitCodes(path string, codes []int) {
 }
 
 func (c *checker) checkpoint(j *jobspec.Job) {
+	if j.RequeueExit != 0 {
+		c.between("requeue_exit_code", j.RequeueExit, 1, 127)
+		if j.Checkpoint != nil {
+			c.add(jobspec.CodeConflict, "requeue_exit_code", "write checkpoint { exit_code = ... } instead",
+				"a job with a checkpoint block has its exit code there")
+		}
+		if j.RunsOnce() {
+			c.add(jobspec.CodeConflict, "requeue_exit_code", "leave out requeue_exit_code, or requeue = false",
+				"a job that is never started again cannot ask for it")
+		}
+	}
 	k := j.Checkpoint
 	if k == nil {
 		return
@@ -162,6 +173,25 @@ func (c *checker) checkpoint(j *jobspec.Job) {
 	}
 	if k.NodeLocal {
 		c.nodeLocal(j)
+	}
+	c.beforeLimit(j)
+}
+
+// beforeLimit refuses a signal that would come before the attempt begins. What the queue's time limit
+// is, the controllers know.
+func (c *checker) beforeLimit(j *jobspec.Job) {
+	ahead := j.Checkpoint.BeforeLimit
+	c.duration("checkpoint.before_limit", ahead)
+	limits := []jobspec.Seconds{j.TimeLimit}
+	for i := range j.Groups {
+		limits = append(limits, j.Groups[i].TimeLimit)
+	}
+	for _, limit := range limits {
+		if limit > 0 && ahead >= limit {
+			c.add(jobspec.CodeConflict, "checkpoint.before_limit", "make before_limit shorter than the time limit",
+				"before_limit (%v) is not shorter than the time limit (%v)", ahead, limit)
+			return
+		}
 	}
 }
 
@@ -190,12 +220,13 @@ func (c *checker) preemption(j *jobspec.Job) {
 	if p == nil {
 		return
 	}
-	if j.RunsOnce() && j.Checkpoint != nil {
+	if j.RunsOnce() && j.Checkpoint != nil && j.Checkpoint.BeforeLimit == 0 { // such a job may save, and end
 		c.add(jobspec.CodeConflict, "preemption.requeue", "leave out requeue = false (--no-requeue), or the checkpoint",
 			"a job that saves its progress to go on from there cannot be one that is never started again")
 	}
 	c.preemptionMode(j, p.Mode)
 	c.signal("preemption.signal", p.Signal)
+	c.choice("preemption.signal_to", p.SignalTo, jobspec.SignalScript, jobspec.SignalPrograms)
 	c.duration("preemption.grace_period", p.GracePeriod)
 }
 

@@ -28,9 +28,15 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	if a.goOn {
 		g.OnWorkerFailure = "ignore"
 	}
-	a.setStopSignal(&task)
-	if p.repeat && j.Checkpoint == nil {
+	a.setStopSignal()
+	switch {
+	case p.repeat && a.noRequeue.spec != nil:
+		a.conflict(a.noRequeue, "leave out --no-requeue, or scontrol requeue",
+			"and scontrol requeue: a script that is never started again cannot ask for it")
+	case p.repeat && j.Checkpoint == nil:
 		j.Checkpoint = &jobspec.Checkpoint{}
+	case j.Checkpoint == nil && a.noRequeue.spec == nil:
+		j.RequeueExit = jobspec.DefaultCheckpointExitCode
 	}
 	task.Log = a.logFiles(s.nodes)
 	a.warnOfNodeList(s.nodes)
@@ -48,19 +54,41 @@ func (a *request) warnOfWholeNodes(s shape) {
 	}
 }
 
-// setStopSignal sets how the job is asked to stop.
-func (a *request) setStopSignal(task *jobspec.Task) {
-	if a.killSignal != "" {
-		task.KillSignal, task.KillTimeout = a.killSignal, a.killSeconds
-		a.job.Preemption = &jobspec.Preemption{Signal: a.killSignal, GracePeriod: a.killSeconds}
+// longestGrace is how long a job may take to leave for another one where no queue says otherwise: a
+// longer grace period would be refused.
+const longestGrace = jobspec.Seconds(20 * 60)
+
+// setStopSignal sets which signal the job gets before its time limit, and when it has to leave, and
+// whether it can be started again. Without --no-requeue a script asks for that with exit code 85.
+func (a *request) setStopSignal() {
+	j := a.job
+	preemption, checkpoint := jobspec.Preemption{}, jobspec.Checkpoint{}
+	if j.Preemption != nil {
+		preemption = *j.Preemption
 	}
-	if a.noRequeue.spec == nil {
-		return
+	if j.Checkpoint != nil {
+		checkpoint = *j.Checkpoint
 	}
-	if a.job.Preemption == nil {
-		a.job.Preemption = &jobspec.Preemption{}
+	if a.early.Name != "" {
+		preemption.Signal, preemption.GracePeriod = a.early.Name, min(a.early.Ahead, longestGrace)
+		if a.early.Ahead > longestGrace {
+			a.warnChanged(a.earlyFlag, "%v is before the time limit: a job that is preempted has %v to save", a.early.Ahead,
+				longestGrace)
+		}
+		preemption.SignalTo = jobspec.SignalPrograms
+		if a.early.Batch {
+			preemption.SignalTo = jobspec.SignalScript
+		}
+		checkpoint.BeforeLimit = a.early.Ahead
+		if j.RequeueExit != 0 {
+			checkpoint.ExitCode, j.RequeueExit = j.RequeueExit, 0
+		}
+		j.Preemption, j.Checkpoint = &preemption, &checkpoint
 	}
-	a.job.Preemption.Requeue = new(bool)
+	if a.noRequeue.spec != nil {
+		preemption.Requeue = new(bool)
+		j.Preemption = &preemption
+	}
 }
 
 // taskVariables adds the number of tasks to the variables of a script that runs once. So mpirun with

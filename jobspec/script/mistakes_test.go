@@ -89,6 +89,8 @@ var mistakes = []struct {
 	{name: "deadline too near", src: "#!/bin/bash\n#SBATCH --deadline=now+30minutes --time=60\n"},
 	{name: "signal", src: "#!/bin/bash\n#SBATCH --signal=B:FOO@10\n"},
 	{name: "signal seconds", src: "#!/bin/bash\n#SBATCH --signal=USR1@soon\n"},
+	{name: "signal not before the limit", src: "#!/bin/bash\n#SBATCH -t 1 --signal=USR1@60\nsrun python train.py\n"},
+	{name: "requeue and never again", src: "#!/bin/bash\n#SBATCH --no-requeue --signal=B:USR1\nscontrol requeue\n"},
 	{name: "signal to", src: "#!/bin/bash\n#SBATCH --signal=X:USR1\n"},
 	{name: "export", src: "#!/bin/bash\n#SBATCH --export=NONE,A=1\n"},
 	{name: "export name", src: "#!/bin/bash\n#SBATCH --export=1A,ROTA_X=2\n"},

@@ -26,7 +26,7 @@ var origins = []struct {
 	{"image", []string{"container-image"}},
 	{"log.stdout", []string{"output"}},
 	{"log.stderr", []string{"error"}},
-	{"kill_timeout", []string{"signal"}},
+	{"checkpoint", []string{"signal"}},
 	{"preemption", []string{"signal"}},
 	{"queue", []string{"partition"}},
 	{"account", []string{"account"}},

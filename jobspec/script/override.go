@@ -75,7 +75,7 @@ func (a *request) overrideTask(settings []setting) {
 	task := mains[0]
 	a.overrideShape(&a.job.Groups[0], task)
 	a.overrideLog(task)
-	a.setStopSignal(task)
+	a.setStopSignal()
 	if a.imageDir != "" {
 		task.Image = a.imageDir
 	}

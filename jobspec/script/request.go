@@ -24,8 +24,8 @@ type request struct {
 	imageDir                      string
 	mounted                       []jobspec.Mount
 	noRequeue, wholeNodes, listed setting
-	killSignal                    string
-	killSeconds                   jobspec.Seconds
+	early                         slurm.EarlySignal
+	earlyFlag                     setting
 	goOn                          bool // tasks go on when one of them fails
 	seeAll                        bool // every task sees all GPUs of its worker
 
@@ -286,13 +286,14 @@ func (a *request) accept(s setting, err *slurm.Error) bool {
 }
 
 func (a *request) signal(s setting) {
-	signal, ahead, err := slurm.Signal(s.value)
-	if !a.accept(s, err) {
+	early, err := slurm.Signal(s.value)
+	if a.early = (slurm.EarlySignal{}); !a.accept(s, err) {
 		return
 	}
-	a.killSignal, a.killSeconds = signal, ahead
-	a.warnChanged(s, "%s is sent at the time limit and at a preemption, %v before processes are killed; "+
-		"in Slurm it is sent that long before the limit", signal, ahead)
+	if a.early, a.earlyFlag = early, s; early.Reservation {
+		a.addFlag(Warning, CodeIgnored, s, "", "%q: R is left out: there are no reservations that a job could overlap with",
+			cutShort(s.value))
+	}
 }
 
 func (a *request) dependency(s setting) {

@@ -135,7 +135,7 @@ func (f *stepReader) scontrol(c shell.Command) {
 	case verb == "requeue":
 		f.plan.repeat = true
 		f.addLine(Warning, CodeChanged, c.Line, "",
-			"the script ends there with exit code 85, so that the job is requeued, unless it is at its time limit")
+			"the script ends there with exit code 85, so that the job is requeued")
 	default:
 		f.addLine(Warning, CodeUnclear, c.Line, "",
 			"scontrol %s is not available in a job: only show hostnames and requeue are", verb)

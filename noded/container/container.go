@@ -125,6 +125,15 @@ type Saving struct {
 	Problem string `json:"problem,omitempty"` // why it goes on although it was to be saved
 }
 
+// Signal is a signal to the command of a container.
+type Signal struct {
+	Number int
+	To     string // which processes get it, see [jobspec.Preemption.SignalTo]; "": all that rota-init signals
+	// Early says that the container is told that its time limit comes, and not asked to stop. It gets one
+	// such signal, however often this is repeated.
+	Early bool
+}
+
 // Runtime creates and runs containers. Every call is idempotent: it may be repeated after a crash
 // anywhere. [Shims] is the real one, containertest.Fake stands in for it in tests; both pass
 // containertest.Contract.
@@ -136,7 +145,7 @@ type Runtime interface {
 	// Running when that is done. If it cannot be done, [Exit.NotRestored] says so.
 	Start(ctx context.Context, id ID) error
 	// Signal sends a signal to the command. If the container has ended, that is not an error.
-	Signal(ctx context.Context, id ID, signal int) error
+	Signal(ctx context.Context, id ID, s Signal) error
 	// Kill ends every process in the container.
 	Kill(ctx context.Context, id ID) error
 	// Switch has the container pause or go on. It returns at once; [Status.Switch] says when that is done.

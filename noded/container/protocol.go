@@ -36,7 +36,9 @@ type Order struct {
 	Op     Op     `json:"op"`
 	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
 	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate and OpRenew
-	Signal int    `json:"signal,omitempty"` // with OpSignal
+	Signal int    `json:"signal,omitempty"` // with OpSignal, and the next two: see [Signal]
+	To     string `json:"to,omitempty"`
+	Early  bool   `json:"early,omitempty"`
 
 	Switch *SwitchOrder `json:"switch,omitempty"` // with OpSwitch
 	Save   *SaveOrder   `json:"save,omitempty"`   // with OpSave

@@ -156,8 +156,8 @@ func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) 
 func (s *Shims) Start(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpStart}) }
 
 // Signal implements [Runtime].
-func (s *Shims) Signal(ctx context.Context, id ID, signal int) error {
-	return s.send(ctx, id, Order{Op: OpSignal, Signal: signal})
+func (s *Shims) Signal(ctx context.Context, id ID, o Signal) error {
+	return s.send(ctx, id, Order{Op: OpSignal, Signal: o.Number, To: o.To, Early: o.Early})
 }
 
 // Kill implements [Runtime].

@@ -363,6 +363,8 @@ func (f *entrySet) apply(r Record) {
 		k.Started = true
 	case Measured:
 		k.Measures = r.Measures
+	case Early:
+		k.Early = true
 	case Stopped:
 		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
@@ -405,6 +407,9 @@ func (f *entrySet) records() []Record {
 		}
 		if e.Measures != nil {
 			out = append(out, Record{Op: Measured, ID: e.ID, Measures: e.Measures})
+		}
+		if e.Early {
+			out = append(out, Record{Op: Early, ID: e.ID})
 		}
 		if e.Stopped != "" {
 			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped, Signal: e.Signal})

@@ -53,6 +53,7 @@ func life() []Record {
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
 		{Op: Measured, ID: "7.1.0", Measures: &Measures{Profile: &model.Profile{Memory: 1, Rate: 5}, Rhythm: true,
 			Packed: &model.PackedRate{Number: 2, Rate: 3}}},
+		{Op: Early, ID: "7.1.0"},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTE, Signal: "SIGUSR1"},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
@@ -81,7 +82,8 @@ func TestEntriesSurviveReopening(t *testing.T) {
 	j := open(t, path+fmt.Sprint(len(life())-1))
 	defer closed(t, j)
 	e, ok := j.Entry("7.1.0")
-	want := Entry{ID: "7.1.0", Started: true, Stopped: model.CauseTimeout, Signal: "SIGTERM", Final: result(3)}
+	want := Entry{ID: "7.1.0", Started: true, Early: true, Stopped: model.CauseTimeout, Signal: "SIGTERM",
+		Final: result(3)}
 	if !ok || !reflect.DeepEqual(e, want) {
 		t.Fatalf("got %+v, want %+v", e, want)
 	}

@@ -26,6 +26,7 @@ const (
 	Started  Op = "started"  // its command is about to be started: it must never be created again
 	Bound    Op = "bound"    // it is about to go on on these cores; none: it has paused, and has none
 	Measured Op = "measured" // what was measured of it, before that is reported
+	Early    Op = "early"    // it was told that its time limit comes
 	Stopped  Op = "stopped"  // it was told to stop for this cause, with this signal
 	Final    Op = "final"    // its result, before that is reported
 	Forget   Op = "forget"   // it never ran, and all of it is removed
@@ -58,6 +59,7 @@ type Entry struct {
 	ID      string
 	Cores   []int
 	Started bool
+	Early   bool        // it was told that its time limit comes
 	Stopped model.Cause // the last cause for which it was told to stop
 	Signal  string      // that was sent with it
 	Final   *model.WorkerReport
@@ -122,7 +124,7 @@ func (r *Record) check() error {
 		return fmt.Errorf("record %q has no container id", r.Op)
 	}
 	switch r.Op {
-	case Intend, Started, Bound, Stopped, Forget:
+	case Intend, Started, Bound, Early, Stopped, Forget:
 		return nil
 	case Measured:
 		if r.Measures == nil {

@@ -235,8 +235,9 @@ func (c *runcContainer) start() error {
 	return nil
 }
 
-// signal passes a signal on through rota-init, which keeps it until the command runs.
-func (c *runcContainer) signal(s unix.Signal) error {
+// signal passes a signal on through rota-init, which keeps it until the command runs, to some of its
+// processes ("": as rota-init does).
+func (c *runcContainer) signal(s unix.Signal, to string) error {
 	if s == unix.SIGKILL {
 		return c.kill()
 	}
@@ -248,7 +249,8 @@ func (c *runcContainer) signal(s unix.Signal) error {
 		go c.signalDetached(c.inner, s)
 		return nil
 	}
-	_, err := fmt.Fprintf(c.channel, "{\"signal\":%d}\n", int(s))
+	line, _ := json.Marshal(launch.Order{Signal: int(s), To: to}) // a number and a word
+	_, err := c.channel.Write(append(line, '\n'))
 	if errors.Is(err, unix.EPIPE) {
 		return nil // it has just ended
 	}

@@ -480,7 +480,7 @@ func (c *runcContainer) noteRestored() error {
 	}
 	c.unborn = false
 	for _, s := range c.pending {
-		_ = c.signal(s) // it may have ended
+		_ = c.signal(s, "") // it may have ended
 	}
 	return nil
 }

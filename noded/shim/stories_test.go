@@ -224,17 +224,17 @@ func TestTheKillSignalAsAnOrder(t *testing.T) {
 func TestASignalThatComesTooLate(t *testing.T) {
 	ours, theirs := pair(t)
 	c := &runcContainer{channel: ours}
-	check(t, c.signal(unix.SIGTERM))
+	check(t, c.signal(unix.SIGTERM, ""))
 	line, err := bufio.NewReader(theirs).ReadString('\n')
 	if err != nil || line != "{\"signal\":15}\n" {
 		t.Errorf("got %q, %v", line, err)
 	}
 	check(t, theirs.Close())
-	if err := c.signal(unix.SIGTERM); err != nil {
+	if err := c.signal(unix.SIGTERM, ""); err != nil {
 		t.Errorf("after its end: %v", err)
 	}
 	check(t, ours.Close())
-	if err := c.signal(unix.SIGTERM); err == nil {
+	if err := c.signal(unix.SIGTERM, ""); err == nil {
 		t.Error("without a connection a signal is taken for sent")
 	}
 }

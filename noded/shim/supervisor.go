@@ -29,6 +29,7 @@ type supervisor struct {
 	listener  net.Listener
 	state     container.State
 	expired   bool // the lease has ended
+	early     bool // the main tasks were told that the time limit comes
 	job       *jobSocket
 	switching switching
 	memory    gpuMemory
@@ -304,8 +305,11 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpSwitch:
 		return sup.switchTo(*o.Switch)
 	case container.OpSignal:
+		if o.Early {
+			return sup.signalEarly(unix.Signal(o.Signal), o.To)
+		}
 		defer sup.wake()
-		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) })
+		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) }, o.To)
 	case container.OpRenew:
 		return sup.lease.renew(o.Lease)
 	}
@@ -327,16 +331,33 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 
 // signalTasks asks the worker to stop: it signals the tasks that the sidecars are there for. The
 // sidecars follow when these have ended.
-func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
+func (sup *supervisor) signalTasks(which func(*task) unix.Signal, to string) error {
 	sup.saving.cancel()
 	sup.stopping = sup.shared != nil
 	var errs []error
 	for _, t := range sup.tasks {
 		if sup.shared == nil || t.state == container.Running && !t.Sidecar && t.Hook != "poststop" {
-			errs = append(errs, t.container.signal(which(t)))
+			errs = append(errs, t.container.signal(which(t), to))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// signalEarly tells the main tasks that the time limit comes. They are not asked to stop, and are told
+// once: a daemon that was killed before it noted that it has told them asks again.
+func (sup *supervisor) signalEarly(s unix.Signal, to string) error {
+	if sup.early {
+		return nil
+	}
+	var errs []error
+	for _, t := range sup.tasks {
+		if t.isMain() && t.state == container.Running {
+			errs = append(errs, t.container.signal(s, to))
+		}
+	}
+	err := errors.Join(errs...)
+	sup.early = err == nil
+	return err
 }
 
 // killAll ends everything at once.
@@ -373,7 +394,7 @@ func (sup *supervisor) stopExpired() {
 		Signal: unix.SignalName(sup.tasks[0].killSignal()),
 	}) // the stop goes on without the notice
 	sup.noMoreStarts = true
-	_ = sup.signalTasks((*task).killSignal) // a task that cannot be signalled is killed
+	_ = sup.signalTasks((*task).killSignal, "") // a task that cannot be signalled is killed
 	sup.wake()
 	sup.killAt = time.After(grace)
 }

@@ -236,6 +236,26 @@ func TestTheLifecycleOfTasks(t *testing.T) {
 	want(t, w.output("upload"), "begun")
 }
 
+// TestTheEarlySignalStopsNothing notices one that is passed on twice, that sidecars get, or after which
+// the worker counts as being stopped.
+func TestTheEarlySignalStopsNothing(t *testing.T) {
+	w := live(t, nil, hooked("proxy", "prestart", true, `echo ready; read order <&3; echo "got $order"; echo '{}' >&3`),
+		hooked("main", "", false, `echo begun; read one <&3; echo "one $one"; read two <&3; echo "two $two"
+			echo '{"code":85}' >&3`)).start()
+	w.says("proxy", "ready")
+	w.says("main", "begun")
+	early := container.Order{Op: container.OpSignal, Signal: int(unix.SIGUSR1), To: "script", Early: true}
+	w.order(early)
+	w.says("main", `one {"signal":10,"to":"script"}`)
+	w.order(early) // of a daemon that does not know that it was sent
+	w.order(container.Order{Op: container.OpSignal, Signal: int(unix.SIGUSR2)})
+	w.says("main", `two {"signal":12}`)
+	if e := w.end(); e.Code != 85 || e.Signal != 0 {
+		t.Errorf("exit %+v", e)
+	}
+	want(t, w.output("proxy"), `got {"signal":15}`)
+}
+
 // TestATaskThatDoesNotStopIsKilled notices a kill timeout of tasks that is not kept.
 func TestATaskThatDoesNotStopIsKilled(t *testing.T) {
 	deaf := hooked("deaf", "", false, "echo ready; exec sleep 100")

@@ -93,7 +93,7 @@ const (
 // does not stop in time, it is sent to the channel overdue, and killed.
 func (t *task) stopForOthers(late chan<- *task) {
 	t.stoppedByOthers = true
-	_ = t.container.signal(t.killSignal()) // a task that cannot be signalled is killed
+	_ = t.container.signal(t.killSignal(), "") // a task that cannot be signalled is killed
 	patience := time.Duration(cmp.Or(t.KillTimeout, defaultKillTimeout)) * time.Millisecond
 	time.AfterFunc(patience, func() {
 		select {

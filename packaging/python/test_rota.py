@@ -96,6 +96,11 @@ class Progress(Job):
         self.assertTrue(self.rota.should_stop())
         self.assertEqual(self.rota.notice()["reason"], "preempt")
 
+    def test_a_time_limit_that_comes_stops_the_job(self):
+        with open(self.notice, "w") as file:
+            json.dump({"reason": "timeout", "deadline": "2026-03-01T08:00:00Z", "attempt": 1, "signal": "SIGUSR1"}, file)
+        self.assertTrue(self.rota.should_stop())
+
 
 class Pauses(Job):
     def test_it_pauses_and_goes_on(self):

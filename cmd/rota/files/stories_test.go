@@ -176,7 +176,7 @@ func TestConversions(t *testing.T) {
 			t.Errorf("stderr lacks %q: %+v", want, got)
 		}
 	}
-	for _, want := range []string{"begin    = \"now+1h\"", "deadline = \"now+3h\""} {
+	for _, want := range []string{"begin             = \"now+1h\"", "deadline          = \"now+3h\""} {
 		if got.Code != 0 || !strings.Contains(got.Stdout, want) {
 			t.Errorf("lacks %q: %+v", want, got)
 		}

@@ -155,7 +155,7 @@ func TestConvert(t *testing.T) {
 	}
 	job, diags := jobfile.Parse("train.hcl", []byte(got.Stdout), jobfile.Options{Now: command.System().Now})
 	if diags.HasErrors() || job.Name != "train" || job.Groups[0].Tasks[0].Resources.GPUs != 2 ||
-		!strings.Contains(got.Stdout, `begin      = "now+2h"`) {
+		!strings.Contains(got.Stdout, `begin             = "now+2h"`) {
 		t.Errorf("%v of %s", diags, got.Stdout)
 	}
 	refused, warned := strings.Index(got.Stderr, "--mem 0, all memory of a node, is not supported"),

@@ -162,7 +162,7 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 
 // eventTypes are the types of events.
 var eventTypes = show.Words([]model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased,
-	model.EventUpdated, model.EventAssigned, model.EventCreated, model.EventStarted,
+	model.EventUpdated, model.EventAssigned, model.EventCreated, model.EventStarted, model.EventEarly,
 	model.EventSuspending, model.EventSuspended, model.EventResuming, model.EventContinued, model.EventStopping,
 	model.EventResizing, model.EventResized,
 	model.EventClass, model.EventPolicy, model.EventEnded, model.EventRequeued, model.EventFinished, model.EventReserved,

@@ -40,6 +40,10 @@ func CheckQueue(j *model.Job, name string, q *model.Queue) error {
 			return err
 		}
 	}
+	if k := j.Spec.Checkpoint; k != nil && k.BeforeLimit > 0 && k.BeforeLimit >= j.Limit {
+		return &model.SpecError{Text: fmt.Sprintf("checkpoint.before_limit (%v) is not shorter than the time limit, which "+
+			"is %v in queue %s: make it shorter, or write a longer time_limit", k.BeforeLimit, j.Limit, name)}
+	}
 	if j.Class != jobspec.TE {
 		return nil
 	}

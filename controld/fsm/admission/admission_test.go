@@ -84,6 +84,18 @@ func TestQueuesHaveLimits(t *testing.T) {
 	}
 }
 
+// TestTheSignalComesBeforeTheQueuesLimit: a job that says no time limit has its queue's.
+func TestTheSignalComesBeforeTheQueuesLimit(t *testing.T) {
+	for ahead, refused := range map[jobspec.Seconds]bool{0: false, 99: false, 100: true, 101: true} {
+		j := &model.Job{Spec: spec(), Limit: 100}
+		j.Spec.Checkpoint = &jobspec.Checkpoint{BeforeLimit: ahead}
+		err := CheckQueue(j, "q", &model.Queue{})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "1m40s in queue q") {
+			t.Errorf("%v before a limit of 100 s: %v", ahead, err)
+		}
+	}
+}
+
 func TestInventoriesThatTheGridCannotHold(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -139,6 +151,11 @@ func TestConfigurationsThatMakeTheStateMisbehave(t *testing.T) {
 		{"the default", func(*model.Config) {}, ""},
 		{"no queue", queues(0), "no queue"},
 		{"one queue", queues(1), ""},
+		{"no requeue at all", func(c *model.Config) { c.Queues = map[string]model.Queue{"q": {MaxRequeues: new(int)}} }, ""},
+		{"less than none", func(c *model.Config) {
+			less := -1
+			c.Queues = map[string]model.Queue{"q": {MaxRequeues: &less}}
+		}, "max_requeues"},
 		{"as many as may be", queues(model.MaxQueues), ""},
 		{"more", queues(model.MaxQueues + 1), "at most"},
 		{"the shortest times", func(c *model.Config) { c.LeaseMS, c.MarginMS, c.NodeDownMS = 1, 0, 1 }, ""},

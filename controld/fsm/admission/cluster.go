@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -32,6 +34,10 @@ func CheckConfig(c *model.Config) error {
 	switch {
 	case len(c.Queues) == 0:
 		return fmt.Errorf("no queue: %w", model.ErrBadConfig)
+	case slices.ContainsFunc(slices.Collect(maps.Values(c.Queues)), func(q model.Queue) bool {
+		return q.MaxRequeues != nil && *q.MaxRequeues < 0
+	}):
+		return fmt.Errorf("max_requeues of a queue is below 0: %w", model.ErrBadConfig)
 	case len(c.Queues) > model.MaxQueues:
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
 	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:

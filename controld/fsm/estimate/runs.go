@@ -20,6 +20,8 @@ type LiveAttempt struct {
 	// when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being
 	// stopped
 	Ends model.Instant
+	// when it is to be told that its time limit comes; 0: it need not, was told already, or does not run
+	Early model.Instant
 
 	Number     int // of the attempt
 	BestEffort bool
@@ -77,9 +79,10 @@ func SavesEvery(spec *jobspec.Job) int64 {
 
 // Equal reports whether two runs of one attempt say the same, but for its rooms.
 func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
-	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping &&
-		r.Paused == o.Paused && r.HeldSince == o.HeldSince && r.Since == o.Since && r.Started == o.Started &&
-		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
+	return r.Number == o.Number && r.Ends == o.Ends && r.Early == o.Early && r.BestEffort == o.BestEffort &&
+		r.Stopping == o.Stopping && r.Paused == o.Paused && r.HeldSince == o.HeldSince && r.Since == o.Since &&
+		r.Started == o.Started && r.Grace == o.Grace &&
+		r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents &&
 		r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
 		r.Held.Equal(&o.Held)
 }

@@ -88,6 +88,8 @@ func checkAttempt(j *model.Job, a *model.Attempt) error {
 		return bad("it is suspended before every worker has paused")
 	case a.Class != "" && !a.Class.Known() || (a.Class == "") != (a.ClassSince == 0):
 		return bad(fmt.Sprintf("its progress class %q is unknown, or came at no instant", a.Class))
+	case a.Early != 0 && (a.Started.At == 0 || j.Spec.Checkpoint == nil || j.Spec.Checkpoint.BeforeLimit == 0):
+		return bad("it was told of its time limit before it ran, or unasked")
 	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
 		return bad("commands may start before every container exists, or may not after")
 	}

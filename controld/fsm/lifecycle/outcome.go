@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Outcome is how an attempt ended.
@@ -12,7 +13,7 @@ type Outcome struct {
 	Cause      model.Cause
 	Code       int      // exit code
 	Signal     int      // 0: none
-	Checkpoint bool     // it asked to be requeued, without a request from outside
+	Checkpoint bool     // it asked itself to be requeued, without a request from outside
 	Message    string   // from a worker that failed to start, was lost, or ended by a task that is not its main one
 	Nodes      []string // of the workers that caused it
 	policy     string   // the action of the log policy that decided it
@@ -30,8 +31,12 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	clean := model.Succeeded(j, a)
 	switch {
 	case o.applyPolicy(j, a):
-	case stop == model.CauseCancelled, stop == model.CauseRequeue, stop == model.CauseTimeout: // however politely it went
+	case stop == model.CauseCancelled, stop == model.CauseRequeue: // however politely it went
 		o.Cause = stop
+	case stop == model.CauseTimeout:
+		if o.Cause = stop; !PastDeadline(j, a) && asksForRequeue(j, a) {
+			o.Cause, o.Checkpoint = model.CauseRequeue, true
+		}
 	case clean:
 		o = Outcome{Cause: model.CauseCompleted}
 	case stop == model.CauseNodeLost, stop == model.CauseLease:
@@ -44,6 +49,35 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 		o.Cause = culprit(j, a, &o)
 	}
 	return o
+}
+
+// PastDeadline reports whether an attempt is stopped because its job's deadline has come, which ends
+// the job, and not only because of its time limit.
+func PastDeadline(j *model.Job, a *model.Attempt) bool {
+	return j.Deadline != 0 && a.Stop.At >= j.Deadline
+}
+
+// asksForRequeue reports whether the workers of an attempt that was stopped at its time limit have
+// asked to be started again: those that did not succeed have exited with the code for that.
+func asksForRequeue(j *model.Job, a *model.Attempt) bool {
+	asks := false
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if w.Succeeded() || w.Leaving {
+			continue
+		}
+		if asks = saysRequeue(j.Spec, w); !asks {
+			return false
+		}
+	}
+	return asks
+}
+
+// saysRequeue reports whether a worker has exited with the code with which its job asks to be started
+// again.
+func saysRequeue(spec *jobspec.Job, w *model.Worker) bool {
+	code := spec.RequeueCode()
+	return code != 0 && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == code
 }
 
 // culprits are the workers whose end was not the consequence of the attempt's stop.
@@ -84,12 +118,11 @@ func outcomeOfWorkers(a *model.Attempt) Outcome {
 func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	list := culprits(a)
 	o.Nodes = nil
-	checkpoints := len(list) > 0 && j.Spec.Checkpoint != nil
+	asks := len(list) > 0
 	cause := model.CauseFailed
 	for _, w := range list {
 		o.Nodes = append(o.Nodes, w.Node)
-		checkpoints = checkpoints && w.State == model.WorkerExited && w.Signal == 0 && !w.OOM &&
-			w.ExitCode == j.Spec.Checkpoint.SavedCode()
+		asks = asks && saysRequeue(j.Spec, w)
 		switch {
 		case w.Trouble() == model.CauseLaunch:
 			o.PortTaken = w.PortTaken && (cause != model.CauseLaunch || o.PortTaken)
@@ -104,7 +137,7 @@ func culprit(j *model.Job, a *model.Attempt, o *Outcome) model.Cause {
 	if cause == model.CauseFailed && o.Code == 0 && o.Signal == 0 {
 		o.Signal = 9 // a container dies with its shim, by that signal
 	}
-	if o.Checkpoint = checkpoints; checkpoints {
+	if o.Checkpoint = asks; asks {
 		return model.CauseRequeue
 	}
 	return cause

@@ -40,7 +40,7 @@ func JobEvent(t model.EventType, j *model.Job, cause model.Cause) model.Event {
 	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
 	switch t {
 	case model.EventAssigned, model.EventCreated, model.EventStarted, model.EventStopping, model.EventEnded,
-		model.EventSuspending, model.EventSuspended, model.EventResuming, model.EventContinued,
+		model.EventEarly, model.EventSuspending, model.EventSuspended, model.EventResuming, model.EventContinued,
 		model.EventTried, model.EventMeasured:
 		if n := len(j.Attempts); n > 0 {
 			e.Node = nodesOf(j.Attempts[n-1].Workers)

@@ -78,7 +78,7 @@ func (v *View) JobsOnNode(list []model.JobID, node int) []model.JobID {
 func (v *View) newRun(j *model.Job, was *estimate.LiveAttempt) *estimate.LiveAttempt {
 	a := j.Live()
 	r := &estimate.LiveAttempt{
-		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), BestEffort: j.Class == jobspec.BE,
+		Job: j, Attempt: a, Number: a.N, Ends: estimate.Ends(j, a), Early: j.EarlyAt(a), BestEffort: j.Class == jobspec.BE,
 		Stopping: a.Stop != nil || a.Suspending() || a.Shrinking(), Paused: a.Stop == nil && a.Suspended(),
 		Since: a.Assigned.At, Started: a.Started.At, HeldSince: a.HeldSince(),
 		Grace: estimate.DeclaredGrace(j.Spec), CheckpointEvery: estimate.SavesEvery(j.Spec),

@@ -9,14 +9,15 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline.
+// Expire ends what has run out of time. It stops attempts at their limit or their job's deadline, and
+// tells those that asked for it that their limit comes.
 // It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
 // waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a
 // pause point, and reservations for room that does not come. What it stops still holds its room:
 // that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
-	for p, first := range due.Walk(t.View, firstEnd) {
+	for p, first := range due.Walk(t.View, firstDue) {
 		if lost == nil && (first == 0 || first > t.Now) {
 			t.WakeAt(first)
 			continue
@@ -69,12 +70,14 @@ func withdrawLate(t *scratch.State) {
 	}
 }
 
-// firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has
-// any.
-func firstEnd(p state.AttemptPage) (first model.Instant) {
+// firstDue returns when the first time limit or deadline of some attempts is over, or the first of
+// them is to be told that its limit comes; 0 if there is nothing of the kind.
+func firstDue(p state.AttemptPage) (first model.Instant) {
 	for r := range p.Runs {
-		if r.Ends != 0 && (first == 0 || r.Ends < first) {
-			first = r.Ends
+		for _, due := range []model.Instant{r.Ends, r.Early} {
+			if due != 0 && (first == 0 || due < first) {
+				first = due
+			}
 		}
 	}
 	return first
@@ -117,15 +120,22 @@ func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *m
 }
 
 // stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its
-// workers ran. An attempt that is being stopped already is left alone: its grace is never
-// restarted.
+// workers ran, and tells it before if the job asks for that. An attempt that is being stopped already
+// is left alone: its grace is never restarted.
 func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
-	switch {
-	case r.Ends == 0:
-	case r.Ends > t.Now:
-		t.WakeAt(r.Ends)
-	default:
+	if r.Ends != 0 && r.Ends <= t.Now {
 		t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: model.CauseTimeout}})
+		return
+	}
+	if r.Ends != 0 {
+		t.WakeAt(r.Ends)
+	}
+	switch {
+	case r.Early == 0:
+	case r.Early > t.Now:
+		t.WakeAt(r.Early)
+	default:
+		t.Act(fsm.Action{Early: &fsm.EarlySignal{Job: r.Job.ID, Attempt: r.Attempt.N}})
 	}
 }
 

@@ -72,6 +72,8 @@ func (w *World) Action(a fsm.Action) string {
 		return s + " for " + duration(int64(a.Reserve.Until-w.Now))
 	}
 	switch {
+	case a.Early != nil:
+		return "tell " + w.Names[a.Early.Job] + " that its limit comes"
 	case a.GiveUp != nil:
 		return "give up " + w.Names[*a.GiveUp]
 	case a.Settle:

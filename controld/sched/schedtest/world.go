@@ -395,6 +395,10 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		var ms int64
 		ms, err = milliseconds(v)
 		spec.TimeLimit = jobspec.Seconds(ms / 1000)
+	case "before": // its limit it gets a signal
+		var ms int64
+		ms, err = milliseconds(v)
+		spec.Checkpoint = &jobspec.Checkpoint{BeforeLimit: jobspec.Seconds(ms / 1000)}
 	default:
 		err = setWhere(spec, group, r, k, v)
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -25,6 +26,10 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	}
 	if s := a.Switch; s != nil && s.Number > 0 {
 		out.Switch = &api.Switch{Number: s.Number, Pause: s.Number%2 == 1, Cause: s.Cause}
+	}
+	if a.Early != 0 {
+		signal, _ := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), model.CauseRequeue)
+		out.Early = &api.Early{Limit: a.Started.At.After(j.Limit), Signal: signal}
 	}
 	if a.Packed() {
 		out.Packing = &api.Packing{Share: a.Packing.Share, Number: a.Packing.Number}

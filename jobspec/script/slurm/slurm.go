@@ -49,35 +49,43 @@ var signals = map[string]string{
 	"28": "WINCH",
 }
 
-// Signal reads [R|B:]SIG[@SECONDS]. It returns the signal with its whole name, such as SIGUSR1, and
-// how long before the end of the job it is sent: one minute unless the text says otherwise.
-func Signal(text string) (name string, ahead jobspec.Seconds, err *Error) {
-	rest := text
+// EarlySignal is the signal that a job gets before its time limit.
+type EarlySignal struct {
+	Name        string          // in whole, such as SIGUSR1
+	Ahead       jobspec.Seconds // how long before the limit: one minute unless the text says otherwise
+	Batch       bool            // B: only the shell of the batch script gets it
+	Reservation bool            // R: the job may overlap with a reservation
+}
+
+// Signal reads [R|B:]SIG[@SECONDS].
+func Signal(text string) (EarlySignal, *Error) {
+	s, rest := EarlySignal{Ahead: 60}, text
 	if to, behind, found := strings.Cut(text, ":"); found {
 		if strings.Trim(strings.ToUpper(to), "RB") != "" || to == "" {
-			return "", 0, bad("write B:USR1@120", "%q: %q is neither R nor B", text, to)
+			return s, bad("write B:USR1@120", "%q: %q is neither R nor B", text, to)
 		}
+		s.Batch, s.Reservation = strings.ContainsAny(to, "Bb"), strings.ContainsAny(to, "Rr")
 		rest = behind
 	}
 	given, seconds, timed := strings.Cut(rest, "@")
-	ahead = 60
 	if timed {
 		n, err := strconv.Atoi(seconds)
 		if err != nil || n < 0 || n > 65535 {
-			return "", 0, bad("", "%q: %q is not a number of seconds from 0 to 65535", text, seconds)
+			return s, bad("", "%q: %q is not a number of seconds from 0 to 65535", text, seconds)
 		}
-		ahead = jobspec.Seconds(max(n, 1))
+		s.Ahead = jobspec.Seconds(max(n, 1))
 	}
-	name = strings.TrimPrefix(strings.ToUpper(given), "SIG")
+	name := strings.TrimPrefix(strings.ToUpper(given), "SIG")
 	if known, ok := signals[name]; ok {
 		name = known
 	}
 	for _, known := range signals {
 		if name == known {
-			return "SIG" + name, ahead, nil
+			s.Name = "SIG" + name
+			return s, nil
 		}
 	}
-	return "", 0, bad("write one of USR1, USR2, TERM, INT, HUP, QUIT, ALRM, CONT and KILL",
+	return s, bad("write one of USR1, USR2, TERM, INT, HUP, QUIT, ALRM, CONT and KILL",
 		"%q: %q is not a signal that can stop a job", text, given)
 }
 

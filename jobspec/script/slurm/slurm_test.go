@@ -104,17 +104,19 @@ func TestDependencies(t *testing.T) {
 }
 
 func TestSignal(t *testing.T) {
-	for text, want := range map[string]struct {
-		name  string
-		ahead jobspec.Seconds
-	}{"USR1": {"SIGUSR1", 60}, "B:sigterm@120": {"SIGTERM", 120}, "r:10@0": {"SIGUSR1", 1}} {
-		if name, ahead, err := Signal(text); err != nil || name != want.name || ahead != want.ahead {
-			t.Errorf("%s: got %s, %v, %v", text, name, ahead, err)
+	for text, want := range map[string]EarlySignal{
+		"USR1":          {Name: "SIGUSR1", Ahead: 60},
+		"B:sigterm@120": {Name: "SIGTERM", Ahead: 120, Batch: true},
+		"r:10@0":        {Name: "SIGUSR1", Ahead: 1, Reservation: true},
+		"RB:USR2@5":     {Name: "SIGUSR2", Ahead: 5, Batch: true, Reservation: true},
+	} {
+		if got, err := Signal(text); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "FOO", "X:USR1", ":USR1", "USR1@", "USR1@soon", "USR1@65536", "SEGV"} {
-		if name, _, err := Signal(text); err == nil {
-			t.Errorf("%q: got %s", text, name)
+		if got, err := Signal(text); err == nil {
+			t.Errorf("%q: got %+v", text, got)
 		}
 	}
 }

@@ -172,17 +172,17 @@ func testCreated(t *testing.T, h *Harness) {
 
 func testSignal(t *testing.T, h *Harness) {
 	h.run(t, one, Saves)
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 	two := container.ID{Job: 2, Attempt: 1}
 	h.run(t, two, Runs)
-	must(t, h.Runtime.Signal(t.Context(), two, int(unix.SIGUSR1)))
+	must(t, h.Runtime.Signal(t.Context(), two, container.Signal{Number: int(unix.SIGUSR1)}))
 	h.ends(t, two, container.Exit{Signal: int(unix.SIGUSR1)})
 }
 
 func testKill(t *testing.T, h *Harness) {
 	h.run(t, one, Ignores)
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	if s := h.status(t, one); s.State != container.Running {
 		t.Errorf("after an ignored signal: %+v", s)
 	}
@@ -226,7 +226,7 @@ func testRepeated(t *testing.T, h *Harness) {
 	must(t, h.Runtime.Kill(t.Context(), one))
 	h.await(t, one, container.Exited)
 	must(t, h.Runtime.Kill(t.Context(), one))
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	must(t, h.Runtime.Start(t.Context(), one))
 	must(t, h.Runtime.Renew(t.Context(), one, time.Now()))
 	h.ends(t, one, container.Exit{Signal: 9})
@@ -240,7 +240,7 @@ func testRestart(t *testing.T, h *Harness) {
 	if a, b := h.status(t, one), h.status(t, two); a.State != container.Running || b.State != container.Created {
 		t.Fatalf("after a restart: %+v and %+v", a, b)
 	}
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 	must(t, h.Runtime.Start(t.Context(), two))
 	h.ends(t, two, container.Exit{Code: 7})
@@ -281,7 +281,7 @@ func testUnknown(t *testing.T, h *Harness) {
 	missing := container.ID{Job: 1, Attempt: 1, Worker: MissingID}
 	for name, err := range map[string]error{
 		"start": h.Runtime.Start(t.Context(), missing), "kill": h.Runtime.Kill(t.Context(), missing),
-		"signal": h.Runtime.Signal(t.Context(), missing, 15),
+		"signal": h.Runtime.Signal(t.Context(), missing, container.Signal{Number: 15}),
 		"renew":  h.Runtime.Renew(t.Context(), missing, time.Now()),
 	} {
 		if !errors.Is(err, container.ErrUnknown) {
@@ -321,7 +321,7 @@ func testTasksFail(t *testing.T, h *Harness) {
 
 func testTasksStop(t *testing.T, h *Harness) {
 	h.run(t, one, TasksSave)
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 	two := container.ID{Job: 2, Attempt: 1}
 	h.run(t, two, TasksSave)
@@ -345,7 +345,7 @@ func testTasksRestart(t *testing.T, h *Harness) {
 	if s := h.status(t, one); s.State != container.Running {
 		t.Fatalf("after a restart: %+v", s)
 	}
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 }
 
@@ -423,7 +423,7 @@ func testNoFreeze(t *testing.T, h *Harness) {
 	if got := h.switched(t, one, 2); got.Problem != "" {
 		t.Errorf("it was told to go on: %+v", got)
 	}
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Signal: int(unix.SIGTERM)})
 }
 
@@ -438,7 +438,7 @@ func testPauseTakenBack(t *testing.T, h *Harness) {
 	if got := h.switched(t, one, 3); got.Means != container.Cooperative {
 		t.Errorf("%+v", got)
 	}
-	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, one, container.Exit{Code: 85})
 }
 
@@ -448,7 +448,7 @@ func testPausedStops(k Kind) func(*testing.T, *Harness) {
 		h.run(t, one, k)
 		must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1, WithinMS: limit.Milliseconds()}))
 		h.switched(t, one, 1)
-		must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+		must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 		h.ends(t, one, container.Exit{Code: 85})
 	}
 }

@@ -45,6 +45,7 @@ type fakeContainer struct {
 	pending []int // signals from before the start
 	lease   *time.Timer
 	expired bool
+	early   bool // it was told that its time limit comes
 
 	restores *container.Restore // it goes on from an image
 }
@@ -250,8 +251,14 @@ func writeFakeImage(o container.SaveOrder) error {
 }
 
 // Signal implements container.Runtime.
-func (f *Fake) Signal(_ context.Context, id container.ID, signal int) error {
-	return f.with("signal", id, func(b *fakeContainer) { f.world.signal(b, signal) })
+func (f *Fake) Signal(_ context.Context, id container.ID, s container.Signal) error {
+	return f.with("signal", id, func(b *fakeContainer) {
+		if s.Early && b.early {
+			return
+		}
+		b.early = b.early || s.Early
+		f.world.signal(b, s.Number)
+	})
 }
 
 func (w *World) signal(b *fakeContainer, signal int) {

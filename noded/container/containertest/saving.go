@@ -88,7 +88,7 @@ func testSave(t *testing.T, h *Harness) {
 		t.Fatalf("after a restart of the daemon: %+v", s)
 	}
 	h.restore(t, three, Saves, container.Restore{Dir: h.save(t, two, criu), Criu: criu})
-	must(t, h.Runtime.Signal(t.Context(), three, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), three, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, three, container.Exit{Code: 85})
 }
 
@@ -122,7 +122,7 @@ func testNotSaved(k Kind) func(*testing.T, *Harness) {
 				t.Errorf("%s is left: %v", path, err)
 			}
 		}
-		must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+		must(t, h.Runtime.Signal(t.Context(), one, container.Signal{Number: int(unix.SIGTERM)}))
 		h.ends(t, one, container.Exit{Code: 85})
 	}
 }
@@ -143,7 +143,7 @@ func testSaveFrozen(t *testing.T, h *Harness) {
 	must(t, h.Runtime.Switch(t.Context(), one, container.SwitchOrder{Number: 1}))
 	h.switched(t, one, 1)
 	h.restore(t, two, Saves, container.Restore{Dir: h.save(t, one, criu), Criu: criu})
-	must(t, h.Runtime.Signal(t.Context(), two, int(unix.SIGTERM)))
+	must(t, h.Runtime.Signal(t.Context(), two, container.Signal{Number: int(unix.SIGTERM)}))
 	h.ends(t, two, container.Exit{Code: 85})
 }
 

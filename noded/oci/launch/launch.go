@@ -48,10 +48,19 @@ type Rank struct {
 // Order is what the shim sends to rota-init, as a line of JSON.
 type Order struct {
 	Signal int `json:"signal,omitempty"`
+	// which processes of a rank that is a shell get it, as [jobspec.Preemption.SignalTo] says; "": the
+	// shell, and what it runs
+	To string `json:"to,omitempty"`
 	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals from
 	// the kernel and gives its result as an exit code, and the kernel ends it when the shim ends.
 	Detach bool `json:"detach,omitempty"`
 }
+
+// Values of [Order.To].
+const (
+	ToScript   = "script"   // the shell alone
+	ToPrograms = "programs" // what the shell runs; a rank that is no shell is a program itself
+)
 
 // Result is what rota-init sends back when every rank has ended, as a line of JSON. Signal is set,
 // and Code meaningless, when the deciding rank died of it.

@@ -52,11 +52,14 @@ job "full" {
     signal       = "SIGUSR2"
     grace_period = "5m"
     requeue      = true
+    signal_to    = "script"
   }
   checkpoint {
     path      = local.ckpt
     interval  = "1h30m"
     exit_code = 42
+
+    before_limit = "10m"
   }
   restart {
     attempts         = 3

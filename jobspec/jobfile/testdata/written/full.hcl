@@ -28,15 +28,17 @@ job "full" {
   }
 
   checkpoint {
-    path      = "/shared/ckpt/llama-B"
-    interval  = "1h30m"
-    exit_code = 42
+    path         = "/shared/ckpt/llama-B"
+    interval     = "1h30m"
+    exit_code    = 42
+    before_limit = "10m"
   }
 
   preemption {
     signal       = "SIGUSR2"
     grace_period = "5m"
     requeue      = true
+    signal_to    = "script"
   }
 
   group "workers" {
