@@ -24,6 +24,7 @@ type ControlJobs struct {
 	Admin  bool   `json:"admin"`
 	Reason string `json:"reason,omitempty"`
 	Signal string `json:"signal,omitempty"` // of cancel: in place of the one that the job says
+	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
 }
 
 // Target is a job, or some children.
@@ -214,9 +215,19 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	return m.askStop(j, model.CauseCancelled, c)
 }
 
+// askRequeue stops a live job and has it start again. One that asks by itself while it makes room for
+// another starts again for that, even if it then ends with exit code 0.
 func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
-	if j.Live() == nil {
+	a := j.Live()
+	if a == nil {
 		return model.ErrWrongState
+	}
+	if c.Own && a.Stop != nil && lifecycle.Yields(a.Stop.Cause) {
+		next, a := copyToChange(j)
+		stop := *a.Stop
+		stop.Own, a.Stop = true, &stop
+		m.put(next)
+		return nil
 	}
 	return m.askStop(j, model.CauseRequeue, c)
 }
@@ -231,7 +242,8 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 		return model.ErrStopping
 	}
 	next, a := copyToChange(j)
-	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
+	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
+		Own: c.Own && cause == model.CauseRequeue})
 	m.put(next)
 	return nil
 }
