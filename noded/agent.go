@@ -74,6 +74,16 @@ type Parts struct {
 	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
 	// MPS do; nil: none does.
 	Serves func(pid int) bool
+	// Sockets lets the processes of containers ask the controllers; nil: they cannot.
+	Sockets Sockets
+}
+
+// Sockets has a socket in each container, at which its processes ask the controllers.
+type Sockets interface {
+	// Open opens the socket of a container whose bundle has been written, unless it is open.
+	Open(id container.ID) error
+	// Close closes it, and the connections there.
+	Close(id container.ID)
 }
 
 const (
@@ -290,6 +300,13 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
 	}
+	for _, s := range all {
+		if s.State == container.Created || s.State == container.Running {
+			a.openSocket(s.ID) // the last daemon may have made it
+		} else {
+			a.closeSocket(s.ID)
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := make(map[container.ID]bool, len(all))
@@ -306,6 +323,23 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		a.reconcile(w)
 	}
 	return nil
+}
+
+// openSocket lets the processes of a container ask the controllers. Without that the job can do its
+// work all the same, so that an error is only noted.
+func (a *Agent) openSocket(id container.ID) {
+	if a.Sockets == nil {
+		return
+	}
+	if err := a.Sockets.Open(id); err != nil {
+		a.logOf(id).Warn("commands do not work in this job", "err", err)
+	}
+}
+
+func (a *Agent) closeSocket(id container.ID) {
+	if a.Sockets != nil {
+		a.Sockets.Close(id)
+	}
 }
 
 // stateOrder orders states: a container only ever moves forward.

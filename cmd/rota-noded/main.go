@@ -119,6 +119,7 @@ func flags(d noded.Config) []cli.Flag {
 		text("ports", "", "range `LOW-HIGH` for MASTER_PORT"),
 		text("shim", "", "`PATH` of rota-shim (default: beside this program or in ../libexec/rota)"),
 		text("init", "", "`PATH` of rota-init (default: beside this program or in ../libexec/rota)"),
+		text("rota", "", "`PATH` of rota as jobs have it (default: in ../libexec/rota or beside this program)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started in advance"},
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
 		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",
@@ -148,7 +149,7 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 		MPS:         c.Bool("mps"),
 		CgroupRoot:  c.String("cgroup-root"),
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
-		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"),
+		Login: c.Bool("login"), ShimPath: c.String("shim"), InitPath: c.String("init"), RotaPath: c.String("rota"),
 		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"), MaxPids: c.Int64("max-pids"),
 		AllowRootJobs: c.Bool("allow-root-jobs"), AllowUserNamespaces: c.Bool("allow-user-namespaces"),
 	}

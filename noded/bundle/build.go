@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
 // rootsDir is the directory, below that of a container, with the roots of tasks with images.
@@ -126,7 +127,11 @@ func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (contai
 		return b, settings, container.Final(err)
 	}
 	settings.Guards = mountGuards(in, task, spec.Mounts)
-	return container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}, settings, nil
+	b = container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}
+	if in.Node.RotaPath != "" {
+		b.Commands = launch.Commands()
+	}
+	return b, settings, nil
 }
 
 // imageRoot gives a task with an image a root of its own.

@@ -12,10 +12,16 @@ const (
 	NoticeFile   = Dir + "/notice.json"
 	ProgressFile = Dir + "/progress.jsonl"
 	JobSocket    = Dir + "/job.sock"
+	APISocket    = Dir + "/rota.sock" // takes requests for the controllers
+	BinDir       = Dir + "/bin"       // commands for the job
+	RotaFile     = BinDir + "/rota"
 	ModulesDir   = Dir + "/python"
 	SecretsDir   = Dir + "/secrets"
 	GPUsDir      = Dir + "/gpus" // where processes declare what they use of simulated GPUs
 )
+
+// Commands are the other names of RotaFile, those of Slurm's commands.
+func Commands() []string { return []string{"scontrol", "squeue"} }
 
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
 // Without it, as when the runc command runs the bundle, rota-init handles only the signals it
