@@ -29,9 +29,6 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 		g.OnWorkerFailure = "ignore"
 	}
 	a.setStopSignal(&task)
-	if p.repeat && j.Checkpoint == nil {
-		j.Checkpoint = &jobspec.Checkpoint{}
-	}
 	task.Log = a.logFiles(s.nodes)
 	a.warnOfNodeList(s.nodes)
 	g.Tasks = []jobspec.Task{task}

@@ -134,7 +134,6 @@ var mistakes = []struct {
 		src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\n" +
 			"srun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
 	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
-	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
 	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
 	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},
