@@ -15,7 +15,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
-	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
 // rootsDir is the directory, below that of a container, with the roots of tasks with images.
@@ -129,7 +128,7 @@ func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (contai
 	settings.Guards = mountGuards(in, task, spec.Mounts)
 	b = container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}
 	if in.Node.RotaPath != "" {
-		b.Commands = launch.Commands()
+		b.Commands = oci.Commands()
 	}
 	return b, settings, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/oci"
 )
 
 // run runs a command line before a controller, and returns exit code, output and errors.
@@ -222,6 +223,11 @@ func TestNoController(t *testing.T) {
 		if code, out, said := run(t, "unix:/nowhere/at/all", nil, strings.Fields(args)...); code != 1 || out != "" ||
 			!strings.HasPrefix(said, want) {
 			t.Errorf("%s: %d\n%s%s", args, code, out, said)
+		}
+	}
+	for _, name := range oci.Commands() {
+		if !Has(name) {
+			t.Errorf("containers have %s, which is no name of Slurm here", name)
 		}
 	}
 	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sbatch": false, "": false} {

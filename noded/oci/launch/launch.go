@@ -20,9 +20,6 @@ const (
 	GPUsDir      = Dir + "/gpus" // where processes declare what they use of simulated GPUs
 )
 
-// Commands are the other names of RotaFile, those of Slurm's commands.
-func Commands() []string { return []string{"scontrol", "squeue"} }
-
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim.
 // Without it, as when the runc command runs the bundle, rota-init handles only the signals it
 // receives, and gives its result as an exit code.
