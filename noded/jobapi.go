@@ -105,7 +105,7 @@ func (a *jobAPI) caller(r *http.Request, users *identity.Users) (proxied, error)
 		return proxied{}, err
 	}
 	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of != at.id {
-		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node alone: process %d of uid %d is none",
+		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node only: process %d of uid %d is none",
 			at.id.Job, peer.PID, peer.UID)
 	}
 	id, err := users.Of(peer)

@@ -101,7 +101,7 @@ func TestAJobSpeaksForItself(t *testing.T) {
 		t.Errorf("its own socket: %d %s, want %s", status, text, want)
 	}
 	if status, text := w.ask(other.String(), "{}"); status != http.StatusUnauthorized ||
-		!strings.Contains(text, "processes of job 7 on this node alone") {
+		!strings.Contains(text, "processes of job 7 on this node only") {
 		t.Errorf("the socket of another container: %d %s", status, text)
 	}
 	if status, text := w.ask(own.String(), strings.Repeat("x", jobBodyMax+1)); status != http.StatusBadRequest {

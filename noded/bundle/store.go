@@ -69,7 +69,8 @@ func Open(c Config) (*Store, error) {
 		outputRate: c.OutputRate,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
-			RotaPath: c.RotaPath, Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
+			RotaPath: c.RotaPath, Modules: c.Modules,
+			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
 			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs, MPS: c.MPS,
 		},

