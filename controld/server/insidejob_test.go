@@ -120,10 +120,16 @@ func TestAJobChangesItselfOnly(t *testing.T) {
 		}
 	}
 	// details of its user's other jobs: secrets of theirs
-	for id, want := range map[model.JobID]bool{own: true, c.ids["held"]: false} {
-		if _, text := c.inJob(access.Node, owner, own, "GET", fmt.Sprintf("/v1/jobs/%d", id), ""); strings.Contains(text,
-			secret) != want {
-			t.Errorf("details of job %d: %.300s", id, text)
+	for path, want := range map[string]bool{
+		fmt.Sprintf("/v1/jobs/%d", own): true, fmt.Sprintf("/v1/jobs?spec=true&id=%d", own): true,
+		fmt.Sprintf("/v1/jobs/%d", c.ids["held"]): false, fmt.Sprintf("/v1/jobs/%d/why", c.ids["held"]): false,
+		fmt.Sprintf("/v1/jobs?spec=true&id=%d", c.ids["held"]):                       false,
+		fmt.Sprintf("/v1/jobs?spec=true&all=true&stream=true&id=%d", c.ids["ended"]): false,
+		fmt.Sprintf("/v1/history?id=%d", c.ids["ended"]):                             false,
+	} {
+		status, text := c.inJob(access.Node, owner, own, "GET", path, "")
+		if status != http.StatusOK || strings.Contains(text, secret) != want {
+			t.Errorf("details by %s: %d %.300s", path, status, text)
 		}
 	}
 }
