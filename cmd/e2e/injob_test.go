@@ -59,7 +59,7 @@ func TestJobsRequeueThemselves(t *testing.T) {
 	}
 	dir := w.scratch("array")
 	script := filepath.Join(dir, "job.py")
-	w.must(os.WriteFile(script, []byte(strings.Replace(python, "#!/usr/bin/python3\n", "#!/usr/bin/python3\n#SBATCH -a 3\n", 1)+
+	w.must(os.WriteFile(script, []byte(strings.Replace(python, "\n", "\n#SBATCH -a 3\n", 1)+
 		"  job = os.environ['SLURM_ARRAY_JOB_ID'] + '_' + os.environ['SLURM_ARRAY_TASK_ID']\n"+
 		"  assert os.system('scontrol requeue ' + job) == 0\n  time.sleep(100)\n"), 0o755))
 	array := strings.TrimSpace(w.ok("submit", "--parsable", "-D", dir, "-o", filepath.Join(dir, "out"), "-t", "5", script))
@@ -115,7 +115,8 @@ says squeue
 	n.Kill()
 	touch("down") // the command waits for the daemon
 	w.must(n.Start())
-	w.wait("an answer after the restart", func() bool { _, err := os.Stat(filepath.Join(dir, "again")); return err == nil })
+	there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+	w.wait("an answer after the restart", func() bool { return there("again") })
 	touch("restarted")
 	j := w.ends(id)
 	text := w.readFile(out)
@@ -127,7 +128,8 @@ says squeue
 		"scontrol requeue "+other+" = 1: scontrol: error: job "+other+": "+refused,
 		"scontrol update JobId="+other+" Name=x = 1: scontrol: error: job "+other+": "+refused,
 		"rota cancel "+other+" = 4: rota: job "+other+": "+refused,
-		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused, "rota node drain n1 --reason x = 4: rota: node n1: "+refused,
+		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused,
+		"rota node drain n1 --reason x = 4: rota: node n1: "+refused,
 		"rota logs "+other+" = 4: rota: from inside a job only the output",
 		"scontrol show hostnames = 0: n1\n", "scontrol update JobId="+id+" TimeLimit=4 = 0: \n", "Job "+id+"  ",
 		"squeue -h -j "+id+" -o %l = 0: 4:00\n", "squeue = 0: mine\n")
