@@ -301,7 +301,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		return fmt.Errorf("list containers: %w", err)
 	}
 	for _, s := range all {
-		if s.State == container.Created || s.State == container.Running {
+		if (s.State == container.Created || s.State == container.Running) && !a.isKept(s.ID) {
 			a.openSocket(s.ID) // the last daemon may have made it
 		} else {
 			a.closeSocket(s.ID)
@@ -334,6 +334,15 @@ func (a *Agent) openSocket(id container.ID) {
 	if err := a.Sockets.Open(id); err != nil {
 		a.logOf(id).Warn("commands do not work in this job", "err", err)
 	}
+}
+
+// isKept reports whether a container goes on that the controllers do not know: they may know another
+// job by its id, for which its processes must not speak.
+func (a *Agent) isKept(id container.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return w != nil && w.Kept
 }
 
 func (a *Agent) closeSocket(id container.ID) {
