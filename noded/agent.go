@@ -92,6 +92,16 @@ type Parts struct {
 	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
 	// MPS do; nil: none does.
 	Serves func(pid int) bool
+	// Sockets lets the processes of containers ask the controllers; nil: they cannot.
+	Sockets Sockets
+}
+
+// Sockets has a socket in each container, at which its processes ask the controllers.
+type Sockets interface {
+	// Open opens the socket of a container whose bundle has been written, unless it is open.
+	Open(id container.ID) error
+	// Close closes it, and the connections there.
+	Close(id container.ID)
 }
 
 const (
@@ -310,6 +320,13 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
 	}
+	for _, s := range all {
+		if (s.State == container.Created || s.State == container.Running) && !a.isKept(s.ID) {
+			a.openSocket(s.ID) // the last daemon may have made it
+		} else {
+			a.closeSocket(s.ID)
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := make(map[container.ID]bool, len(all))
@@ -326,6 +343,32 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 		a.reconcile(w)
 	}
 	return nil
+}
+
+// openSocket lets the processes of a container ask the controllers. Without that the job can do its
+// work all the same, so that an error is only noted.
+func (a *Agent) openSocket(id container.ID) {
+	if a.Sockets == nil {
+		return
+	}
+	if err := a.Sockets.Open(id); err != nil {
+		a.logOf(id).Warn("commands do not work in this job", "err", err)
+	}
+}
+
+// isKept reports whether a container goes on that the controllers do not know: they may know another
+// job by its id, for which its processes must not speak.
+func (a *Agent) isKept(id container.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return w != nil && w.Kept
+}
+
+func (a *Agent) closeSocket(id container.ID) {
+	if a.Sockets != nil {
+		a.Sockets.Close(id)
+	}
 }
 
 // stateOrder orders states: a container only ever moves forward.

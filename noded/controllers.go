@@ -147,14 +147,32 @@ func (c *controllers) mayCopy(ctx context.Context, node, boot, id, to string) (*
 	return client.MayCopyCheckpoint(ctx, node, boot, id, to)
 }
 
-// proxiedUser is the context key of the user of a proxied request.
-type proxiedUser struct{}
+// proxied is the user of a request that is passed on, and the key of it in the request's context.
+type proxied struct {
+	user model.Identity
+	job  model.JobID // in which the user's process runs; 0: in none
+}
+
+type proxiedKey struct{}
 
 const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
 
 // proxyHandler returns a handler that passes requests of local users on to a controller, and
 // vouches for the user's identity.
 func (c *controllers) proxyHandler() http.Handler {
+	return c.proxy(proxyBodyMax, func(r *http.Request, users *identity.Users) (proxied, error) {
+		peer, err := identity.PeerOf(r.Context())
+		if err != nil {
+			return proxied{}, err
+		}
+		id, err := users.Of(peer)
+		return proxied{user: id}, err
+	})
+}
+
+// proxy returns a handler that passes requests with bodies of at most so many bytes on, for the
+// callers that a function finds.
+func (c *controllers) proxy(most int64, caller func(*http.Request, *identity.Users) (proxied, error)) http.Handler {
 	var users identity.Users
 	transport := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller)), MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:    90 * time.Second,
@@ -166,8 +184,11 @@ func (c *controllers) proxyHandler() http.Handler {
 			// The identity is added here and not earlier. A Connection header of the client may
 			// name headers to drop, and a request without these counts as one of the machine
 			// itself.
-			if id, ok := r.In.Context().Value(proxiedUser{}).(model.Identity); ok {
-				identity.Vouch(r.Out.Header, id)
+			switch p, ok := r.In.Context().Value(proxiedKey{}).(proxied); {
+			case ok && p.job != 0:
+				identity.VouchInJob(r.Out.Header, p.user, p.job)
+			case ok:
+				identity.Vouch(r.Out.Header, p.user)
 			}
 		},
 		Transport:     &anyController{of: c, next: transport},
@@ -179,16 +200,12 @@ func (c *controllers) proxyHandler() http.Handler {
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var id model.Identity
-		peer, err := identity.PeerOf(r.Context())
-		if err == nil {
-			id, err = users.Of(peer)
-		}
+		p, err := caller(r, &users)
 		if err != nil {
 			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, proxyBodyMax))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 		if err != nil {
 			w.Header().Set("Connection", "close")
 			api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, "read the request: "+err.Error())
@@ -196,7 +213,7 @@ func (c *controllers) proxyHandler() http.Handler {
 		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on it is the client that waits
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedUser{}, id)))
+		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedKey{}, p)))
 	})
 }
 

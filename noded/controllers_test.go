@@ -117,7 +117,7 @@ func TestAFalseControllerIsNotObeyed(t *testing.T) {
 		}
 		// The same for what a user sends through this node's socket.
 		r := httptest.NewRequest(http.MethodPost, "/v1/jobs", strings.NewReader("{}"))
-		r = r.WithContext(context.WithValue(r.Context(), proxiedUser{}, model.Identity{UID: 1000, User: "ann"}))
+		r = r.WithContext(context.WithValue(r.Context(), proxiedKey{}, proxied{user: model.Identity{UID: 1000, User: "ann"}}))
 		next := &http.Transport{DialTLSContext: pki.Dialer(c.credential.Client(pki.Controller))}
 		defer next.CloseIdleConnections()
 		resp, err := (&anyController{of: c, next: next}).RoundTrip(r)

@@ -17,7 +17,7 @@
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
-//   - Controllers and the proxy for local users: controllers.go.
+//   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
 // computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
@@ -81,6 +81,7 @@ type daemon struct {
 	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
 	control     *controllers
+	jobs        *jobAPI
 	agent       *Agent
 }
 
@@ -279,7 +280,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	}
 	d.bundles, err = bundle.Open(bundle.Config{
 		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
-		Modules:    modules,
+		Modules: modules, RotaPath: d.commands(),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
 		Seccomp: filter, RootJobs: d.cfg.AllowRootJobs, SimGPUs: d.simDir, MPS: service,
@@ -307,6 +308,15 @@ func (d *daemon) addrOf(node string) string {
 		}
 	}
 	return ""
+}
+
+// commands returns the path of the command rota that jobs have, "" if it is not there.
+func (d *daemon) commands() string {
+	if err := requirements.Program("--rota", d.cfg.RotaPath); err != nil {
+		d.cfg.Logger.Warn("jobs have no commands of Rota and Slurm", "err", err)
+		return ""
+	}
+	return d.cfg.RotaPath
 }
 
 // writeModule writes the Python module that jobs import, of this version. Jobs that run keep the one
@@ -338,11 +348,12 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
 	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
-		CPUTime: d.shims.CPUTime, Serves: d.mps.owns,
+		CPUTime: d.shims.CPUTime, Serves: d.mps.owns, Sockets: d.jobs,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err
@@ -420,6 +431,9 @@ func endDeadline(h http.Handler) http.Handler {
 // close closes what was opened, in reverse order.
 func (d *daemon) close() error {
 	var errs []error
+	if d.jobs != nil {
+		d.jobs.closeAll()
+	}
 	if d.gpus != nil {
 		errs = append(errs, d.gpus.Close())
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	Login       bool              // a login node: a socket for its users, and no containers
 	ShimPath    string            // path of rota-shim; "": beside this program or in ../libexec/rota
 	InitPath    string            // path of rota-init; "": beside this program or in ../libexec/rota
+	RotaPath    string            // path of rota as jobs have it; "": in ../libexec/rota or beside this program
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
 	WarmShims   int               // shims that are started in advance
 	MaxMemlock  jobspec.Bytes     // bytes that ulimit.memlock may be at most; 0: no bound
@@ -89,6 +90,7 @@ func (c Config) withDefaults() Config {
 	if self, err := os.Executable(); err == nil {
 		c.ShimPath = cmp.Or(c.ShimPath, requirements.Beside(self, "rota-shim"))
 		c.InitPath = cmp.Or(c.InitPath, requirements.Beside(self, "rota-init"))
+		c.RotaPath = cmp.Or(c.RotaPath, requirements.Command(self))
 		if len(c.NVMLHelper) == 0 {
 			c.NVMLHelper = []string{self, "nvml-helper"}
 		}

@@ -87,6 +87,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
 	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.gpus.all())
 	if err == nil {
+		a.openSocket(id)
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
 	if err == nil {
@@ -135,6 +136,7 @@ func takenPort(d *api.Alloc) (int, error) {
 // cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the
 // next inspection finds it, and it is killed and removed.
 func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
+	a.closeSocket(id)
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
 	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
 		a.logOf(id).Warn("cannot remove what is left of a failed launch", "err", err)
@@ -256,6 +258,7 @@ func (a *Agent) recordResult(
 
 // remove removes all of an ended container but its log.
 func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), error) {
+	a.closeSocket(id)
 	if err := a.Bundles.Retire(id); err != nil {
 		return nil, err
 	}

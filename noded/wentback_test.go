@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,9 @@ func TestAStateThatWentBack(t *testing.T) {
 		if c := w.container(wid(7)); c.creates > 0 {
 			t.Errorf("a new job has started beside kept ones: %+v", c)
 		}
+		if w.sockets.of(wid(2)) || w.sockets.of(wid(3)) || w.sockets.of(wid(7)) || !w.sockets.of(wid(1)) {
+			t.Errorf("containers with a socket for another job of their id: %v", w.sockets.open)
+		}
 		leases := map[int64]time.Time{}
 		for n := range int64(3) {
 			leases[n+1] = w.container(wid(n + 1)).lease
@@ -68,6 +72,9 @@ func TestAStateThatWentBack(t *testing.T) {
 		}
 		if c := w.container(wid(3)); c.state != container.Running || c.starts != starts+1 {
 			t.Errorf("job 3 of the restored state: %+v", c)
+		}
+		if w.sockets.of(wid(2)) || !w.sockets.of(wid(3)) || !w.sockets.of(wid(7)) {
+			t.Errorf("containers with a socket: %v", w.sockets.open)
 		}
 		if w.state(wid(7)) != model.WorkerRunning || w.result(fresh) != nil {
 			t.Errorf("job 7 is %q", w.state(wid(7)))
@@ -107,4 +114,32 @@ func TestADataDirectoryOfAnotherCluster(t *testing.T) {
 	if _, err := noteCluster(dir, "a", false); err == nil {
 		t.Error("a file that cannot be read is passed over")
 	}
+}
+
+// openSockets notes which containers have a socket.
+type openSockets struct {
+	mu   sync.Mutex
+	open map[container.ID]bool
+}
+
+func (s *openSockets) Open(id container.ID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[container.ID]bool{}
+	}
+	s.open[id] = true
+	return nil
+}
+
+func (s *openSockets) Close(id container.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, id)
+}
+
+func (s *openSockets) of(id container.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[id]
 }

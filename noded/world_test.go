@@ -57,6 +57,7 @@ type world struct {
 	found       []model.WorkerReport // of log policies, as reported
 	classes     []model.WorkerReport // with a progress class, as reported
 	boots       int
+	sockets     openSockets
 	life        *life // that runs
 	gpus        []gpu.Device
 	hung        error                // what the driver says instead
@@ -225,7 +226,7 @@ func (w *world) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{world: w, cancel: cancel, journal: j, ended: make(chan struct{})}
-	l.agent = NewAgent(Parts{
+	l.agent = NewAgent(Parts{Sockets: &w.sockets,
 		Node:    model.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},

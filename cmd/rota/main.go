@@ -17,11 +17,15 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/files"
 	"github.com/rota-hpc/rota/cmd/rota/manual"
 	"github.com/rota-hpc/rota/cmd/rota/simulate"
+	"github.com/rota-hpc/rota/cmd/rota/slurm"
 	"github.com/rota-hpc/rota/cmd/rota/submit"
 	"github.com/rota-hpc/rota/cmd/rota/views"
 )
 
 func main() {
+	if slurm.Has(os.Args[0]) {
+		os.Exit(slurm.Run(context.Background(), os.Args, command.System()))
+	}
 	os.Exit(command.Run(context.Background(), os.Args, command.System(), commands()))
 }
 

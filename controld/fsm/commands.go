@@ -32,7 +32,7 @@ var commandTable = []row{
 	command[SubmitJobs](model.ErrKeyReused, model.ErrNoQueue, ErrForgotten, model.ErrNotOwner, model.ErrNoJob, anySpec,
 		anyLimit, anyJob),
 	command[ControlJobs](model.ErrBadVerb, model.ErrNoJob, model.ErrNoTask, model.ErrWrongState,
-		model.ErrHeldByAdmin, model.ErrStopping, anySpec, anyLimit),
+		model.ErrHeldByAdmin, model.ErrStopping, model.ErrRunsOnce, anySpec, anyLimit),
 	command[UpdateJobs](model.ErrNoJob, model.ErrWrongState, ErrNoLimit, ErrRaisesLimit, anySpec, anyLimit),
 	command[RegisterNode](model.ErrBadInventory, anyInventory, anyLimit),
 	command[SetNodeState](model.ErrNoNode, model.ErrOtherBoot, model.ErrBadNodeState),

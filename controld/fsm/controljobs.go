@@ -24,6 +24,7 @@ type ControlJobs struct {
 	Admin  bool   `json:"admin"`
 	Reason string `json:"reason,omitempty"`
 	Signal string `json:"signal,omitempty"` // of cancel: in place of the one that the job says
+	Own    bool   `json:"own,omitempty"`    // of requeue: the job asks by itself, from within its container
 }
 
 // Target is a job, or some children.
@@ -214,17 +215,28 @@ func (m *Machine) cancel(j *model.Job, c *ControlJobs) error {
 	return m.askStop(j, model.CauseCancelled, c)
 }
 
-// askRequeue has a live job start again. One that is being stopped at its time limit does so too, in
-// the time that it has left, unless it is stopped for its deadline.
+// askRequeue stops a live job and has it start again. One that is being stopped at its time limit does
+// so in the time that it has left, unless it is stopped for its deadline. One that asks by itself
+// while it makes room for another starts again for that, even if it then ends with exit code 0.
 func (m *Machine) askRequeue(j *model.Job, c *ControlJobs) error {
 	a := j.Live()
 	if a == nil {
 		return model.ErrWrongState
 	}
+	if c.Own && j.Spec.RunsOnce() {
+		return model.ErrRunsOnce
+	}
 	if a.Stop != nil && a.Stop.Cause == model.CauseTimeout && !lifecycle.PastDeadline(j, a) {
 		next, a := copyToChange(j)
 		m.stop(next, a, model.Stop{Cause: model.CauseRequeue, Signal: a.Stop.Signal, By: fmt.Sprintf("uid %d", c.By),
-			Reason: c.Reason})
+			Reason: c.Reason, Own: c.Own})
+		m.put(next)
+		return nil
+	}
+	if c.Own && a.Stop != nil && lifecycle.Yields(a.Stop.Cause) {
+		next, a := copyToChange(j)
+		stop := *a.Stop
+		stop.Own, a.Stop = true, &stop
 		m.put(next)
 		return nil
 	}
@@ -241,7 +253,8 @@ func (m *Machine) askStop(j *model.Job, cause model.Cause, c *ControlJobs) error
 		return model.ErrStopping
 	}
 	next, a := copyToChange(j)
-	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
+	m.stop(next, a, model.Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason,
+		Own: c.Own && cause == model.CauseRequeue})
 	m.put(next)
 	return nil
 }

@@ -111,6 +111,31 @@ func TestARequeueWinsAtTheLimit(t *testing.T) {
 	}
 }
 
+// TestAJobRequeuesItselfAtItsLimit: that counts as a request of its own, and is refused to a job that
+// is never started again.
+func TestAJobRequeuesItselfAtItsLimit(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.running(1, []string{"n1"}, hourly)
+	w.wait(3600)
+	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: 1, Cause: model.CauseTimeout}}))
+	ask := func(id model.JobID) error {
+		return w.must(ControlJobs{Verb: model.VerbRequeue, Targets: targets(id), By: 1000,
+			Own: true}).([]model.ControlResult)[0].Err
+	}
+	w.ok(ask(id))
+	w.report(id, 0, model.WorkerExited, code(0))
+	w.state(id, model.Pending)
+	w.cause(id, model.CauseRequeue)
+	if got := w.job(id).Counters; got.Requeues != 1 {
+		t.Errorf("counted: %+v", got)
+	}
+	once := w.running(2, []string{"n1"}, func(j *jobspec.Job) {
+		j.Preemption = &jobspec.Preemption{Requeue: new(bool)}
+	})
+	w.refused(ask(once), model.ErrRunsOnce)
+}
+
 // TestAGangAsksAsOne: at the limit every worker that did not succeed has to ask.
 func TestAGangAsksAsOne(t *testing.T) {
 	for name, c := range map[string]struct {

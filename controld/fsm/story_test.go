@@ -338,6 +338,48 @@ func TestEndsByCause(t *testing.T) {
 	}
 }
 
+// TestAJobRequeuesItself: a request from within its container counts as exit code 85 does, and one from
+// outside counts nothing. One that makes room already is requeued by that.
+func TestAJobRequeuesItself(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(1, 1)
+	ask := func(own bool) error {
+		return w.must(ControlJobs{Verb: model.VerbRequeue, Targets: targets(id), By: 1000,
+			Own: own}).([]model.ControlResult)[0].Err
+	}
+	requeue := func(own bool) {
+		t.Helper()
+		w.ok(w.start(id, "n1"))
+		w.run(id)
+		w.ok(ask(own))
+		w.report(id, 0, model.WorkerExited, code(0))
+	}
+	requeue(false)
+	if j := w.job(id); j.State != model.Pending || j.Counters.Requeues != 0 {
+		t.Fatalf("requeued by its user: %s, %+v", j.State, j.Counters)
+	}
+	for range w.s.v.Config().Policy.MaxRequeues {
+		requeue(true)
+	}
+	if j := w.job(id); j.State != model.Pending || j.Hold != model.NotHeld || j.Counters.Requeues != 16 {
+		t.Fatalf("requeued by itself: %s %q, %+v", j.State, j.Hold, j.Counters)
+	}
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	w.ok(w.plan(Action{Stop: &StopJob{Job: id, Attempt: w.job(id).Attempt, Cause: model.CauseDrain}}))
+	w.ok(ask(true)) // it makes room already, and starts again for that, however politely it ends
+	w.refused(ask(false), model.ErrStopping)
+	w.report(id, 0, model.WorkerExited, code(0))
+	if j := w.job(id); j.State != model.Pending || j.Hold != model.NotHeld || j.Counters.Requeues != 16 {
+		t.Fatalf("requeued by itself while it makes room: %s %q, %+v", j.State, j.Hold, j.Counters)
+	}
+	requeue(true)
+	if j := w.job(id); j.Hold != model.HeldRequeue || j.Reason.Code != model.ReasonMaxRequeue {
+		t.Fatalf("once more: hold %q reason %+v", j.Hold, j.Reason)
+	}
+}
+
 func TestUnaskedRequeuesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)

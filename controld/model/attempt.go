@@ -58,6 +58,7 @@ type Stop struct {
 	Signal string  `json:"signal"`
 	By     string  `json:"by,omitempty"`
 	Reason string  `json:"reason,omitempty"` // in the words of the caller
+	Own    bool    `json:"own,omitempty"`    // the job asked to be requeued by itself, as by its exit code
 	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
 	// the user and the account of that job: the history has them when the job is forgotten
 	ForUser    string `json:"for_user,omitempty"`

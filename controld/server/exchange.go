@@ -35,6 +35,8 @@ type route struct {
 	past  bool // asks the history too
 	// token is the scope that an API token needs for it; "": see tokenScope
 	token model.TokenScope
+	// inJob is what processes of jobs may use it for; "": see insideJob
+	inJob insideJob
 	quiet bool // the audit log has its refusals only
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
@@ -104,6 +106,9 @@ func (x *exchange) run() (any, error) {
 			}
 		}
 		x.view = x.s.Replica.View()
+		if !x.s.Replica.Leading() && x.insideJob() && !x.runsThere() {
+			return nil, x.forward() // this replica may be behind the node
+		}
 		if err := x.authorise(); err != nil {
 			return nil, err
 		}

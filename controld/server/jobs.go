@@ -189,7 +189,7 @@ func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target, privileged
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
 	for chunk := range slices.Chunk(targets, model.MaxJobsPerCall) {
 		items, err := x.control(fsm.ControlJobs{Verb: verb, Targets: chunk, By: x.caller.User.UID, Admin: privileged,
-			Reason: reason})
+			Reason: reason, Own: verb == model.VerbRequeue && x.caller.Job != 0})
 		if err != nil {
 			return nil, err
 		}

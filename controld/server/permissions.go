@@ -135,6 +135,9 @@ func (x *exchange) authorise() error {
 	if err := x.authoriseToken(); err != nil {
 		return err
 	}
+	if err := x.authoriseJob(); err != nil {
+		return err
+	}
 	rule := &x.rt.rule
 	cfg := x.config()
 	x.roles &= access.Anyone | access.Local
@@ -311,5 +314,8 @@ func (x *exchange) may(p *access.Part) bool {
 
 // mayOn reports whether the caller may use a part of the route for a job.
 func (x *exchange) mayOn(p *access.Part, j *model.Job) bool {
+	if p == partDetails && x.insideJob() && j.ID != x.caller.Job {
+		return false
+	}
 	return x.rt.rule.AllowsPart(p, x.rolesTo(j), x.config().Private)
 }

@@ -26,6 +26,7 @@ type Cell struct {
 	Role         access.Role  // one role
 	Private      string       // a word of the configuration, "" for none
 	Allowed      bool
+	InJob        string // what a process of a job may use the route for: "yes", "its own job" or ""
 }
 
 // Column is a role with all that a caller in this role has at least.
@@ -55,7 +56,8 @@ func Cells() (cells []Cell) {
 					continue
 				}
 				cell := Cell{Method: row.route.Method, Path: row.route.Path, Rule: row.rule(), Part: row.part,
-					Role: c.Role, Private: word, Allowed: row.allows(c.Has, word)}
+					Role: c.Role, Private: word, Allowed: row.allows(c.Has, word),
+					InJob: row.route.inJobText()}
 				for _, p := range row.route.Query() {
 					cell.Params = append(cell.Params, p.Name)
 				}
@@ -138,33 +140,49 @@ of the user's jobs, and no other role. The same holds for a user that a compute 
 coordinators use a login node, a controller or a token, and no token of scope "all" is made through a compute node. No
 user may speak for another one: only members of the cluster pass requests of their users on.
 
+The column "in a job" is for processes of jobs, which ask by the socket in their container. Their node vouches for
+the job, which must run there. Such a process has role user, and owner, whatever else its user is; "its own job" says
+that another job is refused, also one of the same user. For a task of an array its own job is the task. It sees details
+of no other job. A request that shows an API token counts by that alone.
+
 `
 
 // permissionsPage returns the page: a table with a line for each route and for each part of it.
 func permissionsPage() []byte {
 	var b bytes.Buffer
-	b.WriteString(permissionsHead + "| route | what | parameters | token |")
+	b.WriteString(permissionsHead + "| route | what | parameters | token | in a job |")
 	for _, c := range Columns {
 		fmt.Fprintf(&b, " %s |", c.Role)
 	}
-	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+4) + "\n")
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(Columns)+5) + "\n")
 	for _, row := range rows(routes()) {
-		what, params, token := "use it", []string{}, string(row.route.tokenScope())
+		what, params, token, inJob := "use it", []string{}, string(row.route.tokenScope()), row.route.inJobText()
 		if row.part != nil {
-			what, token = row.part.Name, ""
+			what, token, inJob = row.part.Name, "", ""
 		} else {
 			for _, p := range row.route.Query() {
 				params = append(params, "`"+p.Name+"`")
 			}
 		}
-		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s |", row.route.Method, row.route.Path, what,
-			strings.Join(params, " "), token)
+		fmt.Fprintf(&b, "| `%s %s` | %s | %s | %s | %s |", row.route.Method, row.route.Path, what,
+			strings.Join(params, " "), token, inJob)
 		for _, c := range Columns {
 			fmt.Fprintf(&b, " %s |", row.text(c))
 		}
 		b.WriteString("\n")
 	}
 	return b.Bytes()
+}
+
+// inJobText is what the page has of processes of jobs.
+func (rt *route) inJobText() string {
+	switch {
+	case rt.rule.Roles&access.Anyone != 0: // such a caller is not identified
+		return string(readOnly)
+	case rt.insideJob() == notInJob, rt.rule.Roles&(access.User|access.Owner) == 0:
+		return ""
+	}
+	return string(rt.insideJob())
 }
 
 // text is what the page has in a square.

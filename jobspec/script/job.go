@@ -29,13 +29,7 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 		g.OnWorkerFailure = "ignore"
 	}
 	a.setStopSignal()
-	switch {
-	case p.repeat && a.noRequeue.spec != nil:
-		a.conflict(a.noRequeue, "leave out --no-requeue, or scontrol requeue",
-			"and scontrol requeue: a script that is never started again cannot ask for it")
-	case p.repeat && j.Checkpoint == nil:
-		j.Checkpoint = &jobspec.Checkpoint{}
-	case j.Checkpoint == nil && a.noRequeue.spec == nil:
+	if j.Checkpoint == nil && a.noRequeue.spec == nil {
 		j.RequeueExit = jobspec.DefaultCheckpointExitCode
 	}
 	task.Log = a.logFiles(s.nodes)

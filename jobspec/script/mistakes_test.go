@@ -90,7 +90,6 @@ var mistakes = []struct {
 	{name: "signal", src: "#!/bin/bash\n#SBATCH --signal=B:FOO@10\n"},
 	{name: "signal seconds", src: "#!/bin/bash\n#SBATCH --signal=USR1@soon\n"},
 	{name: "signal not before the limit", src: "#!/bin/bash\n#SBATCH -t 1 --signal=USR1@60\nsrun python train.py\n"},
-	{name: "requeue and never again", src: "#!/bin/bash\n#SBATCH --no-requeue --signal=B:USR1\nscontrol requeue\n"},
 	{name: "signal to", src: "#!/bin/bash\n#SBATCH --signal=X:USR1\n"},
 	{name: "export", src: "#!/bin/bash\n#SBATCH --export=NONE,A=1\n"},
 	{name: "export name", src: "#!/bin/bash\n#SBATCH --export=1A,ROTA_X=2\n"},
@@ -136,7 +135,6 @@ var mistakes = []struct {
 		src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\n" +
 			"srun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
 	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
-	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
 	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
 	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},

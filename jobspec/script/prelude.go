@@ -8,39 +8,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// Lines that are put in front of the first command when they are needed. They are plain sh.
-const (
-	// sameNumbers makes all ranks draw the same numbers, as in Slurm, where the script runs once.
-	sameNumbers = `RANDOM=$((SLURM_JOB_ID + SLURM_RESTART_COUNT))`
-
-	// scontrol has what batch scripts use of it: names of nodes, one on a line, and requeue.
-	scontrolBegin = `scontrol() { # what batch scripts use of it
-  case "$1 $2" in`
-	scontrolHosts = `    "show hostname"|"show hostnames")
-      printf '%s\n' "${3:-$SLURM_JOB_NODELIST}" | awk '
-        function names(before, rest,  open, close_, n, part, i, ends, k, width) {
-          open = index(rest, "["); if (!open) { print before rest; return }
-          close_ = index(rest, "]"); n = split(substr(rest, open + 1, close_ - open - 1), part, ",")
-          for (i = 1; i <= n; i++) {
-            if (split(part[i], ends, "-") < 2) ends[2] = ends[1]
-            width = length(ends[1])
-            for (k = ends[1] + 0; k <= ends[2] + 0; k++)
-              names(before substr(rest, 1, open - 1) sprintf("%0" width "d", k), substr(rest, close_ + 1))
-          }
-        }
-        { depth = 0; item = ""
-          for (c = 1; c <= length($0); c++) {
-            letter = substr($0, c, 1)
-            if (letter == "[") depth++
-            if (letter == "]") depth--
-            if (letter == "," && !depth) { names("", item); item = "" } else item = item letter
-          }
-          if (item != "") names("", item) }' ;;`
-	scontrolRequeue = `    requeue*) exit 85 ;; # start this job again`
-	scontrolEnd     = `    *) echo "scontrol: only show hostnames and requeue are known here" >&2; return 1 ;;
-  esac
-}`
-)
+// sameNumbers is put in front of the first command of a script that each rank runs. It makes all of
+// them draw the same numbers, as in Slurm, where the script runs once.
+const sameNumbers = `RANDOM=$((SLURM_JOB_ID + SLURM_RESTART_COUNT))`
 
 // rewrittenScript returns the script that the job runs.
 func (a *request) rewrittenScript(t *text, p plan) string {
@@ -101,16 +71,6 @@ func (a *request) frontLines(t *text, p plan) []string {
 	if p.mode == eachRank && strings.Contains(t.src, "RANDOM") && strings.Contains(t.shebang, "bash") {
 		lines = append(lines, sameNumbers)
 		a.addLine(Warning, CodeChanged, 0, "", "$RANDOM is the same on every rank: its seed is the job's id")
-	}
-	if p.hosts || p.repeat {
-		lines = append(lines, scontrolBegin)
-		if p.hosts {
-			lines = append(lines, scontrolHosts)
-		}
-		if p.repeat {
-			lines = append(lines, scontrolRequeue)
-		}
-		lines = append(lines, scontrolEnd)
 	}
 	return lines
 }

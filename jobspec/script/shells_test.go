@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
@@ -26,32 +25,6 @@ func shells(t *testing.T) []string {
 	return found
 }
 
-// TestScontrol asks shells for the names of nodes, and compares with package hostlist.
-func TestScontrol(t *testing.T) {
-	if _, err := exec.LookPath("awk"); err != nil {
-		t.Skip("needs awk, which is not installed")
-	}
-	script := task(read(t, "#!/bin/sh\nfirst=$(scontrol show hostnames | head -n 1)\nscontrol show hostnames \"$LIST\"\n",
-		Options{})).Script
-	for _, shell := range shells(t) {
-		for _, list := range []string{"n1", "gpu[01-03,07]", "a[098-101],b", "n[1-2]-ib,x,y[7]", "a,b,c"} {
-			cmd := exec.Command(shell, "-c", script)
-			cmd.Env = append(os.Environ(), "LIST="+list, "SLURM_JOB_NODELIST="+list)
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", shell, err, out)
-			}
-			want, err := hostlist.Expand(list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Fields(string(out)); strings.Join(got, " ") != strings.Join(want, " ") {
-				t.Errorf("%s, %s: got %v, want %v", shell, list, got, want)
-			}
-		}
-	}
-}
-
 // TestFrontLinesInShells runs the lines that are put in front of scripts.
 func TestFrontLinesInShells(t *testing.T) {
 	for _, shell := range shells(t) {
@@ -65,8 +38,6 @@ func TestFrontLinesInShells(t *testing.T) {
 				nil, 0},
 			{"#!/bin/sh\n#SBATCH -G2 --ntasks-per-gpu=2\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=3", "1\n", nil,
 				0},
-			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\necho no\n", "SLURM_JOB_ID=4", "", nil, 85},
-			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\n", "SLURM_JOB_ID=", "", nil, 85},
 		} {
 			opts := Options{Name: "x.sh", Args: c.args, Clock: clock()}
 			cmd := exec.Command(shell, "-c", task(Read([]byte(c.src), opts).Job).Script)

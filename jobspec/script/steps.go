@@ -21,10 +21,8 @@ type plan struct {
 	mode   mode
 	tasks  int // of each worker
 	edits  []edit
-	ownGPU int  // GPUs that each rank sees, chosen by its number; 0 for all
-	shared int  // ranks that see the same GPU; 0 when GPUs are not shared
-	repeat bool // it uses scontrol requeue
-	hosts  bool // it uses scontrol show hostnames
+	ownGPU int // GPUs that each rank sees, chosen by its number; 0 for all
+	shared int // ranks that see the same GPU; 0 when GPUs are not shared
 }
 
 // edit replaces a part of the script.
@@ -79,7 +77,7 @@ type stepReader struct {
 }
 
 // slurmPrograms are programs of Slurm that a node may not have.
-var slurmPrograms = []string{"sbatch", "salloc", "squeue", "scancel", "sacct", "sinfo", "sattach", "sbcast", "sgather",
+var slurmPrograms = []string{"sbatch", "salloc", "scancel", "sacct", "sinfo", "sattach", "sbcast", "sgather",
 	"sstat", "seff", "sacctmgr", "strigger"}
 
 var mpiPrograms = []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "ibrun", "aprun", "jsrun"}
@@ -92,8 +90,6 @@ func (f *stepReader) findSteps() {
 			f.srun(c)
 		case slices.Contains(mpiPrograms, name):
 			f.mpi = append(f.mpi, c)
-		case name == "scontrol":
-			f.scontrol(c)
 		case slices.Contains(slurmPrograms, name):
 			f.addLine(Warning, CodeUnclear, c.Line, "use rota there if the nodes have it",
 				"%s is a program of Slurm, which the nodes may not have", name)
@@ -119,27 +115,6 @@ func unwrapped(c shell.Command) shell.Command {
 		}
 	}
 	return c
-}
-
-func (f *stepReader) scontrol(c shell.Command) {
-	verb, what := "", ""
-	if len(c.Words) > 1 {
-		verb = c.Words[1].Plain()
-	}
-	if len(c.Words) > 2 {
-		what = c.Words[2].Plain()
-	}
-	switch {
-	case verb == "show" && (what == "hostnames" || what == "hostname"):
-		f.plan.hosts = true
-	case verb == "requeue":
-		f.plan.repeat = true
-		f.addLine(Warning, CodeChanged, c.Line, "",
-			"the script ends there with exit code 85, so that the job is requeued")
-	default:
-		f.addLine(Warning, CodeUnclear, c.Line, "",
-			"scontrol %s is not available in a job: only show hostnames and requeue are", verb)
-	}
 }
 
 func (f *stepReader) choosePlan() {

@@ -147,7 +147,11 @@ func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (contai
 		return b, settings, container.Final(err)
 	}
 	settings.Guards = mountGuards(in, task, spec.Mounts)
-	return container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}, settings, nil
+	b = container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}
+	if in.Node.RotaPath != "" {
+		b.Commands = oci.Commands()
+	}
+	return b, settings, nil
 }
 
 // imageRoot gives a task with an image a root of its own.

@@ -30,6 +30,7 @@ type Config struct {
 	Hostname    string              // of the machine
 	Logs        *logs.Store         // with the directory of the containers
 	RootDir     string              // for the root of containers without an image
+	RotaPath    string              // of the command rota, for jobs; "": they have none
 	Modules     string              // directory with the Python module of jobs; "": there is none
 	CgroupRoot  string              // path of the containers' parent below every hierarchy
 	SharedPaths []string            // bound into every container at the same path
@@ -81,7 +82,8 @@ func Open(c Config) (*Store, error) {
 		outputRate: c.OutputRate, folders: c.Folders, criu: c.Criu,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
-			Modules: c.Modules, NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
+			RotaPath: c.RotaPath, Modules: c.Modules,
+			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
 			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs, MPS: c.MPS,
 		},

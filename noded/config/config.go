@@ -31,6 +31,7 @@ type File struct {
 	Login      *bool             `hcl:"login,optional"`
 	Shim       *string           `hcl:"shim,optional"`
 	Init       *string           `hcl:"init,optional"`
+	Rota       *string           `hcl:"rota,optional"`
 	WarmShims  *int              `hcl:"warm_shims,optional"`
 	MaxMemlock *string           `hcl:"max_memlock,optional"`
 	MaxNofile  *int              `hcl:"max_nofile,optional"`

@@ -15,6 +15,8 @@ const (
 	configFile    = "config.json" // the OCI runtime spec: the directory is an OCI bundle
 	settingsFile  = "shim.json"
 	jobSocketFile = "job.sock"
+	apiSocketFile = "rota.sock"
+	binDir        = "bin"         // commands for the job
 	limitsFile    = "limits.json" // of a worker of several tasks
 	socketFile    = "shim.sock"
 	pidFile       = "shim.pid"
@@ -63,6 +65,35 @@ func ListenJob(dir string, user User) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for the job: %w", err)
 	}
 	return l, nil
+}
+
+// ListenAPI opens the sockets at which the processes of the worker in dir ask the controllers, one
+// for each task: /run/rota/rota.sock there. Only its user may connect. It returns that user, and takes
+// the place of what an earlier daemon has opened.
+func ListenAPI(dir string) ([]net.Listener, User, error) {
+	set, err := ReadSettings(dir)
+	if err != nil {
+		return nil, User{}, err
+	}
+	at := []string{dir}
+	if set.Several() {
+		at = nil
+		for i := range set.Tasks {
+			at = append(at, TaskDir(dir, i))
+		}
+	}
+	var all []net.Listener
+	for _, dir := range at {
+		l, err := listenIn(RunDir(dir), apiSocketFile, &set.User)
+		if err != nil {
+			for _, l := range all {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, User{}, fmt.Errorf("listen for requests of the job: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, set.User, nil
 }
 
 // LogDir returns the directory in which the shim of the container in dir keeps output that is not
@@ -200,6 +231,8 @@ type TaskBundle struct {
 	Config any    // the OCI runtime spec (noded/oci.Spec)
 	Plan   any    // what rota-init carries out (noded/oci.Plan)
 	Script string // the task's script, if it has one
+	// names of the command rota in the container, which is mounted as rota; none: it is not there
+	Commands []string
 }
 
 // WriteBundle fills dir, which it makes if necessary, so that Create can be called with it. It may
@@ -226,9 +259,15 @@ func (t TaskBundle) write(dir string, owner User) error {
 	run := RunDir(dir)
 	for _, made := range []string{
 		filepath.Join(run, secretsDir), filepath.Join(run, gpusDir), filepath.Join(run, modulesDir),
-		filepath.Join(run, checkpointDir), filepath.Dir(ProgressPath(dir)),
+		filepath.Join(run, checkpointDir), filepath.Join(run, binDir), filepath.Dir(ProgressPath(dir)),
 	} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range t.Commands {
+		link := filepath.Join(run, binDir, name)
+		if err := errors.Join(removeFile(link), os.Symlink("rota", link)); err != nil {
 			return err
 		}
 	}
@@ -239,6 +278,7 @@ func (t TaskBundle) write(dir string, owner User) error {
 		writeFile(ProgressPath(dir), 0o644, &owner, nil),
 		writeFile(filepath.Join(run, "progress.jsonl"), 0o644, nil, nil), // a mount point
 		writeFile(filepath.Join(run, "init"), 0o644, nil, nil),           // a mount point
+		writeFile(filepath.Join(run, binDir, "rota"), 0o644, nil, nil),   // a mount point
 	)
 }
 

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -202,9 +204,11 @@ func listenIn(dir, name string, user *User) (net.Listener, error) {
 	if err := removeFile(fresh); err != nil {
 		return nil, err
 	}
-	old := unix.Umask(0o177)
-	l, err := net.Listen("unix", fresh)
-	unix.Umask(old)
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { // the file takes the socket's mode
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+	}}
+	l, err := private.Listen(context.Background(), "unix", fresh)
 	if err != nil {
 		return nil, err
 	}

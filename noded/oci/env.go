@@ -18,11 +18,13 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // environment returns what every rank of the worker has in common, sorted. Later sources win: login
 // defaults, what the job exports from the submit host, Rota's and Slurm's variables, the task's own
-// env. Only ROTA_* cannot be overridden, because tools rely on them.
+// env. Of ROTA_* only ROTA_ADDR can be overridden, because tools
+// rely on the others.
 func (in taskInput) environment() []string {
 	env := map[string]string{
 		"HOME": cmp.Or(in.Owner.Home, "/tmp"), "USER": in.Owner.User, "LOGNAME": in.Owner.User,
 		"SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8", "TMPDIR": "/tmp",
+		"ROTA_ADDR": "unix:" + launch.APISocket, // a job may have another one, with a token
 	}
 	for _, source := range []map[string]string{
 		mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
@@ -36,6 +38,12 @@ func (in taskInput) environment() []string {
 			env["PYTHONPATH"] += ":"
 		}
 		env["PYTHONPATH"] += launch.ModulesDir
+	}
+	if in.Node.RotaPath != "" { // programs of the image come first
+		if env["PATH"] != "" {
+			env["PATH"] += ":"
+		}
+		env["PATH"] += launch.BinDir
 	}
 	return sortedPairs(env)
 }
@@ -252,3 +260,6 @@ func (in taskInput) rankEnvironment(local int) []string {
 }
 
 func itoa(n int) string { return fmt.Sprint(n) }
+
+// Commands are the other names of the command rota in containers: those of Slurm's commands.
+func Commands() []string { return []string{"scontrol", "squeue"} }

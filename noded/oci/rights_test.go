@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -262,6 +263,41 @@ func TestTheJobIsFencedIn(t *testing.T) {
 	for _, kind := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.MountNamespace, specs.IPCNamespace} {
 		if !slices.ContainsFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == kind }) {
 			t.Errorf("it shares the machine's %s namespace", kind)
+		}
+	}
+}
+
+// TestCommandsOfJobs: the node's command is mounted last in PATH, which a job may have set, and its
+// programs come first. Where the node has none, nothing is said of it.
+func TestCommandsOfJobs(t *testing.T) {
+	isTheirs := func(m specs.Mount) bool { return m.Destination == launch.RotaFile }
+	for _, own := range []string{"", "/opt/bin:/bin"} {
+		in := example(nil)
+		if own != "" {
+			in.Spec.Groups[0].Tasks[0].Env = map[string]string{"PATH": own}
+		}
+		for _, path := range []string{"", "/usr/libexec/rota/rota"} {
+			in.Node.RotaPath = path
+			mounts := mustSpec(t, in).Mounts
+			i := slices.IndexFunc(mounts, isTheirs)
+			plan, err := Plan(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "PATH=" + cmp.Or(own, defaultPath)
+			if path != "" {
+				want += ":/run/rota/bin"
+				above := slices.IndexFunc(mounts, func(m specs.Mount) bool { return m.Destination == launch.Dir })
+				if i < above || mounts[i].Source != path || !slices.Contains(mounts[i].Options, "ro") ||
+					!slices.Contains(mounts[i].Options, "nosuid") {
+					t.Errorf("mount %d of %+v", i, mounts)
+				}
+			} else if i >= 0 {
+				t.Errorf("a node without the command mounts %+v", mounts[i])
+			}
+			if !slices.Contains(plan.Env, want) || !slices.Contains(plan.Env, "ROTA_ADDR=unix:/run/rota/rota.sock") {
+				t.Errorf("%q with %q: want %s in %q", own, path, want, plan.Env)
+			}
 		}
 	}
 }

@@ -100,6 +100,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		mountAt(launch.ProgressFile, "bind", in.Node.Progress, "bind", "rw", "nosuid", "nodev", "noexec"),
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
+	if in.Node.RotaPath != "" {
+		list = append(list, readOnly(Bind{Source: in.Node.RotaPath, Target: launch.RotaFile}))
+	}
 	if in.Node.Modules != "" {
 		list = append(list, readOnly(Bind{Source: in.Node.Modules, Target: launch.ModulesDir}))
 	}

@@ -73,6 +73,16 @@ func Beside(daemon, name string) string {
 	return beside
 }
 
+// Command returns where the command rota is that jobs have: in ../libexec/rota, where packages put the
+// one that needs no loader of programs, or else beside the daemon.
+func Command(daemon string) string {
+	dir := filepath.Dir(daemon)
+	if installed := filepath.Join(dir, "../libexec/rota/rota"); Program("", installed) == nil {
+		return installed
+	}
+	return filepath.Join(dir, "rota")
+}
+
 // cgroupMount is where the hierarchies of cgroups are mounted.
 const cgroupMount = "/sys/fs/cgroup"
 

@@ -30,6 +30,7 @@ type Command struct {
 	Once      bool                       // its own flags may be given only once
 	JobCode   bool                       // returns the job's exit code; Rota's own failures are then 120 to 125
 	FlagHint  func(flag string) string   // hint for an unknown flag; "" or nil: the default hint
+	OwnJob    bool                       // without arguments, in a job, it is about that job
 	Arguments Source                     // completes the arguments; nil: no completion
 	Values    map[string]Source          // complete values of flags, by the flag's first name
 }
@@ -44,6 +45,9 @@ func Run(ctx context.Context, args []string, env *Env, commands []*Command) int 
 	}
 	c, words, err := Parse(args[1:], commands)
 	if err == nil {
+		if own := env.OwnJob(); c != nil && c.OwnJob && own != "" && words[len(words)-1] == "--" {
+			words = append(words, own)
+		}
 		args = append([]string{args[0]}, words...)
 		err = env.newApp(commands).RunContext(ctx, args)
 	}

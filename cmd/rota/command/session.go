@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,11 +23,17 @@ type Session struct {
 
 // Dial returns a session with the cluster of --addr, or of the default address.
 func (env *Env) Dial(c *cli.Context) (*Session, error) {
-	opts, err := env.clientOptions(c.String("token"))
+	return env.DialAt(c.String("addr"), c.String("token"))
+}
+
+// DialAt returns a session with the cluster at an address, "" for the default one, that shows an API
+// token, "" for the default one.
+func (env *Env) DialAt(addr, token string) (*Session, error) {
+	opts, err := env.clientOptions(token)
 	if err != nil {
 		return nil, err
 	}
-	client, err := api.DialWith(cmp.Or(c.String("addr"), api.DefaultAddr(env.Getenv)), opts)
+	client, err := api.DialWith(cmp.Or(addr, api.DefaultAddr(env.Getenv)), opts)
 	if err != nil {
 		return nil, exit.Usagef("%v", err).WithHint("set the address of the controllers by --addr or ROTA_ADDR")
 	}
@@ -36,6 +43,9 @@ func (env *Env) Dial(c *cli.Context) (*Session, error) {
 // clientOptions returns how to connect: with the API token that is given, or that of ROTA_TOKEN.
 func (env *Env) clientOptions(token string) (api.Options, error) {
 	opts := env.ClientOptions
+	if env.OwnJob() != "" && opts.Unreachable == 0 {
+		opts.Unreachable = inJobPatience
+	}
 	opts.Warn = func(text string) { env.Notef("warning: %s", show.Clean(text)) }
 	text := cmp.Or(token, env.Getenv("ROTA_TOKEN"))
 	if text == "" {
@@ -46,6 +56,19 @@ func (env *Env) clientOptions(token string) (api.Options, error) {
 		return opts, exit.Usagef("%v", err).WithHint("the token is that of --token, or of ROTA_TOKEN")
 	}
 	return opts.WithToken(t), nil
+}
+
+// inJobPatience is how long a command in a job waits for its node's daemon, which starts again when it
+// is updated. A job that cannot ask to be requeued would lose its place.
+const inJobPatience = 30 * time.Second
+
+// OwnJob returns the job in which this process runs, "" if in none.
+func (env *Env) OwnJob() string {
+	id := env.Getenv("ROTA_JOB_ID")
+	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n < 1 {
+		return ""
+	}
+	return id
 }
 
 // Connect is [Env.Dial] for a command that prints text or JSON.

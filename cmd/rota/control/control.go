@@ -38,10 +38,11 @@ func Commands() []*command.Command {
 		{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: withReason(),
 			Action: controlJobs("released", model.VerbRelease), Arguments: complete.Jobs(model.Pending)},
 		{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
-			ArgsUsage: "JOB...", Flags: withReason(),
-			Action: controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
+			ArgsUsage: "[JOB...]", Flags: withReason(), OwnJob: true,
+			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
+			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
 		{Name: "update", Usage: "change the time limit, priority or name of jobs",
-			ArgsUsage: "JOB... --time T | --priority N | --name NAME",
+			ArgsUsage: "[JOB...] --time T | --priority N | --name NAME", OwnJob: true,
 			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
 				"the current attempt counts.\n" +
 				"For an array only tasks that have not started are changed.",

@@ -72,3 +72,33 @@ func TestArrayPrune(t *testing.T) {
 		}
 	}
 }
+
+// TestAJobWithoutItsID: in a job, commands without an id are about it; cancel never is.
+func TestAJobWithoutItsID(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	for _, verb := range []string{"requeue", "update", "cancel", "hold"} {
+		a.Give("POST /v1/jobs/7/"+verb, api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
+		a.Give("POST /v1/jobs/8/"+verb, api.ControlResponse{Items: []api.ControlItem{{ID: 8}}})
+	}
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL, Env: []string{"ROTA_JOB_ID=7"}}
+	for _, c := range []struct{ args, want string }{
+		{"requeue", "POST /v1/jobs/7/requeue"}, {"requeue --reason x", "POST /v1/jobs/7/requeue"},
+		{"update --name x", "POST /v1/jobs/7/update"}, {"requeue 8", "POST /v1/jobs/8/requeue"},
+		{"cancel", ""}, {"hold", ""},
+	} {
+		before := len(a.Requests())
+		got, asked := s.Run(strings.Fields(c.args)...), ""
+		if all := a.Requests()[before:]; len(all) > 0 {
+			asked = all[0].What
+		}
+		if asked != c.want || (got.Code == 0) != (c.want != "") {
+			t.Errorf("rota %s asks %q: %+v", c.args, asked, got)
+		}
+	}
+	for _, id := range []string{"", "0", "x", "7,8"} {
+		s.Env = []string{"ROTA_JOB_ID=" + id}
+		if got := s.Run("requeue"); got.Code != exit.Usage {
+			t.Errorf("ROTA_JOB_ID=%s: %+v", id, got)
+		}
+	}
+}

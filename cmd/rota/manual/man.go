@@ -155,6 +155,7 @@ var environment = [][2]string{
 		"comma-separated list. The default is\n" +
 		"/run/rota/controld.sock and /run/rota/rota.sock, then the \"rota dev\" of the current directory."},
 	{"ROTA_TOKEN", "API token to show to the controllers, unless --token is given: \"rota token create\" makes one."},
+	{"ROTA_JOB_ID", "Set in jobs: status, why, logs, requeue and update without an id are about that job."},
 	{"ROTA_OUTPUT", "Default for -o, for commands that support the format."},
 	{"ROTA_VAR_name", "The value of a job file's variable."},
 	{"SBATCH_*", "Options for batch scripts, as for sbatch. They override directives, and the command line overrides " +

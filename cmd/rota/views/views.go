@@ -52,17 +52,17 @@ func Commands() []*command.Command {
 					"one line for each state and kind of node"),
 				command.Switch("long,l", "the same as -o wide")), Values: listing.Completions(nodeCells, nil)},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
-			ArgsUsage: "JOB...", Action: showStatus,
+			ArgsUsage: "[JOB...]", Action: showStatus, OwnJob: true,
 			Description: "With --plot it draws what the job has reported of its metric, as far as the leading controller has " +
 				"seen it.",
 			Flags: command.WithCommon(
 				command.Switch("plot", "draw the job's metric by step"),
 				command.Text("metric", "with --plot: draw `METRIC`; by default the one that the job's progress block names"),
 			), Arguments: complete.AllJobs},
-		{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
+		{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "[JOB]", OwnJob: true,
 			Action: showWhy, Flags: command.CommonFlags(), Arguments: complete.AllJobs},
 		{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
-			ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: showLogs,
+			ArgsUsage: "[JOB[.WORKER]] [OPTIONS]", Action: showLogs, OwnJob: true,
 			Flags: command.WithCommon(
 				command.Switch("follow,f", "continue until the job ends"),
 				command.Number("tail,n", "only the last `N` lines"),

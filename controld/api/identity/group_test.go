@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -57,6 +58,37 @@ func TestOnlyAControllerNamesTheOrigin(t *testing.T) {
 		if c.passedOn(h); taken && !reflect.DeepEqual(c, origin) || !taken && !reflect.DeepEqual(c, before) {
 			t.Errorf("from a %s: %+v", role, c)
 		}
+	}
+}
+
+// TestAJobIsVouchedForByItsNode: only a node says of a user's request that a process of a job makes
+// it, also by way of a follower.
+func TestAJobIsVouchedForByItsNode(t *testing.T) {
+	cluster := pkitest.New(t)
+	addr, last := whoAmI(t, &Guard{Credential: cluster.First()}, "tcp")
+	ada := model.Identity{UID: 5, User: "ada"}
+	follower := http.Header{}
+	PassOn(follower, Caller{Role: string(pki.Node), From: "n1", User: ada, Job: 7})
+	own, machine, broken := http.Header{}, http.Header{}, http.Header{}
+	VouchInJob(own, ada, 7)
+	machine.Set(headerJob, "7")
+	VouchInJob(broken, ada, -7)
+	for _, c := range []struct {
+		role pki.Role
+		h    http.Header
+		want bool
+	}{
+		{pki.Node, own, true}, {pki.Controller, follower, true},
+		{pki.Login, own, false}, {pki.Controller, own, false}, {pki.Node, machine, false}, {pki.Node, broken, false},
+	} {
+		code, body := do(t, transport(t, cluster.Member(c.role, "n1"), true), "https://"+addr, "", c.h)
+		if (code == http.StatusOK) != c.want || c.want && (last().Job != 7 || last().User.UID != 5 || last().Machine) {
+			t.Errorf("a %s with %v: %d %s, %+v", c.role, c.h, code, body, last())
+		}
+	}
+	Unvouch(own)
+	if len(own) > 0 {
+		t.Errorf("a proxy passes on %v", own)
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	headerGIDs = "Rota-Gids" // decimal, commas between
 	headerUser = "Rota-User"
 	headerHome = "Rota-Home"
+	headerJob  = "Rota-Job" // the job that the user's process belongs to
 )
 
 // Caller is the user or machine that makes a request.
@@ -37,6 +38,9 @@ type Caller struct {
 	// Token is the id of the API token that names the user, "" if there is none, and Scope what it
 	// is good for.
 	Token, Scope string
+	// Job is the job in which the user's process runs, as its node says: the request may change this
+	// job alone. 0 outside of jobs.
+	Job model.JobID
 	// Origin is where the request came from, as the controller says that passed it on; "" if none
 	// did.
 	Origin string
@@ -90,10 +94,17 @@ func Vouch(h http.Header, id model.Identity) {
 	h.Set(headerHome, id.Home)
 }
 
+// VouchInJob is [Vouch] for a process of a job.
+func VouchInJob(h http.Header, id model.Identity, job model.JobID) {
+	Vouch(h, id)
+	h.Set(headerJob, strconv.FormatInt(int64(job), 10))
+}
+
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerMember, headerOrigin} {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerJob, headerMember,
+		headerOrigin} {
 		h.Del(name)
 	}
 }
@@ -117,7 +128,7 @@ func (g *Guard) Caller(r *http.Request) (Caller, error) {
 	if r.TLS != nil {
 		return g.member(r)
 	}
-	if r.Header.Get(headerUID) != "" {
+	if r.Header.Get(headerUID) != "" || r.Header.Get(headerJob) != "" {
 		return Caller{}, ErrVouch
 	}
 	peer, err := PeerOf(r.Context())
@@ -149,6 +160,9 @@ func (g *Guard) member(r *http.Request) (Caller, error) {
 	}
 	c := Caller{Role: string(m.Role), From: m.Name}
 	c.passedOn(r.Header)
+	if r.Header.Get(headerJob) != "" && (c.Role != string(pki.Node) || r.Header.Get(headerUID) == "") {
+		return Caller{}, fmt.Errorf("%w, and only nodes for processes of their jobs", ErrVouch)
+	}
 	if r.Header.Get(headerUID) == "" {
 		c.Machine = true
 		return c, nil
@@ -169,6 +183,13 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 		if c.User.GID, err = parseID(s); err != nil {
 			return Caller{}, fmt.Errorf("header %s: %w", headerGID, err)
 		}
+	}
+	if s := h.Get(headerJob); s != "" {
+		job, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || job < 1 {
+			return Caller{}, fmt.Errorf("header %s: %q is not a job", headerJob, s)
+		}
+		c.Job = model.JobID(job)
 	}
 	for _, s := range strings.Split(h.Get(headerGIDs), ",") {
 		if s == "" {

@@ -20,7 +20,11 @@ func NameOrigin(h http.Header, origin string) { h.Set(headerOrigin, origin) }
 // controller: for the user, and for the member that the request came from.
 func PassOn(h http.Header, c Caller) {
 	Unvouch(h)
-	if !c.Machine {
+	switch {
+	case c.Machine:
+	case c.Job != 0:
+		VouchInJob(h, c.User, c.Job)
+	default:
 		Vouch(h, c.User)
 	}
 	if c.Role != "" {

@@ -27,6 +27,7 @@ type Peer struct {
 	UID  uint32
 	GID  uint32
 	GIDs []uint32 // supplementary; nil when the kernel does not say (TCP)
+	PID  int      // of the process that connected; 0 when the kernel does not say (TCP)
 	TCP  bool     // known by the owner of its socket only: GID and GIDs are not set
 }
 
@@ -87,7 +88,7 @@ func unixPeer(c *net.UnixConn) (Peer, error) {
 			failed = fmt.Errorf("SO_PEERCRED: %w", err)
 			return
 		}
-		peer = Peer{UID: cred.Uid, GID: cred.Gid}
+		peer = Peer{UID: cred.Uid, GID: cred.Gid, PID: int(cred.Pid)}
 		if peer.GIDs, err = peerGroups(int(fd)); err != nil {
 			failed = fmt.Errorf("SO_PEERGROUPS: %w", err)
 		}

@@ -24,6 +24,8 @@ const (
 	// MaxUserConnections of one user of the unix socket. Root and the daemon's own account are not
 	// counted.
 	MaxUserConnections = 256
+	// MaxJobConnections of the socket in a job's container.
+	MaxJobConnections = 64
 )
 
 // limited closes connections beyond the limits of its peers.
@@ -53,6 +55,11 @@ func tcpLimit(p peer) int {
 }
 
 func userLimit(peer) int { return MaxUserConnections }
+
+// Job limits the connections to the socket in a job's container, see [MaxJobConnections].
+func Job(l net.Listener) net.Listener {
+	return limit(l, MaxJobConnections, func(peer) int { return MaxJobConnections })
+}
 
 // Accept implements net.Listener.
 func (l *limited) Accept() (net.Conn, error) {

@@ -32,6 +32,8 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	switch {
 	case o.applyPolicy(j, a):
 	case stop == model.CauseCancelled, stop == model.CauseRequeue: // however politely it went
+		o.Cause, o.Checkpoint = stop, a.Stop.Own
+	case a.Stop != nil && a.Stop.Own:
 		o.Cause = stop
 	case stop == model.CauseTimeout:
 		if o.Cause = stop; !PastDeadline(j, a) && asksForRequeue(j, a) {

@@ -51,6 +51,7 @@ var refusals = []struct {
 	{model.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
 	{model.ErrHeldByAdmin, http.StatusForbidden, api.CodeDenied},
 	{model.ErrWrongState, http.StatusConflict, api.CodeWrongState},
+	{model.ErrRunsOnce, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrForgotten, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
 	{fsm.ErrRaisesLimit, http.StatusForbidden, api.CodeDenied},

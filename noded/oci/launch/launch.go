@@ -12,6 +12,9 @@ const (
 	NoticeFile    = Dir + "/notice.json"
 	ProgressFile  = Dir + "/progress.jsonl"
 	JobSocket     = Dir + "/job.sock"
+	APISocket     = Dir + "/rota.sock" // takes requests for the controllers
+	BinDir        = Dir + "/bin"       // commands for the job
+	RotaFile      = BinDir + "/rota"
 	ModulesDir    = Dir + "/python"
 	SecretsDir    = Dir + "/secrets"
 	CheckpointDir = Dir + "/checkpoint" // of jobs whose checkpoints are on their nodes

@@ -1,0 +1,113 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/serve"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// jobBodyMax is how many bytes a request of a job may have: a change of the job itself is small, and
+// what is read of it counts for this daemon.
+const jobBodyMax = 64 << 10
+
+// jobAPI has a socket in each container, at which the job's processes ask the controllers. The
+// controllers let them change their own job alone (controld/server/insidejob.go).
+type jobAPI struct {
+	dir     string // of the containers
+	of      func(pid int) (container.ID, bool)
+	handler http.Handler
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	open   map[container.ID]*http.Server
+	closed bool // the daemon stops
+}
+
+// jobPeer is the context key of the container that a request's socket is in, and of its user.
+type jobPeer struct{}
+
+type socketOf struct {
+	id   container.ID
+	user uint32
+}
+
+func newJobAPI(dir string, of func(int) (container.ID, bool), control *controllers) *jobAPI {
+	a := &jobAPI{dir: dir, of: of, log: control.log, open: map[container.ID]*http.Server{}}
+	a.handler = endDeadline(control.proxy(jobBodyMax, a.caller))
+	return a
+}
+
+// Open implements [Sockets].
+func (a *jobAPI) Open(id container.ID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.open[id] != nil {
+		return nil
+	}
+	listeners, user, err := container.ListenAPI(filepath.Join(a.dir, id.String()))
+	if err != nil {
+		return err
+	}
+	srv := serve.NewServer(a.handler, a.log)
+	srv.ReadTimeout = bodyTimeout
+	srv.BaseContext = func(net.Listener) context.Context {
+		return context.WithValue(context.Background(), jobPeer{}, socketOf{id, user.UID})
+	}
+	a.open[id] = srv
+	for _, l := range listeners {
+		go func() {
+			if err := srv.Serve(serve.Job(l)); !errors.Is(err, http.ErrServerClosed) {
+				a.log.Warn("the socket of a job for requests is closed", "container", id, "err", err)
+			}
+		}()
+	}
+	return nil
+}
+
+// Close implements [Sockets].
+func (a *jobAPI) Close(id container.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if srv := a.open[id]; srv != nil {
+		_ = srv.Close() // its job has ended
+		delete(a.open, id)
+	}
+}
+
+// closeAll closes all sockets for good. Their files stay, so that the next daemon has them open again
+// under the same name.
+func (a *jobAPI) closeAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for id, srv := range a.open {
+		_ = srv.Close() // clients ask again
+		delete(a.open, id)
+	}
+}
+
+// caller returns which job makes a request. Its process must be of the job's user, and belong to the
+// container that the socket is in: a file descriptor may have gone anywhere.
+func (a *jobAPI) caller(r *http.Request, users *identity.Users) (proxied, error) {
+	at, _ := r.Context().Value(jobPeer{}).(socketOf)
+	peer, err := identity.PeerOf(r.Context())
+	if err != nil {
+		return proxied{}, err
+	}
+	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of != at.id {
+		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node only: process %d of uid %d is none",
+			at.id.Job, peer.PID, peer.UID)
+	}
+	id, err := users.Of(peer)
+	return proxied{user: id, job: model.JobID(at.id.Job)}, err
+}

@@ -1,0 +1,171 @@
+package noded
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// jobWorld has the sockets of jobs of node n1, before a controller that answers with the headers that
+// vouch.
+type jobWorld struct {
+	t       *testing.T
+	dir     string
+	control *controllers
+	of      func(pid int) (container.ID, bool)
+	api     *jobAPI
+}
+
+func newJobWorld(t *testing.T, own container.ID) *jobWorld {
+	t.Helper()
+	cluster := pkitest.New(t)
+	controller := serving(t, cluster.First(), func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Header.Get("Rota-Uid")+" in job "+r.Header.Get("Rota-Job"))
+	})
+	w := &jobWorld{t: t, dir: t.TempDir(), control: &controllers{credential: cluster.Member(pki.Node, "n1"),
+		static: []string{controller}, log: slog.New(slog.DiscardHandler)}}
+	if err := w.control.setPeers(nil); err != nil {
+		t.Fatal(err)
+	}
+	w.of = func(pid int) (container.ID, bool) { return own, pid == os.Getpid() }
+	w.api = newJobAPI(w.dir, func(pid int) (container.ID, bool) { return w.of(pid) }, w.control)
+	t.Cleanup(func() { w.api.closeAll() })
+	return w
+}
+
+// bundle writes the bundle of a container of a user, with so many tasks.
+func (w *jobWorld) bundle(id container.ID, uid uint32, tasks int) {
+	w.t.Helper()
+	b := container.Bundle{Settings: container.Settings{ID: id, User: container.User{UID: uid, GID: uid}}}
+	for range tasks {
+		b.Settings.Tasks = append(b.Settings.Tasks, container.Task{})
+		b.Tasks = append(b.Tasks, container.TaskBundle{Config: 1, Plan: 1})
+	}
+	if err := container.WriteBundle(filepath.Join(w.dir, id.String()), b); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.api.Open(id); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ask asks by the socket of a container whose bundle is in a directory, as a job that writes headers of
+// members.
+func (w *jobWorld) ask(path, body string) (int, string) {
+	w.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial("unix", filepath.Join(w.dir, path, "run/rota.sock"))
+		}}}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://rota/v1/jobs/8/cancel",
+		strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header = http.Header{"Rota-Uid": {"4711"}, "Rota-Job": {"8"}, "Connection": {"Rota-Job, Rota-Uid"}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// TestAJobSpeaksForItself: whatever a process of a job writes, the controller hears of its job and its
+// user. A process of another container, or of another user, that has the socket is not heard, as
+// when one job hands a descriptor to another.
+func TestAJobSpeaksForItself(t *testing.T) {
+	own := container.ID{Job: 7, Attempt: 1}
+	other := container.ID{Job: 7, Attempt: 2}
+	w := newJobWorld(t, own)
+	me := uint32(os.Getuid())
+	w.bundle(own, me, 1)
+	w.bundle(other, me, 1)
+	want := strconv.Itoa(os.Getuid()) + " in job 7"
+	if status, text := w.ask(own.String(), "{}"); status != http.StatusOK || text != want {
+		t.Errorf("its own socket: %d %s, want %s", status, text, want)
+	}
+	if status, text := w.ask(other.String(), "{}"); status != http.StatusUnauthorized ||
+		!strings.Contains(text, "processes of job 7 on this node only") {
+		t.Errorf("the socket of another container: %d %s", status, text)
+	}
+	if status, text := w.ask(own.String(), strings.Repeat("x", jobBodyMax+1)); status != http.StatusBadRequest {
+		t.Errorf("a large request: %d %s", status, text)
+	}
+	info, err := os.Stat(filepath.Join(w.dir, own.String(), "run/rota.sock"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket is %v, %v", info.Mode(), err)
+	}
+	w.of = func(int) (container.ID, bool) { return container.ID{}, false }
+	if status, text := w.ask(own.String(), "{}"); status != http.StatusUnauthorized {
+		t.Errorf("a process of no container: %d %s", status, text)
+	}
+	if me != 0 {
+		return
+	}
+	foreign := container.ID{Job: 9, Attempt: 1}
+	w.of = func(int) (container.ID, bool) { return foreign, true }
+	w.bundle(foreign, 52001, 1)
+	if status, text := w.ask(foreign.String(), "{}"); status != http.StatusUnauthorized {
+		t.Errorf("another user, root: %d %s", status, text)
+	}
+}
+
+// TestTheSocketOfAJobLivesAsItsJob: the next daemon opens it again under the same name, each task has
+// one, and the end of the container closes it with its connections.
+func TestTheSocketOfAJobLivesAsItsJob(t *testing.T) {
+	own := container.ID{Job: 7, Attempt: 1, Worker: 2}
+	w := newJobWorld(t, own)
+	w.bundle(own, uint32(os.Getuid()), 2)
+	both := func(want int, when string) {
+		t.Helper()
+		for _, task := range []string{"0", "1"} {
+			if status, text := w.ask(filepath.Join(own.String(), "tasks", task), "{}"); status != want {
+				t.Errorf("%s: task %s: %d %s", when, task, status, text)
+			}
+		}
+	}
+	both(http.StatusOK, "at first")
+	w.api.closeAll()
+	both(0, "without a daemon")
+	if err := w.api.Open(own); err != nil {
+		t.Fatal(err)
+	}
+	both(0, "a daemon that stops opens none")
+	w.api = newJobAPI(w.dir, w.of, w.control)
+	for range 2 { // an inspection finds it each time
+		if err := w.api.Open(own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both(http.StatusOK, "after a restart")
+	conn, err := net.Dial("unix", filepath.Join(w.dir, own.String(), "tasks/0/run/rota.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	both(http.StatusOK, "beside an idle connection")
+	w.api.Close(own)
+	if n, err := conn.Read(make([]byte, 1)); err == nil || n > 0 {
+		t.Errorf("a connection goes on after the end: %d, %v", n, err)
+	}
+	both(0, "after the end")
+	if err := w.api.Open(container.ID{Job: 8}); err == nil {
+		t.Error("a container that there is not has a socket")
+	}
+}
