@@ -1,0 +1,111 @@
+package api
+
+import (
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Steps of a job are programs that run inside its allocation, as srun starts them. The node of the
+// job's first worker numbers them and starts them, on all nodes of the job.
+//
+//	POST /v1/steps               StepRequest -> a stream, see package stream      at the socket of a job
+//	GET  /v1/steps               StepList                                         those that wait or run
+//	POST /v1/steps/{n}/attach    StepAttach -> a stream
+//	POST /v1/steps/{n}/signal    StepSignal
+//
+// Controllers pass the same requests on to that node, below /v1/jobs/{id}.
+
+// StepRequest asks for a step. What is zero is the same as for the job.
+type StepRequest struct {
+	Name     string        `json:"name,omitempty"` // default: the command's
+	Programs []StepProgram `json:"programs"`       // one for all tasks, or with Tasks one for some of them each
+	Env      []string      `json:"env"`            // NAME=VALUE
+	Workdir  string        `json:"workdir,omitempty"`
+
+	Nodes        int      `json:"nodes,omitempty"`    // how many of the job's nodes
+	Relative     int      `json:"relative,omitempty"` // the first of them, counted from 0
+	NodeList     []string `json:"node_list,omitempty"`
+	Exclude      []string `json:"exclude,omitempty"`
+	Tasks        int      `json:"tasks,omitempty"` // on all nodes
+	TasksPerNode int      `json:"tasks_per_node,omitempty"`
+	Cyclic       bool     `json:"cyclic,omitempty"` // tasks are dealt out to the nodes in turn
+
+	CoresPerTask  int           `json:"cores_per_task,omitempty"`
+	Memory        jobspec.Bytes `json:"memory,omitempty"`          // on each node
+	MemoryPerCore jobspec.Bytes `json:"memory_per_core,omitempty"` // in place of Memory
+	GPUs          int           `json:"gpus,omitempty"`            // on all nodes; -1: none
+	GPUsPerNode   int           `json:"gpus_per_node,omitempty"`   // in place of GPUs
+	GPUsPerTask   int           `json:"gpus_per_task,omitempty"`   // in place of GPUs; each task sees its own
+
+	// Overlap: it shares what other steps hold. Else its cores, GPUs and memory are its own until it ends,
+	// and it waits until they are free. Exact: it gets no more cores than its tasks need.
+	Overlap bool `json:"overlap,omitempty"`
+	Exact   bool `json:"exact,omitempty"`
+	// NoWait: it is refused if it cannot start at once.
+	NoWait bool `json:"no_wait,omitempty"`
+
+	Terminal  *TerminalSize   `json:"terminal,omitempty"` // its first task has a terminal of this size
+	Stdin     string          `json:"stdin,omitempty"`    // all (default), none, or the number of a task
+	KillOnBad bool            `json:"kill_on_bad_exit,omitempty"`
+	Wait      jobspec.Seconds `json:"wait,omitempty"`       // after the first task has ended, the others are killed; 0: never
+	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"` // 0: the job's
+}
+
+// StepProgram is what tasks of a step run.
+type StepProgram struct {
+	Tasks []int    `json:"tasks,omitempty"` // empty: all that no other program names
+	Argv  []string `json:"argv"`
+}
+
+// TerminalSize is the size of a terminal, in characters.
+type TerminalSize struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
+}
+
+// StepBegun is what is known of a step when its tasks start.
+type StepBegun struct {
+	Job     model.JobID `json:"job"`
+	Attempt int         `json:"attempt"`
+	Step    int         `json:"step"`
+	Nodes   []string    `json:"nodes"`
+	Tasks   []int       `json:"tasks"` // on each of the nodes
+}
+
+// StepTaskExit is how one task of a step has ended.
+type StepTaskExit struct {
+	Code   int  `json:"code"` // 0 to 255; meaningless if Signal is set
+	Signal int  `json:"signal,omitempty"`
+	OOM    bool `json:"oom,omitempty"`
+}
+
+// StepEnd is how a step has ended: by the highest code and signal of its tasks.
+type StepEnd struct {
+	StepTaskExit
+	Why string `json:"why,omitempty"` // of one that did not end by itself, or could not be started
+}
+
+// StepAttach goes on to read the output of a step.
+type StepAttach struct {
+	// From says how much of each node's part of the output was received, in bytes of its stream; missing:
+	// what comes from now on.
+	From map[string]int64 `json:"from,omitempty"`
+}
+
+// StepSignal is a signal to all tasks of a step.
+type StepSignal struct {
+	Signal string `json:"signal"` // such as SIGTERM
+}
+
+// StepList lists the steps of a job that wait or run.
+type StepList struct {
+	Items []StepStatus `json:"items"`
+}
+
+// StepStatus is a step that waits or runs.
+type StepStatus struct {
+	StepBegun
+	Name    string       `json:"name"`
+	Waits   string       `json:"waits,omitempty"` // what for; "": it runs
+	Started model.UnixMS `json:"started,omitempty"`
+}
