@@ -594,15 +594,18 @@ func TestOneLogOfMany(t *testing.T) {
 		"":                      {},
 	} {
 		for what, want := range map[string]bool{"workers": c.workers, "elements": c.elements, "loose": c.loose,
-			"one": false} {
+			"one": false, "steps": false} {
 			job := minimal()
 			task := &job.Groups[0].Tasks[0]
 			task.Template, task.Log = true, &jobspec.Log{Stderr: path, Join: &no}
 			switch what {
 			case "elements":
 				job.Array = &jobspec.Array{Indices: "0-1"}
-			case "workers", "loose":
+			case "workers", "loose", "steps":
 				job.Groups[0].Count = 2
+			}
+			if what == "steps" { // the first worker alone writes
+				task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 			}
 			if what == "loose" {
 				job.Groups[0].Gang = &no

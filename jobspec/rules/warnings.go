@@ -57,7 +57,7 @@ func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a 
 		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
 		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
 			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
-		case !g.Loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
+		case !g.Loose() && !g.RunsSteps() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
 			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q",
 				f.pattern)
 		}

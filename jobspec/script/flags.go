@@ -156,7 +156,10 @@ func shapeFlags() []Spec {
 			"`none`: every task sees all GPUs, also with --gpus-per-task", (*request).gpuBind),
 		honoured("gres=SBATCH_GRES", "gpu", "`gpu[:MODEL]:N` on each node", (*request).gres),
 		honoured("kill-on-bad-exit/K", "[0|1]",
-			"1 (default): a task that fails ends the job; 0: the others go on", (*request).killOnBadExit),
+			"1: a task that fails ends its step; 0 (default): the others go on", (*request).killOnBadExit),
+		honoured("distribution/m=SBATCH_DISTRIBUTION", "block|cyclic",
+			"number the tasks of a step node by node (`BLOCK`, default) or in turn (CYCLIC)", (*request).distribute),
+		honoured("overlap", "", "steps share what others hold", func(*request, setting) {}),
 	}
 }
 
@@ -178,7 +181,6 @@ func ignoredFlags() []Spec {
 		specs(Warning, Value, placed, `extra-node-info/B sockets-per-node cores-per-socket
 			threads-per-core=SBATCH_THREADS_PER_CORE ntasks-per-core ntasks-per-socket gpus-per-socket
 			mem-bind=SBATCH_MEM_BIND cpu-bind gres-flags=SBATCH_GRES_FLAGS`),
-		specs(Warning, Value, "tasks are numbered node by node", "distribution/m=SBATCH_DISTRIBUTION"),
 		specs(Warning, Value, reserved, "core-spec/S=SBATCH_CORE_SPEC thread-spec=SBATCH_THREAD_SPEC"),
 		specs(Warning, Nothing, "a job always gets the fewest nodes", "contiguous"),
 		specs(Warning, Nothing, "a job gets the fewest nodes", "spread-job=SBATCH_SPREAD_JOB"),
@@ -200,7 +202,6 @@ func ignoredFlags() []Spec {
 		specs(Warning, Nothing, "directives of PBS are always comments", "ignore-pbs=SBATCH_IGNORE_PBS"),
 		specs(Warning, Value, "power is left to the system", "power=SBATCH_POWER"),
 		specs(Warning, Nothing, "rota logs shows from which worker a line comes", "label/l"),
-		specs(Warning, Nothing, "a script has no steps that could share", "overlap"),
 		specs(Warning, Nothing, "output is not buffered", "unbuffered/u"),
 		specs(Warning, Nothing, "there are no further messages", "verbose/v"),
 		specs(Warning, Nothing, "warnings are always printed", "quiet/Q"),

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -17,22 +18,22 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	}
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
-	task.Script = a.rewrittenScript(t, p)
+	task.Script = a.scriptText(t, p)
 	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}
 	a.warnOfWholeNodes(s)
-	if p.mode != once {
-		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
-	} else if s.allTasks() > 1 {
-		task.Env = taskVariables(task.Env, s)
-	}
-	if a.goOn {
+	a.launch(&task, s, p)
+	if a.goOn && p.mode == eachRank {
 		g.OnWorkerFailure = "ignore"
 	}
 	a.setStopSignal()
 	if j.Checkpoint == nil && a.noRequeue.spec == nil {
 		j.RequeueExit = jobspec.DefaultCheckpointExitCode
 	}
-	task.Log = a.logFiles(s.nodes)
+	writers := 1
+	if p.mode == eachRank {
+		writers = s.nodes
+	}
+	task.Log = a.logFiles(writers)
 	a.warnOfNodeList(s.nodes)
 	g.Tasks = []jobspec.Task{task}
 	j.Groups = []jobspec.Group{g}
@@ -85,17 +86,13 @@ func (a *request) setStopSignal() {
 	}
 }
 
-// taskVariables adds the number of tasks to the variables of a script that runs once. So mpirun with
-// -n $SLURM_NTASKS does what it does in Slurm, and OpenMPI's without it too.
-func taskVariables(env map[string]string, s shape) map[string]string {
-	out := map[string]string{
-		"SLURM_NTASKS": itoa(s.tasks), "SLURM_NPROCS": itoa(s.tasks), "SLURM_NTASKS_PER_NODE": itoa(s.tasks),
-		"SLURM_TASKS_PER_NODE": itoa(s.tasks), "OMPI_MCA_orte_set_default_slots": itoa(s.tasks),
-		"SLURM_CPUS_PER_TASK": itoa(max(s.cores/s.tasks, 1)),
+// withVariable returns variables with one more, unless they have it.
+func withVariable(env map[string]string, name, value string) map[string]string {
+	if _, given := env[name]; given {
+		return env
 	}
-	for name, value := range env {
-		out[name] = value
-	}
+	out := map[string]string{name: value}
+	maps.Copy(out, env)
 	return out
 }
 
@@ -137,7 +134,7 @@ func (a *request) jobName() string {
 
 // logFiles returns where the output goes. As in Slurm, that is slurm-ID.out in the working
 // directory unless a flag says otherwise.
-func (a *request) logFiles(nodes int) *jobspec.Log {
+func (a *request) logFiles(writers int) *jobspec.Log {
 	l := &jobspec.Log{Mode: a.mode}
 	usual := "slurm-%j.out"
 	if a.job.Array != nil {
@@ -146,16 +143,16 @@ func (a *request) logFiles(nodes int) *jobspec.Log {
 	if a.stdout == "" {
 		a.stdout = usual
 	}
-	l.Stdout = a.logPattern(a.stdout, nodes)
+	l.Stdout = a.logPattern(a.stdout, writers)
 	if a.stderr != "" && a.stderr != a.stdout {
 		apart := false
-		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, nodes)
+		l.Join, l.Stderr = &apart, a.logPattern(a.stderr, writers)
 	}
 	return l
 }
 
 // logPattern returns where one stream goes. Several workers cannot write one file.
-func (a *request) logPattern(text string, nodes int) string {
+func (a *request) logPattern(text string, writers int) string {
 	if text == "/dev/null" {
 		a.addLine(Warning, CodeChanged, 0, "", "the node keeps output to /dev/null: rota logs shows it")
 		return ""
@@ -164,7 +161,7 @@ func (a *request) logPattern(text string, nodes int) string {
 		return strings.ReplaceAll(plain, "%", "%%")
 	}
 	text = strings.NewReplacer("%%", "%%", "%J", "%j").Replace(text)
-	if nodes < 2 || ofWorker.MatchString(strings.ReplaceAll(text, "%%", "")) {
+	if writers < 2 || ofWorker.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		return text
 	}
 	ext := path.Ext(text)
@@ -172,7 +169,7 @@ func (a *request) logPattern(text string, nodes int) string {
 		ext = ""
 	}
 	each := strings.TrimSuffix(text, ext) + "-%n" + ext
-	a.addLine(Warning, CodeChanged, 0, "", "each of the %d workers writes its own file, %s", nodes, each)
+	a.addLine(Warning, CodeChanged, 0, "", "each of the %d workers writes its own file, %s", writers, each)
 	return each
 }
 

@@ -116,28 +116,11 @@ var mistakes = []struct {
 	{name: "ignored", src: "#!/bin/bash\n#SBATCH -B 2:8:1 --mpi=pmix --switches=1@10 -s -O -v --mail-type=ALL\n"},
 	{name: "hetjob", src: "#!/bin/bash\n#SBATCH -n 1\n#SBATCH packjob\n#SBATCH -N 1 : -N 2\n"},
 	{name: "look-alikes", src: "#!/bin/bash\n#PBS -l nodes=1\n#BSUB -n 4\n#sbatch -N 2\n  #SBATCH -N 2\n#$ -cwd\n"},
-	{name: "variables", src: "#!/bin/bash\nL=\"srun --mpi=pmi2\"\n$L ./x\n"},
-	{name: "nothing on the others", src: "#!/bin/bash\n#SBATCH -N 2\npython train.py\n"},
-	{name: "step too large", src: "#!/bin/bash\n#SBATCH -n 2\nsrun -n 4 ./x\n"},
-	{name: "step of a part", src: "#!/bin/bash\n#SBATCH -N 4 -n 4\nsrun -N 2 -n 2 ./x\n"},
-	{name: "step in a loop", src: "#!/bin/bash\n#SBATCH -N 2\nfor i in 1 2; do\n  srun ./x $i\ndone\n"},
-	{name: "step in a pipe", src: "#!/bin/bash\n#SBATCH -N 2\ncat in | srun ./x\n"},
-	{name: "step in a function", src: "#!/bin/bash\n#SBATCH -N 2\nrun() {\n  srun ./x\n}\nrun\n"},
-	{name: "step and mpirun", src: "#!/bin/bash\n#SBATCH -n 4\nmpirun ./a\nsrun ./x\n"},
-	{name: "step flags", src: "#!/bin/bash\n#SBATCH -N 2\nsrun --multi-prog conf --frob --pty\n"},
-	{name: "step values",
-		src: "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\nsrun -n $RANKS -o step.out --export=NONE ./x\n"},
-	{name: "step without command", src: "#!/bin/bash\n#SBATCH -N 2\nsrun -N 2\n"},
 	{name: "step image of a variable", src: "#!/bin/bash\nsrun --container-image=$IMAGE ./x\n"},
 	{name: "two images", src: "#!/bin/bash\n#SBATCH --container-image=/a\nsrun --container-image=/b ./x\n"},
-	{name: "gpus of fewer tasks", src: "#!/bin/bash\n#SBATCH -n 4 --gpus-per-task=1\nsrun -n 2 ./x\n"},
-	{name: "gpus of steps",
-		src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\n" +
-			"srun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
-	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
-	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
+	{name: "images of two steps", src: "#!/bin/bash\nsrun --container-image=/a ./x\nsrun --container-image /b ./x\n"},
+	{name: "tasks that share gpus", src: "#!/bin/bash\n#SBATCH -G 2 --ntasks-per-gpu=2 -m plane=2\n./x\n"},
 	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
-	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},
 	{name: "command line", src: "#!/bin/bash\necho\n",
 		flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},
 	{name: "te for long", src: "#!/bin/bash\n#SBATCH -q te -t 5-0 -G 32\n./x\n"},
@@ -176,7 +159,7 @@ func TestEveryCodeIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	codes := regexp.MustCompile(`= "(SB-\d+)"`).FindAllStringSubmatch(string(src), -1)
-	if len(codes) < 15 {
+	if len(codes) < 14 {
 		t.Fatalf("%d codes found", len(codes))
 	}
 	for _, code := range codes {

@@ -29,14 +29,11 @@ const (
 	CodeValue     = "SB-007" // a value that the flag does not allow
 	CodeConflict  = "SB-008" // flags that exclude or need each other
 	CodeNotHere   = "SB-009" // a flag or value that is not supported
-	CodeStep      = "SB-010" // a step of the script that is not supported
 	CodeHetJob    = "SB-011" // components of a heterogeneous job
 	CodeArguments = "SB-012" // arguments for a script that cannot have them
 	CodeIgnored   = "SB-090" // a flag without effect
 	CodeChanged   = "SB-091" // something that is done in another way
 	CodeLooksLike = "SB-092" // a comment that looks like a directive
-	CodeEachRank  = "SB-093" // a line that every rank runs
-	CodeUnclear   = "SB-094" // something that could not be checked, and may be right
 )
 
 // Problem is one mistake in a script, or one thing in it that is not done as written.
@@ -159,11 +156,6 @@ func visible(text string) string {
 // addLine adds a problem of a line of the script.
 func (n *report) addLine(kind Kind, code string, line int, hint, format string, args ...any) {
 	n.add(Problem{Kind: kind, Code: code, Line: line, Text: fmt.Sprintf(format, args...), Hint: hint})
-}
-
-// refuseStep refuses a step of the script.
-func (n *report) refuseStep(line int, hint, format string, args ...any) {
-	n.addLine(Refused, CodeStep, line, hint, format, args...)
 }
 
 // addFlag adds a problem of a flag, with the place where it was written.

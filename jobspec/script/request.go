@@ -27,6 +27,7 @@ type request struct {
 	early                         slurm.EarlySignal
 	earlyFlag                     setting
 	goOn                          bool // tasks go on when one of them fails
+	distribution                  string
 	seeAll                        bool // every task sees all GPUs of its worker
 
 	nodeCount, ntasks, perNode, perGPU      counted

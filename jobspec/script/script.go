@@ -70,8 +70,8 @@ func Read(src []byte, opts Options) Result {
 	}
 	a.applyFlags(append(a.directiveFlags(t), a.externalFlags()...))
 	s := a.shape()
-	p := a.planRun(t, s)
-	a.fillJob(t, s, p)
+	a.useStepImages(t)
+	a.fillJob(t, s, plan{tasks: s.tasks})
 	if !a.list.Has(Mistake) {
 		a.checkRules()
 	}

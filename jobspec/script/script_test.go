@@ -1,12 +1,14 @@
 package script
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
 // read reads a script that may have warnings but no other problems.
@@ -141,8 +143,8 @@ func TestShapes(t *testing.T) {
 			k.Resources.GPUs != want.gpus {
 			t.Errorf("%s: %d workers of %+v with %+v", flags, g.Count, *k.Launch, k.Resources)
 		}
-		if strings.Contains(k.Script, "srun") {
-			t.Errorf("%s: the step is still there: %s", flags, k.Script)
+		if k.Launch.Type != jobspec.LaunchSteps {
+			t.Errorf("%s: %+v", flags, k.Launch)
 		}
 	}
 }
@@ -170,88 +172,47 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestStepSaysWhichGPUs(t *testing.T) {
-	script := task(read(t, "#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --gpus-per-task=1 ./x\n",
-		Options{})).Script
-	if !strings.Contains(script, "\nexport CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n") {
-		t.Errorf("got %q", script)
-	}
-}
-
 func TestWrap(t *testing.T) {
 	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(),
 		Flags: []Flag{{"wrap", "srun hostname; date", true}}})
-	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nhostname; date\n" {
+	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nsrun hostname; date\n" {
 		t.Errorf("got %+v, %v", r.Job, r.Problems)
 	}
 }
 
-func TestOwnGPUs(t *testing.T) {
+// TestVariablesForSteps: what flags say of the tasks of steps is in variables, which srun reads.
+func TestVariablesForSteps(t *testing.T) {
 	for flags, want := range map[string]string{
-		"-n 4 --gpus-per-task=1": "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n",
-		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "" +
-			"export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * 2)) $((SLURM_LOCALID * 2 + 1)))\n./x\n",
-		"-G 2 --ntasks-per-gpu=2":                "export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / 2))\n./x\n",
-		"-n 2 --gpus-per-task=1 --gpu-bind=none": "./x\n",
-		"-N 2 --gpus-per-task=4":                 "./x\n",
-		"-n 4 --gpus-per-node=4":                 "./x\n",
+		"-n 4 --gpus-per-task=1":                        "map[SLURM_GPUS_PER_TASK:1]",
+		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "map[SLURM_GPUS_PER_TASK:2]",
+		"-G 2 --ntasks-per-gpu=1":                       "map[SLURM_GPUS_PER_TASK:1]",
+		"-G 2 --ntasks-per-gpu=2":                       "map[]",
+		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "map[]",
+		"-n 4 --gpus-per-node=4":                        "map[]",
+		"-N 3 -n 7":                                     "map[SLURM_NPROCS:7 SLURM_NTASKS:7 SLURM_TASKS_PER_NODE:3,2(x2)]",
+		"-N 2 -n 3":                                     "map[SLURM_NPROCS:3 SLURM_NTASKS:3 SLURM_TASKS_PER_NODE:2,1]",
+		"-K --open-mode=append -m cyclic:block":         "map[SLURM_DISTRIBUTION:cyclic SLURM_KILL_BAD_EXIT:1 SLURM_OPEN_MODE:a]",
+		"-K0 --open-mode=t --overlap":                   "map[SLURM_KILL_BAD_EXIT:0 SLURM_OPEN_MODE:t SLURM_OVERLAP:1]",
+		"--container-image=/i":                          "map[" + slurm.ImageVariable + ":/i]",
+		"--export=SLURM_OVERLAP=0 --overlap":            "map[SLURM_OVERLAP:0]",
 	} {
-		script := task(read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})).Script
-		if _, got, _ := strings.Cut(script, flags+"\n"); got != want {
-			t.Errorf("%s: got %q, want %q", flags, got, want)
+		j := read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})
+		if got := fmt.Sprint(task(j).Env); got != want {
+			t.Errorf("%s: %s, want %s", flags, got, want)
 		}
 	}
 }
 
-// TestStepsInPlace shows what becomes of steps in a job of one task: they are commands.
-func TestStepsInPlace(t *testing.T) {
-	for in, want := range map[string]string{
-		"srun ./x":                            "./x",
-		"srun -u -n1 ./x -n 2":                "./x -n 2",
-		"A=1 srun --mpi=pmix ./x | tee o":     "A=1 ./x | tee o",
-		"x=$(srun hostname)":                  "x=$(hostname)",
-		"x=`srun hostname`; srun a":           "x=`hostname`; a",
-		"if srun ./x; then srun ./y; fi":      "if ./x; then ./y; fi",
-		"time srun ./x && srun ./y || srun z": "time ./x && ./y || z",
-		"timeout 1h srun ./x":                 "timeout 1h ./x",
-		"(cd /a && srun ./x) 2>&1 >o":         "(cd /a && ./x) 2>&1 >o",
-		"echo srun ./x # srun y":              "echo srun ./x # srun y",
-		"echo 'a; srun x' \"b; srun y\"":      "echo 'a; srun x' \"b; srun y\"",
-		"echo \"$(srun date)\"":               "echo \"$(date)\"",
-		"cat <<A\nsrun x\nA\nsrun y":          "cat <<A\nsrun x\nA\ny",
-		"cat <<-'A' | srun z\n\tsrun x\n\tA":  "cat <<-'A' | z\n\tsrun x\n\tA",
-		"f() { srun ./x; }; f":                "f() { ./x; }; f",
-		"for i in 1 2; do srun ./x $i & done": "for i in 1 2; do ./x $i & done",
-		"a=(1 2); ((i < 2)) && srun ./x":      "a=(1 2); ((i < 2)) && ./x",
-		"srun bash -c 'srun nested'":          "bash -c 'srun nested'",
-		"case $1 in a) srun x;; esac":         "case $1 in a) x;; esac",
-		"/usr/bin/srun ./x":                   "./x",
-		"srun \"$PROG\" 1":                    "\"$PROG\" 1",
-		"srun -J 'a b' ./x":                   "./x",
-		"A=$'it\\'s' srun ./x":                "A=$'it\\'s' ./x",
-		"echo \"$'\"; srun ./x":               "echo \"$'\"; ./x",
-		"cat <<-E\n\tsrun a\n\tE\nsrun b":     "cat <<-E\n\tsrun a\n\tE\nb",
-		"cat <<E\nsrun a\n\tE\nsrun b\nE\n":   "cat <<E\nsrun a\n\tE\nsrun b\nE\n",
-		"srun <in.txt >out.txt ./x":           "<in.txt >out.txt ./x",
-		"export A=$(srun hostname)":           "export A=$(hostname)",
-		"cat <<A\n$(srun date) srun\nA\n":     "cat <<A\n$(date) srun\nA\n",
-		"a |\n  srun ./x":                     "a |\n  ./x",
-		"srun -u <<< a \\\n 2> b ./x":         "<<< a \\\n 2> b ./x",
-	} {
-		j := read(t, "#!/bin/bash\n"+in+"\n", Options{})
-		if got := strings.TrimSuffix(strings.TrimPrefix(task(j).Script, "#!/bin/bash\n"), "\n"); got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
+// TestTheScriptStaysAsItIs: the text of a script is what the job runs, once, whatever it starts.
+func TestTheScriptStaysAsItIs(t *testing.T) {
+	for _, text := range []string{"srun ./x\nsrun ./y\n", "for i in 1 2; do srun -n1 ./x $i & done\nwait\n", "mpirun ./x\n",
+		"srun hostname | sort\n./after\n", "L='srun -n2'\n$L ./x\n", "./x\n", "srun --container-image=/i ./x\n"} {
+		src := "#!/bin/bash\n#SBATCH -N 2 -n 4\n" + text
+		j := read(t, src, Options{})
+		k := task(j)
+		if k.Script != src || k.Launch.Type != jobspec.LaunchSteps || k.Log.Stdout != "slurm-%j.out" {
+			t.Errorf("%q: %+v %+v", text, k, k.Log)
 		}
-	}
-}
-
-// TestOnlyCommandsAreChecked reads a script of several tasks in which words look like commands.
-func TestOnlyCommandsAreChecked(t *testing.T) {
-	src := "#!/bin/bash\n#SBATCH -N 2\ncase $1 in\n  train|test) A=1;;\n  *) exit 1;;\nesac\n" +
-		"for ((i = 0; i < 3; i++)); do echo $i; done\nsrun ./x\n"
-	r := Read([]byte(src), Options{Name: "x.sh", Clock: clock()})
-	if i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Line > 0 }); i >= 0 {
-		t.Error(r.Problems[i])
 	}
 }
 
@@ -373,8 +334,8 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 	j := read(t, "#!/bin/bash\n#SBATCH -N 2 -o %%n-%3n.out -e %%n\nsrun ./x\n", Options{})
-	if l := task(j).Log; l.Stdout != "%%n-%3n.out" || l.Stderr != "%%n-%n" {
-		t.Errorf("two workers write %s and %s", l.Stdout, l.Stderr)
+	if l := task(j).Log; l.Stdout != "%%n-%3n.out" || l.Stderr != "%%n" {
+		t.Errorf("the script writes %s and %s", l.Stdout, l.Stderr)
 	}
 }
 

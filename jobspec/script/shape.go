@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -10,7 +11,8 @@ import (
 // shape is how many workers there are, and what each of them gets.
 type shape struct {
 	nodes   int // workers, each on a node of its own
-	tasks   int // of each worker
+	tasks   int // of each worker, at most
+	total   int // tasks of all workers; fewer than the room for them if they cannot be divided evenly
 	cores   int
 	gpus    int
 	memory  jobspec.Bytes // 0 for the default, which depends on the cores
@@ -21,10 +23,27 @@ type shape struct {
 // allTasks returns the number of tasks on all workers.
 func (s shape) allTasks() int { return s.nodes * s.tasks }
 
+// tasksPerNode says how many tasks the nodes have, as Slurm writes it: 2(x3),1.
+func (s shape) tasksPerNode() string {
+	full := s.nodes - (s.allTasks() - s.total)
+	few := s.tasks - 1
+	return repeated(s.tasks, full) + "," + repeated(few, s.nodes-full)
+}
+
+func repeated(tasks, nodes int) string {
+	if nodes == 1 {
+		return itoa(tasks)
+	}
+	return fmt.Sprintf("%d(x%d)", tasks, nodes)
+}
+
 // shape computes the numbers as sbatch does, as far as that is possible without knowing the nodes.
 func (a *request) shape() shape {
 	s := shape{nodes: max(a.nodeCount.n, 1)}
 	a.setTasks(&s)
+	if s.total == 0 {
+		s.total = s.allTasks()
+	}
 	a.setGPUs(&s)
 	a.setCores(&s)
 	a.setMemory(&s)
@@ -84,9 +103,8 @@ func (a *request) setTasks(s *shape) {
 // divideTasks divides tasks among the workers.
 func (a *request) divideTasks(s *shape, total int, by counted) {
 	s.tasks = max((total+s.nodes-1)/s.nodes, 1)
-	if s.tasks*s.nodes != total && total > 0 {
-		a.refuseFlag(by.by, "make the number of tasks a multiple of the number of nodes",
-			"%d: the tasks cannot be divided evenly among %d nodes", total, s.nodes)
+	if s.total = total; s.tasks*s.nodes != total && total > 0 {
+		a.warnChanged(by.by, "%d: each of the %d nodes gets room for %d tasks", total, s.nodes, s.tasks)
 	}
 }
 

@@ -16,9 +16,8 @@ import (
 
 // Script is what Parse finds in a script. Each list is in the order of the text.
 type Script struct {
-	Commands    []Command
-	Assignments []Assignment
-	Documents   []Span // here-documents, with the lines that end them
+	Commands  []Command
+	Documents []Span // here-documents, with the lines that end them
 }
 
 // Span is a part of a text, in bytes. End is the first byte behind it.
@@ -28,23 +27,14 @@ type Span struct{ Begin, End int }
 // the first to the last word, without variables that are set in front of it.
 type Command struct {
 	Span
-	Line    int // of the first word; the first line has number 1
-	Words   []Word
-	Outputs []string // files that it creates anew by redirection, as written
-	Inside  bool     // in a substitution or a subshell, or fed by a pipe
-	Block   bool     // in a loop, a condition, a function or braces
+	Line  int // of the first word; the first line has number 1
+	Words []Word
 }
 
 // Word is one word of a command, as written.
 type Word struct {
 	Span
 	Raw string
-}
-
-// Assignment is NAME=VALUE, alone or in front of a command. Value is as written.
-type Assignment struct {
-	Line        int
-	Name, Value string
 }
 
 // Name returns the program of a command without its directory, "." when that is not known.
@@ -87,7 +77,6 @@ type reader struct {
 	src    string
 	starts []int // of lines
 	found  Script
-	fed    map[*syntax.Stmt]bool // right sides of pipes
 }
 
 const (
@@ -101,7 +90,7 @@ const (
 
 // Parse finds the commands of a script that begin at the byte from or behind it.
 func Parse(src, shebang string, from int) *Script {
-	r := &reader{src: src, starts: []int{0}, fed: map[*syntax.Stmt]bool{}}
+	r := &reader{src: src, starts: []int{0}}
 	for i := range len(src) {
 		if src[i] == '\n' {
 			r.starts = append(r.starts, i+1)
@@ -175,33 +164,22 @@ func (r *reader) line(at int) int { return sort.SearchInts(r.starts, at+1) }
 
 // statement searches one statement. Places in it count from the byte from of the script.
 func (r *reader) statement(stmt *syntax.Stmt, from int) {
-	type where struct{ inside, block bool }
-	stack := []where{{}}
+	depth := 0
 	syntax.Walk(stmt, func(node syntax.Node) bool {
 		if node == nil {
-			stack = stack[:len(stack)-1]
+			depth--
 			return false
 		}
-		at := stack[len(stack)-1]
 		switch n := node.(type) {
-		case *syntax.Stmt:
-			at.inside = at.inside || r.fed[n]
-			if call, ok := n.Cmd.(*syntax.CallExpr); ok {
-				r.call(call, n.Redirs, from, at.inside, at.block)
-			}
-		case *syntax.BinaryCmd:
-			r.fed[n.Y] = n.Op == syntax.Pipe || n.Op == syntax.PipeAll
+		case *syntax.CallExpr:
+			r.call(n, from)
 		case *syntax.Redirect:
 			r.document(n, from)
-		case *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Subshell:
-			at.inside = true
-		case *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.Block, *syntax.FuncDecl:
-			at.block = true
 		}
-		if len(stack) >= maxDepth {
+		if depth >= maxDepth {
 			return false
 		}
-		stack = append(stack, at)
+		depth++
 		return true
 	})
 }
@@ -227,39 +205,20 @@ func (r *reader) span(n syntax.Node, from int) Span {
 // prefixes are commands that start the command behind them.
 var prefixes = []string{"exec", "command", "nohup", "env", "builtin"}
 
-// call adds a simple command and the variables that it sets.
-func (r *reader) call(call *syntax.CallExpr, redirects []*syntax.Redirect, from int, inside, block bool) {
+// call adds a simple command.
+func (r *reader) call(call *syntax.CallExpr, from int) {
 	var words []Word
-	for _, a := range call.Assigns {
-		words = append(words, r.word(a, from))
-	}
 	for _, w := range call.Args {
 		words = append(words, r.word(w, from))
 	}
-	for len(words) > 0 {
-		if name, value, is := assigned(words[0].Raw); is {
-			r.found.Assignments = append(r.found.Assignments, Assignment{r.line(words[0].Begin), name, value})
-		} else if !slices.Contains(prefixes, words[0].Raw) {
-			break
-		}
+	for len(words) > 0 && (isAssignment(words[0].Raw) || slices.Contains(prefixes, words[0].Raw)) {
 		words = words[1:]
 	}
 	if len(words) == 0 {
 		return
 	}
-	c := Command{Words: words, Line: r.line(words[0].Begin), Inside: inside, Block: block}
+	c := Command{Words: words, Line: r.line(words[0].Begin)}
 	c.Span = Span{words[0].Begin, words[len(words)-1].End}
-	for _, redirect := range redirects {
-		file := r.word(redirect.Word, from).Raw
-		switch redirect.Op {
-		case syntax.RdrOut, syntax.RdrClob, syntax.RdrAll:
-			c.Outputs = append(c.Outputs, file)
-		case syntax.DplOut:
-			if strings.Trim(file, "0123456789-") != "" { // 2>&1 has no file
-				c.Outputs = append(c.Outputs, file)
-			}
-		}
-	}
 	r.found.Commands = append(r.found.Commands, c)
 }
 
@@ -268,9 +227,8 @@ func (r *reader) word(n syntax.Node, from int) Word {
 	return Word{s, r.src[s.Begin:s.End]}
 }
 
-// assigned splits NAME=VALUE.
-func assigned(raw string) (name, value string, is bool) {
-	name, value, is = strings.Cut(raw, "=")
-	name, _, _ = strings.Cut(strings.TrimSuffix(name, "+"), "[")
-	return name, value, is && syntax.ValidName(name)
+// isAssignment reports whether a word is NAME=VALUE.
+func isAssignment(raw string) bool {
+	name, _, is := strings.Cut(raw, "=")
+	return is && syntax.ValidName(name)
 }

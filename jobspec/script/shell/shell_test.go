@@ -7,22 +7,13 @@ import (
 	"testing"
 )
 
-// listed writes the commands of a script, one for each line: its number, the words, and what is
-// known of its place.
+// listed writes the commands of a script, one for each line: its number and the words.
 func listed(s *Script) string {
 	var b strings.Builder
 	for _, c := range s.Commands {
 		fmt.Fprintf(&b, "%d:", c.Line)
 		for _, w := range c.Words {
 			b.WriteString(" " + w.Raw)
-		}
-		for _, file := range c.Outputs {
-			b.WriteString(" >" + file)
-		}
-		for name, set := range map[string]bool{" inside": c.Inside, " block": c.Block} {
-			if set {
-				b.WriteString(" (" + name[1:] + ")")
-			}
 		}
 		b.WriteString("\n")
 	}
@@ -31,20 +22,20 @@ func listed(s *Script) string {
 
 func TestParse(t *testing.T) {
 	for _, test := range []struct{ name, shebang, src, want string }{
-		{"plain", "/bin/sh", "a b >c 2>d 2>&1 >>e\n", "1: a b >c >d\n"},
-		{"prefixes", "/bin/bash", "A=1 exec env B=2 srun x &>f\nC=(1 2)\n", "1: srun x >f\n"},
-		{"pipe over lines", "/bin/bash", "a |\n  b && c\n", "1: a\n2: b (inside)\n2: c\n"},
+		{"plain", "/bin/sh", "a b >c 2>d 2>&1 >>e\n", "1: a b\n"},
+		{"prefixes", "/bin/bash", "A=1 exec env B=2 srun x &>f\nC=(1 2)\n", "1: srun x\n"},
+		{"pipe over lines", "/bin/bash", "a |\n  b && c\n", "1: a\n2: b\n2: c\n"},
 		{"substitutions", "/bin/bash", "a \"$(b `c`)\" ${X:-$(d)}\n",
-			"1: a \"$(b `c`)\" ${X:-$(d)}\n1: b `c` (inside)\n1: c (inside)\n1: d (inside)\n"},
+			"1: a \"$(b `c`)\" ${X:-$(d)}\n1: b `c`\n1: c\n1: d\n"},
 		{"blocks", "/bin/bash", "if a; then b; fi\nf() { c; }\ncase $1 in d) e;; esac\n",
-			"1: a (block)\n1: b (block)\n2: c (block)\n3: e (block)\n"},
+			"1: a\n1: b\n2: c\n3: e\n"},
 		{"no keywords", "/bin/bash", "[[ -n $x ]] && export A=1\n((i++))\nlet i=1\n", ""},
-		{"zsh", "/bin/zsh", "for x in a; do c; done\nd ${(f)x}\n", "1: c (block)\n2: d ${(f)x}\n"},
+		{"zsh", "/bin/zsh", "for x in a; do c; done\nd ${(f)x}\n", "1: c\n2: d ${(f)x}\n"},
 		{"a mistake alone", "/bin/bash", "a\n)\nb\nfi\nc; )\nd\n", "1: a\n3: b\n5: c\n6: d\n"},
 		{"an open condition", "/bin/bash", "a\nif b; then\n  c\nd\n", "1: a\n3: c\n4: d\n"},
 		{"a mistake behind a here-document", "/bin/bash", "cat <<A | b\nx y\nA\n)\nc <<A\nA\n)\nd\n",
-			"1: cat\n1: b (inside)\n5: c\n8: d\n"},
-		{"an open here-document", "/bin/bash", "a\ncat <<'A' | b\nx y\n", "1: a\n2: cat\n2: b (inside)\n"},
+			"1: cat\n1: b\n5: c\n8: d\n"},
+		{"an open here-document", "/bin/bash", "a\ncat <<'A' | b\nx y\n", "1: a\n2: cat\n2: b\n"},
 		{"csh", "/bin/tcsh", "foreach x (a b)\n  echo $x\nend\n", "2: echo $x\n3: end\n"},
 	} {
 		got := listed(Parse(test.src, test.shebang, 0))
@@ -54,14 +45,6 @@ func TestParse(t *testing.T) {
 		if !slices.Equal(lines, want) {
 			t.Errorf("%s: got\n%swant\n%s", test.name, got, test.want)
 		}
-	}
-}
-
-func TestAssignments(t *testing.T) {
-	s := Parse("#!/bin/sh\nA=1 B=\"x y\" c\nenv D=2 e\nF+=3\nG[1]=4\nexport H=5\n", "/bin/sh", 10)
-	want := []Assignment{{2, "A", "1"}, {2, "B", `"x y"`}, {3, "D", "2"}, {4, "F", "3"}, {5, "G", "4"}}
-	if !slices.Equal(s.Assignments, want) {
-		t.Errorf("got %v, want %v", s.Assignments, want)
 	}
 }
 

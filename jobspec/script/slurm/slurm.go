@@ -24,6 +24,9 @@ func unsupported(hint, format string, args ...any) *Error {
 	return &Error{Text: fmt.Sprintf(format, args...), Hint: hint, Unsupported: true}
 }
 
+// ImageVariable names the image of a job for its steps, as the plugin pyxis does.
+const ImageVariable = "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image"
+
 // Memory reads a size: a number of MiB, or one with K, M, G or T behind it.
 func Memory(text string) (jobspec.Bytes, error) {
 	if text != "" && strings.Trim(text, "0123456789") == "" {
