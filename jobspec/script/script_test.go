@@ -191,10 +191,11 @@ func TestVariablesForSteps(t *testing.T) {
 		"-n 4 --gpus-per-node=4":                        "map[]",
 		"-N 3 -n 7":                                     "map[SLURM_NPROCS:7 SLURM_NTASKS:7 SLURM_TASKS_PER_NODE:3,2(x2)]",
 		"-N 2 -n 3":                                     "map[SLURM_NPROCS:3 SLURM_NTASKS:3 SLURM_TASKS_PER_NODE:2,1]",
-		"-K --open-mode=append -m cyclic:block":         "map[SLURM_DISTRIBUTION:cyclic SLURM_KILL_BAD_EXIT:1 SLURM_OPEN_MODE:a]",
-		"-K0 --open-mode=t --overlap":                   "map[SLURM_KILL_BAD_EXIT:0 SLURM_OPEN_MODE:t SLURM_OVERLAP:1]",
-		"--container-image=/i":                          "map[" + slurm.ImageVariable + ":/i]",
-		"--export=SLURM_OVERLAP=0 --overlap":            "map[SLURM_OVERLAP:0]",
+		"-K --open-mode=append -m cyclic:block": "" +
+			"map[SLURM_DISTRIBUTION:cyclic SLURM_KILL_BAD_EXIT:1 SLURM_OPEN_MODE:a]",
+		"-K0 --open-mode=t --overlap":        "map[SLURM_KILL_BAD_EXIT:0 SLURM_OPEN_MODE:t SLURM_OVERLAP:1]",
+		"--container-image=/i":               "map[" + slurm.ImageVariable + ":/i]",
+		"--export=SLURM_OVERLAP=0 --overlap": "map[SLURM_OVERLAP:0]",
 	} {
 		j := read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})
 		if got := fmt.Sprint(task(j).Env); got != want {
@@ -205,8 +206,9 @@ func TestVariablesForSteps(t *testing.T) {
 
 // TestTheScriptStaysAsItIs: the text of a script is what the job runs, once, whatever it starts.
 func TestTheScriptStaysAsItIs(t *testing.T) {
-	for _, text := range []string{"srun ./x\nsrun ./y\n", "for i in 1 2; do srun -n1 ./x $i & done\nwait\n", "mpirun ./x\n",
-		"srun hostname | sort\n./after\n", "L='srun -n2'\n$L ./x\n", "./x\n", "srun --container-image=/i ./x\n"} {
+	for _, text := range []string{"srun ./x\nsrun ./y\n", "for i in 1 2; do srun -n1 ./x $i & done\nwait\n",
+		"mpirun ./x\n", "srun hostname | sort\n./after\n", "L='srun -n2'\n$L ./x\n", "./x\n",
+		"srun --container-image=/i ./x\n"} {
 		src := "#!/bin/bash\n#SBATCH -N 2 -n 4\n" + text
 		j := read(t, src, Options{})
 		k := task(j)

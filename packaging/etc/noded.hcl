@@ -73,5 +73,5 @@ http   = "0.0.0.0:7074"
 # Programs that run the containers, and where the containers' control groups are: the package and its unit set these.
 # shim        = "/usr/libexec/rota/rota-shim"
 # init        = "/usr/libexec/rota/rota-init"
-# rota        = "/usr/libexec/rota/rota"  # what jobs have as rota, scontrol and squeue
+# rota        = "/usr/libexec/rota/rota"  # what jobs have as rota, scontrol, squeue and srun
 # cgroup_root = "/system.slice/rota-jobs.service"

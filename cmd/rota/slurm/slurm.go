@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -29,6 +30,7 @@ type tool struct {
 var tools = map[string]func(*tool, context.Context, []string) error{
 	"scontrol": (*tool).scontrol,
 	"squeue":   (*tool).squeue,
+	"srun":     (*tool).srun,
 }
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
@@ -39,10 +41,16 @@ func Run(ctx context.Context, args []string, env *command.Env) int {
 	t := &tool{Env: env, name: filepath.Base(args[0])}
 	err := tools[t.name](t, ctx, args[1:])
 	var said *loadError
+	var job *exit.CodeError
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errSaid):
+	case errors.As(err, &job):
+		if job.Text != "" {
+			t.errorf("%s", show.Clean(job.Text))
+		}
+		return job.Code
 	case errors.As(err, &said):
 		fmt.Fprintf(env.Stderr, "slurm_load_jobs error: %s\n", said.text)
 	default:
@@ -117,4 +125,5 @@ var errHelp = errors.New("help")
 var help = map[string]string{
 	"scontrol": "show job|hostnames|hostlist, requeue, hold, release, update JobId=ID Name=NAME TimeLimit=TIME",
 	"squeue":   "-h, -j IDS, -u USERS, --me, -o FORMAT",
+	"srun":     "the flags of docs/from-slurm.md, and a command",
 }

@@ -3,6 +3,7 @@ package slurm
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -21,16 +22,29 @@ import (
 // run runs a command line before a controller, and returns exit code, output and errors.
 func run(t *testing.T, addr string, environ []string, args ...string) (int, string, string) {
 	t.Helper()
+	return runWith(t, addr, environ, strings.NewReader(""), args...)
+}
+
+// runWith is run with something to read.
+func runWith(t *testing.T, addr string, environ []string, stdin io.Reader, args ...string) (int, string, string) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	env := &command.Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-		Environ:       func() []string { return append([]string{"ROTA_ADDR=" + addr}, environ...) },
-		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
-	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
+	env := testEnv(append([]string{"ROTA_ADDR=" + addr}, environ...))
+	env.Stdin, env.Stdout, env.Stderr = stdin, &stdout, &stderr
 	if !Has("/run/rota/bin/" + args[0]) {
 		t.Fatalf("%s is no name of Slurm", args[0])
 	}
 	return Run(t.Context(), args, env), stdout.String(), stderr.String()
 }
+
+func testEnv(environ []string) *command.Env {
+	env := &command.Env{Environ: func() []string { return environ }, Now: time.Now,
+		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
+	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
+	return env
+}
+
+func newTool(environ []string) *tool { return &tool{Env: testEnv(environ)} }
 
 // jobs are one that runs on two nodes, a pending array with a task that runs, one that waits, and one
 // that has ended.
