@@ -55,6 +55,11 @@ func isForwarded(s syscall.Signal) bool {
 
 // run starts every rank and returns when all have ended.
 func (w *worker) run() launch.Result {
+	if w.plan.Hold {
+		signal.Ignore(unix.SIGCHLD) // the kernel reaps what is executed in the container
+		<-w.signals
+		return launch.Result{}
+	}
 	for i := range w.plan.Ranks {
 		w.ranks = append(w.ranks, w.start(&w.plan.Ranks[i]))
 		if r := w.ranks[i]; r.done {

@@ -177,6 +177,9 @@ type Attempt struct {
 	// what its workers have used that have ended; none: nothing is known
 	Usage *Usage `json:"usage,omitempty"`
 
+	// the steps that have ended, in that order: of one job, and of a list if it is asked for them
+	Steps []Step `json:"steps,omitempty"`
+
 	// of one that had to leave: the job that was to get the room, whose that is, and when it is killed
 	// if it is still there
 	For        model.JobID `json:"for,omitempty"`
@@ -186,6 +189,23 @@ type Attempt struct {
 	// what that has cost by now, in seconds of one GPU
 	LostGPUSeconds int64 `json:"lost_gpu_s,omitempty"`
 	Lost           *Lost `json:"lost,omitempty"`
+}
+
+// Step is a step of a job that has ended.
+type Step struct {
+	ID       int      `json:"id"` // as in 7.0
+	Name     string   `json:"name"`
+	Nodes    []string `json:"nodes"`
+	Tasks    int      `json:"tasks"`
+	Cores    int      `json:"cores"` // on all nodes
+	GPUs     int      `json:"gpus"`
+	Start    *Time    `json:"start"`
+	End      *Time    `json:"end"`
+	ExitCode int      `json:"exit_code"`
+	Signal   int      `json:"signal"`
+	OOM      bool     `json:"oom,omitempty"`
+	Why      string   `json:"why,omitempty"` // what ended it, if that was not its program
+	Usage    *Usage   `json:"usage,omitempty"`
 }
 
 // Usage is what the workers of an attempt have used, together: 0 is what they did not use or what is

@@ -82,14 +82,15 @@ func jobRoutes() []route {
 	submission.In, submission.AlsoIn = reflect.TypeFor[api.SubmitRequest](), reflect.TypeFor[jobspec.Job]()
 	list := poll("/v1/jobs", "List jobs, those that have ended only if asked for", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "queue", "name", "class"),
-		inQuery(openapi.Boolean, "all", "spec", "delta", "stream"), inQuery(openapi.Array, "fields"), paging)
+		inQuery(openapi.Boolean, "all", "spec", "steps", "delta", "stream"), inQuery(openapi.Array, "fields"), paging)
 	list.Out = reflect.TypeFor[api.List[api.Job]]()
 	output := get("/v1/jobs/{id}/logs", "Output of one worker of a job", pathID,
 		inQuery(openapi.Integer, "worker", "tail", "attempt"), inQuery(openapi.String, "task", "stream"),
 		inQuery(openapi.Boolean, "follow"))
 	output.Media = "application/octet-stream"
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
-		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"), paging)
+		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"),
+		inQuery(openapi.Boolean, "steps"), paging)
 	return []route{
 		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader,
 			token: model.ScopeSubmit}, submit),

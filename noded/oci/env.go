@@ -27,7 +27,7 @@ func (in taskInput) environment() []string {
 		"ROTA_ADDR": "unix:" + launch.APISocket, // a job may have another one, with a token
 	}
 	for _, source := range []map[string]string{
-		mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
+		in.mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
 		in.gpuVariables(), in.mpsVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(),
 		in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
@@ -135,10 +135,13 @@ func (in taskInput) slurmVariables() map[string]string {
 		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
 		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
 		"SLURM_JOB_QOS":       string(in.Class),
-		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0",
-		"SLURM_CLUSTER_NAME": in.Cluster,
-		"SLURM_JOB_USER":     in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)),
+		"SLURM_RESTART_COUNT": itoa(in.Restarts),
+		"SLURM_CLUSTER_NAME":  in.Cluster,
+		"SLURM_JOB_USER":      in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)),
 		"SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
+	}
+	if in.kind != jobspec.LaunchSteps {
+		env["SLURM_STEP_ID"], env["SLURM_STEPID"] = "0", "0"
 	}
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
@@ -233,7 +236,11 @@ func (in taskInput) torchVariables() map[string]string {
 // mpiVariables have OpenMPI's mpirun start its ranks in the worker's container. By Slurm's variables
 // alone it takes itself to be in a job of Slurm, and looks for srun where the node's name is not the
 // machine's.
-func mpiVariables() map[string]string {
+// A program that starts steps is to do so.
+func (in taskInput) mpiVariables() map[string]string {
+	if in.kind == jobspec.LaunchSteps {
+		return nil
+	}
 	return map[string]string{"OMPI_MCA_plm": "^slurm", "OMPI_MCA_ras": "^slurm"}
 }
 
@@ -245,7 +252,7 @@ func (in taskInput) rankEnvironment(local int) []string {
 		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank),
 		"SLURM_LOCALID": itoa(local),
 	}
-	if in.kind != "torchrun" {
+	if in.kind != "torchrun" && in.kind != jobspec.LaunchSteps {
 		maps.Copy(env, map[string]string{
 			"RANK": itoa(rank), "WORLD_SIZE": itoa(in.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(in.local),
 			"NODE_RANK": itoa(in.GroupWorker), "GROUP_RANK": itoa(in.GroupWorker),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -65,6 +66,10 @@ func Plan(in Input) (*launch.Plan, error) {
 		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
+	}
+	if t.kind == jobspec.LaunchSteps && in.GroupWorker > 0 {
+		p.Hold = true
+		return p, nil
 	}
 	for local := range t.processes() {
 		p.Ranks = append(p.Ranks, launch.Rank{

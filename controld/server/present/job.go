@@ -88,6 +88,9 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
 	out.Usage = usage(a.Used())
+	for i := range a.Steps {
+		out.Steps = append(out.Steps, step(&a.Steps[i]))
+	}
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -105,6 +108,13 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 			At: api.At(f.At.Wall)})
 	}
 	return out
+}
+
+// step is a step that has ended as users see it.
+func step(s *model.Step) api.Step {
+	return api.Step{ID: s.ID, Name: s.Name, Nodes: s.Nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
+		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
+		Usage: usage(s.Usage)}
 }
 
 // usage is what an attempt has used as users see it.

@@ -14,6 +14,16 @@ func Redact(j *api.Job, why model.Reason) {
 	j.Reason = PublicReason(why)
 	for i := range j.Attempts {
 		j.Attempts[i].Findings = nil
+		for k := range j.Attempts[i].Steps {
+			j.Attempts[i].Steps[k].Name, j.Attempts[i].Steps[k].Why = "", ""
+		}
+	}
+}
+
+// WithoutSteps takes the steps out of a job of a list: there may be thousands of each.
+func WithoutSteps(j *api.Job) {
+	for i := range j.Attempts {
+		j.Attempts[i].Steps = nil
 	}
 }
 

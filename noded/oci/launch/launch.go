@@ -28,9 +28,12 @@ const ChannelEnv = "ROTA_INIT_CHANNEL"
 
 // Plan says what a worker runs.
 type Plan struct {
-	Env         []string `json:"env"` // of every rank, NAME=VALUE
-	Dir         string   `json:"dir"` // working directory of every rank
-	Ranks       []Rank   `json:"ranks"`
+	Env   []string `json:"env"` // of every rank, NAME=VALUE
+	Dir   string   `json:"dir"` // working directory of every rank
+	Ranks []Rank   `json:"ranks"`
+	// Hold, without ranks: it holds the room of a worker in which only steps run, and ends with exit code 0
+	// by the first signal. The daemon sends that when the steps have ended.
+	Hold        bool     `json:"hold,omitempty"`
 	KillTimeout int64    `json:"kill_timeout_ms"` // how long the other ranks may take to stop after one has failed
 	Secrets     []Secret `json:"secrets,omitempty"`
 }
