@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -47,7 +48,7 @@ type StepRequest struct {
 	Terminal  *TerminalSize   `json:"terminal,omitempty"` // its first task has a terminal of this size
 	Stdin     string          `json:"stdin,omitempty"`    // all (default), none, or the number of a task
 	KillOnBad bool            `json:"kill_on_bad_exit,omitempty"`
-	Wait      jobspec.Seconds `json:"wait,omitempty"`       // after the first task has ended, the others are killed; 0: never
+	Wait      jobspec.Seconds `json:"wait,omitempty"`       // from the first task's end to a kill of the others; 0: never
 	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"` // 0: the job's
 }
 
@@ -73,17 +74,10 @@ type StepBegun struct {
 }
 
 // StepTaskExit is how one task of a step has ended.
-type StepTaskExit struct {
-	Code   int  `json:"code"` // 0 to 255; meaningless if Signal is set
-	Signal int  `json:"signal,omitempty"`
-	OOM    bool `json:"oom,omitempty"`
-}
+type StepTaskExit = stream.StepTaskExit
 
 // StepEnd is how a step has ended: by the highest code and signal of its tasks.
-type StepEnd struct {
-	StepTaskExit
-	Why string `json:"why,omitempty"` // of one that did not end by itself, or could not be started
-}
+type StepEnd = stream.StepEnd
 
 // StepAttach goes on to read the output of a step.
 type StepAttach struct {
