@@ -433,6 +433,10 @@ var rules = map[string]rule{
 		why:   "it writes what a container is made from and does not run it",
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
+	"noded/jobsteps": {
+		ours: []string{"jobspec", "controld/api"},
+		why:  "which steps of a job run where, beside what the node daemon does of its own accord",
+	},
 	"noded/shim": {
 		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch"},
 		third: []string{

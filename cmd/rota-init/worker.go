@@ -111,7 +111,7 @@ func (w *worker) addResult(r launch.Result) {
 	if severity(r) > severity(w.result) {
 		w.result = r
 	}
-	if severity(r) != 0 && len(w.plan.Ranks) > 1 {
+	if severity(r) != 0 && len(w.plan.Ranks) > 1 && !w.plan.Independent {
 		w.stopping = true
 		w.forward(unix.SIGTERM, "")
 		w.kill = time.After(time.Duration(w.plan.KillTimeout) * time.Millisecond)

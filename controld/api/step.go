@@ -71,6 +71,9 @@ type StepBegun struct {
 	Step    int         `json:"step"`
 	Nodes   []string    `json:"nodes"`
 	Tasks   []int       `json:"tasks"` // on each of the nodes
+	// Cyclic: they were dealt out to the nodes in turn, one to each that has not all of its tasks. Else
+	// their numbers follow the nodes.
+	Cyclic bool `json:"cyclic,omitempty"`
 }
 
 // StepTaskExit is how one task of a step has ended.
@@ -79,11 +82,15 @@ type StepTaskExit = stream.StepTaskExit
 // StepEnd is how a step has ended: by the highest code and signal of its tasks.
 type StepEnd = stream.StepEnd
 
-// StepAttach goes on to read the output of a step.
+// StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
+// client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of each node's part of the output was received, in bytes of its stream; missing:
-	// what comes from now on.
+	// From says how much of each node's part of the output was received: the sum of what the frames of its
+	// tasks count, see [stream.Frame.Counts]. Missing: nothing.
 	From map[string]int64 `json:"from,omitempty"`
+	// Watch looks on beside that client, from now on. Nothing is sent but what the tasks write and how they
+	// end.
+	Watch bool `json:"watch,omitempty"`
 }
 
 // StepSignal is a signal to all tasks of a step.

@@ -116,7 +116,7 @@ func (sup *supervisor) createTasks() error {
 	if err != nil {
 		return err
 	}
-	limit, ipc := newThrottle(sup.settings.OutputRate), ""
+	limit, ipc := newThrottle(sup.settings.OutputRate), sup.settings.IPC
 	for _, t := range sup.tasks {
 		if err := sup.job.listen(t.dir, t.user); err != nil {
 			return err

@@ -33,7 +33,9 @@ type Plan struct {
 	Ranks []Rank   `json:"ranks"`
 	// Hold, without ranks: it holds the room of a worker in which only steps run, and ends with exit code 0
 	// by the first signal. The daemon sends that when the steps have ended.
-	Hold        bool     `json:"hold,omitempty"`
+	Hold bool `json:"hold,omitempty"`
+	// Independent: a rank that fails does not stop the others.
+	Independent bool     `json:"independent,omitempty"`
 	KillTimeout int64    `json:"kill_timeout_ms"` // how long the other ranks may take to stop after one has failed
 	Secrets     []Secret `json:"secrets,omitempty"`
 }
