@@ -10,6 +10,9 @@ import (
 // srun starts tasks: in a job, or in one that it names, as a step of it, and elsewhere as a job of their
 // own.
 func (t *tool) srun(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == pmiTask {
+		return t.runPMITask(ctx, args[1:])
+	}
 	if t.startsStep(args) {
 		return t.runStep(ctx, args)
 	}

@@ -392,7 +392,7 @@ func TestSrunGoesOn(t *testing.T) {
 		send(t, c, frame(t, stream.Stdout, 1, "yz\n"), frame(t, stream.Exit, 1, api.StepTaskExit{Code: 2}),
 			frame(t, stream.End, all, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 2}}))
 	})
-	code, out, said := run(t, a.URL, inJob, "srun", "-n2", "a")
+	code, out, said := run(t, a.URL, inJob, "srun", "-n2", "-i", "none", "a") // no input that is lost with it
 	if code != 2 || out != "one\ntwo\nxyz\n" || said != "srun: error: n2: task 1: Exited with exit code 2\n" {
 		t.Errorf("%d %q %q", code, out, said)
 	}

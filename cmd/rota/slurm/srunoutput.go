@@ -15,12 +15,11 @@ import (
 
 // stepOutput takes what the tasks of a step write.
 type stepOutput struct {
-	tool    *tool
-	line    *srunLine
-	dir     string // of relative paths
-	request *api.StepRequest
-	begun   api.StepBegun
-	nodes   []int // of each task, an index in begun.Nodes
+	tool  *tool
+	line  *srunLine
+	dir   string // of relative paths
+	begun api.StepBegun
+	nodes []int // of each task, an index in begun.Nodes
 
 	stdout, stderr spec
 	label          bool
@@ -65,7 +64,7 @@ func readSpec(text string) spec {
 
 // newStepOutput reads where the output goes, and refuses what it cannot do.
 func (t *tool) newStepOutput(line *srunLine, r *api.StepRequest) (*stepOutput, error) {
-	o := &stepOutput{tool: t, line: line, dir: r.Workdir, request: r, label: line.is("label"),
+	o := &stepOutput{tool: t, line: line, dir: r.Workdir, label: line.is("label"),
 		stdout: readSpec(line.values["output"]), files: map[string]*os.File{}, sinks: map[from]*sink{}}
 	if o.stderr = o.stdout; line.has("error") {
 		o.stderr = readSpec(line.values["error"])
@@ -90,7 +89,7 @@ func (t *tool) newStepOutput(line *srunLine, r *api.StepRequest) (*stepOutput, e
 
 // begin opens the files of all tasks of a step that has begun.
 func (o *stepOutput) begin(b api.StepBegun) error {
-	o.begun, o.nodes = b, taskNodes(b.Tasks, o.request.Cyclic)
+	o.begun, o.nodes = b, taskNodes(b.Tasks, b.Cyclic)
 	for task := range o.nodes {
 		for _, stderr := range []bool{false, true} {
 			if _, err := o.sinkOf(from{uint32(task), stderr}); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/slurm/pmi"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -34,6 +35,8 @@ type stepRun struct {
 	output  *stepOutput
 	input   *stream.Input // nil: the tasks read nothing of this
 
+	pmi *pmi.Listener // nil: without --mpi=pmi2
+
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
 	begun    bool
@@ -44,6 +47,9 @@ type stepRun struct {
 	end      *api.StepEnd
 }
 
+// pmi2 is the type of --mpi with which srun answers MPI programs.
+const pmi2 = "pmi2"
+
 // runStep runs a step of a job, shows its output, and ends with its exit code.
 func (t *tool) runStep(ctx context.Context, args []string) error {
 	line, err := t.readSrun(args)
@@ -53,14 +59,15 @@ func (t *tool) runStep(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	switch kind := line.values["mpi"]; kind {
-	case "", "none":
+	mpi := line.values["mpi"]
+	switch mpi {
+	case "", "none", pmi2:
 	case "list":
-		fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone")
+		fmt.Fprintln(t.Stdout, "MPI plugin types are...\n\tnone\n\tpmi2")
 		return nil
 	default:
-		return fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: OpenMPI's own mpirun starts its programs "+
-			"in a batch script", kind)
+		return fmt.Errorf("invalid MPI type '%s', --mpi=list for acceptable types: pmi2 is for MPICH and its like, and "+
+			"OpenMPI's own mpirun starts its programs in a batch script", mpi)
 	}
 	ref, own, err := t.jobOf(line)
 	if err != nil {
@@ -83,6 +90,13 @@ func (t *tool) runStep(ctx context.Context, args []string) error {
 	}
 	if s.session, err = t.connect(); err != nil {
 		return err
+	}
+	if mpi == pmi2 {
+		stop, err := s.offerPMI()
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	signals, stop := watchSignals()
 	defer stop()
@@ -215,6 +229,9 @@ func (s *stepRun) take(f stream.Frame) error {
 		}
 		for task := range s.output.nodes {
 			s.running[uint32(task)] = true
+		}
+		if s.pmi != nil {
+			s.beginPMI(b)
 		}
 	case stream.Exit:
 		var x api.StepTaskExit
