@@ -316,9 +316,20 @@ func TestSrunRefused(t *testing.T) {
 		"srun: error: Job step aborted: its time limit of 1m was reached\n" {
 		t.Errorf("aborted: %d %s", code, said)
 	}
-	code, _, said = run(t, c.URL, inJob, "srun", "-o", "/nowhere/at/all", "a")
-	if code != 1 || !strings.HasPrefix(said, "srun: error: Could not open file for output: ") {
-		t.Errorf("no file: %d %s", code, said)
+	killed := make(chan error, 1)
+	d := stepNode(t, "/v1/steps", func(c *stream.Conn, _ *api.StepRequest) {
+		begin(t, c, []string{"n1"}, 1)
+		for {
+			if f, err := c.Read(); err != nil || f.Kind == stream.Signal {
+				killed <- err
+				return
+			}
+		}
+	})
+	code, _, said = run(t, d.URL, inJob, "srun", "-o", "/nowhere/at/all", "a")
+	if err := <-killed; err != nil || code != 1 ||
+		!strings.HasPrefix(said, "srun: error: Could not open file for output: ") {
+		t.Errorf("no file: %d %s, and the step is not killed: %v", code, said, err)
 	}
 }
 

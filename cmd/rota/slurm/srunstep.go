@@ -346,12 +346,11 @@ func (s *stepRun) again(ctx context.Context, lost error) (*stream.Conn, error) {
 			lost)
 	}
 	_ = s.conn.Close() // it is lost
-	ctx, cancel := context.WithTimeout(ctx, attachPatience)
-	defer cancel()
+	until := s.Now().Add(attachPatience)
 	path := fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
 	for {
 		conn, err := s.session.Stream(ctx, path, api.StepAttach{From: s.received})
-		if err == nil || !isUnreachable(err) || ctx.Err() != nil {
+		if err == nil || !isUnreachable(err) || ctx.Err() != nil || s.Now().After(until) {
 			if err != nil {
 				err = fmt.Errorf("StepId=%s.%d was lost: %w", s.job, s.output.begun.Step, asSlurm(err))
 			}
