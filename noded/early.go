@@ -24,13 +24,19 @@ func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*
 			a.logOf(id).Error("cannot write notice", "err", err)
 		}
 	}
-	if f.Desired.Holds() {
-		return a.toldEarly(id)
-	}
 	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec),
 		Early: true}
-	if err := a.Runtime.Signal(ctx, id, s); err != nil {
-		return nil, err
+	// what a script runs beside its steps are the commands that have started them
+	scriptToo := !f.Desired.RunsSteps() || s.To != jobspec.SignalPrograms
+	if !f.Desired.Holds() && scriptToo {
+		if err := a.Runtime.Signal(ctx, id, s); err != nil {
+			return nil, err
+		}
+	}
+	if f.Desired.RunsSteps() && s.To != jobspec.SignalScript {
+		if err := a.signalSteps(ctx, id, s); err != nil {
+			return nil, err
+		}
 	}
 	return a.toldEarly(id)
 }

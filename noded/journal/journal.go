@@ -404,6 +404,7 @@ func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 		return
 	}
 	k.Final, k.Cores, k.Measures = r.Final, nil, nil
+	k.Steps = slices.DeleteFunc(slices.Clone(k.Steps), func(s Step) bool { return s.Report == nil })
 	f.finals = append(f.finals, r.ID)
 	if len(f.finals) > FinalsKept {
 		delete(f.kept, f.finals[0])
