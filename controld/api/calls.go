@@ -178,6 +178,13 @@ func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reaso
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
+// SignalStep sends a signal to all tasks of a step of a job.
+func (c *Client) SignalStep(ctx context.Context, ref string, step int, signal string) error {
+	q := call{path: refPath(ref, fmt.Sprintf("/steps/%d/signal", step))}
+	_, err := post[struct{}](ctx, c, q, StepSignal{Signal: signal})
+	return err
+}
+
 // WhyBy returns why a job, named as by [Client.JobBy], waits.
 func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})

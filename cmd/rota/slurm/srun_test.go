@@ -236,7 +236,7 @@ func TestSrunOutput(t *testing.T) {
 			frame(t, stream.End, all, api.StepEnd{StepTaskExit: api.StepTaskExit{Signal: 9}}))
 	}
 	a := stepNode(t, "/v1/steps", script)
-	const messages = "srun: Job 7 step creation temporarily disabled, retrying\n"
+	const messages = "srun: Job 7 step creation temporarily disabled, retrying\nsrun: Step created for StepId=7.2\n"
 	const errs = "srun: error: n2.example.org: task 2: Exited with exit code 3\n" +
 		"srun: error: n2.example.org: task 1: Killed\n"
 	dir := t.TempDir()

@@ -39,6 +39,7 @@ type stepRun struct {
 
 	conn     *stream.Conn
 	resumed  *stream.Conn // over which input is sent
+	waited   bool         // before it began
 	begun    bool
 	received map[string]int64 // bytes of each node's part of the output
 	running  map[uint32]bool
@@ -212,7 +213,7 @@ func (s *stepRun) take(f stream.Frame) error {
 	case stream.Ack:
 		return s.acknowledged(f)
 	case stream.Message:
-		if !s.quiet {
+		if s.waited = s.waited || !s.begun; !s.quiet {
 			s.infof("%s", show.Clean(string(f.Data)))
 		}
 	case stream.Begun:
@@ -224,6 +225,9 @@ func (s *stepRun) take(f stream.Frame) error {
 			return nil
 		}
 		s.begun, s.job = true, strconv.FormatInt(int64(b.Job), 10)
+		if s.waited && !s.quiet {
+			s.infof("Step created for StepId=%s.%d", s.job, b.Step)
+		}
 		if err := s.output.begin(b); err != nil {
 			return err
 		}
