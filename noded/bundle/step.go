@@ -57,6 +57,7 @@ func (s *Store) BuildStep(
 			ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
 			Cgroup: in.Node.CgroupPath, LeaseGrace: a.LeaseGrace, OutputRate: int64(s.outputRate),
 			IPC: fmt.Sprintf("/proc/%d/ns/ipc", pid), Tasks: []container.Task{settings},
+			IO: &container.IO{},
 		},
 		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: task.Script}},
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -65,7 +66,11 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyMax)).Decode(into); err != nil {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax)) // all of it: a stream may follow
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
 	return nil

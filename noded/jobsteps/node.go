@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
 // Part is what a node must know of its part of a step.
@@ -251,6 +252,9 @@ func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 		Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
 		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic,
 	}
+	if p.Terminal != nil && len(s.Tasks) > 0 && s.Tasks[0] == 0 {
+		s.Terminal = &launch.Terminal{Rows: p.Terminal.Rows, Columns: p.Terminal.Columns}
+	}
 	for _, one := range p.Programs {
 		s.Programs = append(s.Programs, oci.StepProgram(one))
 	}
@@ -270,14 +274,13 @@ func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
 }
 
 // Open implements [Node].
-func (l *Local) Open(ctx, life context.Context, id container.ID, from int64) (*stream.Conn, error) {
+func (l *Local) Open(ctx, _ context.Context, id container.ID, from int64) (*stream.Conn, error) {
 	s, _ := l.get(id)
 	if s.State == "" {
 		return nil, unknown(id)
 	}
 	conn, err := l.OpenIO(ctx, id, from)
 	if err == nil {
-		conn.KeepAlive(life)
 		return conn, nil
 	}
 	if s, _ = l.get(id); s.State != "" && !live(s.State) {

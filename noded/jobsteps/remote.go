@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -120,13 +119,13 @@ func (s *Server) admit(r *http.Request) (container.ID, error) {
 
 // stream joins the other node with the input and output of a part.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, id container.ID) error {
-	from, err := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
-	if err != nil || from < 0 {
-		return errors.New("parameter from: write the number of bytes that were received")
+	at := &openAt{}
+	if err := decode(w, r, at); err != nil {
+		return err
 	}
 	ctx, end := context.WithCancel(s.Ctx)
 	defer end()
-	part, err := s.Local.Open(r.Context(), ctx, id, from)
+	part, err := s.Local.Open(r.Context(), ctx, id, at.From)
 	if err != nil {
 		return err
 	}
@@ -181,7 +180,7 @@ func (n *Remote) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	transport := &http.Transport{DialTLSContext: pki.Dialer(n.Credential.ClientOf(pki.Node, n.Name)),
 		DisableCompression: true, DisableKeepAlives: true}
-	if stream, ok := body.(streamOf); ok && bool(stream) {
+	if _, ok := body.(openAt); ok {
 		transport.DisableKeepAlives = false // it would have the header Connection say something else
 		api.RequestStream(req)
 	}
@@ -196,8 +195,10 @@ func (n *Remote) do(ctx context.Context, method, path string, body any) (*http.R
 	return resp, nil
 }
 
-// streamOf is the body of a request for a stream.
-type streamOf bool
+// openAt asks for the stream of a part.
+type openAt struct {
+	From int64 `json:"from"`
+}
 
 // problemOf returns the error of an answer.
 func problemOf(resp *http.Response) error {
@@ -251,7 +252,7 @@ func (n *Remote) Remove(ctx context.Context, id container.ID) (*container.Exit, 
 func (n *Remote) Open(ctx, life context.Context, id container.ID, from int64) (*stream.Conn, error) {
 	asking, end := context.WithCancel(life)
 	stop := context.AfterFunc(ctx, end)
-	resp, err := n.do(asking, http.MethodPost, id.String()+"/stream?from="+strconv.FormatInt(from, 10), streamOf(true))
+	resp, err := n.do(asking, http.MethodPost, id.String()+"/stream", openAt{from})
 	if !stop() && err == nil {
 		resp.Body.Close()
 		err = context.Cause(ctx)

@@ -91,10 +91,11 @@ type part struct {
 	ended  bool
 	end    api.StepEnd
 	lost   bool
-	input  bool  // it takes input
-	ready  bool  // it has said how much of the input it has taken
-	taken  int64 // of the input
-	have   int64 // of the input, that it was sent or has taken
+	input  bool     // it takes input
+	quiet  []uint32 // tasks here that read none
+	ready  bool     // it has said how much of the input it has taken
+	taken  int64    // of the input
+	have   int64    // of the input, that it was sent or has taken
 
 	mu   sync.Mutex
 	conn *stream.Conn // nil: there is none
@@ -130,6 +131,11 @@ func newStep(j *job, n int, st stepState) *step {
 		name := j.alloc.Places[share.Place].Node
 		p := &part{step: s, index: i, id: id, name: name, node: j.m.node(name), kick: make(chan struct{}, 1)}
 		p.input = st.Stdin == "" || st.Stdin == "all" || s.hasTask(share, st.Stdin)
+		for local, n := range share.Tasks {
+			if _, err := strconv.Atoi(st.Stdin); !p.input || err == nil && strconv.Itoa(n) != st.Stdin {
+				p.quiet = append(p.quiet, uint32(local))
+			}
+		}
 		s.parts = append(s.parts, p)
 	}
 	if st.TimeLimit > 0 {
@@ -203,6 +209,9 @@ func (s *step) turn(ctx context.Context) {
 		s.asked(f)
 	case <-told:
 		s.client, s.draining = nil, true // it knows all
+		for _, p := range s.parts {
+			s.acknowledge(p)
+		}
 	case <-gone:
 		s.lose()
 	case a := <-s.attaching:
@@ -335,7 +344,7 @@ func (s *step) acknowledge(p *part) {
 	if !s.draining {
 		upTo -= ackBehind
 	}
-	if upTo >= p.acked+ackEvery {
+	if upTo >= p.acked+ackEvery || s.draining {
 		p.acked = upTo
 		p.write(stream.Number(upTo))
 	}
@@ -372,6 +381,9 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 	p.ended, p.end = true, end
 	s.count(end.StepTaskExit)
 	s.tookMore()
+	if s.draining {
+		s.acknowledge(p)
+	}
 	for _, other := range s.parts {
 		if !other.ended {
 			return
@@ -671,6 +683,11 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	p.conn = conn
 	p.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	for _, task := range p.quiet {
+		if err := conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}); err != nil {
+			return gen, false, err
+		}
+	}
 	heard := false
 	for {
 		f, err := conn.Read()

@@ -31,6 +31,7 @@ type Step struct {
 	GPUsPerTask  int           // 0: all tasks see all of them
 	Memory       jobspec.Bytes // 0: no limit but the worker's
 	Cyclic       bool
+	Terminal     *launch.Terminal // of the first task here; nil: it has none
 }
 
 // StepProgram is what tasks of a step run.
@@ -62,6 +63,9 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 	}
 	for local, n := range s.Tasks {
 		p.Ranks = append(p.Ranks, launch.Rank{Name: "task " + itoa(n), Args: s.argv(n), Env: t.stepRank(local)})
+	}
+	if s.Terminal != nil {
+		p.Ranks[0].Terminal = s.Terminal
 	}
 	return p, nil
 }
