@@ -30,7 +30,7 @@ trap 'kill -TERM $pid; wait $pid; exit 85' USR1
 wait $pid
 `,
 	"srun": `#!/bin/bash
-#SBATCH -t 0:03 --signal=USR1@1 --mem=256M --output=%[2]s/out
+#SBATCH -t 0:04 --signal=USR1@2 --mem=256M --output=%[2]s/out
 echo restart $SLURM_RESTART_COUNT
 srun %[1]s
 `,
