@@ -476,7 +476,7 @@ func (j *job) record(s *step, usage *model.Usage) {
 	r := model.StepReport{Job: j.jobID(), Attempt: j.id.Attempt, Step: model.Step{
 		Row: j.rows + 1, ID: s.n, Name: s.Name, Tasks: tasksOf(s.Shares), Began: model.UnixMS(s.Began),
 		ExitCode: end.Code, Signal: end.Signal, OOM: end.OOM, Why: cut(end.Why), Usage: usage,
-		Ended: max(model.UnixMS(clock.Wall().UnixMilli()), model.UnixMS(s.Began)),
+		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
 	}}
 	for i, p := range s.parts {
 		r.Nodes = append(r.Nodes, p.name)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
@@ -69,6 +70,7 @@ type step struct {
 	draining bool           // no client comes back: output is dropped
 	why      string         // it was ended
 	killing  bool
+	ended    int64 // when, as a Unix time in milliseconds; 0: it runs
 	last     bool  // its job has ended: no client comes back for its output
 	decided  bool  // how it ends: tasks that are ended because of that say no more
 	position int64 // of the client's input
@@ -389,6 +391,7 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 			return
 		}
 	}
+	s.ended = clock.Wall().UnixMilli()
 	s.job.freed(s)
 	if f, err := stream.JSON(stream.End, stream.AllTasks, s.end()); err == nil {
 		s.tell(f)
