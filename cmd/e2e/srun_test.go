@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
@@ -24,12 +25,14 @@ func (w *world) script(name, text string) (dir, id, out string) {
 	return dir, strings.TrimSpace(w.ok("submit", "--parsable", "-D", dir, "-o", out, "-t", "5", file)), out
 }
 
-// slurm runs a command under one of Slurm's names.
+// slurm runs a command under one of Slurm's names, as the user of the jobs.
 func (w *world) slurm(args ...string) (stdout, stderr string, code int) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
 	cmd := w.Rota(w.ctx)
 	cmd.Args, cmd.Stdout, cmd.Stderr = args, &out, &errs // the program goes by its name
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = w.shared
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		w.t.Fatal(err)
@@ -139,7 +142,7 @@ func TestSrunFromOutside(t *testing.T) {
 	w.must(w.client.SignalStep(w.ctx, id, 0, "SIGUSR1"))
 	j := w.ends(id)
 	if text := w.readFile(out); j.Code != "CD" || !regexp.MustCompile(
-		`^told\nsrun: error: n\d: task 0: Exited with exit code 3\ncode 3\n$`).MatchString(text) {
+		`^told\n(User defined signal 1\n)?srun: error: n\d: task 0: Exited with exit code 3\ncode 3\n$`).MatchString(text) {
 		t.Errorf("it ended as %s, and wrote\n%s", j.Code, text)
 	}
 }

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
+)
+
+// helloMPI adds up the ranks of an MPI program.
+const helloMPI = `#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+	int rank, size, sum;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	printf("rank %d of %d, all together %d\n", rank, size, sum);
+	MPI_Finalize();
+	return 0;
+}
+`
+
+// installed skips a test on a machine without a program.
+func installed(t *testing.T, pack, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("needs %s of Debian's package %s, which is not installed", program, pack)
+	}
+}
+
+// compiled compiles an MPI program into a directory that jobs see.
+func (w *world) compiled(cc, dir string) {
+	w.t.Helper()
+	w.must(os.Mkdir(dir, 0o755))
+	file := filepath.Join(dir, "hello.c")
+	w.must(os.WriteFile(file, []byte(helloMPI), 0o644))
+	if out, err := exec.CommandContext(w.ctx, cc, "-o", filepath.Join(dir, "hello"), file).CombinedOutput(); err != nil {
+		w.t.Fatalf("%s: %v\n%s", cc, err, out)
+	}
+}
+
+// ranksOfFour is what four ranks of the program write.
+func ranksOfFour() string {
+	text := ""
+	for rank := range 4 {
+		text += fmt.Sprintf("rank %d of 4, all together 6\n", rank)
+	}
+	return text[:len(text)-1]
+}
+
+// Programs of the real MPICH find each other by srun, two on each of two nodes.
+func TestSrunStartsMPICH(t *testing.T) {
+	installed(t, "libmpich-dev", "mpicc.mpich")
+	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
+	dir, id, out := w.script("mpich", "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --mem=1G\n"+
+		"until [ -e hello ]; do sleep 0.05; done\nexport UCX_TLS=tcp,self UCX_NET_DEVICES=lo\n"+
+		"srun --mpi=pmi2 ./hello && touch once\nsrun --mpi=pmi2 -n1 -N1 ./hello\n")
+	w.compiled("mpicc.mpich", filepath.Join(dir, "built"))
+	w.must(os.Rename(filepath.Join(dir, "built", "hello"), filepath.Join(dir, "hello")))
+	j := w.ends(id)
+	want := ranksOfFour()[:len("rank 0 of ")] + "1, all together 0\n" + ranksOfFour()
+	if text := w.readFile(out); j.Code != "CD" || sortedLines(text) != want {
+		t.Errorf("it ended as %s, and wrote\n%s, want, in any order\n%s", j.Code, text, want)
+	}
+}
+
+// OpenMPI's own mpirun starts its daemons on the other nodes by srun.
+func TestMPIRunOnNodes(t *testing.T) {
+	installed(t, "openmpi-bin", "mpirun.openmpi")
+	installed(t, "libopenmpi-dev", "mpicc.openmpi")
+	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
+	dir, id, out := w.script("openmpi", "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --mem=1G\n"+
+		"until [ -e hello ]; do sleep 0.05; done\n"+
+		"mpirun.openmpi --mca btl tcp,self --mca oob_tcp_if_include lo --mca btl_tcp_if_include lo ./hello\n")
+	w.compiled("mpicc.openmpi", filepath.Join(dir, "built"))
+	w.must(os.Rename(filepath.Join(dir, "built", "hello"), filepath.Join(dir, "hello")))
+	j := w.ends(id)
+	if text := w.readFile(out); j.Code != "CD" || sortedLines(text) != ranksOfFour() {
+		t.Errorf("it ended as %s, and wrote\n%s, want, in any order\n%s", j.Code, text, ranksOfFour())
+	}
+}
