@@ -385,7 +385,7 @@ var rules = map[string]rule{
 		why:   "a container's spec is a function of its allocation",
 	},
 	"noded/container": {
-		ours: []string{"controld/api/clock"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"controld/api/clock", "controld/api/stream"}, third: []string{"golang.org/x/sys"},
 		why: "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
@@ -434,7 +434,8 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
-		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch"},
+		ours: []string{"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda",
+			"noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",

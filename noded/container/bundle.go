@@ -132,6 +132,8 @@ type Settings struct {
 	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
 	Reporter int `json:"reporter,omitempty"`
 
+	IO *IO `json:"io,omitempty"` // of a worker of one task; nil: output goes to log files, and there is no input
+
 	Restore *Restore `json:"restore,omitempty"` // it goes on from an image; nil: it starts its command
 
 	Tasks   []Task `json:"tasks"`             // each has a container of its own

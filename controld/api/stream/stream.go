@@ -28,6 +28,7 @@ const (
 	StdinEnd Kind = 'e' // the end of the input
 	Signal   Kind = 's' // the name of a signal, such as SIGINT
 	Window   Kind = 'w' // the size of the terminal: rows and columns, two bytes each
+	Request  Kind = 'q' // what is asked for, in JSON: the first frame where no HTTP request comes before
 )
 
 // Frames from programs.
