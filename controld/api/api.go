@@ -84,7 +84,8 @@ type Job struct {
 	// converged; without it that is not known
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
-	// with ?spec=true, and of a single job; as workdir, metrics, what was bad of them, parameters and
+	Comment       string `json:"comment,omitempty"`
+	// with ?spec=true, and of a single job; as workdir, comment, metrics, what was bad of them, parameters and
 	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
@@ -270,6 +271,7 @@ type UpdateRequest struct {
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the time limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`
 	Name      *string          `json:"name,omitempty"`
+	Comment   *string          `json:"comment,omitempty"` // "" takes it away
 }
 
 // PruneRequest is the body of POST /v1/jobs/{id}/prune: the best tasks of an array by a metric go

@@ -45,7 +45,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
+		Comment: j.ShownComment(),
+		Steps:   p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
 	for i := range j.Attempts {
