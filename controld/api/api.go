@@ -47,6 +47,7 @@ type Job struct {
 	Name        string             `json:"name"`
 	User        string             `json:"user"`
 	UID         uint32             `json:"uid"`
+	GID         uint32             `json:"gid,omitempty"`
 	Account     string             `json:"account"`
 	Queue       string             `json:"queue"`
 	Class       jobspec.Class      `json:"class"`
@@ -112,6 +113,7 @@ type ArrayPlace struct {
 	Params map[string]string `json:"params,omitempty"` // of an array task
 
 	Indices     string `json:"indices,omitempty"` // of an array job: the tasks that have not begun, such as 4-99%8
+	Dropped     string `json:"dropped,omitempty"` // those that were cancelled before they began, such as 7,9
 	Size        int    `json:"size,omitempty"`
 	MaxParallel int    `json:"max_parallel,omitempty"`
 	Live        int    `json:"live,omitempty"`
