@@ -47,6 +47,7 @@ type Job struct {
 	Name        string             `json:"name"`
 	User        string             `json:"user"`
 	UID         uint32             `json:"uid"`
+	GID         uint32             `json:"gid,omitempty"`
 	Account     string             `json:"account"`
 	Queue       string             `json:"queue"`
 	Class       jobspec.Class      `json:"class"`
@@ -84,7 +85,8 @@ type Job struct {
 	// converged; without it that is not known
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
-	// with ?spec=true, and of a single job; as workdir, metrics, what was bad of them, parameters and
+	Comment       string `json:"comment,omitempty"`
+	// with ?spec=true, and of a single job; as workdir, comment, metrics, what was bad of them, parameters and
 	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
@@ -111,6 +113,7 @@ type ArrayPlace struct {
 	Params map[string]string `json:"params,omitempty"` // of an array task
 
 	Indices     string `json:"indices,omitempty"` // of an array job: the tasks that have not begun, such as 4-99%8
+	Dropped     string `json:"dropped,omitempty"` // those that were cancelled before they began, such as 7,9
 	Size        int    `json:"size,omitempty"`
 	MaxParallel int    `json:"max_parallel,omitempty"`
 	Live        int    `json:"live,omitempty"`
@@ -290,6 +293,7 @@ type UpdateRequest struct {
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the time limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`
 	Name      *string          `json:"name,omitempty"`
+	Comment   *string          `json:"comment,omitempty"` // "" takes it away
 }
 
 // PruneRequest is the body of POST /v1/jobs/{id}/prune: the best tasks of an array by a metric go

@@ -193,8 +193,8 @@ func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Ans
 	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
 }
 
-// Update changes the time limit, priority or name of a job that has not ended. It is not repeated
-// when its outcome is unknown, as Control is not.
+// Update changes the time limit, priority, name or comment of a job that has not ended. It is not
+// repeated when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
 	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update")}, change)
 }

@@ -113,8 +113,11 @@ func jobFlags() []Spec {
 			func(a *request, s setting) { a.noRequeue = s }),
 		honoured("signal=SBATCH_SIGNAL", "signal", "send `[B:]SIG[@SECONDS]`, so long before the time limit (60) "+
 			"and when it has to leave", (*request).signal),
-		honoured("comment", "text", "describe the job with `TEXT`",
-			textFlag(func(a *request) *string { return &a.job.Description })),
+		honoured("comment", "text", "show `TEXT` with the job",
+			textFlag(func(a *request) *string {
+				a.job.Comment = new(string)
+				return a.job.Comment
+			})),
 		honoured("wrap", "command", "run `COMMAND` instead of a script", (*request).wrap),
 		honoured("wait/W=SBATCH_WAIT", "", "wait for the job's end and return its code",
 			func(a *request, _ setting) { a.result.Wait = true }),

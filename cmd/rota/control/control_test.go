@@ -41,6 +41,8 @@ func TestUpdate(t *testing.T) {
 		{"update 4 --time +2h", `{"add_time":7200}`},
 		{"update 4 --time -30m --priority 0", `{"add_time":-1800,"priority":0}`},
 		{"update 4 --time 1-00:00:00 --name other", `{"time_limit":86400,"name":"other"}`},
+		{"update 4 --comment twice", `{"comment":"twice"}`},
+		{"update 4 --comment=", `{"comment":""}`},
 	} {
 		got := s.Run(strings.Fields(c.args)...)
 		asked := a.Requests()

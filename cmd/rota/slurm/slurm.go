@@ -24,10 +24,13 @@ const failed = 1
 type tool struct {
 	*command.Env
 	name string
+	args []string // behind the name
 }
 
 var tools = map[string]func(*tool, context.Context, []string) error{
+	"sacct":    (*tool).sacct,
 	"scontrol": (*tool).scontrol,
+	"sinfo":    (*tool).sinfo,
 	"squeue":   (*tool).squeue,
 }
 
@@ -36,7 +39,7 @@ func Has(path string) bool { return tools[filepath.Base(path)] != nil }
 
 // Run carries out a command line, whose first word is the name, and returns the exit code.
 func Run(ctx context.Context, args []string, env *command.Env) int {
-	t := &tool{Env: env, name: filepath.Base(args[0])}
+	t := &tool{Env: env, name: filepath.Base(args[0]), args: args[1:]}
 	err := tools[t.name](t, ctx, args[1:])
 	var said *loadError
 	switch {
@@ -44,7 +47,7 @@ func Run(ctx context.Context, args []string, env *command.Env) int {
 		return 0
 	case errors.Is(err, errSaid):
 	case errors.As(err, &said):
-		fmt.Fprintf(env.Stderr, "slurm_load_jobs error: %s\n", said.text)
+		fmt.Fprintf(env.Stderr, "%s error: %s\n", said.what, said.text)
 	default:
 		t.errorf("%s", show.Clean(err.Error()))
 	}
@@ -54,8 +57,11 @@ func Run(ctx context.Context, args []string, env *command.Env) int {
 // errSaid ends a command that has said what was wrong.
 var errSaid = errors.New("the command has failed")
 
-// loadError is what Slurm says when the list of jobs cannot be had.
-type loadError struct{ text string }
+// loadError is what Slurm says when a list cannot be had.
+type loadError struct{ what, text string }
+
+// noJob is that of a job that is not there.
+var noJob = &loadError{"slurm_load_jobs", "Invalid job id specified"}
 
 // Error implements error.
 func (e *loadError) Error() string { return e.text }
@@ -100,7 +106,9 @@ func (t *tool) flags() *pflag.FlagSet {
 
 // parse reads flags. Others than those of the set are refused by name.
 func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error) {
-	f.BoolP("help", "", false, "")
+	if f.Lookup("help") == nil {
+		f.Bool("help", false, "")
+	}
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
 	}
@@ -115,6 +123,7 @@ func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 var errHelp = errors.New("help")
 
 var help = map[string]string{
-	"scontrol": "show job|hostnames|hostlist, requeue, hold, release, update JobId=ID Name=NAME TimeLimit=TIME",
-	"squeue":   "-h, -j IDS, -u USERS, --me, -o FORMAT",
+	"scontrol": "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
+		"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT",
+	"squeue": "-h, -j IDS, -u USERS, --me, -o FORMAT",
 }

@@ -195,6 +195,7 @@ func (s sections) request(j *api.Job) {
 	s.linef("total", "%s, %s, %s memory", show.CountGPUs(show.GPUAmount(j.GPUs, j.GPUThousandths)),
 		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory))
 	s.line("workdir", show.Clean(j.Workdir))
+	s.line("comment", show.Clean(j.Comment))
 }
 
 func (s sections) placement(j *api.Job) {

@@ -33,7 +33,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	all, at := j.Total(), instantOf(v, now)
 	state := j.ShownState(at)
 	out := api.Job{
-		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
+		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, GID: j.Owner.GID,
+		Account: j.Account, Queue: j.Queue, Class: j.Class,
 		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
@@ -45,7 +46,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
 		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
-		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
+		Comment: j.ShownComment(),
+		Steps:   p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
 	for i := range j.Attempts {
