@@ -33,6 +33,7 @@ var tools = map[string]func(*tool, context.Context, []string) error{
 	"squeue":   (*tool).squeue,
 	"sbatch":   (*tool).sbatch,
 	"srun":     (*tool).srun,
+	"scancel":  (*tool).scancel,
 }
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
@@ -139,5 +140,7 @@ var help = map[string]string{
 	"scontrol": "show job|hostnames|hostlist, requeue, hold, release, update JobId=ID Name=NAME TimeLimit=TIME",
 	"squeue":   "-h, -j IDS, -u USERS, --me, -o FORMAT",
 	"sbatch":   "the flags of docs/batch-scripts.md, SCRIPT [ARGUMENTS...], --wrap COMMAND, or a script on standard input",
-	"srun":     "the flags of sbatch about resources, and a command",
+	"scancel": "JOB... -n NAME, -u USER, --me, -t STATES, -p PARTITION, -A ACCOUNT, -q QOS, -w NODES, -s SIGNAL, -b, " +
+		"-f, -i, -Q, -v, -M CLUSTERS",
+	"srun": "the flags of sbatch about resources, and a command",
 }
