@@ -33,6 +33,6 @@ func main() {
 // commands lists the commands in the order in which they are shown.
 func commands() []*command.Command {
 	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
-		admin.Commands(), simulate.Commands(), dev.Commands())
+		admin.Commands(), simulate.Commands(), dev.Commands(slurm.Names()...))
 	return append(all, manual.Commands(all)...)
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,6 +40,9 @@ var tools = map[string]func(*tool, context.Context, []string) error{
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
 func Has(path string) bool { return tools[filepath.Base(path)] != nil }
+
+// Names returns the names under which this program is a command of Slurm, in order.
+func Names() []string { return slices.Sorted(maps.Keys(tools)) }
 
 // Run carries out a command line, whose first word is the name, and returns the exit code.
 func Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
