@@ -98,6 +98,7 @@ type fakeContainer struct {
 	creates  int
 	signals  []int
 	early    []container.Signal // those that told it of its time limit: the shim passes only one on
+	plain    []container.Signal // of users
 	stops    []container.Signal // the others
 	lease    time.Time
 	term     time.Duration // of its lease when it was created
@@ -534,7 +535,14 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 	signal := s.Number
 	return r.call(ctx, func() error {
 		b := r.containers[id]
+		if s.Plain && b.state != container.Running {
+			return errors.New("nothing runs")
+		}
 		if b == nil || b.state != container.Running || s.Early && len(b.early) > 0 {
+			return nil
+		}
+		if s.Plain {
+			b.plain = append(b.plain, s)
 			return nil
 		}
 		if s.Early {

@@ -325,6 +325,15 @@ type CancelRequest struct {
 	Reason  string        `json:"reason,omitempty"`
 }
 
+// SignalRequest is the body of POST /v1/jobs/{id}/signal: a signal to what runs of a job. The job is not
+// asked to stop by it.
+type SignalRequest struct {
+	Signal string `json:"signal"` // SIGUSR1
+	// which processes get it, if the program is a shell script: script or programs, as in
+	// [jobspec.Preemption]; "": the shell and what it runs
+	To string `json:"to,omitempty"`
+}
+
 // ControlResponse says what became of each job.
 type ControlResponse struct {
 	Items []ControlItem `json:"items"`

@@ -178,6 +178,12 @@ func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reaso
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
+// Signal sends a signal to the processes of a job, named as by [Client.JobBy], or to those of all tasks of an
+// array that run. It is not repeated when its outcome is unknown.
+func (c *Client) Signal(ctx context.Context, ref string, req SignalRequest) (*ControlResponse, error) {
+	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/signal")}, req)
+}
+
 // WhyBy returns why a job, named as by [Client.JobBy], waits.
 func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})

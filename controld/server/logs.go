@@ -212,6 +212,11 @@ func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *l
 		return nil, err
 	}
 	identity.Vouch(req.Header, x.caller.User)
+	return x.doAtNode(n, req)
+}
+
+// doAtNode sends a request to a node, and makes sure that the node answers.
+func (x *exchange) doAtNode(n *model.Node, req *http.Request) (*http.Response, error) {
 	resp, err := x.s.Nodes.Do(req)
 	if err != nil {
 		return nil, err

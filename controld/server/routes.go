@@ -109,6 +109,8 @@ func jobRoutes() []route {
 		taking(route{Operation: post("/v1/jobs/{id}/requeue", "Stop a job and make it pending again", pathID),
 			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbRequeue)),
+		taking(route{Operation: post("/v1/jobs/{id}/signal", "Send a signal to the processes of a job", pathID),
+			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, signalJob),
 		taking(route{Operation: post("/v1/jobs/{id}/update", "Change a job's time limit, priority, name or comment", pathID),
 			rule: with(actOnJob, partBeyond), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, update),
 		taking(route{Operation: post("/v1/jobs/{id}/prune", "Cancel all tasks of an array but the best by a metric", pathID),

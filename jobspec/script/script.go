@@ -41,7 +41,9 @@ type Result struct {
 	Job      *jobspec.Job // with its defaults; nil if there is a mistake
 	Problems Problems     // in the order of the script
 
-	Wait, Parsable, TestOnly bool // whether the flags of these names were given
+	Wait, Parsable, TestOnly, Quiet bool // whether the flags of these names were given
+
+	Clusters string // where the job may be submitted to: names with commas, all, or "" for here
 
 	// BeginsAhead and DeadlineAhead are set when the begin or the deadline of the job was written
 	// as a time from now, such as now+1hour.
@@ -72,15 +74,20 @@ func Read(src []byte, opts Options) Result {
 	s := a.shape()
 	p := a.planRun(t, s)
 	a.fillJob(t, s, p)
+	return a.finish()
+}
+
+// finish returns the result of a job that is filled in.
+func (a *request) finish() Result {
 	if !a.list.Has(Mistake) {
 		a.checkRules()
 	}
-	result.Problems = a.sorted()
-	if !result.Problems.Has(Mistake) {
+	a.result.Problems = a.sorted()
+	if !a.result.Problems.Has(Mistake) {
 		a.job.Default()
-		result.Job = a.job
+		a.result.Job = a.job
 	}
-	return result
+	return *a.result
 }
 
 func newRequest(result *Result, opts *Options, job *jobspec.Job) *request {
@@ -146,11 +153,11 @@ func (a *request) commandLineFlags() []setting {
 	for _, f := range a.opts.Flags {
 		spec := find(f.Name)
 		if spec == nil {
-			a.add(Problem{Kind: Mistake, Code: CodeUnknown, Where: "command line", Flag: "--" + f.Name,
+			a.add(Problem{Kind: Mistake, Code: CodeUnknown, Where: commandLine, Flag: "--" + f.Name,
 				Text: "is not a known flag"})
 			continue
 		}
-		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: "command line",
+		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: commandLine,
 			layer: fromCommand})
 	}
 	return list

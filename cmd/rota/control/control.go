@@ -1,5 +1,5 @@
-// Package control has the commands that change jobs: cancel, hold, release, requeue, update and
-// array.
+// Package control has the commands that change jobs: cancel, hold, release, requeue, signal,
+// update and array.
 package control
 
 import (
@@ -41,6 +41,15 @@ func Commands() []*command.Command {
 			ArgsUsage: "[JOB...]", Flags: withReason(), OwnJob: true,
 			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
 			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
+		{Name: "signal", Usage: "send a signal to the processes of running jobs",
+			ArgsUsage:   "JOB... --signal SIGNAL [--to script|programs]",
+			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run.",
+			Flags: command.WithCommon(
+				command.Text("signal,s", "`SIGNAL` such as USR1, SIGUSR1 or 10"),
+				command.Text("to", "of a shell script, signal the `PART`: script is its shell, programs is what the shell runs; "+
+					"without it, both"),
+			), Action: signalJobs, Arguments: complete.Jobs(model.Running),
+			Values: map[string]command.Source{"to": complete.Words("script", "programs")}},
 		{Name: "update", Usage: "change the time limit, priority, name or comment of jobs",
 			ArgsUsage: "[JOB...] --time T | --priority N | --name NAME | --comment TEXT", OwnJob: true,
 			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +

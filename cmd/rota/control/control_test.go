@@ -75,6 +75,29 @@ func TestArrayPrune(t *testing.T) {
 	}
 }
 
+// TestSignal: the name of a signal is completed, and a job is needed.
+func TestSignal(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs/7/signal", api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL, Env: []string{"ROTA_JOB_ID=7"}}
+	for args, want := range map[string]string{
+		"signal 7 --signal usr1":            `{"signal":"SIGUSR1"}`,
+		"signal 7 -s SIGTERM --to script":   `{"signal":"SIGTERM","to":"script"}`,
+		"signal 7 --signal=12 --to=program": `{"signal":"SIGUSR2","to":"program"}`, // the controllers check it
+	} {
+		got := s.Run(strings.Fields(args)...)
+		last := a.Requests()[len(a.Requests())-1]
+		if got.Code != 0 || last.What != "POST /v1/jobs/7/signal" || strings.TrimSpace(last.Body) != want {
+			t.Errorf("rota %s: %+v, asks %s %s", args, got, last.What, last.Body)
+		}
+	}
+	for _, args := range []string{"signal", "signal 7", "signal --signal USR1", "signal x -s USR1"} {
+		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
+	}
+}
+
 // TestAJobWithoutItsID: in a job, commands without an id are about it; cancel never is.
 func TestAJobWithoutItsID(t *testing.T) {
 	a := rotatest.NewAnswers(t)

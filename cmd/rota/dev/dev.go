@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,13 +44,16 @@ type devOptions struct {
 	cores       int // 0: as many as the node finds
 	keep        bool
 	jobsAs      string
+	slurm       []string // names of Slurm's commands under which there are links to this program
 	command     []string
 }
 
-// Commands returns the commands of this package.
-func Commands() []*command.Command {
+// Commands returns the commands of this package. slurm are names of Slurm's commands that this program
+// has too.
+func Commands(slurm ...string) []*command.Command {
 	return command.InCategory("Other", []*command.Command{{Name: "dev",
-		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: runDev,
+		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]",
+		Action: func(env *command.Env, c *cli.Context) error { return runDev(env, c, slurm) },
 		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, " +
 			"runs the command with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
@@ -64,16 +69,20 @@ func Commands() []*command.Command {
 			command.Number("sim-gpus", "give each node `N` simulated GPUs"),
 			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has",
 				DefaultText: "the machine's cores, divided"},
+			command.Switch("slurm", "put Slurm's commands into DIR/slurm, which is the first on the PATH of COMMAND"),
 			command.Switch("keep", "keep DIR at the end, and continue with its queue the next time"),
 		}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
 		Values: map[string]command.Source{"dir": complete.Files}}})
 }
 
 // runDev runs the cluster until a signal comes or its command has ended.
-func runDev(env *command.Env, c *cli.Context) error {
+func runDev(env *command.Env, c *cli.Context, slurm []string) error {
 	opts, err := readOptions(env, c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("slurm") {
+		opts.slurm = slurm
 	}
 	// The kernel kills a child with PDEATHSIG when the thread that started it ends. One locked
 	// thread starts all children.
@@ -164,8 +173,16 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	if len(d.opts.command) > 0 {
 		return d.runCommand()
 	}
-	fmt.Fprintf(d.Stdout, "ready %s\n", d.addr)
+	d.sayReady(d.Stdout)
 	return d.supervise(nil)
+}
+
+// sayReady says where the cluster is, and where Slurm's commands are.
+func (d *devCluster) sayReady(out io.Writer) {
+	fmt.Fprintf(out, "ready %s\n", d.addr)
+	if len(d.opts.slurm) > 0 {
+		fmt.Fprintf(out, "slurm %s\n", d.path(slurmDir))
+	}
 }
 
 // awaitReady waits for a leader and for all nodes.
@@ -270,8 +287,12 @@ func (d *devCluster) forward(s os.Signal) {
 func (d *devCluster) runCommand() error {
 	cmd := exec.Command(d.program(d.opts.command[0]), d.opts.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Stdin, d.Stdout, d.Stderr
-	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+os.Getenv("PATH")+":"+d.bin)
-	fmt.Fprintf(d.Stderr, "ready %s\n", d.addr)
+	search := os.Getenv("PATH") + ":" + d.bin
+	if len(d.opts.slurm) > 0 {
+		search = d.path(slurmDir) + ":" + search
+	}
+	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+search)
+	d.sayReady(d.Stderr)
 	if err := cmd.Start(); err != nil {
 		return &exit.CodeError{Code: 127, Text: fmt.Sprintf("run %s: %v", d.opts.command[0], err)}
 	}
@@ -286,8 +307,12 @@ func (d *devCluster) runCommand() error {
 	return err
 }
 
-// program returns the path of a command, where our own programs come last on the PATH.
+// program returns the path of a command, where Slurm's names come first on the PATH, and our own
+// programs last.
 func (d *devCluster) program(name string) string {
+	if slices.Contains(d.opts.slurm, name) {
+		return filepath.Join(d.path(slurmDir), name)
+	}
 	if _, err := exec.LookPath(name); err != nil && !strings.Contains(name, "/") {
 		if ours, err := exec.LookPath(filepath.Join(d.bin, name)); err == nil {
 			return ours

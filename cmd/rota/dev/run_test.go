@@ -33,7 +33,10 @@ import (
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "rota":
-		os.Exit(command.Run(context.Background(), os.Args, command.System(), Commands()))
+		os.Exit(command.Run(context.Background(), os.Args, command.System(), Commands("sbatch", "squeue")))
+	case "sbatch":
+		fmt.Println("sbatch", os.Getenv("ROTA_ADDR"), os.Args[1:])
+		os.Exit(0)
 	case "rota-controld":
 		os.Exit(fakeController())
 	case "rota-noded":
@@ -309,6 +312,39 @@ func TestDevRunsUntilASignal(t *testing.T) {
 	}
 }
 
+// TestDevWithSlurmsNames notices names that a command does not find first, or that a user is not told of,
+// and links that stay behind.
+func TestDevWithSlurmsNames(t *testing.T) {
+	w := newWorld(t)
+	addr, dir := "unix:"+w.dir+"/c1.sock", w.dir+"/slurm"
+	for _, args := range [][]string{{"sh", "-c", "sbatch -n 1; ls " + dir}, {"sbatch", "-n", "1"}} {
+		w.start(append([]string{"dev", "--slurm", "--"}, args...)...)
+		want := "sbatch " + addr + " [-n 1]\n"
+		if args[0] == "sh" {
+			want += "sbatch\nsqueue\n"
+		}
+		if code, out := w.ended(); code != 0 || out != want || w.stderr.String() != "ready "+addr+"\nslurm "+dir+"\n" {
+			t.Errorf("%q: exit %d, %q, %s", args, code, out, &w.stderr)
+		}
+		w.nothingLeft()
+	}
+	w.start("dev", "--slurm", "--keep")
+	if first, second := w.line(), w.line(); first != "ready "+addr || second != "slurm "+dir {
+		t.Errorf("said %q and %q", first, second)
+	}
+	if err := w.command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := w.ended(); code != 0 {
+		t.Errorf("exit %d, %s", code, &w.stderr)
+	}
+	w.start("dev", "--", "sh", "-c", "ls "+dir) // without --slurm the links of the time before are gone
+	if code, out := w.ended(); code == 0 || out != "" {
+		t.Errorf("exit %d, %q, %s", code, out, &w.stderr)
+	}
+	w.nothingLeft()
+}
+
 // TestDevInUse notices two clusters in one directory.
 func TestDevInUse(t *testing.T) {
 	w := newWorld(t)
@@ -462,7 +498,7 @@ func TestDevJobsThatCannotBeCancelled(t *testing.T) {
 
 // TestDevOptions notices an option that is ignored, or refused without saying what is allowed.
 func TestDevOptions(t *testing.T) {
-	s := rotatest.Session{Commands: Commands, T: t}
+	s := rotatest.Session{Commands: func() []*command.Command { return Commands() }, T: t}
 	t.Chdir(t.TempDir())
 	for args, want := range map[string]string{
 		"--controllers 2": "--controllers 2: must be 1, 3 or 5", "--controllers 0": "--controllers 0: must be 1, 3 or 5",

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -25,6 +28,7 @@ type tool struct {
 	*command.Env
 	name string
 	args []string // behind the name
+	does Submitter
 }
 
 var tools = map[string]func(*tool, context.Context, []string) error{
@@ -32,24 +36,38 @@ var tools = map[string]func(*tool, context.Context, []string) error{
 	"scontrol": (*tool).scontrol,
 	"sinfo":    (*tool).sinfo,
 	"squeue":   (*tool).squeue,
+	"sbatch":   (*tool).sbatch,
+	"srun":     (*tool).srun,
+	"scancel":  (*tool).scancel,
 }
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
 func Has(path string) bool { return tools[filepath.Base(path)] != nil }
 
+// Names returns the names under which this program is a command of Slurm, in order.
+func Names() []string { return slices.Sorted(maps.Keys(tools)) }
+
 // Run carries out a command line, whose first word is the name, and returns the exit code.
-func Run(ctx context.Context, args []string, env *command.Env) int {
-	t := &tool{Env: env, name: filepath.Base(args[0]), args: args[1:]}
+func Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
+	own := *env
+	own.Name = filepath.Base(args[0])
+	t := &tool{Env: &own, name: own.Name, args: args[1:], does: does}
 	err := tools[t.name](t, ctx, args[1:])
 	var said *loadError
+	var job *exit.CodeError
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errSaid):
+	case errors.As(err, &job):
+		if job.Text != "" {
+			t.errorf("%s", show.Clean(job.Text))
+		}
+		return job.Code
 	case errors.As(err, &said):
 		fmt.Fprintf(env.Stderr, "%s error: %s\n", said.what, said.text)
 	default:
-		t.errorf("%s", show.Clean(err.Error()))
+		t.errorf("%s", show.Clean(withHint(err).Error()))
 	}
 	return failed
 }
@@ -93,6 +111,15 @@ func asSlurm(err error) error {
 	case errors.As(err, &p):
 		return errors.New(p.Detail)
 	}
+	return withHint(err)
+}
+
+// withHint returns an error whose text has the hint of a command line that is not right.
+func withHint(err error) error {
+	var usage *exit.UsageError
+	if errors.As(err, &usage) && usage.Hint != "" {
+		return fmt.Errorf("%w (%s)", err, usage.Hint)
+	}
 	return err
 }
 
@@ -126,4 +153,8 @@ var help = map[string]string{
 	"scontrol": "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
 		"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT",
 	"squeue": "-h, -j IDS, -u USERS, --me, -o FORMAT",
+	"sbatch": "the flags of docs/batch-scripts.md, SCRIPT [ARGUMENTS...], --wrap COMMAND, or a script on standard input",
+	"scancel": "JOB... -n NAME, -u USER, --me, -t STATES, -p PARTITION, -A ACCOUNT, -q QOS, -w NODES, -s SIGNAL, -b, " +
+		"-f, -i, -Q, -v, -M CLUSTERS",
+	"srun": "the flags of sbatch about resources, and a command",
 }

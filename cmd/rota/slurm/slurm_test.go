@@ -30,7 +30,7 @@ func run(t *testing.T, addr string, environ []string, args ...string) (int, stri
 	if !Has("/run/rota/bin/" + args[0]) {
 		t.Fatalf("%s is no name of Slurm", args[0])
 	}
-	return Run(t.Context(), args, env), stdout.String(), stderr.String()
+	return Run(t.Context(), args, env, Submitter{}), stdout.String(), stderr.String()
 }
 
 // jobs are one that runs on two nodes, a pending array with a task that runs, one that waits, and one
@@ -239,7 +239,7 @@ func TestNoController(t *testing.T) {
 			t.Errorf("containers have %s, which is no name of Slurm here", name)
 		}
 	}
-	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sbatch": false,
+	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sdiag": false,
 		"": false} {
 		if Has(name) != want {
 			t.Errorf("%q has a name of Slurm: %t", name, !want)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -31,7 +32,7 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return submitAttached(c.Context, session, job)
+	return Attached(c.Context, session, job)
 }
 
 // jobFromArgs returns a job with one task, from the flags and arguments of run.
@@ -106,6 +107,11 @@ func attend(parent context.Context, session *command.Session, id model.JobID,
 		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
 	}
 	return fmt.Errorf("job %d: %w", id, err)
+}
+
+// Await waits for a submitted job, and ends with its exit code.
+func Await(ctx context.Context, session *command.Session, id model.JobID) error {
+	return attend(ctx, session, id, follow.WaitForEnd)
 }
 
 // sbatchHint returns a hint for a flag that submit has and run does not, "" for others.
