@@ -353,7 +353,7 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
-		CPUTime: d.shims.CPUTime, Serves: d.mps.owns, Sockets: d.jobs,
+		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
 	})
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err
@@ -391,6 +391,7 @@ func (d *daemon) run(ctx context.Context) error {
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
+	mux.HandleFunc("GET /v1/usage/{id}", d.agent.serveUsage)
 	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints, Runs: d.agent.runsStill,
 		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
 			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)

@@ -87,7 +87,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
-	out.Usage = usage(a.Used())
+	out.Usage = Usage(a.Used())
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -107,14 +107,15 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	return out
 }
 
-// usage is what an attempt has used as users see it.
-func usage(u *model.Usage) *api.Usage {
+// Usage is what workers have used as users see it, nil if nothing is known.
+func Usage(u *model.UsageSum) *api.Usage {
 	if u == nil {
 		return nil
 	}
 	percent := func(thousandths int64) int { return int((thousandths + 5) / 10) }
-	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, PeakCores: float64(u.PeakCores) / 1000,
-		PeakMemory: u.PeakMemory, GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
+	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, SystemSeconds: float64(u.SystemMS) / 1000,
+		PeakCores: float64(u.PeakCores) / 1000, PeakMemory: u.PeakMemory, Memory: u.Memory, Workers: u.Workers,
+		GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
 		PeakGPUMemory: u.PeakGPUMemory}
 }
 
