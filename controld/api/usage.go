@@ -22,7 +22,7 @@ type JobUsage struct {
 	Job        model.JobID   `json:"job"`
 	Attempt    int           `json:"attempt"`
 	Live       bool          `json:"live"`            // it has not ended
-	Usage      *Usage        `json:"usage"`           // of all workers of which it is known; null: of none
+	Usage      *Usage        `json:"usage,omitempty"` // of all workers of which it is known; none: of none
 	Workers    []WorkerUsage `json:"workers"`         // in order
 	Missing    int           `json:"missing"`         // workers that run, of which it is not known
 	Error      string        `json:"error,omitempty"` // why not, of the first of them
@@ -34,7 +34,7 @@ type WorkerUsage struct {
 	Node      string        `json:"node"`
 	State     string        `json:"state"`
 	MemoryNow jobspec.Bytes `json:"memory_now,omitempty"` // of one that runs
-	Usage     *Usage        `json:"usage"`                // null: it is not known
+	Usage     *Usage        `json:"usage,omitempty"`      // none: it is not known
 }
 
 // MaxRSS is the most memory that one worker had, with the pages of files that were cached for it.
