@@ -17,6 +17,7 @@
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
+//   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
@@ -80,6 +81,7 @@ type daemon struct {
 	checkpoints *checkpoint.Store
 	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
+	hosts       *hostsFile
 	control     *controllers
 	jobs        *jobAPI
 	agent       *Agent
@@ -278,8 +280,15 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
 		return err
 	}
+	d.hosts = &hostsFile{path: filepath.Join(d.cfg.DataDir, "hosts"), system: systemHosts, node: d.cfg.Name,
+		hostname: d.machine.Hostname, log: d.cfg.Logger}
+	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(), Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
+	if err := d.hosts.update(append(d.list.Peers(), own)); err != nil {
+		return fmt.Errorf("hosts file of containers: %w", err)
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
-		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
+		Hosts: d.hosts.path,
+		Node:  d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules: modules, RotaPath: d.commands(),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
@@ -347,7 +356,8 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger,
+		peersChanged: d.hosts.refresh}
 	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
