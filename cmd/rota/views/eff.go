@@ -44,6 +44,8 @@ type efficiency struct {
 	MemoryEfficiency *float64 `json:"memory_efficiency"`
 	GPUEfficiency    *float64 `json:"gpu_efficiency"`
 	Note             string   `json:"note,omitempty"` // why something is not known
+
+	seconds float64 // elapsed, with fractions
 }
 
 // liveTasks bounds the tasks of an array of which the nodes are asked what they use: each is a
@@ -161,7 +163,8 @@ func efficiencyOf(env *command.Env, j *api.Job, attempt int) (efficiency, error)
 		if at.End != nil {
 			end = at.End.Time
 		}
-		e.Elapsed = max(0, jobspec.Seconds(end.Sub(at.Start.Time).Seconds())-jobspec.Seconds(at.SuspendedSeconds))
+		e.seconds = max(0, end.Sub(at.Start.Time).Seconds()-float64(at.SuspendedSeconds))
+		e.Elapsed = jobspec.Seconds(e.seconds)
 	}
 	switch {
 	case e.Live: // the nodes know
@@ -200,7 +203,7 @@ func (e *efficiency) compute() {
 		return
 	}
 	cores, memory := e.ofKnown()
-	e.CPUEfficiency = percentOf(e.Usage.CPUSeconds, cores*float64(e.Elapsed))
+	e.CPUEfficiency = percentOf(e.Usage.CPUSeconds, cores*e.seconds)
 	e.MemoryEfficiency = percentOf(float64(e.Usage.Memory), float64(memory))
 	if e.GPUs > 0 && e.Usage.PeakGPUMemory > 0 { // else the driver told nothing
 		e.GPUEfficiency = percentOf(float64(e.Usage.GPUUtil), 100)
@@ -251,7 +254,7 @@ func (e *efficiency) print(out io.Writer, attempts int) error {
 		cores, memory := e.ofKnown()
 		cpu := fmt.Sprintf("%s used: %s of processor time (%s in the system), of %s that %s had",
 			percentText(e.CPUEfficiency), show.Clock(jobspec.Seconds(u.CPUSeconds)),
-			show.Clock(jobspec.Seconds(u.SystemSeconds)), show.Clock(jobspec.Seconds(cores*float64(e.Elapsed))),
+			show.Clock(jobspec.Seconds(u.SystemSeconds)), show.Clock(jobspec.Seconds(cores*e.seconds)),
 			show.Count(int(math.Round(cores)), "core", "cores"))
 		if u.PeakCores > 0 {
 			cpu += fmt.Sprintf("; at most %.1f at once", u.PeakCores)
@@ -294,11 +297,11 @@ func printMembers(out io.Writer, j *api.Job, members []efficiency) error {
 		if e.Usage != nil {
 			u = *e.Usage
 			cores, of := e.ofKnown()
-			used, had = used+u.CPUSeconds, had+cores*float64(e.Elapsed)
+			used, had = used+u.CPUSeconds, had+cores*e.seconds
 			peak, memory = peak+float64(u.Memory), memory+float64(of)
 		}
 		if e.GPUEfficiency != nil {
-			busy, gpus = busy+*e.GPUEfficiency/100*e.GPUs*float64(e.Elapsed), gpus+e.GPUs*float64(e.Elapsed)
+			busy, gpus = busy+*e.GPUEfficiency/100*e.GPUs*e.seconds, gpus+e.GPUs*e.seconds
 		}
 		row := []string{"  " + e.Ref, string(e.Code), show.Clock(e.Elapsed), "-", "-", "-", "-", "-", "-"}
 		if e.Usage != nil {
