@@ -214,9 +214,12 @@ type Step struct {
 // Usage is what the workers of an attempt have used, together: 0 is what they did not use or what is
 // not known. Utilisation is that of one GPU, in the mean of them all.
 type Usage struct {
-	CPUSeconds float64       `json:"cpu_s"`
-	PeakCores  float64       `json:"peak_cores"`  // sum of each worker's own peak
-	PeakMemory jobspec.Bytes `json:"peak_memory"` // of one worker
+	CPUSeconds    float64       `json:"cpu_s"`
+	SystemSeconds float64       `json:"system_s"`    // the part of it that the system had; the rest is the user's
+	PeakCores     float64       `json:"peak_cores"`  // sum of each worker's own peak
+	PeakMemory    jobspec.Bytes `json:"peak_memory"` // of one worker, the largest
+	Memory        jobspec.Bytes `json:"memory"`      // sum of each worker's own peak
+	Workers       int           `json:"workers"`     // whose usage this is
 
 	GPUUtil       int           `json:"gpu_util"` // percent
 	PeakGPUUtil   int           `json:"peak_gpu_util"`

@@ -199,6 +199,15 @@ func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Ans
 	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
 }
 
+// UsageBy returns what an attempt of a job, named as by [Client.JobBy], has used by now; 0: the last.
+func (c *Client) UsageBy(ctx context.Context, ref string, attempt int) (*JobUsage, Answer, error) {
+	q := url.Values{}
+	if attempt != 0 {
+		q.Set("attempt", strconv.Itoa(attempt))
+	}
+	return get[JobUsage](ctx, c, refPath(ref, "/usage"), q, Read{})
+}
+
 // Update changes the time limit, priority, name or comment of a job that has not ended. It is not
 // repeated when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {

@@ -173,7 +173,7 @@ func ignoredFlags() []Spec {
 		noMail    = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
 		frequency = "the system sets frequencies"
 		reserved  = "the node keeps what it needs for itself"
-		recorded  = "what a job uses is always recorded"
+		recorded  = "what a job uses is always recorded: see rota eff"
 		always    = "this is always so"
 	)
 	return slices.Concat(

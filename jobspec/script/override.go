@@ -51,6 +51,7 @@ func Override(job *jobspec.Job, opts Options) Result {
 		job.Export = a.exports
 	}
 	a.overrideTask(settings)
+	a.setVariables()
 	if !a.list.Has(Mistake) && !a.list.Has(Refused) {
 		job.Default()
 		a.checkRules()

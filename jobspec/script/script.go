@@ -14,6 +14,7 @@ package script
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -45,6 +46,9 @@ type Result struct {
 
 	Clusters string // where the job may be submitted to: names with commas, all, or "" for here
 
+	// Variables are those that sbatch sets for flags that were given, with their values.
+	Variables map[string]string
+
 	// BeginsAhead and DeadlineAhead are set when the begin or the deadline of the job was written
 	// as a time from now, such as now+1hour.
 	BeginsAhead, DeadlineAhead jobspec.Seconds
@@ -74,6 +78,7 @@ func Read(src []byte, opts Options) Result {
 	s := a.shape()
 	p := a.planRun(t, s)
 	a.fillJob(t, s, p)
+	a.setVariables()
 	return a.finish()
 }
 
@@ -92,6 +97,28 @@ func (a *request) finish() Result {
 
 func newRequest(result *Result, opts *Options, job *jobspec.Job) *request {
 	return &request{report: &report{}, opts: opts, result: result, job: job, applied: map[string]setting{}}
+}
+
+// asked are the variables that sbatch sets for a flag, and only if it is given.
+var asked = map[string]string{
+	"gpus": "SLURM_GPUS", "gpus-per-node": "SLURM_GPUS_PER_NODE", "gpus-per-task": "SLURM_GPUS_PER_TASK",
+	"dependency": "SLURM_JOB_DEPENDENCY", "distribution": "SLURM_DISTRIBUTION",
+}
+
+// setVariables notes the variables that sbatch would set.
+func (a *request) setVariables() {
+	set := map[string]string{}
+	for flag, name := range asked {
+		if s, given := a.applied[flag]; given {
+			set[name] = s.value
+		}
+	}
+	if m := a.memPerCPU; m.n > 0 && (a.mem.n == 0 || a.mem.by.layer < m.by.layer) {
+		set["SLURM_MEM_PER_CPU"] = strconv.FormatInt(int64(m.n)/int64(jobspec.MiB), 10)
+	}
+	if len(set) > 0 {
+		a.result.Variables = set
+	}
 }
 
 // maxFlags bounds how many flags a script may have.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // How long rota dev waits for a part before it fails or continues without it.
@@ -41,7 +43,9 @@ type devOptions struct {
 	controllers int
 	nodes       int
 	simGPUs     int
-	cores       int // 0: as many as the node finds
+	cores       int    // 0: as many as the node finds
+	memory      string // of each node; "": by what the machine has
+	config      string // absolute path of the controllers' configuration; "": the defaults
 	keep        bool
 	jobsAs      string
 	slurm       []string // names of Slurm's commands under which there are links to this program
@@ -58,6 +62,8 @@ func Commands(slurm ...string) []*command.Command {
 			"runs the command with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
 			"DIR/shared.\n" +
+			"What jobs write there stays at the end; the queue, the history and output that the nodes keep go, unless --keep is " +
+			"given.\n" +
 			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this " +
 			"process\n" +
 			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",
@@ -70,9 +76,12 @@ func Commands(slurm ...string) []*command.Command {
 			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has",
 				DefaultText: "the machine's cores, divided"},
 			command.Switch("slurm", "put Slurm's commands into DIR/slurm, which is the first on the PATH of COMMAND"),
+			&cli.StringFlag{Name: "memory", Usage: "give each node `SIZE` of memory, such as 8G",
+				DefaultText: "the machine's memory, divided"},
+			command.Text("config", "start the controllers with the configuration in `FILE`"),
 			command.Switch("keep", "keep DIR at the end, and continue with its queue the next time"),
 		}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
-		Values: map[string]command.Source{"dir": complete.Files}}})
+		Values: map[string]command.Source{"dir": complete.Files, "config": complete.Files}}})
 }
 
 // runDev runs the cluster until a signal comes or its command has ended.
@@ -112,6 +121,21 @@ func readOptions(env *command.Env, c *cli.Context) (devOptions, error) {
 	}
 	if o.from, err = os.Getwd(); err != nil {
 		return o, fmt.Errorf("find the working directory: %w", err)
+	}
+	if text := c.String("memory"); text != "" {
+		size, err := command.ParseSize(text)
+		if err != nil {
+			return o, err
+		}
+		o.memory = strconv.FormatInt(int64(size/jobspec.MiB), 10) + "MiB"
+	}
+	if file := c.String("config"); file != "" {
+		if o.config, err = command.AbsolutePath(file); err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(o.config); err != nil {
+			return o, exit.Usagef("--config: %v", err)
+		}
 	}
 	return o, o.validate()
 }
@@ -170,6 +194,7 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	if err := os.WriteFile(d.path("addr"), []byte(d.addr+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write the address: %w", err)
 	}
+	d.noteNoWrite()
 	if len(d.opts.command) > 0 {
 		return d.runCommand()
 	}

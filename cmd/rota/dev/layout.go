@@ -391,11 +391,14 @@ func (l *devLayout) specs(o devOptions) []daemonSpec {
 	var specs []daemonSpec
 	for i := range o.controllers {
 		name := controllerName(i)
-		specs = append(specs, daemonSpec{name: name, program: "rota-controld",
-			args: []string{"--name", name, "--data-dir", l.path(name),
-				"--loopback-http", l.local(portsEach * i), "--raft", l.local(portsEach*i + 1),
-				"--gossip", l.local(portsEach*i + 2), "--http", l.local(portsEach*i + 3), "--socket", name + ".sock",
-				"--root-jobs-as", o.jobsAs}})
+		args := []string{"--name", name, "--data-dir", l.path(name),
+			"--loopback-http", l.local(portsEach * i), "--raft", l.local(portsEach*i + 1),
+			"--gossip", l.local(portsEach*i + 2), "--http", l.local(portsEach*i + 3), "--socket", name + ".sock",
+			"--root-jobs-as", o.jobsAs}
+		if o.config != "" {
+			args = append(args, "--config", o.config)
+		}
+		specs = append(specs, daemonSpec{name: name, program: "rota-controld", args: args})
 	}
 	for i := range o.nodes {
 		specs = append(specs, l.nodeSpec(o, i))
@@ -416,7 +419,9 @@ func (l *devLayout) nodeSpec(o devOptions, i int) daemonSpec {
 	if cores := nodeCores(o, runtime.NumCPU()); cores > 0 {
 		args = append(args, "--cores", strconv.Itoa(cores))
 	}
-	if mib := nodeMemory(o.nodes); mib > 0 {
+	if o.memory != "" {
+		args = append(args, "--memory", o.memory)
+	} else if mib := nodeMemory(o.nodes); mib > 0 {
 		args = append(args, "--memory", strconv.Itoa(mib)+"MiB")
 	}
 	return daemonSpec{name: name, program: "rota-noded", args: args}

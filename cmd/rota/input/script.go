@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,7 +80,15 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 		return nil, err
 	}
 	WarnOfExports(env, req)
-	return req, SetOrigin(env, req.Job)
+	if err := SetOrigin(env, req.Job); err != nil {
+		return nil, err
+	}
+	if len(req.Result.Variables) > 0 {
+		all := maps.Clone(req.Result.Variables)
+		maps.Copy(all, req.Job.ExportEnv)
+		req.Job.ExportEnv = all
+	}
+	return req, nil
 }
 
 // check returns the mistakes in a script and what Rota refuses, otherwise it prints the warnings.

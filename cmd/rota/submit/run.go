@@ -75,7 +75,10 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 		return nil, err
 	}
 	input.WarnOfExports(env, &input.Submission{Job: job, Shown: c.Command.HelpName})
-	return job, input.SetOrigin(env, job)
+	workdir := job.Workdir
+	err = input.SetOrigin(env, job)
+	job.Workdir = workdir // without one it runs where it was submitted, if the node has that
+	return job, err
 }
 
 // jobName returns a job name for a command: its base name, with invalid characters replaced.

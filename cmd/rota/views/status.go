@@ -84,6 +84,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 	s.request(j)
 	s.placement(j)
 	s.attempts(j, utc)
+	s.used(j)
 	s.tasks(j.Spec)
 	return s.out.Flush()
 }
@@ -260,6 +261,23 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		s.line("lost", show.Loss(totalLoss(j)))
 	}
 	s.trials(j)
+}
+
+// used writes what the last attempt has used of which that is known.
+func (s sections) used(j *api.Job) {
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		u := j.Attempts[i].Usage
+		if u == nil {
+			continue
+		}
+		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker", show.Clock(jobspec.Seconds(u.CPUSeconds)),
+			show.Size(u.PeakMemory))
+		if u.PeakGPUMemory > 0 {
+			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
+		}
+		s.line("used", text)
+		return
+	}
 }
 
 // trials writes what was tried with the attempts of a job, and what it brought.
