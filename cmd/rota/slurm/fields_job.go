@@ -30,8 +30,10 @@ type step struct {
 
 // jobFields are all that can be said of a job. The first with a name is the one that it means.
 var jobFields = []field[*jobRow]{
-	{letter: 'i', long: "JobArrayID", title: "JOBID", acct: "JobID", width: -12, needs: "id array group", text: (*jobRow).name},
-	{letter: 'A', long: "JobID", title: "JOBID", acct: "JobIDRaw", width: -12, key: "JobId", json: "job_id", past: "job_id",
+	{letter: 'i', long: "JobArrayID", title: "JOBID", acct: "JobID", width: -12, needs: "id array group",
+		text: (*jobRow).name},
+	{letter: 'A', long: "JobID", title: "JOBID", acct: "JobIDRaw", width: -12, key: "JobId", json: "job_id",
+		past:  "job_id",
 		needs: "id", text: (*jobRow).rawID, value: func(r *jobRow) any { return r.ID }},
 	{letter: 'F', long: "ArrayJobID", title: "ARRAY_JOB_ID", needs: "id array",
 		text: func(r *jobRow) string { return show.ID(cmp.Or(r.Array.Job, r.ID)) }},
@@ -74,8 +76,9 @@ var jobFields = []field[*jobRow]{
 	{letter: 'U', long: "UserID", title: "USER_ID", acct: "UID", width: 6, json: "user_id", needs: "uid",
 		text:  notOfSteps(func(r *jobRow) string { return strconv.Itoa(int(r.UID)) }),
 		value: func(r *jobRow) any { return r.UID }},
-	{letter: 'g', long: "GroupName", title: "GROUP", acct: "Group", width: 9, json: "group_name", past: "group", needs: "gid",
-		text: notOfSteps(func(r *jobRow) string { return r.groupName(r.GID) })},
+	{letter: 'g', long: "GroupName", title: "GROUP", acct: "Group", width: 9, json: "group_name", past: "group",
+		needs: "gid",
+		text:  notOfSteps(func(r *jobRow) string { return r.groupName(r.GID) })},
 	{letter: 'G', long: "GroupID", title: "GROUP_ID", acct: "GID", width: 6, json: "group_id", needs: "gid",
 		text:  notOfSteps(func(r *jobRow) string { return strconv.Itoa(int(r.GID)) }),
 		value: func(r *jobRow) any { return r.GID }},
@@ -92,7 +95,8 @@ var jobFields = []field[*jobRow]{
 		needs: "comment", text: func(r *jobRow) string { return orNullUnlessPast(r, r.Comment) },
 		value: func(r *jobRow) any { return r.Comment }},
 	{key: "Comment", needs: "comment", text: func(r *jobRow) string { return r.Comment }},
-	{letter: 't', long: "StateCompact", title: "ST", needs: "code array", text: func(r *jobRow) string { return string(r.Code) }},
+	{letter: 't', long: "StateCompact", title: "ST", needs: "code array",
+		text: func(r *jobRow) string { return string(r.Code) }},
 	{letter: 'T', long: "State", acct: "State", key: "JobState", json: "job_state", past: "state.current",
 		needs: "state code array", text: func(r *jobRow) string { return r.State },
 		value: func(r *jobRow) any { return []string{r.State} }},
@@ -106,14 +110,16 @@ var jobFields = []field[*jobRow]{
 			}
 			return show.Hosts(r.Nodes)
 		}},
-	{letter: 'N', long: "NodeList", needs: "nodes array code", text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{letter: 'N', long: "NodeList", needs: "nodes array code",
+		text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
 	{acct: "NodeList", width: 15, past: "nodes", needs: "nodes array code",
 		text: func(r *jobRow) string { return cmp.Or(show.Hosts(r.Nodes), "None assigned") }},
-	{key: "NodeList", json: "nodes", needs: "nodes array code", text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{key: "NodeList", json: "nodes", needs: "nodes array code",
+		text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
 	{letter: 'B', long: "BatchHost", title: "EXEC_HOST", needs: "nodes array code",
 		text: func(r *jobRow) string { return cmp.Or(r.batchHost(), "n/a") }},
 	{key: "BatchHost", json: "batch_host", needs: "nodes array code", text: (*jobRow).batchHost},
-	{letter: 'Y', long: "SchedNodes", title: "SCHEDNODES", json: "scheduled_nodes", text: none},
+	{letter: 'Y', long: "SchedNodes", title: "SCHEDNODES", json: "scheduled_nodes", text: none, value: nothing},
 	{letter: 'n', long: "ReqNodes", title: "REQ_NODES", json: "required_nodes", needs: "spec",
 		text: func(r *jobRow) string { return strings.Join(r.spec().Nodes, ",") }},
 	{key: "ReqNodeList", needs: "spec", text: func(r *jobRow) string { return orNull(strings.Join(r.spec().Nodes, ",")) }},
@@ -136,7 +142,8 @@ var jobFields = []field[*jobRow]{
 		}},
 	{long: "Nodes", needs: "nodes array code", text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
 	{acct: "AllocNodes", needs: "nodes array code", text: func(r *jobRow) string { return strconv.Itoa(len(r.Nodes)) }},
-	{letter: 'C', long: "NumCPUs", title: "CPUS", key: "NumCPUs", json: "cpus", needs: "cores", text: cores, value: coresNumber},
+	{letter: 'C', long: "NumCPUs", title: "CPUS", key: "NumCPUs", json: "cpus", needs: "cores", text: cores,
+		value: coresNumber},
 	{acct: "ReqCPUS", width: 8, past: "required.CPUs", needs: "cores", text: cores,
 		value: func(r *jobRow) any { return r.Cores }},
 	{acct: "AllocCPUS", needs: "cores started array code",
@@ -194,9 +201,9 @@ var jobFields = []field[*jobRow]{
 		value: func(r *jobRow) any { return int64(r.Elapsed) }},
 	{acct: "ElapsedRaw", needs: "elapsed array code",
 		text: func(r *jobRow) string { return strconv.FormatInt(int64(r.Elapsed), 10) }},
-	{acct: "CPUTime", needs: "elapsed cores array code",
+	{acct: "CPUTime", needs: "elapsed cores started array code",
 		text: func(r *jobRow) string { return clock(r.Elapsed * jobspec.Seconds(r.allocated())) }},
-	{acct: "CPUTimeRAW", needs: "elapsed cores array code",
+	{acct: "CPUTimeRAW", needs: "elapsed cores started array code",
 		text: func(r *jobRow) string { return strconv.Itoa(int(r.Elapsed) * r.allocated()) }},
 	{letter: 'l', long: "TimeLimit", title: "TIME_LIMIT", needs: "time_limit",
 		text:  func(r *jobRow) string { return shortLimit(r.TimeLimit) },
@@ -296,12 +303,14 @@ var jobFields = []field[*jobRow]{
 		}
 		return "1"
 	}, value: func(r *jobRow) any { return !r.spec().RunsOnce() }},
-	{long: "BatchFlag", key: "BatchFlag", title: "BATCH_FLAG", json: "batch_flag", text: func(*jobRow) string { return "1" },
+	{long: "BatchFlag", key: "BatchFlag", title: "BATCH_FLAG", json: "batch_flag",
+		text:  func(*jobRow) string { return "1" },
 		value: func(*jobRow) any { return true }},
 	{json: "hold", past: "hold", needs: "flags", text: none,
 		value: func(r *jobRow) any { return slices.Contains(r.Flags, "held") }},
 	{json: "flags", past: "flags", text: none, value: func(*jobRow) any { return []string{} }},
-	{long: "Cluster", acct: "Cluster", json: "cluster", past: "cluster", text: func(r *jobRow) string { return r.cluster }},
+	{long: "Cluster", acct: "Cluster", json: "cluster", past: "cluster",
+		text: func(r *jobRow) string { return r.cluster }},
 	{past: "association.cluster", text: func(r *jobRow) string { return r.cluster }},
 	{past: "association.account", needs: "account", text: func(r *jobRow) string { return r.Account }},
 	{past: "association.user", needs: "user", text: func(r *jobRow) string { return r.User }},
@@ -447,7 +456,8 @@ func (r *jobRow) gpusPerNode() string {
 
 // tres writes what a job asks for, in the order of sacct or that of the other commands.
 func (r *jobRow) tres(sorted bool) string {
-	all := []string{fmt.Sprintf("cpu=%d", r.Cores), "mem=" + memory(r.Memory), fmt.Sprintf("node=%d", show.NodeCount(r.Job)),
+	all := []string{fmt.Sprintf("cpu=%d", r.Cores), "mem=" + memory(r.Memory), fmt.Sprintf("node=%d",
+		show.NodeCount(r.Job)),
 		fmt.Sprintf("billing=%d", r.Cores)}
 	if r.GPUs > 0 {
 		all = append(all, fmt.Sprintf("gres/gpu=%d", r.GPUs))
@@ -486,7 +496,13 @@ func (r *jobRow) cpuSeconds() float64 {
 	if r.step != nil {
 		return r.step.CPUSeconds
 	}
-	return float64(show.CPUTime(r.Job))
+	var sum float64
+	for i := range r.Attempts {
+		if used := r.Attempts[i].Usage; used != nil {
+			sum += used.CPUSeconds
+		}
+	}
+	return sum
 }
 
 func (r *jobRow) suspended() jobspec.Seconds {
@@ -511,7 +527,7 @@ func (r *jobRow) steps() []*jobRow {
 		return nil
 	}
 	used := show.Usage(r.Job)
-	used.CPUSeconds = float64(show.CPUTime(r.Job))
+	used.CPUSeconds = r.cpuSeconds()
 	return []*jobRow{{Job: r.Job, source: r.source, step: &step{id: "batch", Usage: used}}}
 }
 
@@ -539,6 +555,8 @@ func (s *source) unfold(j *api.Job, each bool) []*jobRow {
 		part.Code, part.State, part.Nodes, part.Started, part.Elapsed = code, state, nil, nil, 0
 		if code == model.Pending {
 			part.Ended = nil
+		} else {
+			part.Reason = api.Reason{}
 		}
 		if tasks := show.PendingTasks(&part); each && tasks != nil {
 			for i := range tasks {

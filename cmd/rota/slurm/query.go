@@ -41,7 +41,8 @@ func (t *tool) newSource() (*source, error) {
 	switch format := t.Getenv("SLURM_TIME_FORMAT"); format {
 	case "", "standard":
 	case "relative":
-		return nil, errors.New("SLURM_TIME_FORMAT=relative is not supported: standard, or a format of strftime such as %s, is")
+		return nil,
+			errors.New("SLURM_TIME_FORMAT=relative is not supported: standard, or a format of strftime such as %s, is")
 	default:
 		s.format = format
 	}
@@ -202,7 +203,9 @@ var slurmStates = map[model.JobState]string{
 	model.OutOfMemory: "OUT_OF_MEMORY", model.Cancelled: "CANCELLED", model.NodeFailed: "NODE_FAIL",
 	model.BootFailed: "BOOT_FAIL", model.PastDue: "DEADLINE", model.Preempted: "PREEMPTED",
 	"LF": "LAUNCH_FAILED", "PO": "POWER_UP_NODE", "RD": "RESV_DEL_HOLD", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
-	"RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING", "SO": "STAGE_OUT",
+	"RQ": "REQUEUED", "RS": "RESIZING", "RV": "REVOKED", "SE": "SPECIAL_EXIT",
+	"SI": "SIGNALING", //nolint:misspell // Slurm's word
+	"SO": "STAGE_OUT",
 	"ST": "STOPPED", "UF": "UPDATE_DB", "EX": "EXPEDITING",
 }
 
@@ -220,7 +223,7 @@ next:
 				continue next
 			}
 		}
-		return nil, false, fmt.Errorf("Invalid job state specified: %s\nValid job states include: %s", word, knownStates())
+		return nil, false, fmt.Errorf("Invalid job state specified: %s: valid job states are %s", word, knownStates())
 	}
 	return states, all, nil
 }
@@ -264,7 +267,8 @@ func isNumber(text string) bool {
 
 // needs are the members of the API's JSON that selects reads.
 func (s *selection) needs() []string {
-	return []string{"user", "uid", "account", "name", "queue", "class", "nodes", "code", "state", "array", "groups", "ended"}
+	return []string{"user", "uid", "account", "name", "queue", "class", "nodes", "code", "state", "array", "groups",
+		"ended"}
 }
 
 // selects reports whether a row is one of those that are asked for.

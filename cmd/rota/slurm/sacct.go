@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -82,6 +83,7 @@ type acctList struct {
 	source     *source
 	columns    []column[*jobRow]
 	which      selection
+	onlySteps  []string  // of the jobs that are named, only these steps; nil: all, and the jobs
 	from, till time.Time // a job was there between them; zero: at any time
 }
 
@@ -219,12 +221,30 @@ func (a *acctList) selectJobs() error {
 		if err != nil {
 			return fmt.Errorf("Invalid job id: %s", jobs)
 		}
-		w.refs = append(w.refs, refs...)
+		for _, ref := range refs {
+			job, step := cutStep(ref)
+			if w.refs = append(w.refs, job); step != "" {
+				a.onlySteps = append(a.onlySteps, step)
+			}
+		}
+	}
+	if n := len(a.onlySteps); n > 0 && n < len(w.refs) {
+		return errors.New("jobs and steps cannot be named together: ask for them apart")
 	}
 	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
 		w.users = []string{strconv.Itoa(uid)}
 	}
 	return a.readTimes()
+}
+
+// cutStep splits 7.batch, 7.0 or 8_3.extern into a job and a step. Other words behind a dot name
+// groups of jobs.
+func cutStep(ref string) (job, step string) {
+	job, step, ok := strings.Cut(ref, ".")
+	if ok && (isNumber(step) || step == "batch" || step == "extern") {
+		return job, step
+	}
+	return ref, ""
 }
 
 // readTimes reads between when a job was there.
@@ -283,12 +303,16 @@ func (a *acctList) print(ctx context.Context) error {
 		}
 	}
 	for _, r := range rows {
-		l.row(r)
+		if a.onlySteps == nil {
+			l.row(r)
+		}
 		if a.allocations {
 			continue
 		}
-		for _, step := range r.steps() {
-			l.row(step)
+		for _, s := range r.steps() {
+			if a.onlySteps == nil || slices.Contains(a.onlySteps, s.step.id) {
+				l.row(s)
+			}
 		}
 	}
 	return out.Flush()

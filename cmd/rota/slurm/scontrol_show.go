@@ -51,7 +51,8 @@ func (t *tool) show(ctx context.Context, words []string, o *controlOptions) erro
 		fmt.Fprintln(t.Stdout, hostlist.Compress(names))
 		return nil
 	}
-	return fmt.Errorf("invalid entity: %s for keyword: show: job, node, partition, config, hostnames and hostlist are there",
+	return fmt.Errorf("invalid entity: %s for keyword: show: job, node, partition, config, hostnames and hostlist "+
+		"are there",
 		what)
 }
 
@@ -86,7 +87,8 @@ var jobLines = []string{
 	"JobId ArrayJobId ArrayTaskId JobName", "UserId GroupId", "Priority Nice Account QOS", "JobState Reason Dependency",
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
 	"Partition", "ReqNodeList ExcNodeList", "NodeList", "BatchHost", "NumNodes NumCPUs NumTasks CPUs/Task", "ReqTRES",
-	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir", "Comment", "TresPerNode",
+	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir", "Comment",
+	"TresPerNode",
 }
 
 // optionalKeys are left out where they have no value.
@@ -296,7 +298,8 @@ func allocated(n *api.Node) string {
 
 // nodeObject is the JSON of a node.
 func nodeObject(n *api.Node, queues []string) any {
-	return map[string]any{"name": n.Name, "hostname": n.Name, "address": n.Name, "state": nodeFlags(n.State), "cpus": n.Cores,
+	return map[string]any{"name": n.Name, "hostname": n.Name, "address": n.Name, "state": nodeFlags(n.State),
+		"cpus":       n.Cores,
 		"alloc_cpus": n.CoresUsed, "alloc_idle_cpus": n.Cores - n.CoresUsed, "effective_cpus": n.Cores,
 		"real_memory": memoryOf(n), "alloc_memory": usedMemoryOf(n), "free_mem": numberOf(freeMemoryOf(n)),
 		"gres": gres(n), "gres_used": gresUsed(n), "features": splitWords(features(n)),
@@ -384,7 +387,8 @@ func partitionRecord(p *partition) []string {
 func partitionObject(p *partition, cluster string) any {
 	cores, mem, gpus := p.totals()
 	return map[string]any{"name": p.name, "cluster": cluster,
-		"nodes":     map[string]any{"configured": show.Hosts(namesOf(p.nodes)), "total": len(p.nodes), "allowed_allocation": ""},
+		"nodes": map[string]any{"configured": show.Hosts(namesOf(p.nodes)), "total": len(p.nodes),
+			"allowed_allocation": ""},
 		"cpus":      map[string]any{"total": cores, "task_binding": 0},
 		"tres":      map[string]any{"configured": amounts(cores, mem, len(p.nodes), gpus), "billing_weights": ""},
 		"partition": map[string]any{"state": []string{"UP"}},

@@ -47,7 +47,7 @@ func flagsOfSinfo(f *pflag.FlagSet) *infoOptions {
 	f.BoolVarP(&o.apart, "Node", "N", false, "")
 	f.BoolVarP(&o.exactly, "exact", "e", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
-	f.BoolVarP(&o.summary, "summarize", "s", false, "")
+	f.BoolVarP(&o.summary, "summarize", "s", false, "") //nolint:misspell // Slurm's word
 	f.BoolVarP(&o.reasons, "list-reasons", "R", false, "")
 	f.BoolVarP(&o.dead, "dead", "d", false, "")
 	f.BoolVarP(&o.responding, "responding", "r", false, "")
@@ -58,8 +58,9 @@ func flagsOfSinfo(f *pflag.FlagSet) *infoOptions {
 }
 
 // variablesOfSinfo name the environment variables that stand for options which are not given.
-var variablesOfSinfo = map[string]string{"format": "SINFO_FORMAT", "Format": "SINFO_FORMAT2", "partition": "SINFO_PARTITION",
-	"sort": "SINFO_SORT", "all": "SINFO_ALL", "clusters": "SLURM_CLUSTERS"}
+var variablesOfSinfo = map[string]string{"format": "SINFO_FORMAT", "Format": "SINFO_FORMAT2",
+	"partition": "SINFO_PARTITION",
+	"sort":      "SINFO_SORT", "all": "SINFO_ALL", "clusters": "SLURM_CLUSTERS"}
 
 // letters returns the format in letters.
 func (o *infoOptions) letters() string {
@@ -187,7 +188,7 @@ func (o *infoOptions) nodeFilter() (func(*api.Node) bool, error) {
 	for _, word := range command.SplitList(strings.ToLower(o.states)) {
 		some, known := nodeStates[word]
 		if !known {
-			return nil, fmt.Errorf("Bad state string: \"%s\"\nValid node states are: %s", word,
+			return nil, fmt.Errorf("Bad state string: \"%s\": valid node states are %s", word,
 				strings.Join(slices.Sorted(maps.Keys(nodeStates)), ","))
 		}
 		for _, state := range some {
@@ -211,9 +212,11 @@ var nodeStates = map[string][]string{
 	"idle": {"idle"}, "mix": {"mix"}, "mixed": {"mix"}, "alloc": {"alloc"}, "allocated": {"alloc"}, "down": {"down"},
 	"drain": {"drain", "drng"}, "drained": {"drain"}, "draining": {"drng"}, "drng": {"drng"},
 	"all": {"idle", "mix", "alloc", "down", "drain", "drng"}, "no_respond": {"down"},
-	"comp": {}, "completing": {}, "fail": {}, "failing": {}, "future": {}, "futr": {}, "maint": {}, "perfctrs": {}, "npc": {},
-	"planned": {}, "plnd": {}, "power_down": {}, "powering_down": {}, "powered_down": {}, "powering_up": {}, "power_up": {},
-	"reboot": {}, "resv": {}, "reserved": {}, "unk": {}, "unknown": {}, "inval": {}, "blocked": {},
+	"comp": {}, "completing": {}, "fail": {}, "failing": {}, "future": {}, "futr": {}, "maint": {}, "perfctrs": {},
+	"npc":     {},
+	"planned": {}, "plnd": {}, "power_down": {}, "powering_down": {}, "powered_down": {}, "powering_up": {},
+	"power_up": {},
+	"reboot":   {}, "resv": {}, "reserved": {}, "unk": {}, "unknown": {}, "inval": {}, "blocked": {},
 }
 
 // rows joins nodes that do not differ in what is shown. In JSON each row is of nodes that are alike,
@@ -227,7 +230,8 @@ func (o *infoOptions) rows(src *source, parts []*partition, columns []column[*no
 		if f == nil {
 			continue
 		}
-		if byPart = byPart || f.letter == 'P' || f.letter == 'R' || f.letter == 'l' || f.letter == 'L'; !f.joins || o.exactly {
+		if byPart = byPart || f.letter == 'P' || f.letter == 'R' || f.letter == 'l' || f.letter == 'L'; !f.joins ||
+			o.exactly {
 			split = append(split, f)
 		}
 	}

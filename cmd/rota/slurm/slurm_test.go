@@ -19,7 +19,7 @@ import (
 )
 
 // run runs a command line before a controller, and returns exit code, output and errors.
-func run(t *testing.T, addr string, environ []string, args ...string) (int, string, string) {
+func run(t testing.TB, addr string, environ []string, args ...string) (int, string, string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := &command.Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,

@@ -303,5 +303,8 @@ func (q *queueList) eachRow(ctx context.Context, visit func(*jobRow) error) erro
 }
 
 func (q *queueList) showsCluster() bool {
-	return slices.ContainsFunc(q.columns, func(c column[*jobRow]) bool { return c.field != nil && c.field.long == "Cluster" })
+	return slices.ContainsFunc(q.columns, func(c column[*jobRow]) bool {
+		return c.field != nil &&
+			c.field.long == "Cluster"
+	})
 }
