@@ -210,7 +210,8 @@ func inGroup(name string) bool {
 		return false
 	}
 	ids, err := os.Getgroups()
-	return err == nil && slices.ContainsFunc(append(ids, os.Getgid()), func(id int) bool { return strconv.Itoa(id) == g.Gid })
+	own := func(id int) bool { return strconv.Itoa(id) == g.Gid }
+	return err == nil && slices.ContainsFunc(append(ids, os.Getgid()), own)
 }
 
 // ownName is the name of the user of this process, its number if it has none.

@@ -35,10 +35,13 @@ func TestSacctmgr(t *testing.T) {
 		"-n -s list user eve format=account%256":                                   "",
 		"-nP show users withassoc format=account,qos where user=bob cluster=dgx":   "bert|be,normal,te\n",
 		"-nP show users withassoc format=account,qos where user=bob cluster=other": "",
-		"-nP list user":                              "ann|nlp\ncyd|nlp\nbob|bert\n",
-		"list user cyd":                              "      User   Def Acct \n---------- ---------- \n       cyd        nlp \n",
-		"-p list account":                            "Account|QOS|\nnlp|be,normal,te|\nbert|be,normal,te|\nother|be,normal,te|\n",
-		"-nP list associations account=nlp":          "dgx|nlp||2|be,normal,te\ndgx|nlp|ann|2|be,normal,te\ndgx|nlp|cyd|1|be,normal,te\n",
+		"-nP list user": "ann|nlp\ncyd|nlp\nbob|bert\n",
+		"list user cyd": "      User   Def Acct \n---------- ---------- \n" +
+			"       cyd        nlp \n",
+		"-p list account": "Account|QOS|\nnlp|be,normal,te|\n" +
+			"bert|be,normal,te|\nother|be,normal,te|\n",
+		"-nP list associations account=nlp": "dgx|nlp||2|be,normal,te\ndgx|nlp|ann|2|be,normal,te\n" +
+			"dgx|nlp|cyd|1|be,normal,te\n",
 		"list clusters -nP":                          "dgx\n",
 		"list cluster other -n":                      "",
 		"-n list user ann format=user%-6,account%2 ": "ann    n+ \n",
@@ -52,7 +55,7 @@ func TestSacctmgr(t *testing.T) {
 		"":                        "only lists of users, accounts, associations and clusters are there: rota share shows",
 		"add user ann":            "only lists of users, accounts, associations and clusters are there: rota share shows",
 		"-i delete account nlp":   "unknown shorthand flag: 'i'",
-		"list qos":                "lists of qos are not there: users, accounts, associations and clusters are; rota share shows",
+		"list qos":                "lists of qos are not there: users, accounts, associations and clusters are; rota",
 		"list user format=x":      "Unknown field 'x': there are Cluster, Account, ",
 		"list user state=x":       "Unknown condition: state=x",
 		"list user format=,":      "the format has no field",
@@ -90,7 +93,8 @@ func TestSshare(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"-l": "unknown shorthand flag: 'l'", "x": "Unrecognized option: x", "-M other": "'other' can't be reached now", //nolint:misspell // Slurm's word
+		"-l": "unknown shorthand flag: 'l'", "-M other": "'other' can't be reached now",
+		"x":          "Unrecognized option: x",
 		"-o nothing": "Unknown field 'nothing'",
 	} {
 		if code, _, said := s.run(append([]string{"sshare"}, strings.Fields(args)...)...); code != 1 ||

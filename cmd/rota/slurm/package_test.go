@@ -53,9 +53,11 @@ func withLinks(contents string) string {
 func manual() string {
 	var b strings.Builder
 	dashed := strings.NewReplacer(`\`, `\e`, "-", `\-`)
-	b.WriteString(".\\\" Written by go test ./cmd/rota/slurm -update.\n.TH ROTA\\-SLURM 1 \"\" Rota \"Rota Manual\"\n.SH NAME\n" +
+	b.WriteString(".\\\" Written by go test ./cmd/rota/slurm -update.\n.TH ROTA\\-SLURM 1 \"\" Rota \"Rota Manual\"\n" +
+		".SH NAME\n" +
 		strings.Join(Names(), ", ") + " \\- Slurm's commands, for a cluster of Rota\n.SH DESCRIPTION\n" +
-		"These names are links to\n.BR rota (1),\nwhich takes Slurm's own command lines under them, and prints what Slurm prints. " +
+		"These names are links to\n.BR rota (1),\nwhich takes Slurm's own command lines under them, and prints what " +
+		"Slurm prints. " +
 		"A flag that it does not know is\nrefused by name. Below\n.I https://github.com/rota\\-hpc/rota\n" +
 		"the pages docs/from\\-slurm.md and docs/slurm\\-flags.md say what is there.\n.SH COMMANDS\n")
 	for _, name := range Names() {
