@@ -59,6 +59,7 @@ var srunOnly = slices.Concat(
 	specs(Refused, Value, "name the controllers with --addr or ROTA_ADDR", "clusters/M"),
 	specs(Refused, Value, "a job of its own starts on its first node", "relative/r"),
 	specs(Refused, Nothing, "a job needs an allocation", "no-allocate/Z"),
+	specs(Refused, Value, "tasks are started at once", "threads/T"),
 	specs(Refused, Perhaps, "put the program on a shared path", "bcast"),
 	specs(Refused, Value, "put it into a script", "task-prolog task-epilog prolog epilog"),
 	specs(Refused, Value, "the job has ended when all of its tasks have", "wait/W"),

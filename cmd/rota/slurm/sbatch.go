@@ -35,8 +35,7 @@ var standsForInput = []string{"-", "/dev/stdin", "/dev/fd/0"}
 
 // sbatch submits a script.
 func (t *tool) sbatch(ctx context.Context, args []string) error {
-	if asksForHelp(args) {
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, help[t.name])
+	if len(args) > 0 && t.about(args[0]) {
 		return nil
 	}
 	flags, rest, bad := script.SbatchFlags(args)
@@ -70,9 +69,6 @@ func (t *tool) sbatch(ctx context.Context, args []string) error {
 	}
 	return nil
 }
-
-// asksForHelp reports whether the flags of a command line ask for help.
-func asksForHelp(args []string) bool { return len(args) > 0 && args[0] == "--help" }
 
 // batchScript returns the script that sbatch is to submit, with its name and arguments: that of a
 // file, of standard input, or a command as one.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -29,6 +28,8 @@ type tool struct {
 	name string
 	args []string // behind the name
 	does Submitter
+
+	inspect func(*pflag.FlagSet) // gets the flags of the command, which then does nothing; nil: none
 }
 
 var tools = map[string]func(*tool, context.Context, []string) error{
@@ -39,6 +40,10 @@ var tools = map[string]func(*tool, context.Context, []string) error{
 	"sbatch":   (*tool).sbatch,
 	"srun":     (*tool).srun,
 	"scancel":  (*tool).scancel,
+	"sacctmgr": (*tool).sacctmgr,
+	"sshare":   (*tool).sshare,
+	"sprio":    (*tool).sprio,
+	"sstat":    (*tool).sstat,
 }
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
@@ -136,14 +141,42 @@ func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 	if f.Lookup("help") == nil {
 		f.Bool("help", false, "")
 	}
+	if f.Lookup("usage") == nil {
+		f.Bool("usage", false, "")
+	}
+	if f.Lookup("version") == nil && f.ShorthandLookup("V") == nil {
+		f.BoolP("version", "V", false, "")
+	}
+	if t.inspect != nil {
+		t.inspect(f)
+		return nil, errHelp
+	}
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
 	}
-	if given, _ := f.GetBool("help"); given {
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, strings.TrimSpace(help[t.name]))
-		return nil, errHelp
+	for _, name := range []string{"help", "usage", "version"} {
+		if given, _ := f.GetBool(name); given {
+			t.about("--" + name)
+			return nil, errHelp
+		}
 	}
 	return f.Args(), nil
+}
+
+// slurmVersion is the version of Slurm whose command lines these are. Some clients read it.
+const slurmVersion = "24.11.0"
+
+// about answers a flag that asks for the version or for help. It reports whether it is one.
+func (t *tool) about(flag string) bool {
+	switch flag {
+	case "-V", "--version":
+		fmt.Fprintf(t.Stdout, "slurm %s\n", slurmVersion)
+	case "-h", "--help", "--usage":
+		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, help[t.name])
+	default:
+		return false
+	}
+	return true
 }
 
 // errHelp ends a command that was asked for help.
@@ -152,9 +185,18 @@ var errHelp = errors.New("help")
 var help = map[string]string{
 	"scontrol": "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
 		"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT",
-	"squeue": "-h, -j IDS, -u USERS, --me, -o FORMAT",
+	"squeue": "-h, -o FORMAT, -O FORMAT, -j IDS, -u USERS, --me, -n NAMES, -p PARTITIONS, -A ACCOUNTS, -t STATES, " +
+		"-w NODES, -S FIELDS, -r, --start, --json",
+	"sacct": "-X, -n, -P, -p, --delimiter, -o FIELDS, -e, -j IDS, -u USERS, -a, -A ACCOUNTS, --name, -r PARTITIONS, " +
+		"-s STATES, -S TIME, -E TIME, --units, --json",
+	"sinfo":  "-h, -a, -N, -o FORMAT, -O FORMAT, -p PARTITIONS, -n NODES, -t STATES, -S FIELDS, -R, -s, -l, --json",
 	"sbatch": "the flags of docs/batch-scripts.md, SCRIPT [ARGUMENTS...], --wrap COMMAND, or a script on standard input",
 	"scancel": "JOB... -n NAME, -u USER, --me, -t STATES, -p PARTITION, -A ACCOUNT, -q QOS, -w NODES, -s SIGNAL, -b, " +
 		"-f, -i, -Q, -v, -M CLUSTERS",
-	"srun": "the flags of sbatch about resources, and a command",
+	"sacctmgr": "list user|account|association|cluster [NAMES] [withassoc] [where user=, account=, cluster=] " +
+		"[format=], -n, -p, -P",
+	"sshare": "-A ACCOUNTS, -a, -u USERS, -U, -n, -p, -P, -o FORMAT, -M CLUSTERS",
+	"sprio":  "-h, -j IDS, -u USERS",
+	"sstat":  "nothing yet",
+	"srun":   "the flags of sbatch about resources, and a command",
 }

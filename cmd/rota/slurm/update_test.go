@@ -1,5 +1,0 @@
-package slurm
-
-import "flag"
-
-var update = flag.Bool("update", false, "rewrite the golden files")
