@@ -6,7 +6,9 @@
 package jobspec
 
 import (
+	"cmp"
 	"path"
+	"slices"
 )
 
 // Seconds is a duration in whole seconds, the unit of every duration in Rota's JSON.
@@ -37,14 +39,17 @@ const (
 // Job is one job as its author wrote it, with every expression evaluated. Zero values mean "not
 // written" until [Job.Default] has filled them in.
 type Job struct {
-	Name        string            `json:"name"`
-	Class       Class             `json:"class,omitempty"`
-	Queue       string            `json:"queue,omitempty"`
-	Account     string            `json:"account,omitempty"`
-	Priority    *int              `json:"priority,omitempty"`   // 0 to 100, default 50
-	TimeLimit   Seconds           `json:"time_limit,omitempty"` // per attempt; 0: the queue's default
-	Hold        bool              `json:"hold,omitempty"`
-	Description string            `json:"description,omitempty"`
+	Name      string  `json:"name"`
+	Class     Class   `json:"class,omitempty"`
+	Queue     string  `json:"queue,omitempty"`
+	Account   string  `json:"account,omitempty"`
+	Priority  *int    `json:"priority,omitempty"`   // 0 to 100, default 50
+	TimeLimit Seconds `json:"time_limit,omitempty"` // per attempt; 0: the queue's default
+	Hold      bool    `json:"hold,omitempty"`
+	// texts that few jobs have, nil: none; the comment is short and shown in lists, and can be changed
+	// later
+	Description *string           `json:"description,omitempty"`
+	Comment     *string           `json:"comment,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot
@@ -338,12 +343,31 @@ type Progress struct {
 
 // Launch says how many processes a worker starts and with which environment.
 type Launch struct {
-	Type        string `json:"type"`            // single, per_gpu, slurm or torchrun
+	Type        string `json:"type"`            // single, per_gpu, slurm, torchrun or steps
 	Nproc       int    `json:"nproc,omitempty"` // processes a worker; 0 with NprocGPU: one per GPU
 	NprocGPU    bool   `json:"nproc_gpu,omitempty"`
 	MaxRestarts int    `json:"max_restarts,omitempty"`
 	Port        int    `json:"port,omitempty"` // 0: from the node's range
 	Rdzv        string `json:"rdzv,omitempty"` // static (default) or c10d
+}
+
+// LaunchSteps is the type of a program that runs once, on the first worker of its group, and starts
+// steps on all of them by srun. The other workers run nothing of it. Nproc is how many tasks a step has
+// on each worker unless it says otherwise.
+const LaunchSteps = "steps"
+
+// RunsSteps reports whether the program of a group runs once, and starts steps.
+func (g *Group) RunsSteps() bool {
+	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return t.Launch != nil && t.Launch.Type == LaunchSteps })
+}
+
+// Decides says whose success is the group's: all (default), leader or any. A program that starts steps
+// decides for the workers that only hold its room.
+func (g *Group) Decides() string {
+	if g.RunsSteps() {
+		return "leader"
+	}
+	return cmp.Or(g.Success, "all")
 }
 
 // Resources are the resources of one task on each worker.

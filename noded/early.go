@@ -24,11 +24,19 @@ func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*
 			a.logOf(id).Error("cannot write notice", "err", err)
 		}
 	}
+	if f.Desired.Holds() {
+		return a.toldEarly(id)
+	}
 	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec),
 		Early: true}
 	if err := a.Runtime.Signal(ctx, id, s); err != nil {
 		return nil, err
 	}
+	return a.toldEarly(id)
+}
+
+// toldEarly notes that a container was told.
+func (a *Agent) toldEarly(id container.ID) (func(*worker), error) {
 	if err := a.Journal.Append(journal.Record{Op: journal.Early, ID: id.String()}); err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func TestTheNoticeOfTheLimitComesBack(t *testing.T) {
 				})
 				settle(time.Second)
 			}
-			exceed := func() { w.uses(1, 11*gib); settle(2 * usagePause) }
+			exceed := func() { w.uses(1, 11*gib); settle(slowSamples) }
 			if excessFirst {
 				exceed()
 				tell()
@@ -146,7 +146,7 @@ func TestTheNoticeOfTheLimitComesBack(t *testing.T) {
 				w.t.Fatalf("with an excess, first %t, the notice says %q", excessFirst, got)
 			}
 			w.uses(1, gib)
-			settle(2 * usagePause)
+			settle(slowSamples)
 			if got := w.notice(wid(1)).Reason; got != noticeTimeout {
 				w.t.Errorf("after the excess, first %t, it says %q", excessFirst, got)
 			}

@@ -70,7 +70,7 @@ func read(path string) (*launch.Plan, error) {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return nil, fmt.Errorf("launch plan is damaged: %w", err)
 	}
-	if len(p.Ranks) == 0 {
+	if len(p.Ranks) == 0 && !p.Hold {
 		return nil, fmt.Errorf("launch plan has no ranks")
 	}
 	// ranks run as the same user and must not trace this process

@@ -344,3 +344,30 @@ func TestWhichProcessesGetASignal(t *testing.T) {
 		}
 	}
 }
+
+// TestHold: a plan without ranks waits for a signal, and ends well.
+func TestHold(t *testing.T) {
+	if path := os.Getenv("HOLD"); path != "" {
+		os.Exit(run(path))
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestHold$")
+	c.Env = append(os.Environ(), "HOLD="+planFile(t, launch.Plan{Hold: true}))
+	check(t, c.Start())
+	status := fmt.Sprintf("/proc/%d/status", c.Process.Pid)
+	ready := func() bool { // it ignores SIGCHLD once it takes signals
+		b, err := os.ReadFile(status)
+		check(t, err)
+		_, mask, _ := strings.Cut(string(b), "SigIgn:\t")
+		var ignored uint64
+		_, err = fmt.Sscanf(mask, "%x", &ignored)
+		check(t, err)
+		return ignored&(1<<(unix.SIGCHLD-1)) != 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); !ready(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait")
+		}
+	}
+	check(t, c.Process.Signal(unix.SIGUSR1))
+	check(t, c.Wait())
+}

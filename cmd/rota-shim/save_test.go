@@ -393,7 +393,9 @@ func TestKilledWhileSaved(t *testing.T) {
 	stops := []func(id container.ID) error{
 		func(id container.ID) error { return n.shims.Kill(t.Context(), id) },
 		func(id container.ID) error { return n.shims.Renew(t.Context(), id, time.Now()) },
-		func(id container.ID) error { return n.shims.Signal(t.Context(), id, container.Signal{Number: int(unix.SIGTERM)}) },
+		func(id container.ID) error {
+			return n.shims.Signal(t.Context(), id, container.Signal{Number: int(unix.SIGTERM)})
+		},
 		func(id container.ID) error {
 			if err := unix.Kill(n.shimPid(t, id), unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
 				return err

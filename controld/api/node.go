@@ -89,6 +89,18 @@ func (a *Alloc) NodeLocal() bool {
 // SavesProcesses reports whether the worker's processes are saved when it has to leave.
 func (a *Alloc) SavesProcesses() bool { return a.NodeLocal() && a.Spec.Checkpoint.Criu }
 
+// RunsSteps reports whether programs of the job may start steps in the worker.
+func (a *Alloc) RunsSteps() bool { return a.Spec != nil && a.Spec.Groups[a.Group].RunsSteps() }
+
+// Holds reports whether the worker runs no program but steps.
+func (a *Alloc) Holds() bool {
+	number := a.GroupWorker
+	if len(a.Hosts) == 0 {
+		number = a.Worker // the only group of its attempt
+	}
+	return number > 0 && a.RunsSteps()
+}
+
 // CheckpointSource is the last attempt in which a worker ran, and the node on which it did.
 type CheckpointSource struct {
 	Attempt int    `json:"attempt"`
@@ -148,6 +160,7 @@ type ReportRequest struct {
 	BootID  string               `json:"boot_id"`
 	Workers []model.WorkerReport `json:"workers,omitempty"`
 	Samples []Sample             `json:"samples,omitempty"`
+	Steps   []model.StepReport   `json:"steps,omitempty"` // that have ended
 }
 
 // ReportResponse confirms that the reports are in the log.

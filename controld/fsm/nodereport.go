@@ -18,6 +18,7 @@ type NodeReport struct {
 	Node    string               `json:"node"`
 	BootID  string               `json:"boot_id"`
 	Workers []model.WorkerReport `json:"workers"`
+	Steps   []model.StepReport   `json:"steps,omitempty"` // that have ended
 }
 
 // Kind implements Command.
@@ -44,6 +45,14 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 			return nil, fmt.Errorf("job %d worker %d, class %q: %w", r.Job, r.Worker, r.Class, model.ErrBadClass)
 		}
 	}
+	for i := range c.Steps {
+		if s := &c.Steps[i]; !s.Possible() {
+			return nil, fmt.Errorf("job %d step %d: %w", s.Job, s.ID, model.ErrBadReport)
+		}
+	}
+	for i := range c.Steps { // before the end of the worker that had them
+		m.stepReport(c.Node, &c.Steps[i])
+	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
 			m.recordFinding(c.Node, &c.Workers[i])
@@ -56,6 +65,18 @@ func (c NodeReport) apply(m *Machine) (any, error) {
 		m.classified(c.Node, &c.Workers[i])
 	}
 	return nil, nil
+}
+
+// stepReport notes a step that has ended. The node of the first worker says so.
+func (m *Machine) stepReport(node string, r *model.StepReport) {
+	a, err := m.attempt(r.Job, r.Attempt)
+	if err != nil || a.Workers[0].Node != node {
+		return
+	}
+	next, a := copyToChange(m.v.Job(r.Job))
+	if next.AddStep(a, r.Step) {
+		m.put(next)
+	}
 }
 
 // measurable reports whether what a node says of a worker's rates and usage can be so.

@@ -97,7 +97,9 @@ type Attempt struct {
 	Class      convergence.Class `json:"class,omitempty"`
 	ClassSince Instant           `json:"class_since,omitempty"` // on its clock, see [Switching]
 
-	Findings []Finding `json:"findings,omitempty"` // of log policies, in order
+	Steps    []Step    `json:"steps,omitempty"`     // that have ended, in that order: at most [MaxSteps] of a job
+	LastStep int       `json:"last_step,omitempty"` // the row of the last one, kept or not
+	Findings []Finding `json:"findings,omitempty"`  // of log policies, in order
 	Cause    Cause     `json:"cause,omitempty"`
 	ExitCode int       `json:"exit_code,omitempty"`
 	Signal   int       `json:"signal,omitempty"`

@@ -14,7 +14,7 @@ func Succeeded(j *Job, a *Attempt) bool {
 	}
 	workers, decided := a.Workers[:a.Staying()], false
 	for _, p := range parts {
-		switch j.Spec.Groups[p.Group].Success {
+		switch j.Spec.Groups[p.Group].Decides() {
 		case SuccessLeader:
 			decided = true
 			if !workers[0].Succeeded() {

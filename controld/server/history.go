@@ -19,7 +19,7 @@ func listHistory(x *exchange) (*api.List[api.Job], error) {
 	if !x.may(partEnded) && f.user == "" && f.account == "" {
 		f.user = x.caller.User.User // a coordinator names the account
 	}
-	limit := x.limit()
+	limit, steps := x.limit(), x.flag("steps")
 	jobs, err := x.finished(history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states,
 		Before: x.number("page", 0), Limit: limit + 1, IDs: f.named, Since: x.instant("since"), Until: x.instant("until")})
 	if err != nil {
@@ -36,6 +36,9 @@ func listHistory(x *exchange) (*api.List[api.Job], error) {
 		}
 		out := present.Job(nil, j, j.Reason, x.s.Samples.Of(j.ID), j.Ended.Wall)
 		x.hideOthers(&out)
+		if !steps {
+			present.WithoutSteps(&out)
+		}
 		if !x.mayOn(partDetails, j) {
 			present.Redact(&out, j.Reason)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
+	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -29,6 +30,7 @@ type listing struct {
 	page   model.JobID // jobs after this one
 	spec   bool
 	delta  bool
+	steps  bool
 	stream bool
 	fields []field // nil: all of them
 }
@@ -41,7 +43,7 @@ type field struct {
 
 func (x *exchange) listing() (listing, error) {
 	l := listing{limit: x.limit(), page: model.JobID(x.number("page", 0)), spec: x.flag("spec"), delta: x.flag("delta"),
-		stream: x.flag("stream")}
+		stream: x.flag("stream"), steps: x.flag("steps")}
 	var err error
 	if l.filter, err = x.jobFilter(); err != nil {
 		return l, err
@@ -108,6 +110,9 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.
 				continue
 			}
 			item = x.present(j, now, l.spec)
+			if !l.steps {
+				present.WithoutSteps(&item)
+			}
 			if !yield(&item) {
 				return
 			}

@@ -199,9 +199,9 @@ const maxReports = 20_000
 // report answers POST /v1/nodes/{name}/report. Samples stay in memory; what changed goes into the
 // log.
 func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
-	if len(req.Workers) > maxReports || len(req.Samples) > maxReports {
-		return nil, problem.Invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers),
-			len(req.Samples), maxReports)
+	if max(len(req.Workers), len(req.Samples), len(req.Steps)) > maxReports {
+		return nil, problem.Invalid("%d reports, %d samples and %d steps, at most %d each are allowed", len(req.Workers),
+			len(req.Samples), len(req.Steps), maxReports)
 	}
 	n, err := x.nodeOf(req.BootID)
 	if err != nil {
@@ -220,8 +220,9 @@ func report(x *exchange, req *api.ReportRequest) (*api.ReportResponse, error) {
 			x.s.Arrays.Report(j, s)
 		}
 	}
-	if len(req.Workers) > 0 {
-		if _, err := x.propose(fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
+	if len(req.Workers)+len(req.Steps) > 0 {
+		r := fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers, Steps: req.Steps}
+		if _, err := x.propose(r); err != nil {
 			return nil, err
 		}
 	}

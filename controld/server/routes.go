@@ -82,14 +82,15 @@ func jobRoutes() []route {
 	submission.In, submission.AlsoIn = reflect.TypeFor[api.SubmitRequest](), reflect.TypeFor[jobspec.Job]()
 	list := poll("/v1/jobs", "List jobs, those that have ended only if asked for", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "queue", "name", "class"),
-		inQuery(openapi.Boolean, "all", "spec", "delta", "stream"), inQuery(openapi.Array, "fields"), paging)
+		inQuery(openapi.Boolean, "all", "spec", "steps", "delta", "stream"), inQuery(openapi.Array, "fields"), paging)
 	list.Out = reflect.TypeFor[api.List[api.Job]]()
 	output := get("/v1/jobs/{id}/logs", "Output of one worker of a job", pathID,
 		inQuery(openapi.Integer, "worker", "tail", "attempt"), inQuery(openapi.String, "task", "stream"),
 		inQuery(openapi.Boolean, "follow"))
 	output.Media = "application/octet-stream"
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
-		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"), paging)
+		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"),
+		inQuery(openapi.Boolean, "steps"), paging)
 	return []route{
 		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader,
 			token: model.ScopeSubmit}, submit),
@@ -108,7 +109,9 @@ func jobRoutes() []route {
 		taking(route{Operation: post("/v1/jobs/{id}/requeue", "Stop a job and make it pending again", pathID),
 			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn},
 			control(model.VerbRequeue)),
-		taking(route{Operation: post("/v1/jobs/{id}/update", "Change a job's time limit, priority or name", pathID),
+		taking(route{Operation: post("/v1/jobs/{id}/signal", "Send a signal to the processes of a job", pathID),
+			rule: actOnJob, place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, signalJob),
+		taking(route{Operation: post("/v1/jobs/{id}/update", "Change a job's time limit, priority, name or comment", pathID),
 			rule: with(actOnJob, partBeyond), place: onLeader, token: model.ScopeSubmit, inJob: itsOwn}, update),
 		taking(route{Operation: post("/v1/jobs/{id}/prune", "Cancel all tasks of an array but the best by a metric", pathID),
 			rule: actOnJob, place: onLeader, token: model.ScopeSubmit}, prune),
@@ -117,6 +120,9 @@ func jobRoutes() []route {
 		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
 			rule: with(seeJob, partDetails), past: true}, why),
 		{Operation: output, rule: actOnJob, inJob: itsOwn, handle: logs},
+		returning(route{Operation: get("/v1/jobs/{id}/usage", "What an attempt of a job has used by now, by worker", pathID,
+			[]openapi.Param{{Name: "attempt", In: "query", Kind: openapi.Integer, Doc: "number of the attempt: the last if not said"}}),
+			rule: seeJob, past: true}, getUsage),
 		returning(route{Operation: get("/v1/jobs/{id}/series", "What a job has reported of a metric, by step", pathID,
 			[]openapi.Param{{Name: "metric", In: "query", Kind: openapi.String,
 				Doc: "none: the one that its progress block names, or else the first by name"}}),

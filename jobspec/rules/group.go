@@ -146,9 +146,33 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.constraints(where+".constraints", g.Constraints)
 	c.affinities(where+".affinities", g.Affinities)
 	c.tasks(where+".tasks", g, j)
+	c.steps(where, g)
 	if !c.scheduling {
 		c.meeting(where, g)
 		c.shares(where, g, j)
+	}
+}
+
+// steps checks a group whose program starts steps: it runs on the first worker alone, and ends the
+// others when it ends.
+func (c *checker) steps(where string, g *jobspec.Group) {
+	if !g.RunsSteps() {
+		return
+	}
+	refuse := func(attribute, why string) {
+		c.add(jobspec.CodeConflict, where+"."+attribute, "leave it out", "with launch type steps %s", why)
+	}
+	if g.Success != "" && g.Success != "leader" {
+		refuse("success", "the program on the first worker decides how the group ends")
+	}
+	if g.OnWorkerFailure == "ignore" {
+		refuse("on_worker_failure", "the group needs every worker")
+	}
+	if g.Elastic != nil {
+		refuse("elastic", "the number of workers stays")
+	}
+	if g.Loose() {
+		refuse("gang", "the workers start together")
 	}
 }
 

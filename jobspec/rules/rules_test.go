@@ -188,6 +188,12 @@ var broken = map[string]rule{
 		j.Groups[0].Tasks[1].Lifecycle = nil
 		task(j).Launch, j.Groups[0].Tasks[1].Launch = &jobspec.Launch{Type: "torchrun"}, &jobspec.Launch{Type: "slurm"}
 	}, jobspec.CodeConflict, "groups[0].tasks[1].launch"},
+	"steps decide together": {minimal, func(j *jobspec.Job) {
+		task(j).Launch, j.Groups[0].Success = &jobspec.Launch{Type: jobspec.LaunchSteps}, "any"
+	}, jobspec.CodeConflict, "groups[0].success"},
+	"steps without a gang": {minimal, func(j *jobspec.Job) {
+		task(j).Launch, j.Groups[0].Gang, j.Groups[0].Count = &jobspec.Launch{Type: jobspec.LaunchSteps}, &no, 2
+	}, jobspec.CodeConflict, "groups[0].gang"},
 	"too many GPUs": {pipeline,
 		func(j *jobspec.Job) { task(j).Resources.GPUs, j.Groups[0].Tasks[1].Resources.GPUs = 60, 5 }, jobspec.CodeRange,
 		"groups[0].tasks"},

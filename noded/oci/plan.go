@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
@@ -61,10 +62,17 @@ func Plan(in Input) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, "/tmp"),
-		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
+		Anywhere: in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	if _, own := t.task.Env["HOME"]; !own {
+		p.Home = cmp.Or(in.Spec.ExportEnv["HOME"], in.Owner.Home)
+	}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
+	}
+	if t.kind == jobspec.LaunchSteps && in.GroupWorker > 0 {
+		p.Hold = true
+		return p, nil
 	}
 	for local := range t.processes() {
 		p.Ranks = append(p.Ranks, launch.Rank{

@@ -5,15 +5,25 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Redact takes away what only a job's owner and its operators see: its specification, paths,
-// parameters, metrics and what follows from them, lines of output, and messages, which may quote
+// Redact takes away what only a job's owner and its operators see: its specification, comment,
+// paths, parameters, metrics and what follows from them, lines of output, and messages, which may quote
 // its command. why is the job's reason.
 func Redact(j *api.Job, why model.Reason) {
-	j.Workdir, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", nil, "", nil, nil
+	j.Workdir, j.Comment, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", "", nil, "", nil, nil
 	j.ProgressProblem = ""
 	j.Reason = PublicReason(why)
 	for i := range j.Attempts {
 		j.Attempts[i].Findings = nil
+		for k := range j.Attempts[i].Steps {
+			j.Attempts[i].Steps[k].Name, j.Attempts[i].Steps[k].Why = "", ""
+		}
+	}
+}
+
+// WithoutSteps takes the steps out of a job of a list: there may be thousands of each.
+func WithoutSteps(j *api.Job) {
+	for i := range j.Attempts {
+		j.Attempts[i].Steps = nil
 	}
 }
 

@@ -1,0 +1,76 @@
+package fsm
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestStepsAreNoted: a step that has ended is noted once, as its first node says, and no more of them
+// than the bound.
+func TestStepsAreNoted(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 8)
+	id := w.submit(2, 1)
+	w.ok(w.start(id, "n1", "n2"))
+	w.run(id)
+	say := func(node string, steps ...model.Step) error {
+		n, _ := w.s.v.Node(node)
+		r := NodeReport{Node: node, BootID: n.BootID}
+		for _, s := range steps {
+			r.Steps = append(r.Steps, model.StepReport{Job: id, Attempt: 1, Step: s})
+		}
+		_, err := w.apply(r)
+		return err
+	}
+	step := func(row, id int) model.Step {
+		return model.Step{Row: row, ID: id, Name: "true", Nodes: []string{"n1"}, Tasks: 1, Began: 5, Ended: 6}
+	}
+	w.ok(say("n1", step(1, 1), step(2, 0)))
+	w.ok(say("n1", step(2, 0), step(3, 2)))
+	w.ok(say("n2", step(4, 3))) // not the first node
+	w.refused(say("n1", model.Step{Row: 4}), model.ErrBadReport)
+	var got []int
+	for _, s := range w.job(id).Attempts[0].Steps {
+		got = append(got, s.ID)
+	}
+	if len(got) != 3 || got[0] != 1 || got[1] != 0 || got[2] != 2 {
+		t.Errorf("steps %v", got)
+	}
+	var many []model.Step
+	for i := range model.MaxSteps {
+		many = append(many, step(4+i, 3+i))
+	}
+	w.ok(say("n1", many...))
+	if a := w.job(id).Attempts[0]; len(a.Steps) != model.MaxSteps || a.LastStep != 3+model.MaxSteps {
+		t.Errorf("%d steps are kept, the last is %d", len(a.Steps), a.LastStep)
+	}
+}
+
+// TestAProgramThatStartsSteps ends its attempt, whatever the workers do that hold its room.
+func TestAProgramThatStartsSteps(t *testing.T) {
+	for _, c := range []struct {
+		end  int
+		want model.JobState
+	}{{0, model.Completed}, {3, model.Failed}} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		w.node("n2", 8)
+		id := w.submit(2, 1, func(j *jobspec.Job) {
+			j.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: 2}
+		})
+		w.ok(w.start(id, "n1", "n2"))
+		w.run(id)
+		w.report(id, 0, model.WorkerExited, code(c.end))
+		if a := w.job(id).Live(); a == nil || a.Stop == nil {
+			t.Fatal("the other worker is not stopped")
+		}
+		w.report(id, 1, model.WorkerExited, signal(9))
+		w.state(id, c.want)
+		if got := w.job(id).ExitCode; got != c.end {
+			t.Errorf("exit code %d", got)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package model
+
+// StepReport is a step of a job that has ended: a program that was started inside the allocation.
+type StepReport struct {
+	Job     JobID `json:"job"`
+	Attempt int   `json:"attempt"`
+	Step
+}
+
+// Step is one step of an attempt.
+type Step struct {
+	Row      int      `json:"row"` // from 1, in the order in which the steps of the attempt have ended
+	ID       int      `json:"id"`  // as in 7.0
+	Name     string   `json:"name"`
+	Nodes    []string `json:"nodes"`
+	Tasks    int      `json:"tasks"`
+	Cores    int      `json:"cores"` // on all nodes
+	GPUs     int      `json:"gpus,omitempty"`
+	Began    UnixMS   `json:"began"` // by the clock of the first node
+	Ended    UnixMS   `json:"ended"`
+	ExitCode int      `json:"exit_code,omitempty"`
+	Signal   int      `json:"signal,omitempty"`
+	OOM      bool     `json:"oom,omitempty"`
+	Why      string   `json:"why,omitempty"` // what ended it, if that was not its program
+	Usage    *Usage   `json:"usage,omitempty"`
+}
+
+// MaxSteps is how many steps of a job are kept. Later ones are counted only.
+const MaxSteps = 10_000
+
+// MaxStepText is how many bytes the name of a step, and why it ended, may have.
+const MaxStepText = 256
+
+// Possible reports whether a node can say so of a step.
+func (r *StepReport) Possible() bool {
+	return r.Row > 0 && r.ID >= 0 && r.Tasks > 0 && min(r.Cores, r.GPUs) >= 0 && r.Ended >= r.Began &&
+		len(r.Name) <= MaxStepText && len(r.Why) <= MaxStepText && len(r.Nodes) > 0 &&
+		(r.Usage == nil || r.Usage.Possible())
+}
+
+// AddStep notes a step that has ended, unless it is known already. The job must be one that may be
+// changed.
+func (j *Job) AddStep(a *Attempt, s Step) bool {
+	if s.Row <= a.LastStep {
+		return false
+	}
+	a.LastStep = s.Row
+	kept := 0
+	for i := range j.Attempts {
+		kept += len(j.Attempts[i].Steps)
+	}
+	if kept < MaxSteps {
+		a.Steps = append(a.Steps, s)
+	}
+	return true
+}
