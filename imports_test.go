@@ -362,7 +362,7 @@ var rules = map[string]rule{
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref", "controld/server/access",
 		},
-		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus"},
+		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sync"},
 		why:   "it answers requests; what the leader does by itself is elsewhere",
 	},
 	"controld": {
@@ -434,8 +434,12 @@ var rules = map[string]rule{
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/jobsteps": {
-		ours: []string{"jobspec", "controld/api"},
-		why:  "which steps of a job run where, beside what the node daemon does of its own accord",
+		ours: []string{
+			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
+			"controld/api/stream", "noded/container", "noded/journal", "noded/oci", "noded/oci/launch",
+		},
+		third: []string{"golang.org/x/sys/unix"},
+		why:   "which steps of a job run where, beside what the node daemon does of its own accord",
 	},
 	"noded/shim": {
 		ours: []string{"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda",
@@ -451,7 +455,8 @@ var rules = map[string]rule{
 	"noded": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
-			"controld/api/identity", "controld/member", "noded/bundle", "noded/checkpoint", "noded/container",
+			"controld/api/identity", "controld/api/stream", "controld/member", "noded/bundle", "noded/jobsteps", "noded/oci",
+			"noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements", "packaging/python",
 		},

@@ -517,11 +517,14 @@ func TestRootIsRefusedUnlessAllowed(t *testing.T) {
 	cfg.RootJobsAs = "nobody"
 	s = start(t, cfg)
 	leaderOf(t, []*running{s})
-	id, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
+	exports := job("root")
+	exports.ExportEnv = map[string]string{"HOME": "/root", "USER": "root", "LOGNAME": "root", "LR": "1"}
+	id, err := s.client(user(0)).Submit(t.Context(), "", exports)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j, _, err := s.client(user(1)).Job(t.Context(), id, api.Read{}); err != nil || j.User != "nobody" || j.UID == 0 {
+	j, _, err := s.client(user(0)).Job(t.Context(), id, api.Read{})
+	if err != nil || j.User != "nobody" || j.UID == 0 || fmt.Sprint(j.Spec.ExportEnv) != "map[LR:1]" {
 		t.Errorf("the job belongs to %+v, %v", j, err)
 	}
 }

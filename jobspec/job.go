@@ -39,14 +39,17 @@ const (
 // Job is one job as its author wrote it, with every expression evaluated. Zero values mean "not
 // written" until [Job.Default] has filled them in.
 type Job struct {
-	Name        string            `json:"name"`
-	Class       Class             `json:"class,omitempty"`
-	Queue       string            `json:"queue,omitempty"`
-	Account     string            `json:"account,omitempty"`
-	Priority    *int              `json:"priority,omitempty"`   // 0 to 100, default 50
-	TimeLimit   Seconds           `json:"time_limit,omitempty"` // per attempt; 0: the queue's default
-	Hold        bool              `json:"hold,omitempty"`
-	Description string            `json:"description,omitempty"`
+	Name      string  `json:"name"`
+	Class     Class   `json:"class,omitempty"`
+	Queue     string  `json:"queue,omitempty"`
+	Account   string  `json:"account,omitempty"`
+	Priority  *int    `json:"priority,omitempty"`   // 0 to 100, default 50
+	TimeLimit Seconds `json:"time_limit,omitempty"` // per attempt; 0: the queue's default
+	Hold      bool    `json:"hold,omitempty"`
+	// texts that few jobs have, nil: none; the comment is short and shown in lists, and can be changed
+	// later
+	Description *string           `json:"description,omitempty"`
+	Comment     *string           `json:"comment,omitempty"`
 	Tags        []string          `json:"tags,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot

@@ -12,6 +12,7 @@ const (
 	MaxMetaKeys     = 64
 	MaxMetaBytes    = 4 << 10
 	MaxDescription  = 4 << 10
+	MaxComment      = 1 << 10
 	MaxExport       = 256
 	MaxEnvBytes     = 256 << 10
 	MaxScriptBytes  = 1 << 20

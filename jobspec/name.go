@@ -3,7 +3,14 @@ package jobspec
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 )
+
+// ValidComment reports whether text can be the comment of a job: at most [MaxComment] bytes of UTF-8
+// without a NUL byte.
+func ValidComment(text string) bool {
+	return len(text) <= MaxComment && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
+}
 
 // ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,
 // digits, dots, underscores and hyphens with a letter or digit at both ends.

@@ -24,7 +24,12 @@ func (j *Job) TextBytes() int {
 			add(affinities[i].String())
 		}
 	}
-	add(j.Name, j.Description, j.Workdir)
+	add(j.Name, j.Workdir)
+	for _, text := range []*string{j.Description, j.Comment} {
+		if text != nil {
+			add(*text)
+		}
+	}
 	for _, list := range [][]string{j.Tags, j.Export, j.Nodes, j.ExcludeNodes, j.Features} {
 		add(list...)
 	}

@@ -87,8 +87,8 @@ type Parts struct {
 	Foreign     string            // cluster that the containers here are of, if it is not this node's; "" otherwise
 	Cores       *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log         *slog.Logger
-	// CPUTime returns the processor time of a container; nil: that is not known.
-	CPUTime func(id container.ID) (time.Duration, error)
+	// Used returns what a container has used by now; nil: that is not known.
+	Used func(id container.ID) (container.Used, error)
 	// Serves reports whether a process that is in no container computes on GPUs for jobs, as those of
 	// MPS do; nil: none does.
 	Serves func(pid int) bool

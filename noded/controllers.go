@@ -28,6 +28,8 @@ type controllers struct {
 	credential *pki.Credential
 	static     []string
 	log        *slog.Logger
+	// peersChanged is told of the members of the gossip; nil: nothing else follows them
+	peersChanged func([]member.Peer)
 
 	mu     sync.Mutex
 	addrs  []string
@@ -41,8 +43,12 @@ var errNoController = errors.New("no controller is known yet")
 // watchGossip follows the members of the gossip until ctx ends.
 func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
 	for {
-		if err := c.setPeers(list.Peers()); err != nil {
+		peers := list.Peers()
+		if err := c.setPeers(peers); err != nil {
 			c.log.Error("cannot use the controllers that gossip found", "err", err)
+		}
+		if c.peersChanged != nil {
+			c.peersChanged(peers)
 		}
 		select {
 		case <-ctx.Done():

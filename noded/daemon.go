@@ -17,6 +17,7 @@
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
+//   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
@@ -84,6 +85,7 @@ type daemon struct {
 	checkpoints *checkpoint.Store
 	criu        container.Criu // without a path: this node saves no processes
 	bundles     *bundle.Store
+	hosts       *hostsFile
 	control     *controllers
 	jobs        *jobAPI
 	agent       *Agent
@@ -282,8 +284,15 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		&checkpoint.Client{Credential: d.credential, Addr: d.addrOf}, d.cfg.Logger); err != nil {
 		return err
 	}
+	d.hosts = &hostsFile{path: filepath.Join(d.cfg.DataDir, "hosts"), system: systemHosts, node: d.cfg.Name,
+		hostname: d.machine.Hostname, log: d.cfg.Logger}
+	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(), Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
+	if err := d.hosts.update(append(d.list.Peers(), own)); err != nil {
+		return fmt.Errorf("hosts file of containers: %w", err)
+	}
 	d.bundles, err = bundle.Open(bundle.Config{
-		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
+		Hosts: d.hosts.path,
+		Node:  d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
 		Modules: modules, RotaPath: d.commands(),
 		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
 		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile, MaxPids: d.cfg.MaxPids, OutputRate: d.cfg.MaxOutputRate,
@@ -351,13 +360,14 @@ func (d *daemon) newAgent(ctx context.Context) error {
 	}
 	// a program has its contexts on the GPUs that it began with; simulated ones have none
 	d.machine.Node.Suspends, d.machine.Node.PinsGPUs = true, d.cfg.SimGPUs == 0
-	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.control = &controllers{credential: d.credential, static: d.cfg.Controllers, log: d.cfg.Logger,
+		peersChanged: d.hosts.refresh}
 	d.jobs = newJobAPI(filepath.Join(d.cfg.DataDir, "containers"), d.shims.ContainerOf, d.control)
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
 		Checkpoints: d.checkpoints, Criu: d.criu,
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
-		CPUTime: d.shims.CPUTime, Serves: d.mps.owns, Sockets: d.jobs,
+		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
 	})
 	d.agent.runSteps(ctx, StepParts{
 		Build: d.buildStep,
@@ -412,12 +422,14 @@ func (d *daemon) run(ctx context.Context) error {
 	guard := &identity.Guard{Credential: d.credential}
 	mux := http.NewServeMux()
 	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
+	mux.HandleFunc("GET /v1/usage/{id}", d.agent.serveUsage)
 	mux.Handle("GET "+checkpoint.Path+"{id}", &checkpoint.Server{Store: d.checkpoints, Runs: d.agent.runsStill,
 		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
 			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
 		}})
 	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
+	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())

@@ -26,17 +26,8 @@ func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*
 	}
 	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec),
 		Early: true}
-	// what a script runs beside its steps are the commands that have started them
-	scriptToo := !f.Desired.RunsSteps() || s.To != jobspec.SignalPrograms
-	if !f.Desired.Holds() && scriptToo {
-		if err := a.Runtime.Signal(ctx, id, s); err != nil {
-			return nil, err
-		}
-	}
-	if f.Desired.RunsSteps() && s.To != jobspec.SignalScript {
-		if err := a.signalSteps(ctx, id, s); err != nil {
-			return nil, err
-		}
+	if err := a.signalWithSteps(ctx, id, f.Desired, s); err != nil {
+		return nil, err
 	}
 	return a.toldEarly(id)
 }

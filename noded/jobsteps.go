@@ -135,6 +135,30 @@ func (a *Agent) signalSteps(ctx context.Context, id container.ID, s container.Si
 	return errors.Join(errs...)
 }
 
+// signalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it says. What
+// a script runs beside its steps are the commands that have started them, which the signal is not for.
+func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.Alloc, s container.Signal) error {
+	var errs []error
+	steps := d != nil && d.RunsSteps()
+	if !steps || !d.Holds() && s.To != jobspec.SignalPrograms {
+		errs = append(errs, a.Runtime.Signal(ctx, id, s))
+	}
+	if steps && s.To != jobspec.SignalScript {
+		errs = append(errs, a.signalSteps(ctx, id, s))
+	}
+	return errors.Join(errs...)
+}
+
+// desired returns what the controllers want for a worker, nil if that is not known.
+func (a *Agent) desired(id container.ID) *api.Alloc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.workers[id]; w != nil {
+		return w.Desired
+	}
+	return nil
+}
+
 // finishSteps ends the steps of a first worker that has ended, so that they are reported before it.
 func (a *Agent) finishSteps(ctx context.Context, id container.ID) {
 	if a.jobSteps.Manager == nil {

@@ -233,7 +233,7 @@ func (a *Agent) sampleUsage(ctx context.Context) error {
 // sampleCPU samples the processor time of the workers for which it is time.
 func (a *Agent) sampleCPU() {
 	now := time.Now()
-	if a.CPUTime == nil || now.Sub(a.cpuSampled) < cpuSamples {
+	if a.Used == nil || now.Sub(a.cpuSampled) < cpuSamples {
 		return
 	}
 	a.cpuSampled = now
@@ -246,10 +246,10 @@ func (a *Agent) sampleCPU() {
 	}
 	a.mu.Unlock()
 	for _, id := range running {
-		cpu, err := a.CPUTime(id)
+		used, err := a.Used(id)
 		a.mu.Lock()
 		if w := a.workers[id]; w != nil && err == nil {
-			w.used.AddCPU(time.Now().UnixMilli(), cpu.Milliseconds())
+			w.used.AddCPU(time.Now().UnixMilli(), used.CPU.Milliseconds(), used.System.Milliseconds())
 		}
 		a.mu.Unlock()
 	}
@@ -383,21 +383,6 @@ func (a *Agent) alone(w *worker) bool {
 		}
 	}
 	return true
-}
-
-// usageOf returns what a worker has used until it ended.
-func (a *Agent) usageOf(id container.ID, f facts) (u model.Usage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if w := a.workers[id]; w != nil && f.Entry.Started {
-		t := w.used.Usage()
-		u = model.Usage{CPUMS: t.CPU, PeakCores: t.PeakCores, GPU: t.Utilisation, PeakGPU: t.PeakUtilisation,
-			GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
-	}
-	if e := f.Exit; e != nil {
-		u.CPUMS, u.PeakMemory = max(u.CPUMS, e.UserMS+e.SystemMS), jobspec.Bytes(max(0, e.PeakMem))
-	}
-	return u
 }
 
 // owners are the containers of processes that use GPUs.

@@ -331,13 +331,21 @@ func TestUsage(t *testing.T) {
 		settle(10 * time.Minute)
 		w.change(func() { a.Switch = &api.Switch{Number: 2} })
 		settle(time.Minute)
+		now, runs := w.life.agent.usageNow(wid(1))
+		if !runs || now.CPUMS < 3*13*60_000 || now.SystemMS != now.CPUMS/10 || now.PeakCores != 3000 ||
+			now.Memory < 3*13*60<<20 || now.PeakMemory != now.Memory || now.GPU < 660 || now.GPU > 675 {
+			t.Errorf("by now it has used %+v", now)
+		}
+		if _, runs := w.life.agent.usageNow(wid(9)); runs {
+			t.Error("a worker runs that does not exist")
+		}
 		w.leave(wid(1), container.Exit{UserMS: 5000, SystemMS: 600, PeakMem: 7 << 20})
 		settle(time.Minute)
 		if a.result == nil {
 			t.Fatal("it has no result")
 		}
 		u := a.result.Usage
-		if u.CPUMS < 3*12*60_000 || u.PeakCores != 3000 || u.PeakMemory != 7<<20 || u.GPU < 660 || u.GPU > 675 ||
+		if u.CPUMS < 3*12*60_000 || u.SystemMS != u.CPUMS/10 || u.PeakCores != 3000 || u.PeakMemory != 7<<20 || u.GPU < 660 || u.GPU > 675 ||
 			u.PeakGPU != 800 || u.PeakGPUMemory != 800<<20 || u.GPUMemory < 660<<20 || u.GPUMemory > 675<<20 {
 			t.Errorf("it has used %+v", u)
 		}
@@ -352,7 +360,7 @@ func TestUsage(t *testing.T) {
 		if u := b.result.Usage; u.GPU != 600 || u.PeakGPUMemory != 1<<30 || u.CPUMS != 5600 || u.PeakCores != 0 {
 			t.Errorf("one of two has used %+v", u)
 		}
-		if u := c.result.Usage; u != (model.Usage{CPUMS: 5600}) {
+		if u := c.result.Usage; u != (model.Usage{CPUMS: 5600, SystemMS: 600}) {
 			t.Errorf("the other one has used %+v", u)
 		}
 	})

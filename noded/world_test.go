@@ -98,6 +98,7 @@ type fakeContainer struct {
 	creates  int
 	signals  []int
 	early    []container.Signal // those that told it of its time limit: the shim passes only one on
+	plain    []container.Signal // of users
 	stops    []container.Signal // the others
 	lease    time.Time
 	term     time.Duration // of its lease when it was created
@@ -231,7 +232,7 @@ func (w *world) start() {
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
-		CPUTime: l.cpuTime, Serves: func(pid int) bool { return pid == w.serving() },
+		Used:    l.usedNow, Serves: func(pid int) bool { return pid == w.serving() },
 		Checkpoints: w.checkpoints, Criu: w.criu,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -534,7 +535,14 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 	signal := s.Number
 	return r.call(ctx, func() error {
 		b := r.containers[id]
+		if s.Plain && b.state != container.Running {
+			return errors.New("nothing runs")
+		}
 		if b == nil || b.state != container.Running || s.Early && len(b.early) > 0 {
+			return nil
+		}
+		if s.Plain {
+			b.plain = append(b.plain, s)
 			return nil
 		}
 		if s.Early {
@@ -778,11 +786,13 @@ func (l lifeGPUs) Usage(_ context.Context, uuids ...string) ([]gpu.Usage, error)
 
 func (l lifeGPUs) Close() error { return nil }
 
-func (l *life) cpuTime(id container.ID) (time.Duration, error) {
+// usedNow says that a tenth of the processor time was the system's, and a MiB for each second of it.
+func (l *life) usedNow(id container.ID) (container.Used, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cpu == nil {
-		return 0, os.ErrNotExist
+		return container.Used{}, os.ErrNotExist
 	}
-	return l.cpu(id), nil
+	cpu := l.cpu(id)
+	return container.Used{CPU: cpu, System: cpu / 10, Memory: int64(cpu.Seconds()) << 20}, nil
 }

@@ -8,7 +8,7 @@ NFPM=bin/nfpm
 # The oldest libraries on which the programs run. The build fails where a program needs newer ones.
 GLIBC=2.34
 SECCOMP=2.5.0
-PACKAGES="rota rota-controld rota-noded"
+PACKAGES="rota rota-controld rota-noded rota-slurm"
 
 die() { echo "$*" >&2; exit 1; }
 

@@ -146,3 +146,37 @@ func TestSrunFromOutside(t *testing.T) {
 		t.Errorf("it ended as %s, and wrote\n%s", j.Code, text)
 	}
 }
+
+// TestSrunOutlivesItsDaemon: steps go on while the daemons of their nodes are down, and srun goes on with
+// all of their output. A job that is cancelled has its steps told first.
+func TestSrunOutlivesItsDaemon(t *testing.T) {
+	w := start(t, lab.Options{Controllers: 1, Nodes: 2})
+	dir, id, out := w.script("outlives", "#!/bin/bash\n#SBATCH -N 2 --mem=256M\n"+
+		"srun sh -c 'echo before; touch up.$SLURM_PROCID; until [ -e go ]; do sleep 0.05; done; echo after; exit 4'\n"+
+		"echo code $?\n")
+	there := func(name string) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+	}
+	w.wait("both tasks", func() bool { return there("up.0")() && there("up.1")() })
+	for _, n := range w.Nodes {
+		n.Kill()
+	}
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	for _, n := range w.Nodes {
+		w.must(n.Start())
+	}
+	j := w.ends(id)
+	text := regexp.MustCompile(`n\d: task \d`).ReplaceAllString(w.readFile(out), "one")
+	if want := strings.Repeat("after\n", 2) + strings.Repeat("before\n", 2) + "code 4\n" +
+		strings.Repeat("srun: error: one: Exited with exit code 4\n", 2); j.Code != "CD" || sortedLines(text)+"\n" != want {
+		t.Errorf("it ended as %s, and wrote\n%s", j.Code, text)
+	}
+	dir, id, _ = w.script("saves", "#!/bin/bash\n#SBATCH -N 2 --mem=256M\n"+
+		"srun bash -c 'trap \"sleep 0.5; touch saved.$SLURM_PROCID; exit\" TERM; touch up.$SLURM_PROCID; "+
+		"while :; do sleep 0.05; done'\n")
+	w.wait("both tasks", func() bool { return there("up.0")() && there("up.1")() })
+	w.ok("cancel", id)
+	if j := w.ends(id); j.Code != "CA" || !there("saved.0")() || !there("saved.1")() {
+		t.Errorf("the cancelled job ended as %s; its tasks have saved: %t %t", j.Code, there("saved.0")(), there("saved.1")())
+	}
+}

@@ -765,3 +765,31 @@ func TestDetachedFromItsShim(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// TestWhereAJobBegins shows where the ranks of a job begin, and their HOME, where the directories that
+// it has of its user are not on the node.
+func TestWhereAJobBegins(t *testing.T) {
+	dir, home, none := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "none")
+	for _, c := range []struct {
+		plan                launch.Plan
+		dir, env, saysAbout string
+	}{
+		{launch.Plan{Dir: dir, Home: home, Env: []string{"A=1", "HOME=" + home}}, dir, "A=1 HOME=" + home, ""},
+		{launch.Plan{Dir: none, Home: none, Env: []string{"HOME=" + none, "A=1"}}, none, "A=1 HOME=/tmp", ""},
+		{launch.Plan{Dir: none, Env: []string{"HOME=" + none}}, none, "HOME=" + none, ""}, // it is the job's own
+		{launch.Plan{Dir: dir, Anywhere: true, Home: home}, dir, "HOME=" + home, ""},
+		{launch.Plan{Dir: none, Anywhere: true, Home: home}, home, "HOME=" + home, none},
+		{launch.Plan{Dir: none, Anywhere: true, Home: none}, "/tmp", "HOME=/tmp", none},
+		{launch.Plan{Dir: none, Anywhere: true}, "/tmp", "", none},
+	} {
+		said := stderrOf(t, func() { settle(&c.plan) })
+		want := ""
+		if c.saysAbout != "" {
+			want = "rota-init: " + c.saysAbout + " cannot be entered on this node: no such file or directory; the job runs in " +
+				c.dir + "\n"
+		}
+		if c.plan.Dir != c.dir || strings.Join(c.plan.Env, " ") != c.env || said != want {
+			t.Errorf("it begins in %s with %v, and says %q", c.plan.Dir, c.plan.Env, said)
+		}
+	}
+}

@@ -63,6 +63,7 @@ func (w *worker) run() launch.Result {
 		<-w.signals
 		return launch.Result{}
 	}
+	settle(w.plan)
 	for i := range w.plan.Ranks {
 		w.ranks = append(w.ranks, w.startWithFiles(i))
 		if r := w.ranks[i]; r.done {
@@ -84,6 +85,26 @@ func (w *worker) run() launch.Result {
 		}
 	}
 	return w.result
+}
+
+// settle has the ranks begin in directories that are there. What the job itself names stays.
+func settle(plan *launch.Plan) {
+	home := "/tmp"
+	if plan.Home != "" {
+		if unix.Access(plan.Home, unix.X_OK) == nil {
+			home = plan.Home
+		}
+		plan.Env = append(slices.DeleteFunc(plan.Env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
+			"HOME="+home)
+	}
+	if !plan.Anywhere {
+		return
+	}
+	if refused := unix.Access(plan.Dir, unix.X_OK); refused != nil {
+		fmt.Fprintf(os.Stderr, "rota-init: %s cannot be entered on this node: %s; the job runs in %s\n", plan.Dir,
+			reasonOf(refused), home)
+		plan.Dir = home
+	}
 }
 
 func (w *worker) running() bool {

@@ -24,7 +24,8 @@ import (
 
 func main() {
 	if slurm.Has(os.Args[0]) {
-		os.Exit(slurm.Run(context.Background(), os.Args, command.System()))
+		os.Exit(slurm.Run(context.Background(), os.Args, command.System(),
+			slurm.Submitter{Attached: submit.Attached, Await: submit.Await}))
 	}
 	os.Exit(command.Run(context.Background(), os.Args, command.System(), commands()))
 }
@@ -32,6 +33,6 @@ func main() {
 // commands lists the commands in the order in which they are shown.
 func commands() []*command.Command {
 	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
-		admin.Commands(), simulate.Commands(), dev.Commands())
+		admin.Commands(), simulate.Commands(), dev.Commands(slurm.Names()...))
 	return append(all, manual.Commands(all)...)
 }

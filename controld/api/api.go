@@ -47,6 +47,7 @@ type Job struct {
 	Name        string             `json:"name"`
 	User        string             `json:"user"`
 	UID         uint32             `json:"uid"`
+	GID         uint32             `json:"gid,omitempty"`
 	Account     string             `json:"account"`
 	Queue       string             `json:"queue"`
 	Class       jobspec.Class      `json:"class"`
@@ -84,7 +85,8 @@ type Job struct {
 	// converged; without it that is not known
 	ProgressClass string `json:"progress_class,omitempty"`
 	Workdir       string `json:"workdir"`
-	// with ?spec=true, and of a single job; as workdir, metrics, what was bad of them, parameters and
+	Comment       string `json:"comment,omitempty"`
+	// with ?spec=true, and of a single job; as workdir, comment, metrics, what was bad of them, parameters and
 	// findings it is for the owner, coordinators and operators only
 	Spec *jobspec.Job `json:"spec,omitempty"`
 
@@ -111,6 +113,7 @@ type ArrayPlace struct {
 	Params map[string]string `json:"params,omitempty"` // of an array task
 
 	Indices     string `json:"indices,omitempty"` // of an array job: the tasks that have not begun, such as 4-99%8
+	Dropped     string `json:"dropped,omitempty"` // those that were cancelled before they began, such as 7,9
 	Size        int    `json:"size,omitempty"`
 	MaxParallel int    `json:"max_parallel,omitempty"`
 	Live        int    `json:"live,omitempty"`
@@ -211,9 +214,12 @@ type Step struct {
 // Usage is what the workers of an attempt have used, together: 0 is what they did not use or what is
 // not known. Utilisation is that of one GPU, in the mean of them all.
 type Usage struct {
-	CPUSeconds float64       `json:"cpu_s"`
-	PeakCores  float64       `json:"peak_cores"`  // sum of each worker's own peak
-	PeakMemory jobspec.Bytes `json:"peak_memory"` // of one worker
+	CPUSeconds    float64       `json:"cpu_s"`
+	SystemSeconds float64       `json:"system_s"`    // the part of it that the system had; the rest is the user's
+	PeakCores     float64       `json:"peak_cores"`  // sum of each worker's own peak
+	PeakMemory    jobspec.Bytes `json:"peak_memory"` // of one worker, the largest
+	Memory        jobspec.Bytes `json:"memory"`      // sum of each worker's own peak
+	Workers       int           `json:"workers"`     // whose usage this is
 
 	GPUUtil       int           `json:"gpu_util"` // percent
 	PeakGPUUtil   int           `json:"peak_gpu_util"`
@@ -290,6 +296,7 @@ type UpdateRequest struct {
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the time limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`
 	Name      *string          `json:"name,omitempty"`
+	Comment   *string          `json:"comment,omitempty"` // "" takes it away
 }
 
 // PruneRequest is the body of POST /v1/jobs/{id}/prune: the best tasks of an array by a metric go
@@ -319,6 +326,15 @@ type CancelRequest struct {
 	Name    string        `json:"name,omitempty"`
 	States  []string      `json:"states,omitempty"`
 	Reason  string        `json:"reason,omitempty"`
+}
+
+// SignalRequest is the body of POST /v1/jobs/{id}/signal: a signal to what runs of a job. The job is not
+// asked to stop by it.
+type SignalRequest struct {
+	Signal string `json:"signal"` // SIGUSR1
+	// which processes get it, if the program is a shell script: script or programs, as in
+	// [jobspec.Preemption]; "": the shell and what it runs
+	To string `json:"to,omitempty"`
 }
 
 // ControlResponse says what became of each job.

@@ -185,6 +185,12 @@ func (c *Client) SignalStep(ctx context.Context, ref string, step int, signal st
 	return err
 }
 
+// Signal sends a signal to the processes of a job, named as by [Client.JobBy], or to those of all tasks of an
+// array that run. It is not repeated when its outcome is unknown.
+func (c *Client) Signal(ctx context.Context, ref string, req SignalRequest) (*ControlResponse, error) {
+	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/signal")}, req)
+}
+
 // WhyBy returns why a job, named as by [Client.JobBy], waits.
 func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return get[Why](ctx, c, refPath(ref, "/why"), nil, Read{})
@@ -200,8 +206,17 @@ func (c *Client) SeriesBy(ctx context.Context, ref, metric string) (*Series, Ans
 	return get[Series](ctx, c, refPath(ref, "/series"), q, Read{})
 }
 
-// Update changes the time limit, priority or name of a job that has not ended. It is not repeated
-// when its outcome is unknown, as Control is not.
+// UsageBy returns what an attempt of a job, named as by [Client.JobBy], has used by now; 0: the last.
+func (c *Client) UsageBy(ctx context.Context, ref string, attempt int) (*JobUsage, Answer, error) {
+	q := url.Values{}
+	if attempt != 0 {
+		q.Set("attempt", strconv.Itoa(attempt))
+	}
+	return get[JobUsage](ctx, c, refPath(ref, "/usage"), q, Read{})
+}
+
+// Update changes the time limit, priority, name or comment of a job that has not ended. It is not
+// repeated when its outcome is unknown, as Control is not.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
 	return post[ControlResponse](ctx, c, call{path: refPath(ref, "/update")}, change)
 }

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api/pki"
@@ -37,8 +38,8 @@ const (
 const devAddrFile = ".rota/addr"
 
 // DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else those of the
-// two sockets that are there, else the cluster that `rota dev` runs in the working directory, else
-// DefaultSocket again, so that the error names it.
+// two sockets that are there, else the cluster that `rota dev` runs in the working directory or in one
+// above it, else DefaultSocket again, so that the error names it.
 func DefaultAddr(getenv func(string) string) string {
 	if addr := getenv("ROTA_ADDR"); addr != "" {
 		return addr
@@ -46,12 +47,48 @@ func DefaultAddr(getenv func(string) string) string {
 	if there := socketsThere(ControllerSocket, DefaultSocket); there != "" {
 		return there
 	}
-	if b, err := os.ReadFile(filepath.FromSlash(devAddrFile)); err == nil {
-		if addr := strings.TrimSpace(string(b)); addr != "" {
-			return addr
-		}
+	if addr := devAddr(); addr != "" {
+		return addr
 	}
 	return "unix:" + DefaultSocket
+}
+
+// devAddr is the address of the cluster that `rota dev` runs in the working directory, or else in the
+// nearest above it; "" if there is none. A file of another user's is passed over: it could lead jobs
+// anywhere.
+func devAddr() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if addr := readOwn(filepath.Join(dir, filepath.FromSlash(devAddrFile))); addr != "" {
+			return addr
+		}
+		if filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ""
+}
+
+// readOwn returns the text of a file that belongs to root or to this process's user, "" of any other.
+func readOwn(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid() {
+		return ""
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // socketsThere is the address of the sockets among paths that exist.

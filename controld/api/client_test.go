@@ -262,6 +262,25 @@ func TestDefaultAddr(t *testing.T) {
 	if got := DefaultAddr(none); got != "unix:/x/s" {
 		t.Errorf("beside a cluster of rota dev: %q", got)
 	}
+	if err := os.MkdirAll("a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	top, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("a/b")
+	if got := DefaultAddr(none); got != "unix:/x/s" {
+		t.Errorf("below it: %q", got)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(filepath.Join(top, ".rota", "addr"), 12345, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := DefaultAddr(none); got != "unix:"+DefaultSocket {
+			t.Errorf("below that of another user: %q", got)
+		}
+	}
 	if got := DefaultAddr(func(string) string { return "http://h:1" }); got != "http://h:1" {
 		t.Errorf("ROTA_ADDR: %q", got)
 	}

@@ -130,6 +130,12 @@ func TestAJobRequeuesItselfAtItsLimit(t *testing.T) {
 	if got := w.job(id).Counters; got.Requeues != 1 {
 		t.Errorf("counted: %+v", got)
 	}
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	w.ok(ask(id)) // it has saved, and need not be told to
+	if s := w.job(id).Live().Stop; s.Signal != "SIGTERM" || s.KillAt-s.At != 30_000 {
+		t.Errorf("it is stopped by %+v", s)
+	}
 	once := w.running(2, []string{"n1"}, func(j *jobspec.Job) {
 		j.Preemption = &jobspec.Preemption{Requeue: new(bool)}
 	})

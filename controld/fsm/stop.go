@@ -10,7 +10,11 @@ import (
 // stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never
 // comes later than announced.
 func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
-	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), ask.Cause)
+	as := ask.Cause
+	if ask.Own { // it has saved before it asked, and waits to be stopped
+		as = model.CauseCancelled
+	}
+	signal, grace := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), as)
 	ask.Signal = cmp.Or(ask.Signal, signal)
 	ask.At, ask.KillAt = m.v.At(), m.v.At().After(grace)
 	if a.Stop != nil {

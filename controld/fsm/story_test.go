@@ -188,7 +188,7 @@ func TestUsageIsKept(t *testing.T) {
 		t.Errorf("while it runs: %+v", u)
 	}
 	w.report(id, 0, model.WorkerExited, func(r *model.WorkerReport) { r.Usage = used })
-	if u := w.job(id).Attempts[0].Used(); u == nil || *u != used {
+	if u := w.job(id).Attempts[0].Used(); u == nil || u.Usage != used {
 		t.Errorf("used is %+v", u)
 	}
 }

@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/model"
@@ -63,12 +65,48 @@ func TestUpdate(t *testing.T) {
 	for _, c := range []UpdateJobs{
 		{}, {Priority: ptr(101)}, {Priority: ptr(-1)}, {Name: ptr("")}, {TimeLimit: ptr(jobspec.Seconds(0))},
 		{TimeLimit: ptr(jobspec.Seconds(5)), AddTime: ptr(jobspec.Seconds(5))}, {AddTime: ptr(jobspec.Seconds(-1e9))},
-		{AddTime: ptr(jobspec.Seconds(-100_000))},
+		{AddTime: ptr(jobspec.Seconds(-100_000))}, {Comment: ptr(strings.Repeat("x", jobspec.MaxComment+1))},
+		{Comment: ptr("\x00")}, {Comment: ptr("\xff")},
 	} {
 		c.IDs, c.By = []model.JobID{wait}, 1000
 		if spec := (*model.SpecError)(nil); !errors.As(w.update(c), &spec) {
 			t.Errorf("%+v is not refused", c)
 		}
+	}
+}
+
+// TestComment: each task of an array has a comment of its own, those yet to be made that of the array.
+func TestComment(t *testing.T) {
+	w := newWorld(t)
+	w.node("n", 1)
+	w.node("m", 1)
+	id := w.parent(1, 1, array("0-2"), func(j *jobspec.Job) { j.Comment = new("first") })
+	w.ok(w.make(id, 1, "n"))
+	made := id + 1
+	say := func(id model.JobID, text string) {
+		t.Helper()
+		w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Comment: &text}))
+	}
+	is := func(id model.JobID, want string) {
+		t.Helper()
+		if got := w.job(id).ShownComment(); got != want {
+			t.Errorf("the comment of job %d is %q, want %q", id, got, want)
+		}
+	}
+	is(made, "first")
+	say(made, "mine")
+	say(id, "later")
+	is(id, "later")
+	is(made, "mine")
+	say(id, "")
+	is(id, "")
+	say(id, strings.Repeat("x", jobspec.MaxComment))
+	w.ok(w.make(id, 2, "m"))
+	is(id+2, strings.Repeat("x", jobspec.MaxComment))
+	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
+	w.ok(err)
+	if got := back.View().Job(made).ShownComment(); got != "mine" {
+		t.Errorf("after a restart the comment is %q", got)
 	}
 }
 

@@ -33,6 +33,7 @@ type UpdateJobs struct {
 	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the limit; negative takes away
 	Priority  *int             `json:"priority,omitempty"`   // 0 to 100
 	Name      *string          `json:"name,omitempty"`
+	Comment   *string          `json:"comment,omitempty"` // "" takes it away
 }
 
 // Kind implements Command.
@@ -53,7 +54,8 @@ func (c UpdateJobs) apply(m *Machine) (any, error) {
 // checkUpdate refuses what could be right for no job.
 func checkUpdate(c *UpdateJobs) error {
 	switch {
-	case c.TimeLimit == nil && c.AddTime == nil && c.Priority == nil && c.Name == nil:
+	case c.TimeLimit == nil && c.AddTime == nil && c.Priority == nil && c.Name == nil &&
+		c.Comment == nil:
 		return &model.SpecError{Text: "an update changes something"}
 	case c.TimeLimit != nil && c.AddTime != nil:
 		return &model.SpecError{Text: "an update either sets the time limit or adds to it"}
@@ -64,6 +66,8 @@ func checkUpdate(c *UpdateJobs) error {
 		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to %d, not %d", jobspec.MaxPriority, *c.Priority)}
 	case c.Name != nil && !jobspec.ValidName(*c.Name):
 		return &model.SpecError{Text: fmt.Sprintf("%q is not a name", *c.Name)}
+	case c.Comment != nil && !jobspec.ValidComment(*c.Comment):
+		return &model.SpecError{Text: fmt.Sprintf("a comment has at most %d bytes of text in UTF-8", jobspec.MaxComment)}
 	}
 	return model.Limit("the number of jobs in one request", int64(len(c.IDs)), model.MaxJobsPerCall, "")
 }
@@ -82,6 +86,9 @@ func (m *Machine) update(id model.JobID, c *UpdateJobs) error {
 	}
 	if c.Priority != nil {
 		next.Priority = *c.Priority
+	}
+	if c.Comment != nil {
+		next.Comment = c.Comment
 	}
 	if err := m.rename(&next, c.Name); err != nil {
 		return fmt.Errorf("update job %d: %w", id, err)

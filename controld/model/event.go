@@ -40,7 +40,7 @@ const (
 	EventSubmitted  EventType = "submitted"
 	EventHeld       EventType = "held"
 	EventReleased   EventType = "released" // from a hold
-	EventUpdated    EventType = "updated"  // its limit, priority or name
+	EventUpdated    EventType = "updated"  // its limit, priority, name or comment
 	EventAssigned   EventType = "assigned"
 	EventCreated    EventType = "created" // every container exists; commands may start
 	EventStarted    EventType = "started"

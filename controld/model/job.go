@@ -6,6 +6,8 @@
 package model
 
 import (
+	"cmp"
+
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -92,6 +94,8 @@ type Job struct {
 	// dependencies that are not met yet; while there are any it does not start
 	Dependencies []OpenDependency `json:"dependencies,omitempty"`
 	Deadline     Instant          `json:"deadline,omitempty"` // 0: none
+	// in place of the comment of its specification, which a family shares; nil: it has not been changed
+	Comment *string `json:"comment,omitempty"`
 
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's
 	// sake, oldest first.
@@ -185,6 +189,14 @@ func (s JobState) Final() bool {
 		return false
 	}
 	return true
+}
+
+// ShownComment returns the comment of a job: the last that it was given, "" for none.
+func (j *Job) ShownComment() string {
+	if text := cmp.Or(j.Comment, j.Spec.Comment); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // Live returns the job's attempt in progress, or nil.

@@ -6,6 +6,7 @@ import "github.com/rota-hpc/rota/jobspec"
 // it did not use or what is not known. The node begins anew when its daemon starts.
 type Usage struct {
 	CPUMS     int64 `json:"cpu_ms,omitempty"`     // processor time, from its start in any case
+	SystemMS  int64 `json:"system_ms,omitempty"`  // the part of it that the system had; the rest is the user's
 	PeakCores int64 `json:"peak_cores,omitempty"` // thousandths of a core, over ten seconds
 	// memory at its peak, from its start in any case
 	PeakMemory jobspec.Bytes `json:"peak_memory,omitempty"`
@@ -19,29 +20,42 @@ type Usage struct {
 
 // Possible reports whether a worker can have used that.
 func (u *Usage) Possible() bool {
-	return min(u.CPUMS, u.PeakCores, u.GPU, u.PeakGPU, int64(min(u.PeakMemory, u.GPUMemory, u.PeakGPUMemory))) >= 0 &&
-		max(u.GPU, u.PeakGPU) <= 1000
+	return min(u.SystemMS, u.CPUMS-u.SystemMS, u.PeakCores, u.GPU, u.PeakGPU,
+		int64(min(u.PeakMemory, u.GPUMemory, u.PeakGPUMemory))) >= 0 && max(u.GPU, u.PeakGPU) <= 1000
 }
 
-// Used sums up what the workers of an attempt have used that have ended: processor time, cores and
-// the memory of GPUs of all of them, the most memory that one of them had, and the mean of their
-// GPUs' utilisation. It is nil while none has ended, or if nothing is known.
-func (a *Attempt) Used() *Usage {
-	var sum Usage
-	var onGPU int64 // workers that used theirs
+// UsageSum is what several workers have used together: processor time, cores and the memory of GPUs
+// of all of them, the most memory that one of them had, and the mean of their GPUs' utilisation.
+type UsageSum struct {
+	Usage
+	Memory  jobspec.Bytes // of all of them, each at its own peak
+	Workers int
+
+	gpus, use int64 // GPUs of those that have some, and the sum of their utilisation
+}
+
+// Add adds a worker that has so many GPUs, whole or in part.
+func (s *UsageSum) Add(u *Usage, gpus int) {
+	s.Workers++
+	s.CPUMS, s.SystemMS, s.PeakCores = s.CPUMS+u.CPUMS, s.SystemMS+u.SystemMS, s.PeakCores+u.PeakCores
+	s.Memory, s.PeakMemory = s.Memory+u.PeakMemory, max(s.PeakMemory, u.PeakMemory)
+	s.GPUMemory, s.PeakGPUMemory = s.GPUMemory+u.GPUMemory, s.PeakGPUMemory+u.PeakGPUMemory
+	if gpus > 0 {
+		s.gpus, s.use, s.PeakGPU = s.gpus+int64(gpus), s.use+int64(gpus)*u.GPU, max(s.PeakGPU, u.PeakGPU)
+		s.GPU = s.use / s.gpus
+	}
+}
+
+// Used sums up what the workers of an attempt have used that have ended. It is nil while none has
+// ended, or if nothing is known.
+func (a *Attempt) Used() *UsageSum {
+	var sum UsageSum
 	for i := range a.Workers {
-		u := a.Workers[i].Usage
-		if u == nil {
-			continue
-		}
-		sum.CPUMS, sum.PeakCores = sum.CPUMS+u.CPUMS, sum.PeakCores+u.PeakCores
-		sum.PeakMemory = max(sum.PeakMemory, u.PeakMemory)
-		sum.GPUMemory, sum.PeakGPUMemory = sum.GPUMemory+u.GPUMemory, sum.PeakGPUMemory+u.PeakGPUMemory
-		if w := &a.Workers[i]; len(w.GPUs)+len(w.Had) > 0 {
-			sum.GPU, sum.PeakGPU, onGPU = sum.GPU+u.GPU, max(sum.PeakGPU, u.PeakGPU), onGPU+1
+		if w := &a.Workers[i]; w.Usage != nil {
+			sum.Add(w.Usage, max(len(w.GPUs), len(w.Had)))
 		}
 	}
-	if sum.GPU /= max(1, onGPU); sum == (Usage{}) {
+	if sum.Usage == (Usage{}) {
 		return nil
 	}
 	return &sum

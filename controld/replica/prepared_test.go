@@ -73,7 +73,7 @@ func randomJobs(r *rand.Rand, i int) []*jobspec.Job {
 		}
 		if r.IntN(2) == 0 {
 			task.Env = map[string]string{"A": "<&>\u2028", "B": "\x00\ufffd", "C": "bad \xff utf8"}
-			j.Description = "é\t\n"
+			j.Description = new("é\t\n")
 		}
 		if r.IntN(2) == 0 {
 			p := r.IntN(100)

@@ -168,7 +168,7 @@ func (x *exchange) passLog(a *model.Attempt, q *logRequest) error {
 	ctx, cancel := context.WithCancel(x.ctx())
 	defer cancel()
 	defer context.AfterFunc(x.s.alive, cancel)()
-	resp, err := x.askNode(ctx, n, a.N, q)
+	resp, err := x.askNode(ctx, n, q.path(a.N))
 	if err != nil {
 		return &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
 			Detail: fmt.Sprintf("the output of job %d is on node %s, which does not answer: %v", q.id, name, err)}
@@ -198,7 +198,8 @@ func refusalText(status string, body []byte) string {
 	return status + ": " + strings.TrimSpace(string(body))
 }
 
-func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *logRequest) (*http.Response, error) {
+// path is what a node is asked for.
+func (q *logRequest) path(attempt int) string {
 	v := url.Values{"stream": {q.stream}, "follow": {strconv.FormatBool(q.follow)}}
 	if q.tail > 0 {
 		v.Set("tail", strconv.FormatInt(q.tail, 10))
@@ -206,12 +207,21 @@ func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *l
 	if q.task != "" {
 		v.Set("task", q.task)
 	}
-	u := fmt.Sprintf("https://%s/v1/logs/%d.%d.%d?%s", n.Addr, q.id, attempt, q.worker, v.Encode())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	return fmt.Sprintf("/v1/logs/%d.%d.%d?%s", q.id, attempt, q.worker, v.Encode())
+}
+
+// askNode asks a node for the caller, and makes sure that it is that node which answers.
+func (x *exchange) askNode(ctx context.Context, n *model.Node, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+n.Addr+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	identity.Vouch(req.Header, x.caller.User)
+	return x.doAtNode(n, req)
+}
+
+// doAtNode sends a request to a node, and makes sure that the node answers.
+func (x *exchange) doAtNode(n *model.Node, req *http.Request) (*http.Response, error) {
 	resp, err := x.s.Nodes.Do(req)
 	if err != nil {
 		return nil, err

@@ -174,7 +174,7 @@ func endedInHistoryOnly(cfg *controld.Config) { cfg.KeepRecords, cfg.KeepFor = 0
 func job(name string) *jobspec.Job {
 	return &jobspec.Job{
 		Name: name, Account: "physics", Workdir: "/tmp/" + secret, SubmitDir: "/tmp/" + secret, SubmitHost: secret,
-		Description: secret, Meta: map[string]string{"k": secret}, Tags: []string{secret},
+		Description: new(secret), Comment: new(secret), Meta: map[string]string{"k": secret}, Tags: []string{secret},
 		Export: []string{"TOKEN"}, ExportEnv: map[string]string{"TOKEN": secret},
 		Groups: []jobspec.Group{{Name: "main", Meta: map[string]string{"k": secret}, Tasks: []jobspec.Task{{
 			Name: "main", Command: []string{"true", secret}, Env: map[string]string{"KEY": secret},

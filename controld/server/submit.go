@@ -28,6 +28,13 @@ func submit(x *exchange) (*api.SubmitResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if owner.UID != x.caller.User.UID {
+		for _, j := range jobs {
+			for _, name := range loginVariables { // they are root's
+				delete(j.ExportEnv, name)
+			}
+		}
+	}
 	c := fsm.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
 	if key != "" {
 		c.Digest = hex.EncodeToString(sum[:])
@@ -103,6 +110,9 @@ func checkKey(key string, all []string) error {
 	}
 	return nil
 }
+
+// loginVariables say which user it is.
+var loginVariables = []string{"HOME", "USER", "LOGNAME"}
 
 // owner is the account that the jobs will belong to and run as.
 func (x *exchange) owner() (model.Identity, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// update answers POST /v1/jobs/{id}/update: another time limit, priority or name for a job that has
-// not ended.
+// update answers POST /v1/jobs/{id}/update: another time limit, priority, name or comment for a job
+// that has not ended.
 func update(x *exchange, req *api.UpdateRequest) (*api.ControlResponse, error) {
 	r, err := x.jobRef()
 	if err != nil {
@@ -19,8 +19,12 @@ func update(x *exchange, req *api.UpdateRequest) (*api.ControlResponse, error) {
 		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a "+
 			"letter or digit at both ends", *req.Name)
 	}
+	if req.Comment != nil && !jobspec.ValidComment(*req.Comment) {
+		return nil, problem.Invalid("a comment has at most %d bytes of text in UTF-8, and this one has %d bytes",
+			jobspec.MaxComment, len(*req.Comment))
+	}
 	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.mayOn(partBeyond, r.Job), TimeLimit: req.TimeLimit,
-		AddTime: req.AddTime, Priority: req.Priority, Name: req.Name, IDs: r.Targets()}
+		AddTime: req.AddTime, Priority: req.Priority, Name: req.Name, Comment: req.Comment, IDs: r.Targets()}
 	if len(c.IDs) > model.MaxJobsPerCall {
 		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), model.MaxJobsPerCall)
 	}

@@ -121,8 +121,8 @@ func TestRefusedValues(t *testing.T) {
 // language is every name of the language, block by block, also those that are for later. It is
 // written out here so that no name can be lost from the tables.
 var language = map[string]string{
-	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description tags meta " +
-		"export workdir " +
+	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description comment tags " +
+		"meta export workdir " +
 		"on_dependency_failure nodes exclude_nodes features constraint affinity dependency array preemption checkpoint " +
 		"restart hang idle requeue_exit_code " +
 		"log_policy notify group task",

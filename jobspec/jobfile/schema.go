@@ -64,6 +64,8 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name, and "+
 				"copy no secrets; a `*` alone copies the usual variables"),
 		hclfile.Named("description").With("", "free text, at most 4 KiB"),
+		hclfile.Named("comment").
+			With("", "text that lists of jobs show, at most 1 KiB; `rota update --comment` changes it"),
 		hclfile.Named("tags").With("none", "at most 32 names"),
 		hclfile.Later("time_min", "leave it out: a job runs up to its time_limit"),
 		hclfile.Later("count", "write group \"main\" { count = ... } around the task"),

@@ -130,7 +130,8 @@ func randomTexts(random *rand.Rand) *jobspec.Job {
 		task.Env["REF"] = "${worker.index}"
 	}
 	return &jobspec.Job{
-		Name: "a", Description: text(false), Meta: map[string]string{"k": text(false)}, Workdir: "/" + text(false),
+		Name: "a", Description: new(text(false)), Comment: new(text(false)),
+		Meta: map[string]string{"k": text(false)}, Workdir: "/" + text(false),
 		Array:       &jobspec.Array{Matrix: []jobspec.Axis{{Name: "p", Values: []string{text(false), text(false)}}}},
 		LogPolicies: []jobspec.LogPolicy{{Name: "l", Pattern: "x", Action: "event"}},
 		Groups:      []jobspec.Group{{Tasks: []jobspec.Task{task}}},

@@ -99,8 +99,8 @@ func (c *checker) job(j *jobspec.Job) {
 
 // jobTexts checks what a job says about itself and its origin.
 func (c *checker) jobTexts(j *jobspec.Job) {
-	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
-	c.plainText("description", j.Description)
+	c.freeText("description", j.Description, jobspec.MaxDescription)
+	c.freeText("comment", j.Comment, jobspec.MaxComment)
 	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
 	for i, tag := range j.Tags {
 		c.name(at("tags", i), tag)
@@ -320,6 +320,14 @@ func (c *checker) size(path string, b, least jobspec.Bytes) {
 func (c *checker) atMost(path string, n, limit int, what string) {
 	if n > limit {
 		c.add(jobspec.CodeTooLarge, path, "", "%d %s are too many: at most %d", n, what, limit)
+	}
+}
+
+// freeText checks a text for people, nil if there is none.
+func (c *checker) freeText(where string, text *string, most int) {
+	if text != nil {
+		c.atMost(where, len(*text), most, "bytes")
+		c.plainText(where, *text)
 	}
 }
 

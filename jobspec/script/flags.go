@@ -113,12 +113,18 @@ func jobFlags() []Spec {
 			func(a *request, s setting) { a.noRequeue = s }),
 		honoured("signal=SBATCH_SIGNAL", "signal", "send `[B:]SIG[@SECONDS]`, so long before the time limit (60) "+
 			"and when it has to leave", (*request).signal),
-		honoured("comment", "text", "describe the job with `TEXT`",
-			textFlag(func(a *request) *string { return &a.job.Description })),
+		honoured("comment", "text", "show `TEXT` with the job",
+			textFlag(func(a *request) *string {
+				a.job.Comment = new(string)
+				return a.job.Comment
+			})),
 		honoured("wrap", "command", "run `COMMAND` instead of a script", (*request).wrap),
 		honoured("wait/W=SBATCH_WAIT", "", "wait for the job's end and return its code",
 			func(a *request, _ setting) { a.result.Wait = true }),
 		honoured("parsable", "", "print the id alone", func(a *request, _ setting) { a.result.Parsable = true }),
+		honoured("quiet/Q", "", "print neither the id nor warnings", func(a *request, _ setting) { a.result.Quiet = true }),
+		honoured("clusters,cluster/M=SBATCH_CLUSTERS", "names", "`NAMES` of clusters, of which this one must be one, or all",
+			textFlag(func(a *request) *string { return &a.result.Clusters })),
 		honoured("test-only,dry-run", "", "check it, also with the cluster, without submitting",
 			func(a *request, _ setting) { a.result.TestOnly = true }),
 		honoured("container-image", "dir", "run in the root file system at `DIR`", (*request).image),
@@ -170,7 +176,7 @@ func ignoredFlags() []Spec {
 		noMail    = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
 		frequency = "the system sets frequencies"
 		reserved  = "the node keeps what it needs for itself"
-		recorded  = "what a job uses is always recorded"
+		recorded  = "what a job uses is always recorded: see rota eff"
 		always    = "this is always so"
 	)
 	return slices.Concat(
@@ -204,7 +210,6 @@ func ignoredFlags() []Spec {
 		specs(Warning, Nothing, "rota logs shows from which worker a line comes", "label/l"),
 		specs(Warning, Nothing, "output is not buffered", "unbuffered/u"),
 		specs(Warning, Nothing, "there are no further messages", "verbose/v"),
-		specs(Warning, Nothing, "warnings are always printed", "quiet/Q"),
 		specs(Warning, Nothing, "the image's owner is not mapped", "container-remap-root"),
 		specs(Warning, Nothing, always, "no-container-remap-root"),
 		specs(Warning, Nothing, "the image is writable below /tmp and in what is mounted", "container-writable"),
@@ -219,7 +224,6 @@ func refusedFlags() []Spec {
 		specs(Refused, Value, "name the nodes with -w", "nodefile/F"),
 		specs(Refused, Value, "users cannot name a reservation: leave it out", "reservation=SBATCH_RESERVATION"),
 		specs(Refused, Value, "licences are not counted: leave it out", "licenses/L"),
-		specs(Refused, Value, "name the controllers with --addr or ROTA_ADDR", "clusters,cluster/M=SBATCH_CLUSTERS"),
 		specs(Refused, Nothing, "nodes are not booted for jobs: leave it out", "reboot"),
 		specs(Refused, Value, "a batch job runs as the user that submits it", "uid gid"),
 		specs(Refused, Value, "write the variables into the script, or name them with --export", "export-file"),

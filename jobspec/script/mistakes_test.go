@@ -181,7 +181,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 		"ntasks": "2", "ntasks-per-node": "2", "ntasks-per-gpu": "2", "cpus-per-task": "2", "cpus-per-gpu": "2",
 		"mincpus": "2", "mem": "1G", "mem-per-cpu": "1G", "mem-per-gpu": "1G",
 		"gpus": "2", "gpus-per-node": "2", "gpus-per-task": "2", "gres": "gpu:2", "gpu-bind": "closest",
-		"kill-on-bad-exit": "0",
+		"kill-on-bad-exit": "0", "clusters": "dgx",
 	}
 	src := []byte("#!/bin/bash\n./x\n")
 	job := func(flags ...Flag) (string, Result) {
@@ -193,7 +193,7 @@ func TestNoFlagIsIgnored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(b) + fmt.Sprint(r.Wait, r.Parsable, r.TestOnly), r
+		return string(b) + fmt.Sprint(r.Wait, r.Parsable, r.TestOnly, r.Quiet, r.Clusters), r
 	}
 	bare, _ := job()
 	for _, spec := range Flags() {
@@ -211,8 +211,14 @@ func TestNoFlagIsIgnored(t *testing.T) {
 }
 
 func TestFlagsAreDistinct(t *testing.T) {
+	checkDistinct(t, Flags())
+	checkDistinct(t, SrunTable())
+}
+
+func checkDistinct(t *testing.T, flags []Spec) {
+	t.Helper()
 	names, letters, variables := map[string]bool{}, map[byte]bool{}, map[string]bool{}
-	for _, s := range Flags() {
+	for _, s := range flags {
 		for _, name := range s.names() {
 			if names[name] {
 				t.Errorf("--%s is there twice", name)

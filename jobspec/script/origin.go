@@ -30,7 +30,7 @@ var origins = []struct {
 	{"preemption", []string{"signal"}},
 	{"queue", []string{"partition"}},
 	{"account", []string{"account"}},
-	{"description", []string{"comment"}},
+	{"comment", []string{"comment"}},
 	{"time_limit", []string{"time"}},
 	{"begin", []string{"begin"}},
 	{"deadline", []string{"deadline"}},

@@ -34,7 +34,7 @@ func Override(job *jobspec.Job, opts Options) Result {
 	settings = slices.DeleteFunc(settings, func(s setting) bool { return scriptOnly[s.spec.Name] != "" })
 	a.applyFlags(settings)
 	if own != nil && own.Indices == "" && job.Array != own {
-		a.add(Problem{Kind: Refused, Code: CodeConflict, Where: "command line", Flag: "--array",
+		a.add(Problem{Kind: Refused, Code: CodeConflict, Where: commandLine, Flag: "--array",
 			Text: "cannot replace the matrix or the file of the job's array", Hint: "change the job file"})
 		job.Array = own
 	} else if own != nil && job.Array != nil && job.Array != own {
@@ -51,6 +51,7 @@ func Override(job *jobspec.Job, opts Options) Result {
 		job.Export = a.exports
 	}
 	a.overrideTask(settings)
+	a.setVariables()
 	if !a.list.Has(Mistake) && !a.list.Has(Refused) {
 		job.Default()
 		a.checkRules()

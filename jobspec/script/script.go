@@ -14,6 +14,7 @@ package script
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -41,7 +42,12 @@ type Result struct {
 	Job      *jobspec.Job // with its defaults; nil if there is a mistake
 	Problems Problems     // in the order of the script
 
-	Wait, Parsable, TestOnly bool // whether the flags of these names were given
+	Wait, Parsable, TestOnly, Quiet bool // whether the flags of these names were given
+
+	Clusters string // where the job may be submitted to: names with commas, all, or "" for here
+
+	// Variables are those that sbatch sets for flags that were given, with their values.
+	Variables map[string]string
 
 	// BeginsAhead and DeadlineAhead are set when the begin or the deadline of the job was written
 	// as a time from now, such as now+1hour.
@@ -72,19 +78,47 @@ func Read(src []byte, opts Options) Result {
 	s := a.shape()
 	a.useStepImages(t)
 	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.setVariables()
+	return a.finish()
+}
+
+// finish returns the result of a job that is filled in.
+func (a *request) finish() Result {
 	if !a.list.Has(Mistake) {
 		a.checkRules()
 	}
-	result.Problems = a.sorted()
-	if !result.Problems.Has(Mistake) {
+	a.result.Problems = a.sorted()
+	if !a.result.Problems.Has(Mistake) {
 		a.job.Default()
-		result.Job = a.job
+		a.result.Job = a.job
 	}
-	return result
+	return *a.result
 }
 
 func newRequest(result *Result, opts *Options, job *jobspec.Job) *request {
 	return &request{report: &report{}, opts: opts, result: result, job: job, applied: map[string]setting{}}
+}
+
+// asked are the variables that sbatch sets for a flag, and only if it is given.
+var asked = map[string]string{
+	"gpus": "SLURM_GPUS", "gpus-per-node": "SLURM_GPUS_PER_NODE", "gpus-per-task": "SLURM_GPUS_PER_TASK",
+	"dependency": "SLURM_JOB_DEPENDENCY", "distribution": "SLURM_DISTRIBUTION",
+}
+
+// setVariables notes the variables that sbatch would set.
+func (a *request) setVariables() {
+	set := map[string]string{}
+	for flag, name := range asked {
+		if s, given := a.applied[flag]; given {
+			set[name] = s.value
+		}
+	}
+	if m := a.memPerCPU; m.n > 0 && (a.mem.n == 0 || a.mem.by.layer < m.by.layer) {
+		set["SLURM_MEM_PER_CPU"] = strconv.FormatInt(int64(m.n)/int64(jobspec.MiB), 10)
+	}
+	if len(set) > 0 {
+		a.result.Variables = set
+	}
 }
 
 // maxFlags bounds how many flags a script may have.
@@ -146,11 +180,11 @@ func (a *request) commandLineFlags() []setting {
 	for _, f := range a.opts.Flags {
 		spec := find(f.Name)
 		if spec == nil {
-			a.add(Problem{Kind: Mistake, Code: CodeUnknown, Where: "command line", Flag: "--" + f.Name,
+			a.add(Problem{Kind: Mistake, Code: CodeUnknown, Where: commandLine, Flag: "--" + f.Name,
 				Text: "is not a known flag"})
 			continue
 		}
-		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: "command line",
+		list = append(list, setting{spec: spec, given: "--" + f.Name, value: f.Value, has: f.Has, where: commandLine,
 			layer: fromCommand})
 	}
 	return list

@@ -187,7 +187,7 @@ func TestVariablesForSteps(t *testing.T) {
 		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "map[SLURM_GPUS_PER_TASK:2]",
 		"-G 2 --ntasks-per-gpu=1":                       "map[SLURM_GPUS_PER_TASK:1]",
 		"-G 2 --ntasks-per-gpu=2":                       "map[]",
-		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "map[]",
+		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "map[SLURM_GPUS_PER_TASK:]",
 		"-n 4 --gpus-per-node=4":                        "map[]",
 		"-N 3 -n 7":                                     "map[SLURM_NPROCS:7 SLURM_NTASKS:7 SLURM_TASKS_PER_NODE:3,2(x2)]",
 		"-N 2 -n 3":                                     "map[SLURM_NPROCS:3 SLURM_NTASKS:3 SLURM_TASKS_PER_NODE:2,1]",

@@ -14,6 +14,7 @@ type mode int
 
 const (
 	once     mode = iota // one, on the first worker, which starts steps on all of them
+	alone                // one, and it starts no steps
 	eachRank             // every rank
 )
 
@@ -27,7 +28,10 @@ type plan struct {
 // launch says how the program of the task is started. As in Slurm, a batch script runs once. What it
 // asks for its steps is in variables, which srun reads.
 func (a *request) launch(task *jobspec.Task, s shape, p plan) {
-	if p.mode == eachRank {
+	switch p.mode {
+	case alone:
+		return
+	case eachRank:
 		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
 		if a.distribution == cyclic {
 			a.addLine(Warning, CodeChanged, 0, "", "tasks are numbered node by node, also with --distribution=cyclic")
@@ -37,6 +41,7 @@ func (a *request) launch(task *jobspec.Task, s shape, p plan) {
 				"%d: the tasks cannot be divided evenly among %d nodes", s.total, s.nodes)
 		}
 		return
+	case once:
 	}
 	task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: p.tasks}
 	set := func(name, value string) { task.Env = withVariable(task.Env, name, value) }
@@ -46,6 +51,8 @@ func (a *request) launch(task *jobspec.Task, s shape, p plan) {
 		set("SLURM_TASKS_PER_NODE", s.tasksPerNode())
 	}
 	switch {
+	case a.seeAll && s.perTask > 0:
+		set("SLURM_GPUS_PER_TASK", "") // which the job has else, since it was asked for
 	case a.seeAll:
 	case s.perTask > 0:
 		set("SLURM_GPUS_PER_TASK", itoa(s.perTask))

@@ -169,7 +169,7 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 		targets = append(targets, m.Target)
 	}
 	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
-	in.Node.Root = ociRoot(root)
+	in.Node.Root, in.Node.HostsFile = ociRoot(root), hostsFor(task.Image, s.hosts)
 	return err
 }
 

@@ -609,3 +609,42 @@ func TestTheFilterOfSystemCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsFile: a hosts file is mounted over that of an image, and only over one: a mount point must
+// not be made in it, and a link may lead anywhere.
+func TestHostsFile(t *testing.T) {
+	d, _ := testStore(t)
+	d.hosts = filepath.Join(t.TempDir(), "hosts")
+	for kind, want := range map[string]bool{"file": true, "link": false, "none": false} {
+		image := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(image, "etc"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch at := filepath.Join(image, "etc/hosts"); kind {
+		case "file":
+			err = os.WriteFile(at, nil, 0o644)
+		case "link":
+			err = os.Symlink("/proc/hosts", at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := testAlloc("/")
+		a.Spec.Groups[1].Tasks[0].Image = image
+		in := d.specInput(container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
+		if err := d.imageRoot(&in, t.TempDir(), &a.Spec.Groups[1].Tasks[0]); err != nil {
+			t.Fatal(err)
+		}
+		in.Task = 0
+		spec, err := oci.Spec(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc/hosts" })
+		etc := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc" })
+		if (n >= 0) != want || want && (n < etc || spec.Mounts[n].Source != d.hosts || !slices.Contains(spec.Mounts[n].Options, "ro")) {
+			t.Errorf("%s: mount %d of %+v", kind, n, spec.Mounts)
+		}
+	}
+}

@@ -31,6 +31,7 @@ type Config struct {
 	Logs        *logs.Store         // with the directory of the containers
 	RootDir     string              // for the root of containers without an image
 	RotaPath    string              // of the command rota, for jobs; "": they have none
+	Hosts       string              // hosts file for containers; "": they have that of their root
 	Modules     string              // directory with the Python module of jobs; "": there is none
 	CgroupRoot  string              // path of the containers' parent below every hierarchy
 	SharedPaths []string            // bound into every container at the same path
@@ -63,6 +64,7 @@ type Store struct {
 	node       oci.Node // what is the same for every container
 	folders    Folders
 	criu       container.Criu
+	hosts      string // for containers; "": they have that of their root
 	dev        string // has the device nodes
 	rootJobs   bool
 	outputRate jobspec.Bytes // per second; 0: no bound
@@ -79,15 +81,24 @@ func Open(c Config) (*Store, error) {
 	}
 	return &Store{
 		logs: c.Logs, cgroupRoot: c.CgroupRoot, dev: "/dev", rootJobs: c.RootJobs,
-		outputRate: c.OutputRate, folders: c.Folders, criu: c.Criu,
+		outputRate: c.OutputRate, hosts: c.Hosts, folders: c.Folders, criu: c.Criu,
 		node: oci.Node{
 			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
-			RotaPath: c.RotaPath, Modules: c.Modules,
+			RotaPath: c.RotaPath, Modules: c.Modules, HostsFile: hostsFor("/", c.Hosts),
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 			MaxPids: c.MaxPids,
 			Seccomp: c.Seccomp, SimGPUs: c.SimGPUs, MPS: c.MPS,
 		},
 	}, nil
+}
+
+// hostsFor returns the hosts file for containers with a root file system, "" if that has none, over
+// which it could be mounted.
+func hostsFor(root, hosts string) string {
+	if info, err := os.Lstat(filepath.Join(root, oci.HostsPath)); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return hosts
 }
 
 // Notice tells a container why it is being stopped, and when it will be killed.

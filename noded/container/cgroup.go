@@ -35,32 +35,58 @@ func cgroupDirs(cgroup string) []string {
 	return dirs
 }
 
-// CPUTime returns the processor time that the processes of a container have had.
-func (s *Shims) CPUTime(id ID) (time.Duration, error) {
-	return cpuTime(cgroupMount, filepath.Join("/", s.cfg.CgroupRoot, id.String()))
+// Used is what the processes of a container have used by now; 0 is what is not known.
+type Used struct {
+	CPU, System        time.Duration // processor time, and the part of it that the kernel worked for them
+	Memory, PeakMemory int64         // bytes, with the pages of files that are cached for them
 }
 
-// cpuTime returns the processor time of a cgroup below a mount of cgroups: of version 2, of version 1,
-// or of both.
-func cpuTime(mount, cgroup string) (time.Duration, error) {
+// Used returns what the processes of a container have used by now.
+func (s *Shims) Used(id ID) (Used, error) {
+	return usedBy(cgroupMount, filepath.Join("/", s.cfg.CgroupRoot, id.String()))
+}
+
+// usedBy returns what a cgroup below a mount of cgroups has used: one of version 2, of version 1, or
+// of both. It is an error if its processor time is not known.
+func usedBy(mount, cgroup string) (Used, error) {
+	var dirs []string
 	for _, pattern := range []string{mount + cgroup, mount + "/*" + cgroup} {
 		found, _ := filepath.Glob(pattern) // the pattern is well formed
-		for _, dir := range found {
-			text, err := os.ReadFile(filepath.Join(dir, "cpuacct.usage"))
-			if ns, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil {
-				return time.Duration(ns), nil
-			}
-			text, _ = os.ReadFile(filepath.Join(dir, "cpu.stat")) // version 1 has another file of that name
-			for line := range strings.Lines(string(text)) {
-				value, is := strings.CutPrefix(line, "usage_usec ")
-				if us, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); is && err == nil {
-					return time.Duration(us) * time.Microsecond, nil
+		dirs = append(dirs, found...)
+	}
+	// first returns the first number that is not 0, in lines that begin with a word if that is not "".
+	first := func(word string, files ...string) int64 {
+		for _, dir := range dirs {
+			for _, file := range files {
+				text, _ := os.ReadFile(filepath.Join(dir, file)) // each version lacks files of the other one
+				for line := range strings.Lines(string(text)) {
+					value, is := strings.CutPrefix(line, word)
+					if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); is && err == nil && n != 0 {
+						return n
+					}
 				}
 			}
 		}
+		return 0
 	}
-	return 0, fmt.Errorf("processor time of cgroup %s: %w", cgroup, os.ErrNotExist)
+	u := Used{
+		CPU:        time.Duration(first("", "cpuacct.usage")),
+		System:     time.Duration(first("system ", "cpuacct.stat")) * (time.Second / userHZ),
+		Memory:     first("", "memory.usage_in_bytes", "memory.current"),
+		PeakMemory: first("", "memory.max_usage_in_bytes", "memory.peak"),
+	}
+	if u.CPU == 0 {
+		u.CPU = time.Duration(first("usage_usec ", "cpu.stat")) * time.Microsecond
+		u.System = time.Duration(first("system_usec ", "cpu.stat")) * time.Microsecond
+	}
+	if u.CPU == 0 {
+		return u, fmt.Errorf("processor time of cgroup %s: %w", cgroup, os.ErrNotExist)
+	}
+	return u, nil
 }
+
+// userHZ is how many units of processor time a second has in cpuacct.stat.
+const userHZ = 100
 
 // sweepPatience is how long killed processes may take to leave their cgroup.
 const sweepPatience = 5 * time.Second

@@ -152,6 +152,9 @@ type Signal struct {
 	// Early says that the container is told that its time limit comes, and not asked to stop. It gets one
 	// such signal, however often this is repeated.
 	Early bool
+	// Plain says that a user sends the signal to what runs: it neither asks to stop nor tells of anything. It is
+	// sent each time, and is an error if no main task runs.
+	Plain bool
 }
 
 // Runtime creates and runs containers. Every call is idempotent: it may be repeated after a crash

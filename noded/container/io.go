@@ -34,10 +34,17 @@ type IORequest struct {
 }
 
 // IOAttach goes on with what a worker's ranks read and write, whose settings have [IO]. An earlier
-// reader is disconnected. The first frame that comes back is of kind [stream.Ack]: how much the ranks
-// have taken of their input. The last one is of kind [stream.End], when the worker has ended.
+// reader is disconnected. The first frame that comes back is of kind [stream.Begun], with [IOBegun]. The
+// first of kind [stream.Ack] says how much the ranks have taken of their input. The last one is of kind
+// [stream.End], when the worker has ended; it is to be acknowledged like the others.
 type IOAttach struct {
 	// From is where in the output the reader goes on, see [stream.Frame.Counts]; -1: with what comes now.
+	From int64 `json:"from"`
+}
+
+// IOBegun says where in the output the first frame that follows begins. That is later than what was
+// asked for if the output before was dropped, see [IO.Drop].
+type IOBegun struct {
 	From int64 `json:"from"`
 }
 

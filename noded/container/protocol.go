@@ -31,6 +31,9 @@ const (
 	OpStatus Op = "status"
 	OpSwitch Op = "switch"
 	OpSave   Op = "save"
+	// OpPlainSignal is a signal that neither stops nor tells anything. It has a name of its own, so that a
+	// shim that does not know it refuses it, and takes it for none of the others.
+	OpPlainSignal Op = "plain-signal"
 )
 
 // Order is one line of JSON to a shim.
@@ -38,7 +41,7 @@ type Order struct {
 	Op     Op     `json:"op"`
 	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
 	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate and OpRenew
-	Signal int    `json:"signal,omitempty"` // with OpSignal, and the next two: see [Signal]
+	Signal int    `json:"signal,omitempty"` // with OpSignal and OpPlainSignal, and the next two: see [Signal]
 	To     string `json:"to,omitempty"`
 	Early  bool   `json:"early,omitempty"`
 

@@ -159,7 +159,11 @@ func (s *Shims) Start(ctx context.Context, id ID) error { return s.send(ctx, id,
 
 // Signal implements [Runtime].
 func (s *Shims) Signal(ctx context.Context, id ID, o Signal) error {
-	return s.send(ctx, id, Order{Op: OpSignal, Signal: o.Number, To: o.To, Early: o.Early})
+	op := OpSignal
+	if o.Plain {
+		op = OpPlainSignal
+	}
+	return s.send(ctx, id, Order{Op: op, Signal: o.Number, To: o.To, Early: o.Early})
 }
 
 // Kill implements [Runtime].

@@ -85,7 +85,8 @@ func TestWhatADaemonFindsAfterARestart(t *testing.T) {
 	if one := list[0]; one.ID != (ID{Job: 1, Attempt: 1}) || one.State != Exited || one.Exit.Code != 7 {
 		t.Errorf("an ended container: %+v", one)
 	}
-	if two := list[1]; two.ID != (ID{Job: 2, Attempt: 1}) || two.State != Lost || !strings.Contains(two.Why, "without leaving") {
+	if two := list[1]; two.ID != (ID{Job: 2, Attempt: 1}) || two.State != Lost ||
+		!strings.Contains(two.Why, "without leaving") {
 		t.Errorf("a container whose shim died: %+v", two)
 	}
 	if six := list[2]; six.State != Exited || six.Exit.Signal != 9 || !six.Exit.Lease {

@@ -1,6 +1,7 @@
 package jobsteps
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,19 +49,24 @@ func TestChoice(t *testing.T) {
 		"a node by name": {job: two, req: api.StepRequest{NodeList: []string{"b"}}, want: "1:[0 1]/[0 1 2 3]/[0 1]"},
 		"a name and one more": {job: two, req: api.StepRequest{NodeList: []string{"b"}, Nodes: 2},
 			want: "0:[0 1]/[0 1 2 3]/[0 1] 1:[2 3]/[0 1 2 3]/[0 1]"},
-		"without a node":               {job: two, req: api.StepRequest{Exclude: []string{"a"}}, want: "1:[0 1]/[0 1 2 3]/[0 1]"},
+		"without a node": {job: two, req: api.StepRequest{Exclude: []string{"a"}},
+			want: "1:[0 1]/[0 1 2 3]/[0 1]"},
 		"a node that is not the job's": {job: two, req: api.StepRequest{NodeList: []string{"c"}}, err: NoSuchNodes},
 		"more nodes than the job has":  {job: two, req: api.StepRequest{Nodes: 3}, err: NoSuchNodes},
-		"fewer tasks than nodes":       {job: two, req: api.StepRequest{Nodes: 2, Tasks: 1}, want: "0:[0]/[0 1 2 3]/[0 1]"},
+		"fewer tasks than nodes": {job: two, req: api.StepRequest{Nodes: 2, Tasks: 1},
+			want: "0:[0]/[0 1 2 3]/[0 1]"},
 		"more tasks than the job's, with fewer cores": {job: two, req: api.StepRequest{Tasks: 8, GPUs: -1},
 			want: "0:[0 1 2 3]/[0 1 2 3]/[] 1:[4 5 6 7]/[0 1 2 3]/[]"},
-		"more tasks than cores":       {job: two, req: api.StepRequest{Tasks: 9}, err: TooManyTasks},
-		"more cores than a node's":    {job: two, req: api.StepRequest{CoresPerTask: 5}, err: TooManyTasks},
-		"tasks by node":               {job: two, req: api.StepRequest{Tasks: 1, TasksPerNode: 1}, want: "0:[0]/[0 1 2 3]/[0 1]"},
-		"more memory than a node's":   {job: two, req: api.StepRequest{Memory: 9 * jobspec.GiB}, err: TooMuchMemory},
-		"more GPUs than the job's":    {job: two, req: api.StepRequest{GPUs: 5}, err: TooManyGPUs},
-		"GPUs on all nodes":           {job: two, req: api.StepRequest{GPUs: 3}, want: "0:[0 1]/[0 1 2 3]/[0 1] 1:[2 3]/[0 1 2 3]/[0]"},
-		"GPUs by task":                {job: one, req: api.StepRequest{Tasks: 2, GPUsPerTask: 2}, want: "0:[0 1]/[0 1 2 3]/[0 1 2 3]"},
+		"more tasks than cores":    {job: two, req: api.StepRequest{Tasks: 9}, err: TooManyTasks},
+		"more cores than a node's": {job: two, req: api.StepRequest{CoresPerTask: 5}, err: TooManyTasks},
+		"tasks by node": {job: two, req: api.StepRequest{Tasks: 1, TasksPerNode: 1},
+			want: "0:[0]/[0 1 2 3]/[0 1]"},
+		"more memory than a node's": {job: two, req: api.StepRequest{Memory: 9 * jobspec.GiB}, err: TooMuchMemory},
+		"more GPUs than the job's":  {job: two, req: api.StepRequest{GPUs: 5}, err: TooManyGPUs},
+		"GPUs on all nodes": {job: two, req: api.StepRequest{GPUs: 3},
+			want: "0:[0 1]/[0 1 2 3]/[0 1] 1:[2 3]/[0 1 2 3]/[0]"},
+		"GPUs by task": {job: one, req: api.StepRequest{Tasks: 2, GPUsPerTask: 2},
+			want: "0:[0 1]/[0 1 2 3]/[0 1 2 3]"},
 		"more GPUs by task than here": {job: one, req: api.StepRequest{Tasks: 3, GPUsPerTask: 2}, err: TooManyTasks},
 		"memory by core": {job: one, req: api.StepRequest{Tasks: 2, Exact: true, MemoryPerCore: jobspec.GiB, GPUs: 1},
 			want: "0:[0 1]/[0 1]/[0]/2G"},
@@ -75,12 +81,14 @@ func TestChoice(t *testing.T) {
 			req: api.StepRequest{NodeList: []string{"a"}, Tasks: 1, Exact: true}, err: Busy},
 		"it shares what others hold": {job: two, held: busy, req: api.StepRequest{Overlap: true, NodeList: []string{"a"}},
 			want: "0:[0 1]/[0 1 2 3]/[0 1]"},
-		"as in Slurm's manual": {job: uneven, req: api.StepRequest{Tasks: 4}, want: "0:[0 1]/[0 1]/[] 1:[2]/[0 1]/[] 2:[3]/[0 1 2 3]/[]"},
-		"the largest node":     {job: uneven, req: api.StepRequest{Nodes: 1, Tasks: 4}, want: "2:[0 1 2 3]/[0 1 2 3]/[]"},
+		"as in Slurm's manual": {job: uneven, req: api.StepRequest{Tasks: 4},
+			want: "0:[0 1]/[0 1]/[] 1:[2]/[0 1]/[] 2:[3]/[0 1 2 3]/[]"},
+		"the largest node": {job: uneven, req: api.StepRequest{Nodes: 1, Tasks: 4},
+			want: "2:[0 1 2 3]/[0 1 2 3]/[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := choose(&c.req, c.job, c.held)
-			if err != c.err || text(got) != c.want {
+			if !errors.Is(err, c.err) || text(got) != c.want {
 				t.Errorf("got %s, %v; want %s, %v", text(got), err, c.want, c.err)
 			}
 		})

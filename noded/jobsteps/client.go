@@ -59,7 +59,11 @@ func (c *client) write(ctx context.Context) {
 			}
 			if f.Kind == stream.End {
 				close(c.told)
-				time.AfterFunc(linger, c.close)
+				var end context.CancelFunc
+				ctx, end = context.WithTimeout(ctx, linger)
+				defer end()
+				<-ctx.Done()
+				c.close()
 				return
 			}
 		case <-ctx.Done():

@@ -129,12 +129,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id container.ID)
 	if err != nil {
 		return err
 	}
-	defer part.Close()
+	defer func() { _ = part.Close() }() // it is read no more
 	front, err := api.AcceptStream(ctx, w, r)
 	if err != nil {
 		return nil // the answer has begun
 	}
-	defer front.Close()
+	defer func() { _ = front.Close() }() // it is read no more
 	go func() {
 		defer end()
 		pass(part, front)
@@ -145,8 +145,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id container.ID)
 
 // pass copies frames until one of the connections ends.
 func pass(to, from *stream.Conn) {
-	defer to.Close()
-	defer from.Close()
+	defer func() { _ = to.Close() }()   // it is read no more
+	defer func() { _ = from.Close() }() // it is read no more
 	for {
 		f, err := from.Read()
 		if err != nil || to.Write(f) != nil {

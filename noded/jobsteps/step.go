@@ -677,7 +677,7 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	if err != nil {
 		return gen, false, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it is read no more
 	p.mu.Lock()
 	if p.gen != gen {
 		p.mu.Unlock()

@@ -394,7 +394,9 @@ func (e *Entry) putStep(s Step) {
 // knowSteps drops the steps that the controllers know.
 func (e *Entry) knowSteps(r Record) {
 	e.Known, e.Rows, e.NextStep = max(e.Known, r.Row), max(e.Rows, r.Row), max(e.NextStep, r.Next)
-	e.Steps = slices.DeleteFunc(slices.Clone(e.Steps), func(s Step) bool { return s.Report != nil && s.Report.Row <= e.Known })
+	e.Steps = slices.DeleteFunc(slices.Clone(e.Steps), func(s Step) bool {
+		return s.Report != nil && s.Report.Row <= e.Known
+	})
 }
 
 // keepFirstResult keeps the first result of a container, and drops the oldest result if there are

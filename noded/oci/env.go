@@ -88,16 +88,47 @@ func (in taskInput) rotaVariables() map[string]string {
 	return env
 }
 
-// distinctNodes writes nodes as a host list that names a node with several workers once.
-func distinctNodes(nodes []string) string {
-	var list []string
-	for _, n := range nodes {
-		if !slices.Contains(list, n) {
-			list = append(list, n)
-		}
-	}
-	return hostlist.Compress(list)
+// onNodes says where the workers of a group are, as Slurm does: by node, each once.
+type onNodes struct {
+	names   []string // in order of their first workers
+	workers []int    // on each of them
 }
+
+func byNode(nodes []string) onNodes {
+	var on onNodes
+	for _, n := range nodes {
+		i := slices.Index(on.names, n)
+		if i < 0 {
+			i = len(on.names)
+			on.names, on.workers = append(on.names, n), append(on.workers, 0)
+		}
+		on.workers[i]++
+	}
+	return on
+}
+
+// even reports whether each node has as many workers.
+func (on onNodes) even() bool { return slices.Min(on.workers) == slices.Max(on.workers) }
+
+// each writes an amount of each worker for each node, in Slurm's short form: 4(x2),2.
+func (on onNodes) each(amount int) string {
+	var parts []string
+	for i := 0; i < len(on.workers); {
+		k := i
+		for k < len(on.workers) && on.workers[k] == on.workers[i] {
+			k++
+		}
+		text := itoa(on.workers[i] * amount)
+		if k-i > 1 {
+			text += "(x" + itoa(k-i) + ")"
+		}
+		parts, i = append(parts, text), k
+	}
+	return strings.Join(parts, ",")
+}
+
+// distinctNodes writes nodes as a host list that names a node with several workers once.
+func distinctNodes(nodes []string) string { return hostlist.Compress(byNode(nodes).names) }
 
 // workerRange returns between which numbers the group's workers may change from attempt to attempt.
 func (in taskInput) workerRange() (fewest, most int) {
@@ -116,22 +147,23 @@ func (in Input) gracePeriod() int {
 }
 
 func (in taskInput) slurmVariables() map[string]string {
-	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(in.Nodes), itoa(len(in.Nodes))
-	perNode := itoa(in.local)
-	tasksPerNode := perNode
-	if len(in.Nodes) > 1 {
-		tasksPerNode += "(x" + count + ")"
+	on := byNode(in.Nodes)
+	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(on.names), itoa(len(on.names))
+	cores, perNode := itoa(in.task.Resources.Cores), itoa(in.local)
+	if on.even() {
+		perNode = itoa(in.local * on.workers[0])
 	}
-	cores := itoa(in.task.Resources.Cores)
 	env := map[string]string{
 		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes,
 		"SLURM_NODELIST":      nodes,
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(in.all), "SLURM_NPROCS": itoa(in.all),
-		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode,
+		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": on.each(in.local),
 		"SLURM_CPUS_PER_TASK": itoa(max(in.task.Resources.Cores/in.local, 1)),
-		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": cores,
+		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": on.each(in.task.Resources.Cores),
 		"SLURM_MEM_PER_NODE": itoa(int(in.task.Resources.Memory / jobspec.MiB)),
-		"SLURM_NODEID":       itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name,
+		"SLURM_NODEID":       itoa(slices.Index(on.names, in.Nodes[in.GroupWorker])), "SLURMD_NODENAME": in.Node.Name,
+		"SLURM_TOPOLOGY_ADDR": in.Node.Name, "SLURM_TOPOLOGY_ADDR_PATTERN": "node", "SLURM_GTIDS": in.ranksHere(),
+		"SLURM_JOB_GID":     itoa(int(in.Owner.GID)),
 		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
 		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
 		"SLURM_JOB_QOS":       string(in.Class),
@@ -146,10 +178,30 @@ func (in taskInput) slurmVariables() map[string]string {
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
 	}
+	if in.Spec.ExportEnv["SLURM_MEM_PER_CPU"] != "" { // srun takes one of them only
+		delete(env, "SLURM_MEM_PER_NODE")
+	}
+	if in.kind == "slurm" {
+		env["SLURM_LAUNCH_NODE_IPADDR"], _ = in.rendezvous()
+	}
 	if n := len(in.taskGPUs); n > 0 {
 		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), hostlist.Numbers(in.taskGPUs)
 	}
 	return env
+}
+
+// ranksHere lists the ranks of all workers on this node.
+func (in taskInput) ranksHere() string {
+	var ranks []string
+	for worker, node := range in.Nodes {
+		if node != in.Nodes[in.GroupWorker] {
+			continue
+		}
+		for local := range in.local {
+			ranks = append(ranks, itoa(worker*in.local+local))
+		}
+	}
+	return strings.Join(ranks, ",")
 }
 
 // gpuVariables number the granted devices from 0, as programs in the container see them.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
 // rotaArrayVariables tell an array task its index and its parameters.
@@ -67,8 +66,8 @@ func (in taskInput) slurmGroupVariables() map[string]string {
 	for i, h := range in.Hosts {
 		n := itoa(i)
 		env["SLURM_JOB_ID_HET_GROUP_"+n] = itoa(int(in.Job))
-		env["SLURM_JOB_NODELIST_HET_GROUP_"+n] = hostlist.Compress(h.Nodes)
-		env["SLURM_JOB_NUM_NODES_HET_GROUP_"+n] = itoa(len(h.Nodes))
+		env["SLURM_JOB_NODELIST_HET_GROUP_"+n] = distinctNodes(h.Nodes)
+		env["SLURM_JOB_NUM_NODES_HET_GROUP_"+n] = itoa(len(byNode(h.Nodes).names))
 	}
 	return env
 }

@@ -82,9 +82,12 @@ func TestGangEnvironment(t *testing.T) {
 		"ROTA_HOSTS_WORKER": "10.0.0.1:20002,[fd00::2]:20003,[fd00::2]:20004",
 		"TF_CONFIG": `{"cluster":{"ps-0":["10.0.0.1:20001"],` +
 			`"worker":["10.0.0.1:20002","[fd00::2]:20003","[fd00::2]:20004"]},"task":{"type":"worker","index":2}}`,
-		"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "gpu01", "SLURM_JOB_NUM_NODES_HET_GROUP_1": "3",
+		"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "gpu01", "SLURM_JOB_NUM_NODES_HET_GROUP_1": "2",
 		"SLURM_JOB_ID_HET_GROUP_1": "42",
-		"SLURM_PROCID":             "4", "SLURM_NTASKS": "6", "WORLD_SIZE": "6", "RANK": "4", "SLURM_NODEID": "2",
+		"SLURM_PROCID":             "4", "SLURM_NTASKS": "6", "WORLD_SIZE": "6", "RANK": "4", "SLURM_NODEID": "1",
+		"SLURM_JOB_NODELIST_HET_GROUP_1": "gpu[01-02]", "SLURM_NODELIST": "gpu[01-02]", "SLURM_NNODES": "2",
+		"SLURM_TASKS_PER_NODE": "2,4", "SLURM_JOB_CPUS_PER_NODE": "8,16", "SLURM_NTASKS_PER_NODE": "2",
+		"SLURM_GTIDS": "2,3,4,5", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "SLURM_TOPOLOGY_ADDR": "gpu02",
 		"ROTA_WORKER": "3", "ROTA_WORKERS": "3",
 		"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "20002", "ROTA_MASTER_PORT": "20002",
 	})

@@ -64,6 +64,7 @@ type Node struct {
 	RunDir      string   // becomes /run/rota (container.RunDir)
 	InitPath    string   // of rota-init on the host
 	RotaPath    string   // of the command rota on the host; "": there is none
+	HostsFile   string   // on the host, mounted at HostsPath; "": the root's own counts
 	Modules     string   // directory of the Python module on the host; "": there is none
 	CgroupPath  string   // of this container, absolute below every hierarchy
 	Progress    string   // file that the task reports its progress to

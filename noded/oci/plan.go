@@ -62,8 +62,11 @@ func Plan(in Input) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, "/tmp"),
-		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	p := &launch.Plan{Env: t.environment(), Dir: cmp.Or(in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
+		Anywhere: in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	if _, own := t.task.Env["HOME"]; !own {
+		p.Home = cmp.Or(in.Spec.ExportEnv["HOME"], in.Owner.Home)
+	}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ const (
 	pidsPerCore = 512
 )
 
+// HostsPath is where programs look for the addresses of names.
+const HostsPath = "/etc/hosts"
+
 const cpuPeriod = 100_000 // microseconds; the kernel's default
 
 // oomScore makes the kernel prefer a job to the daemons when the whole machine runs out of memory.
@@ -96,6 +99,9 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		if !strings.HasPrefix(b.Target, "/run/") {
 			list = append(list, readOnly(b))
 		}
+	}
+	if in.Node.HostsFile != "" {
+		list = append(list, readOnly(Bind{Source: in.Node.HostsFile, Target: HostsPath}))
 	}
 	list = append(list,
 		in.tmp(),

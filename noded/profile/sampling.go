@@ -68,7 +68,7 @@ func (a *average) mean() int64 { return int64(a.sum / float64(max(1, a.covered))
 // Totals sums up what a worker uses, from its first sample to its last. Its memory is bounded.
 type Totals struct {
 	utilisation, memory average
-	cpu, cpuAt          int64 // the sample before, as AddCPU has it; 0: there was none
+	cpu, system, cpuAt  int64 // the sample before, as AddCPU has it; 0: there was none
 	peakCores           int64
 }
 
@@ -79,12 +79,13 @@ func (t *Totals) AddGPU(now, utilisation, memory int64) {
 	t.memory.add(now, memory)
 }
 
-// AddCPU adds the processor time that the worker has had by now, in ms as now.
-func (t *Totals) AddCPU(now, cpu int64) {
+// AddCPU adds the processor time that the worker has had by now, and the part of it that the system
+// had, in ms as now.
+func (t *Totals) AddCPU(now, cpu, system int64) {
 	if t.cpuAt != 0 && now > t.cpuAt && cpu >= t.cpu {
 		t.peakCores = max(t.peakCores, (cpu-t.cpu)*1000/(now-t.cpuAt))
 	}
-	t.cpu, t.cpuAt = cpu, now
+	t.cpu, t.system, t.cpuAt = cpu, system, now
 }
 
 // Pause says that the worker pauses: the time until the next sample says nothing about it.
@@ -93,6 +94,7 @@ func (t *Totals) Pause() { t.utilisation.last, t.memory.last, t.cpuAt = 0, 0, 0 
 // Usage are the sums by now: 0 is what is not known or was not used.
 type Usage struct {
 	CPU       int64 // ms of processor time
+	System    int64 // ms, the part of it that the system had
 	PeakCores int64 // thousandths of a core
 	// of the GPUs: utilisation in thousandths and memory in bytes, mean and most
 	Utilisation, PeakUtilisation int64
@@ -101,7 +103,7 @@ type Usage struct {
 
 // Usage returns the sums by now.
 func (t *Totals) Usage() Usage {
-	return Usage{CPU: t.cpu, PeakCores: t.peakCores, Utilisation: t.utilisation.mean(),
+	return Usage{CPU: t.cpu, System: t.system, PeakCores: t.peakCores, Utilisation: t.utilisation.mean(),
 		PeakUtilisation: t.utilisation.peak, Memory: t.memory.mean(), PeakMemory: t.memory.peak}
 }
 

@@ -113,7 +113,7 @@ func (o *ioServer) listen(dir string) error {
 // serve answers a connection.
 func (o *ioServer) serve(conn net.Conn) {
 	c := stream.New(conn)
-	defer c.Close()
+	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(requestTimeout)) // a socket can have one
 	r, err := container.ReadIORequest(c)
 	_ = conn.SetReadDeadline(time.Time{})

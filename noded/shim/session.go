@@ -230,6 +230,10 @@ func (s *session) dropInput() { s.queue, s.queued = nil, 0 }
 // send sends the output from an offset on, and how much input was taken, while c is the reader.
 func (s *session) send(c *stream.Conn, at int64) {
 	told := int64(-1)
+	if c.WriteJSON(stream.Begun, stream.AllTasks, container.IOBegun{From: at}) != nil {
+		_ = c.Close() // receive ends
+		return
+	}
 	for {
 		f, ok := s.next(c, &at, &told)
 		if !ok || c.Write(f) != nil {

@@ -84,7 +84,8 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 		return nil, errors.New("a worker of several tasks cannot go on from an image: CRIU restores one container")
 	}
 	if settings.IO != nil && (settings.Restore != nil || settings.Several()) {
-		return nil, container.Final(errors.New("input and output are for a worker of one task that does not go on from an image"))
+		return nil, container.Final(errors.New("a worker has input and output of its own only if it has one task " +
+			"and does not go on from an image"))
 	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
@@ -325,6 +326,8 @@ func (sup *supervisor) carryOut(o container.Order) error {
 		}
 		defer sup.wake()
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) }, o.To)
+	case container.OpPlainSignal:
+		return sup.signalMain(unix.Signal(o.Signal), o.To)
 	case container.OpRenew:
 		return sup.lease.renew(o.Lease)
 	}
@@ -364,15 +367,29 @@ func (sup *supervisor) signalEarly(s unix.Signal, to string) error {
 	if sup.early {
 		return nil
 	}
-	var errs []error
+	err := sup.signalMain(s, to)
+	if errors.Is(err, errNothingRuns) {
+		err = nil
+	}
+	sup.early = err == nil
+	return err
+}
+
+// errNothingRuns is the error for a signal that no task gets.
+var errNothingRuns = errors.New("no main task of the worker runs")
+
+// signalMain passes a signal on to the main tasks that run. They are not asked to stop.
+func (sup *supervisor) signalMain(s unix.Signal, to string) error {
+	errs := []error{errNothingRuns}
 	for _, t := range sup.tasks {
 		if t.isMain() && t.state == container.Running {
 			errs = append(errs, t.container.signal(s, to))
 		}
 	}
-	err := errors.Join(errs...)
-	sup.early = err == nil
-	return err
+	if len(errs) > 1 {
+		errs = errs[1:]
+	}
+	return errors.Join(errs...)
 }
 
 // killAll ends everything at once.

@@ -3,6 +3,7 @@ package shim
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -254,6 +255,29 @@ func TestTheEarlySignalStopsNothing(t *testing.T) {
 		t.Errorf("exit %+v", e)
 	}
 	want(t, w.output("proxy"), `got {"signal":15}`)
+}
+
+// TestAPlainSignalStopsNothing notices one that sidecars get, that is sent once only, or after which the
+// worker counts as being stopped.
+func TestAPlainSignalStopsNothing(t *testing.T) {
+	w := live(t, nil, hooked("proxy", "prestart", true, `echo ready; read order <&3; echo "got $order"; echo '{}' >&3`),
+		hooked("main", "", false, `echo begun; read one <&3; echo "one $one"; read two <&3; echo "two $two"
+			echo '{"code":3}' >&3`)).start()
+	w.says("proxy", "ready")
+	w.says("main", "begun")
+	plain := container.Order{Op: container.OpPlainSignal, Signal: int(unix.SIGUSR1), To: "programs"}
+	w.order(plain)
+	w.says("main", `one {"signal":10,"to":"programs"}`)
+	w.order(plain)
+	w.says("main", `two {"signal":10,"to":"programs"}`)
+	if e := w.end(); e.Code != 3 || e.Signal != 0 {
+		t.Errorf("exit %+v", e)
+	}
+	want(t, w.output("proxy"), `got {"signal":15}`)
+	sup := &supervisor{tasks: []*task{{taskState: taskState{state: container.Exited}}}}
+	if err := sup.signalMain(unix.SIGUSR1, ""); !errors.Is(err, errNothingRuns) {
+		t.Errorf("a signal that no task gets: %v", err)
+	}
 }
 
 // TestATaskThatDoesNotStopIsKilled notices a kill timeout of tasks that is not kept.

@@ -123,6 +123,7 @@ func (env *Env) PipedInput() *os.File {
 // Env is what a command has around it: streams, environment, clock, and options of the connection.
 // Tests replace it.
 type Env struct {
+	Name           string // of the program in its messages; "": rota
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string

@@ -33,7 +33,7 @@ func (env *Env) reportFailure(jobCode, asJSON bool, err error) int {
 
 // Notef prints a message to standard error.
 func (env *Env) Notef(format string, args ...any) {
-	fmt.Fprintf(env.Stderr, "rota: "+format+"\n", args...)
+	fmt.Fprintf(env.Stderr, cmp.Or(env.Name, "rota")+": "+format+"\n", args...)
 }
 
 // PrintError prints err and its hint to standard error, as JSON if asJSON.

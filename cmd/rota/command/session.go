@@ -40,6 +40,22 @@ func (env *Env) DialAt(addr, token string) (*Session, error) {
 	return &Session{Env: env, Client: client}, nil
 }
 
+// InCluster returns the name of the cluster, and an error unless a list of clusters has it. The list is
+// that of a command of Slurm: names with commas, or all.
+func (s *Session) InCluster(ctx context.Context, list string) (string, error) {
+	c, _, err := s.Cluster(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range SplitList(list) {
+		if name == c.Name || name == "all" {
+			return c.Name, nil
+		}
+	}
+	return "", exit.Usagef("'%s' can't be reached now, or it is an invalid entry for --cluster", list).
+		WithHint("this cluster is " + c.Name + ": others are reached by --addr or ROTA_ADDR")
+}
+
 // clientOptions returns how to connect: with the API token that is given, or that of ROTA_TOKEN.
 func (env *Env) clientOptions(token string) (api.Options, error) {
 	opts := env.ClientOptions

@@ -1,5 +1,5 @@
-// Package control has the commands that change jobs: cancel, hold, release, requeue, update and
-// array.
+// Package control has the commands that change jobs: cancel, hold, release, requeue, signal,
+// update and array.
 package control
 
 import (
@@ -41,8 +41,17 @@ func Commands() []*command.Command {
 			ArgsUsage: "[JOB...]", Flags: withReason(), OwnJob: true,
 			Description: "In a job, without an id, it starts itself again. That counts as its exit code 85 does.",
 			Action:      controlJobs("requeued", model.VerbRequeue), Arguments: complete.Jobs()},
-		{Name: "update", Usage: "change the time limit, priority or name of jobs",
-			ArgsUsage: "[JOB...] --time T | --priority N | --name NAME", OwnJob: true,
+		{Name: "signal", Usage: "send a signal to the processes of running jobs",
+			ArgsUsage:   "JOB... --signal SIGNAL [--to script|programs]",
+			Description: "It is sent once, and the job is not asked to stop. For an array it is sent to all tasks that run.",
+			Flags: command.WithCommon(
+				command.Text("signal,s", "`SIGNAL` such as USR1, SIGUSR1 or 10"),
+				command.Text("to", "of a shell script, signal the `PART`: script is its shell, programs is what the shell runs; "+
+					"without it, both"),
+			), Action: signalJobs, Arguments: complete.Jobs(model.Running),
+			Values: map[string]command.Source{"to": complete.Words("script", "programs")}},
+		{Name: "update", Usage: "change the time limit, priority, name or comment of jobs",
+			ArgsUsage: "[JOB...] --time T | --priority N | --name NAME | --comment TEXT", OwnJob: true,
 			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
 				"the current attempt counts.\n" +
 				"For an array only tasks that have not started are changed.",
@@ -50,6 +59,7 @@ func Commands() []*command.Command {
 				command.Text("time,t", "set the time limit to `T`, or change it by +T or -T"),
 				command.Number("priority", "set the priority to `N`, 0 to 100"),
 				command.Text("name,J", "rename the job to `NAME`, if it has not started"),
+				command.Text("comment", "show `TEXT` with the job; \"\" takes the comment away"),
 			), Arguments: complete.Jobs()},
 		{Name: "array", Usage: "keep the best tasks of an array and cancel the others",
 			ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",

@@ -41,6 +41,8 @@ func TestUpdate(t *testing.T) {
 		{"update 4 --time +2h", `{"add_time":7200}`},
 		{"update 4 --time -30m --priority 0", `{"add_time":-1800,"priority":0}`},
 		{"update 4 --time 1-00:00:00 --name other", `{"time_limit":86400,"name":"other"}`},
+		{"update 4 --comment twice", `{"comment":"twice"}`},
+		{"update 4 --comment=", `{"comment":""}`},
 	} {
 		got := s.Run(strings.Fields(c.args)...)
 		asked := a.Requests()
@@ -67,6 +69,29 @@ func TestArrayPrune(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range []string{"array 9", "array prune 9 --metric loss", "array plant 9 --metric loss --keep 1"} {
+		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
+	}
+}
+
+// TestSignal: the name of a signal is completed, and a job is needed.
+func TestSignal(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs/7/signal", api.ControlResponse{Items: []api.ControlItem{{ID: 7}}})
+	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL, Env: []string{"ROTA_JOB_ID=7"}}
+	for args, want := range map[string]string{
+		"signal 7 --signal usr1":            `{"signal":"SIGUSR1"}`,
+		"signal 7 -s SIGTERM --to script":   `{"signal":"SIGTERM","to":"script"}`,
+		"signal 7 --signal=12 --to=program": `{"signal":"SIGUSR2","to":"program"}`, // the controllers check it
+	} {
+		got := s.Run(strings.Fields(args)...)
+		last := a.Requests()[len(a.Requests())-1]
+		if got.Code != 0 || last.What != "POST /v1/jobs/7/signal" || strings.TrimSpace(last.Body) != want {
+			t.Errorf("rota %s: %+v, asks %s %s", args, got, last.What, last.Body)
+		}
+	}
+	for _, args := range []string{"signal", "signal 7", "signal --signal USR1", "signal x -s USR1"} {
 		if got := s.Run(strings.Fields(args)...); got.Code != exit.Usage {
 			t.Errorf("rota %s: %+v", args, got)
 		}

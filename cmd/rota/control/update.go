@@ -51,6 +51,10 @@ func readChange(c *cli.Context) (api.UpdateRequest, error) {
 	if name := c.String("name"); name != "" {
 		change.Name = &name
 	}
+	if c.IsSet("comment") {
+		text := c.String("comment")
+		change.Comment = &text
+	}
 	if change == (api.UpdateRequest{}) {
 		return change, exit.Usagef("no change given: rota update %s", c.Command.ArgsUsage)
 	}

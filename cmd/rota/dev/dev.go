@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // How long rota dev waits for a part before it fails or continues without it.
@@ -39,20 +43,27 @@ type devOptions struct {
 	controllers int
 	nodes       int
 	simGPUs     int
-	cores       int // 0: as many as the node finds
+	cores       int    // 0: as many as the node finds
+	memory      string // of each node; "": by what the machine has
+	config      string // absolute path of the controllers' configuration; "": the defaults
 	keep        bool
 	jobsAs      string
+	slurm       []string // names of Slurm's commands under which there are links to this program
 	command     []string
 }
 
-// Commands returns the commands of this package.
-func Commands() []*command.Command {
+// Commands returns the commands of this package. slurm are names of Slurm's commands that this program
+// has too.
+func Commands(slurm ...string) []*command.Command {
 	return command.InCategory("Other", []*command.Command{{Name: "dev",
-		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: runDev,
+		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]",
+		Action: func(env *command.Env, c *cli.Context) error { return runDev(env, c, slurm) },
 		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, " +
 			"runs the command with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
 			"DIR/shared.\n" +
+			"What jobs write there stays at the end; the queue, the history and output that the nodes keep go, unless --keep is " +
+			"given.\n" +
 			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this " +
 			"process\n" +
 			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",
@@ -64,16 +75,23 @@ func Commands() []*command.Command {
 			command.Number("sim-gpus", "give each node `N` simulated GPUs"),
 			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has",
 				DefaultText: "the machine's cores, divided"},
+			command.Switch("slurm", "put Slurm's commands into DIR/slurm, which is the first on the PATH of COMMAND"),
+			&cli.StringFlag{Name: "memory", Usage: "give each node `SIZE` of memory, such as 8G",
+				DefaultText: "the machine's memory, divided"},
+			command.Text("config", "start the controllers with the configuration in `FILE`"),
 			command.Switch("keep", "keep DIR at the end, and continue with its queue the next time"),
 		}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
-		Values: map[string]command.Source{"dir": complete.Files}}})
+		Values: map[string]command.Source{"dir": complete.Files, "config": complete.Files}}})
 }
 
 // runDev runs the cluster until a signal comes or its command has ended.
-func runDev(env *command.Env, c *cli.Context) error {
+func runDev(env *command.Env, c *cli.Context, slurm []string) error {
 	opts, err := readOptions(env, c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("slurm") {
+		opts.slurm = slurm
 	}
 	// The kernel kills a child with PDEATHSIG when the thread that started it ends. One locked
 	// thread starts all children.
@@ -103,6 +121,21 @@ func readOptions(env *command.Env, c *cli.Context) (devOptions, error) {
 	}
 	if o.from, err = os.Getwd(); err != nil {
 		return o, fmt.Errorf("find the working directory: %w", err)
+	}
+	if text := c.String("memory"); text != "" {
+		size, err := command.ParseSize(text)
+		if err != nil {
+			return o, err
+		}
+		o.memory = strconv.FormatInt(int64(size/jobspec.MiB), 10) + "MiB"
+	}
+	if file := c.String("config"); file != "" {
+		if o.config, err = command.AbsolutePath(file); err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(o.config); err != nil {
+			return o, exit.Usagef("--config: %v", err)
+		}
 	}
 	return o, o.validate()
 }
@@ -161,11 +194,20 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	if err := os.WriteFile(d.path("addr"), []byte(d.addr+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write the address: %w", err)
 	}
+	d.noteNoWrite()
 	if len(d.opts.command) > 0 {
 		return d.runCommand()
 	}
-	fmt.Fprintf(d.Stdout, "ready %s\n", d.addr)
+	d.sayReady(d.Stdout)
 	return d.supervise(nil)
+}
+
+// sayReady says where the cluster is, and where Slurm's commands are.
+func (d *devCluster) sayReady(out io.Writer) {
+	fmt.Fprintf(out, "ready %s\n", d.addr)
+	if len(d.opts.slurm) > 0 {
+		fmt.Fprintf(out, "slurm %s\n", d.path(slurmDir))
+	}
 }
 
 // awaitReady waits for a leader and for all nodes.
@@ -270,8 +312,12 @@ func (d *devCluster) forward(s os.Signal) {
 func (d *devCluster) runCommand() error {
 	cmd := exec.Command(d.program(d.opts.command[0]), d.opts.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Stdin, d.Stdout, d.Stderr
-	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+os.Getenv("PATH")+":"+d.bin)
-	fmt.Fprintf(d.Stderr, "ready %s\n", d.addr)
+	search := os.Getenv("PATH") + ":" + d.bin
+	if len(d.opts.slurm) > 0 {
+		search = d.path(slurmDir) + ":" + search
+	}
+	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+search)
+	d.sayReady(d.Stderr)
 	if err := cmd.Start(); err != nil {
 		return &exit.CodeError{Code: 127, Text: fmt.Sprintf("run %s: %v", d.opts.command[0], err)}
 	}
@@ -286,8 +332,12 @@ func (d *devCluster) runCommand() error {
 	return err
 }
 
-// program returns the path of a command, where our own programs come last on the PATH.
+// program returns the path of a command, where Slurm's names come first on the PATH, and our own
+// programs last.
 func (d *devCluster) program(name string) string {
+	if slices.Contains(d.opts.slurm, name) {
+		return filepath.Join(d.path(slurmDir), name)
+	}
 	if _, err := exec.LookPath(name); err != nil && !strings.Contains(name, "/") {
 		if ours, err := exec.LookPath(filepath.Join(d.bin, name)); err == nil {
 			return ours

@@ -224,6 +224,12 @@ func TestDevSpecs(t *testing.T) {
 			t.Errorf("no %q in %s", want, node)
 		}
 	}
+	o.memory, o.config = "2048MiB", "/etc/rota.hcl"
+	specs = l.specs(o)
+	if node := strings.Join(specs[4].args, " "); !strings.HasSuffix(node, " --memory 2048MiB") ||
+		!strings.HasSuffix(strings.Join(specs[2].args, " "), " --config /etc/rota.hcl") {
+		t.Errorf("with memory and configuration: %+v", specs)
+	}
 	if strings.Count(node, "--shared-path") != 1 {
 		t.Errorf("%s is shared twice: %s", l.path("shared"), node)
 	}

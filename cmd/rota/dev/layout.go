@@ -185,6 +185,9 @@ func (l *devLayout) prepare(o devOptions) error {
 	if err := l.makeDirs(o); err != nil {
 		return err
 	}
+	if err := l.linkSlurm(o.slurm); err != nil {
+		return err
+	}
 	if err := l.makeMembers(o); err != nil {
 		return err
 	}
@@ -322,6 +325,29 @@ func (l *devLayout) makeDirs(o devOptions) error {
 	return nil
 }
 
+// slurmDir is the folder with links under Slurm's names.
+const slurmDir = "slurm"
+
+// linkSlurm makes links to this program under Slurm's names, and removes those of an earlier run.
+func (l *devLayout) linkSlurm(names []string) error {
+	if err := os.RemoveAll(l.path(slurmDir)); err != nil || len(names) == 0 {
+		return err
+	}
+	exe, err := os.Executable()
+	if err == nil {
+		err = os.Mkdir(l.path(slurmDir), 0o755)
+	}
+	for _, name := range names {
+		if err == nil {
+			err = os.Symlink(exe, filepath.Join(l.path(slurmDir), name))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("link Slurm's commands: %w", err)
+	}
+	return nil
+}
+
 // makeMembers gives every daemon its certificate. All of them run on this machine, so no token is
 // needed: the first controller's authority signs.
 func (l *devLayout) makeMembers(o devOptions) error {
@@ -365,11 +391,14 @@ func (l *devLayout) specs(o devOptions) []daemonSpec {
 	var specs []daemonSpec
 	for i := range o.controllers {
 		name := controllerName(i)
-		specs = append(specs, daemonSpec{name: name, program: "rota-controld",
-			args: []string{"--name", name, "--data-dir", l.path(name),
-				"--loopback-http", l.local(portsEach * i), "--raft", l.local(portsEach*i + 1),
-				"--gossip", l.local(portsEach*i + 2), "--http", l.local(portsEach*i + 3), "--socket", name + ".sock",
-				"--root-jobs-as", o.jobsAs}})
+		args := []string{"--name", name, "--data-dir", l.path(name),
+			"--loopback-http", l.local(portsEach * i), "--raft", l.local(portsEach*i + 1),
+			"--gossip", l.local(portsEach*i + 2), "--http", l.local(portsEach*i + 3), "--socket", name + ".sock",
+			"--root-jobs-as", o.jobsAs}
+		if o.config != "" {
+			args = append(args, "--config", o.config)
+		}
+		specs = append(specs, daemonSpec{name: name, program: "rota-controld", args: args})
 	}
 	for i := range o.nodes {
 		specs = append(specs, l.nodeSpec(o, i))
@@ -390,7 +419,9 @@ func (l *devLayout) nodeSpec(o devOptions, i int) daemonSpec {
 	if cores := nodeCores(o, runtime.NumCPU()); cores > 0 {
 		args = append(args, "--cores", strconv.Itoa(cores))
 	}
-	if mib := nodeMemory(o.nodes); mib > 0 {
+	if o.memory != "" {
+		args = append(args, "--memory", o.memory)
+	} else if mib := nodeMemory(o.nodes); mib > 0 {
 		args = append(args, "--memory", strconv.Itoa(mib)+"MiB")
 	}
 	return daemonSpec{name: name, program: "rota-noded", args: args}
@@ -440,7 +471,7 @@ func (l *devLayout) removeContents() {
 
 func (l *devLayout) isGenerated(name string) bool {
 	switch name {
-	case "addr", "dev.json", "log":
+	case "addr", "dev.json", "log", slurmDir:
 		return true
 	}
 	base := strings.TrimSuffix(name, ".sock")

@@ -33,7 +33,10 @@ import (
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "rota":
-		os.Exit(command.Run(context.Background(), os.Args, command.System(), Commands()))
+		os.Exit(command.Run(context.Background(), os.Args, command.System(), Commands("sbatch", "squeue")))
+	case "sbatch":
+		fmt.Println("sbatch", os.Getenv("ROTA_ADDR"), os.Args[1:])
+		os.Exit(0)
 	case "rota-controld":
 		os.Exit(fakeController())
 	case "rota-noded":
@@ -152,7 +155,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(w.bin, 0o755), os.Mkdir(filepath.Join(home, "work"), 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(w.bin, 0o755), os.Mkdir(filepath.Join(home, "work"), 0o755),
+		os.Chmod(home, 0o755), os.Chmod(filepath.Join(home, "work"), 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"rota", "rota-controld", "rota-noded", "rota-shim", "rota-init"} {
@@ -309,6 +313,39 @@ func TestDevRunsUntilASignal(t *testing.T) {
 	}
 }
 
+// TestDevWithSlurmsNames notices names that a command does not find first, or that a user is not told of,
+// and links that stay behind.
+func TestDevWithSlurmsNames(t *testing.T) {
+	w := newWorld(t)
+	addr, dir := "unix:"+w.dir+"/c1.sock", w.dir+"/slurm"
+	for _, args := range [][]string{{"sh", "-c", "sbatch -n 1; ls " + dir}, {"sbatch", "-n", "1"}} {
+		w.start(append([]string{"dev", "--slurm", "--"}, args...)...)
+		want := "sbatch " + addr + " [-n 1]\n"
+		if args[0] == "sh" {
+			want += "sbatch\nsqueue\n"
+		}
+		if code, out := w.ended(); code != 0 || out != want || w.stderr.String() != "ready "+addr+"\nslurm "+dir+"\n" {
+			t.Errorf("%q: exit %d, %q, %s", args, code, out, &w.stderr)
+		}
+		w.nothingLeft()
+	}
+	w.start("dev", "--slurm", "--keep")
+	if first, second := w.line(), w.line(); first != "ready "+addr || second != "slurm "+dir {
+		t.Errorf("said %q and %q", first, second)
+	}
+	if err := w.command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := w.ended(); code != 0 {
+		t.Errorf("exit %d, %s", code, &w.stderr)
+	}
+	w.start("dev", "--", "sh", "-c", "ls "+dir) // without --slurm the links of the time before are gone
+	if code, out := w.ended(); code == 0 || out != "" {
+		t.Errorf("exit %d, %q, %s", code, out, &w.stderr)
+	}
+	w.nothingLeft()
+}
+
 // TestDevInUse notices two clusters in one directory.
 func TestDevInUse(t *testing.T) {
 	w := newWorld(t)
@@ -431,6 +468,67 @@ func TestDevDaemonsThatDie(t *testing.T) {
 	w.nothingLeft()
 }
 
+// TestDevKeepsResults notices results that are removed at the end, and jobs that cannot write where
+// they are, without a word.
+func TestDevKeepsResults(t *testing.T) {
+	w := newWorld(t)
+	if err := os.Chmod(filepath.Join(w.home, "work"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	result := filepath.Join(w.dir, "shared", "result")
+	w.start("dev", "--", "sh", "-c", "echo 17 > "+result)
+	code, _ := w.ended()
+	if got := w.stderr.String(); code != 0 || !strings.Contains(got, "rota: jobs of root run as nobody, which cannot write to "+
+		filepath.Join(w.home, "work")+": they can write to "+w.dir+"/shared, or use \"chmod o+rwx .\"\n") ||
+		!strings.HasSuffix(got, "rota: what jobs wrote to "+w.dir+"/shared stays there\n") {
+		t.Errorf("exit %d, %s", code, got)
+	}
+	if got := w.read("work/.rota/shared/result"); got != "17\n" {
+		t.Errorf("the result is %q", got)
+	}
+	if list, err := os.ReadDir(w.dir); err != nil || len(list) != 1 {
+		t.Errorf("besides it there are %v, %v", list, err)
+	}
+}
+
+// TestCanWrite shows where an account can make files.
+func TestCanWrite(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "a", "b")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set := func(outer, inner os.FileMode, uid, gid int) {
+		t.Helper()
+		err := errors.Join(os.Chmod(filepath.Dir(top), 0o755), os.Chmod(top, 0o755), os.Chmod(filepath.Dir(dir), outer),
+			os.Chmod(dir, inner), os.Chown(dir, uid, gid))
+		if err != nil {
+			t.Skipf("needs root: %v", err)
+		}
+	}
+	nobody := account{"65534", []string{"65534", "7"}}
+	for _, c := range []struct {
+		outer, inner os.FileMode
+		uid, gid     int
+		want         bool
+	}{
+		{0o755, 0o757, 0, 0, true}, {0o755, 0o756, 0, 0, false}, {0o700, 0o777, 0, 0, false}, {0o711, 0o703, 0, 0, true},
+		{0o755, 0o700, 65534, 0, true}, {0o755, 0o077, 65534, 0, false}, {0o755, 0o770, 0, 7, true},
+		{0o755, 0o707, 0, 7, false},
+	} {
+		set(c.outer, c.inner, c.uid, c.gid)
+		if got := nobody.canWrite(dir); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+		if !(account{uid: "0"}).canWrite(dir) {
+			t.Errorf("%+v: root cannot", c)
+		}
+	}
+	if nobody.canWrite(filepath.Join(dir, "none")) {
+		t.Error("it can write where nothing is")
+	}
+}
+
 // TestDevForwardsSignals notices a command that does not learn that it is to end.
 func TestDevForwardsSignals(t *testing.T) {
 	w := newWorld(t)
@@ -462,7 +560,7 @@ func TestDevJobsThatCannotBeCancelled(t *testing.T) {
 
 // TestDevOptions notices an option that is ignored, or refused without saying what is allowed.
 func TestDevOptions(t *testing.T) {
-	s := rotatest.Session{Commands: Commands, T: t}
+	s := rotatest.Session{Commands: func() []*command.Command { return Commands() }, T: t}
 	t.Chdir(t.TempDir())
 	for args, want := range map[string]string{
 		"--controllers 2": "--controllers 2: must be 1, 3 or 5", "--controllers 0": "--controllers 0: must be 1, 3 or 5",

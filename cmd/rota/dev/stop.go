@@ -30,6 +30,10 @@ func (d *devCluster) stop() error {
 	}
 	d.end(nodes)
 	d.end(controllers)
+	if entries, err := os.ReadDir(d.path("shared")); err == nil && len(entries) > 0 {
+		d.Notef("what jobs wrote to %s stays there", d.path("shared"))
+		d.made = false // only what this program wrote is removed
+	}
 	return errors.Join(d.removeStrays(d.record.Nodes), d.cleanUp())
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,42 @@ type Submission struct {
 	Shown    string        // name of the file in messages
 	IsScript bool
 	AsJSON   bool // whether -o asks for JSON
+
+	say func(script.Problem) // prints a warning; nil: as rota does
+}
+
+// Sbatch reads a script as [Read] does, with the flags of a command line of Slurm's. It prints no
+// problem itself: it gives the warnings to say, and returns the others.
+func Sbatch(env *command.Env, name string, src []byte, args []string, flags []script.Flag,
+	say func(script.Problem)) (*Submission, error) {
+	return fromSlurm(env, name, flags, say, func(opts script.Options) script.Result {
+		opts.Args = args
+		return script.Read(src, opts)
+	})
+}
+
+// Srun reads a command that all tasks of a job of its own run, with the flags of a command line of
+// Slurm's. Problems are treated as by [Sbatch].
+func Srun(env *command.Env, words []string, flags []script.Flag, say func(script.Problem)) (*Submission, error) {
+	return fromSlurm(env, filepath.Base(words[0]), flags, say, func(opts script.Options) script.Result {
+		return script.Command(words, opts)
+	})
+}
+
+func fromSlurm(env *command.Env, name string, flags []script.Flag, say func(script.Problem),
+	read func(script.Options) script.Result) (*Submission, error) {
+	opts, err := optionsHere(env, flags)
+	if err != nil {
+		return nil, err
+	}
+	opts.Name, opts.Getenv = name, env.LookupEnv
+	result := read(opts)
+	req := &Submission{Job: result.Job, Result: result, Shown: name, IsScript: true, say: say}
+	if err := req.check(env); err != nil {
+		return nil, err
+	}
+	WarnOfExports(env, req)
+	return req, SetOrigin(env, req.Job)
 }
 
 // Read reads the job file or the script in the arguments, and adds what only the submit host knows.
@@ -43,7 +80,15 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 		return nil, err
 	}
 	WarnOfExports(env, req)
-	return req, SetOrigin(env, req.Job)
+	if err := SetOrigin(env, req.Job); err != nil {
+		return nil, err
+	}
+	if len(req.Result.Variables) > 0 {
+		all := maps.Clone(req.Result.Variables)
+		maps.Copy(all, req.Job.ExportEnv)
+		req.Job.ExportEnv = all
+	}
+	return req, nil
 }
 
 // check returns the mistakes in a script and what Rota refuses, otherwise it prints the warnings.
@@ -143,11 +188,16 @@ func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, f
 }
 
 func scriptOptions(env *command.Env, c *cli.Context, file string) (script.Options, error) {
+	return optionsHere(env, givenFlags(c, file))
+}
+
+// optionsHere returns what the meaning of flags depends on: this directory, and the time.
+func optionsHere(env *command.Env, flags []script.Flag) (script.Options, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return script.Options{}, fmt.Errorf("find the working directory: %w", err)
 	}
-	return script.Options{Dir: dir, Flags: givenFlags(c, file), Clock: clockOf(env.Now())}, nil
+	return script.Options{Dir: dir, Flags: flags, Clock: clockOf(env.Now())}, nil
 }
 
 // clockOf returns the time with its zone.
@@ -206,7 +256,13 @@ func IsScript(name string) bool {
 // warn prints the warnings about a job.
 func (s *Submission) warn(env *command.Env, problems script.Problems) {
 	warnings := problems.Of(script.Warning)
-	if len(warnings) == 0 {
+	if len(warnings) == 0 || s.Result.Quiet {
+		return
+	}
+	if s.say != nil {
+		for _, w := range warnings {
+			s.say(w)
+		}
 		return
 	}
 	if !s.AsJSON {

@@ -104,6 +104,30 @@ func TestExportOfValues(t *testing.T) {
 	}
 }
 
+// TestVariablesOfFlags shows which variables a job has because flags were given, as with sbatch.
+func TestVariablesOfFlags(t *testing.T) {
+	a := takesJobs(t)
+	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script, Env: []string{"PATH=/bin"}}
+	for args, want := range map[string]string{
+		"":                      "map[]",
+		"--gpus a100:4":         "map[SLURM_GPUS:a100:4]",
+		"--gpus-per-node=2":     "map[SLURM_GPUS_PER_NODE:2]",
+		"-n2 --gpus-per-task 1": "map[SLURM_GPUS_PER_TASK:1]",
+		"--mem-per-cpu 2G -c2":  "map[SLURM_MEM_PER_CPU:2048]",
+		"-d afterok:3 -m block": "map[SLURM_DISTRIBUTION:block SLURM_JOB_DEPENDENCY:afterok:3]",
+		"--mem 4G --gres gpu:1": "map[]",
+	} {
+		got := s.Run(append([]string{"submit", "-", "--export=NONE"}, strings.Fields(args)...)...)
+		if got.Code != 0 {
+			t.Errorf("%s: %+v", args, got)
+			continue
+		}
+		if text := fmt.Sprint(sent(t, a).ExportEnv); text != want {
+			t.Errorf("%s: %s, want %s", args, text, want)
+		}
+	}
+}
+
 // TestManyVariablesAreLeftOut notices a warning that fills the screen.
 func TestManyVariablesAreLeftOut(t *testing.T) {
 	a := takesJobs(t)

@@ -37,7 +37,7 @@ type Request struct {
 }
 
 // NewAnswers starts a controller without answers.
-func NewAnswers(t *testing.T) *Answers {
+func NewAnswers(t testing.TB) *Answers {
 	t.Helper()
 	a := &Answers{fixed: map[string]func(http.ResponseWriter, *http.Request){}}
 	a.Server = httptest.NewServer(a)

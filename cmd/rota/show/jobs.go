@@ -30,6 +30,26 @@ func IsArray(j *api.Job) bool { return j.Array.Size > 0 && j.Array.Index == nil 
 // IsPipeline reports whether a job has groups that are jobs of their own.
 func IsPipeline(j *api.Job) bool { return len(j.Groups) > 0 && j.Groups[0].ID != 0 }
 
+// PendingTasks returns a job for each pending task of an array, nil of any other job.
+func PendingTasks(j *api.Job) []api.Job {
+	indices, _, _ := strings.Cut(j.Array.Indices, "%")
+	runs, err := jobspec.ParseIndices(indices)
+	if indices == "" || err != nil {
+		return nil
+	}
+	var all []api.Job
+	for _, run := range runs {
+		for n := range run.Len() {
+			index := run.First + n*run.Step
+			task := *j
+			task.Array = api.ArrayPlace{Job: j.ID, Index: &index}
+			task.Code, task.State, task.Elapsed, task.Started = model.Pending, "PENDING", 0, nil
+			all = append(all, task)
+		}
+	}
+	return all
+}
+
 // Dependencies writes the unmet dependencies of a job as sbatch takes them.
 func Dependencies(j *api.Job) string {
 	var all []string

@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -25,20 +26,37 @@ const failed = 1
 type tool struct {
 	*command.Env
 	name string
+	args []string // behind the name
+	does Submitter
+
+	inspect func(*pflag.FlagSet) // gets the flags of the command, which then does nothing; nil: none
 }
 
 var tools = map[string]func(*tool, context.Context, []string) error{
+	"sacct":    (*tool).sacct,
 	"scontrol": (*tool).scontrol,
+	"sinfo":    (*tool).sinfo,
 	"squeue":   (*tool).squeue,
+	"sbatch":   (*tool).sbatch,
 	"srun":     (*tool).srun,
+	"scancel":  (*tool).scancel,
+	"sacctmgr": (*tool).sacctmgr,
+	"sshare":   (*tool).sshare,
+	"sprio":    (*tool).sprio,
+	"sstat":    (*tool).sstat,
 }
 
 // Has reports whether a program that is called by this path has one of Slurm's names.
 func Has(path string) bool { return tools[filepath.Base(path)] != nil }
 
+// Names returns the names under which this program is a command of Slurm, in order.
+func Names() []string { return slices.Sorted(maps.Keys(tools)) }
+
 // Run carries out a command line, whose first word is the name, and returns the exit code.
-func Run(ctx context.Context, args []string, env *command.Env) int {
-	t := &tool{Env: env, name: filepath.Base(args[0])}
+func Run(ctx context.Context, args []string, env *command.Env, does Submitter) int {
+	own := *env
+	own.Name = filepath.Base(args[0])
+	t := &tool{Env: &own, name: own.Name, args: args[1:], does: does}
 	err := tools[t.name](t, ctx, args[1:])
 	var said *loadError
 	var job *exit.CodeError
@@ -52,9 +70,9 @@ func Run(ctx context.Context, args []string, env *command.Env) int {
 		}
 		return job.Code
 	case errors.As(err, &said):
-		fmt.Fprintf(env.Stderr, "slurm_load_jobs error: %s\n", said.text)
+		fmt.Fprintf(env.Stderr, "%s error: %s\n", said.what, said.text)
 	default:
-		t.errorf("%s", show.Clean(err.Error()))
+		t.errorf("%s", show.Clean(withHint(err).Error()))
 	}
 	return failed
 }
@@ -62,8 +80,11 @@ func Run(ctx context.Context, args []string, env *command.Env) int {
 // errSaid ends a command that has said what was wrong.
 var errSaid = errors.New("the command has failed")
 
-// loadError is what Slurm says when the list of jobs cannot be had.
-type loadError struct{ text string }
+// loadError is what Slurm says when a list cannot be had.
+type loadError struct{ what, text string }
+
+// noJob is that of a job that is not there.
+var noJob = &loadError{"slurm_load_jobs", "Invalid job id specified"}
 
 // Error implements error.
 func (e *loadError) Error() string { return e.text }
@@ -95,6 +116,15 @@ func asSlurm(err error) error {
 	case errors.As(err, &p):
 		return errors.New(p.Detail)
 	}
+	return withHint(err)
+}
+
+// withHint returns an error whose text has the hint of a command line that is not right.
+func withHint(err error) error {
+	var usage *exit.UsageError
+	if errors.As(err, &usage) && usage.Hint != "" {
+		return fmt.Errorf("%w (%s)", err, usage.Hint)
+	}
 	return err
 }
 
@@ -108,22 +138,66 @@ func (t *tool) flags() *pflag.FlagSet {
 
 // parse reads flags. Others than those of the set are refused by name.
 func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error) {
-	f.BoolP("help", "", false, "")
+	if f.Lookup("help") == nil {
+		f.Bool("help", false, "")
+	}
+	if f.Lookup("usage") == nil {
+		f.Bool("usage", false, "")
+	}
+	if f.Lookup("version") == nil && f.ShorthandLookup("V") == nil {
+		f.BoolP("version", "V", false, "")
+	}
+	if t.inspect != nil {
+		t.inspect(f)
+		return nil, errHelp
+	}
 	if err := f.Parse(args); err != nil {
 		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
 	}
-	if given, _ := f.GetBool("help"); given {
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, strings.TrimSpace(help[t.name]))
-		return nil, errHelp
+	for _, name := range []string{"help", "usage", "version"} {
+		if given, _ := f.GetBool(name); given {
+			t.about("--" + name)
+			return nil, errHelp
+		}
 	}
 	return f.Args(), nil
+}
+
+// slurmVersion is the version of Slurm whose command lines these are. Some clients read it.
+const slurmVersion = "24.11.0"
+
+// about answers a flag that asks for the version or for help. It reports whether it is one.
+func (t *tool) about(flag string) bool {
+	switch flag {
+	case "-V", "--version":
+		fmt.Fprintf(t.Stdout, "slurm %s\n", slurmVersion)
+	case "-h", "--help", "--usage":
+		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, help[t.name])
+	default:
+		return false
+	}
+	return true
 }
 
 // errHelp ends a command that was asked for help.
 var errHelp = errors.New("help")
 
 var help = map[string]string{
-	"scontrol": "show job|hostnames|hostlist, requeue, hold, release, update JobId=ID Name=NAME TimeLimit=TIME",
-	"squeue":   "-h, -j IDS, -u USERS, --me, -o FORMAT",
-	"srun":     "the flags of docs/from-slurm.md, and a command",
+	"scontrol": "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
+		"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT",
+	"squeue": "-h, -o FORMAT, -O FORMAT, -j IDS, -u USERS, --me, -n NAMES, -p PARTITIONS, -A ACCOUNTS, -t STATES, " +
+		"-w NODES, -S FIELDS, -r, --start, --json",
+	"sacct": "-X, -n, -P, -p, --delimiter, -o FIELDS, -e, -j IDS, -u USERS, -a, -A ACCOUNTS, --name, -r PARTITIONS, " +
+		"-s STATES, -S TIME, -E TIME, --units, --json",
+	"sinfo":  "-h, -a, -N, -o FORMAT, -O FORMAT, -p PARTITIONS, -n NODES, -t STATES, -S FIELDS, -R, -s, -l, --json",
+	"sbatch": "the flags of docs/batch-scripts.md, SCRIPT [ARGUMENTS...], --wrap COMMAND, or a script on standard input",
+	"scancel": "JOB... -n NAME, -u USER, --me, -t STATES, -p PARTITION, -A ACCOUNT, -q QOS, -w NODES, -s SIGNAL, -b, " +
+		"-f, -i, -Q, -v, -M CLUSTERS",
+	"sacctmgr": "list user|account|association|cluster [NAMES] [withassoc] [where user=, account=, cluster=] " +
+		"[format=], -n, -p, -P",
+	"sshare": "-A ACCOUNTS, -a, -u USERS, -U, -n, -p, -P, -o FORMAT, -M CLUSTERS",
+	"sprio":  "-h, -j IDS, -u USERS",
+	"sstat":  "nothing yet",
+	"srun": "the flags of docs/from-slurm.md for a step of a job, outside of one those of sbatch about resources, and a " +
+		"command",
 }

@@ -20,21 +20,22 @@ import (
 )
 
 // run runs a command line before a controller, and returns exit code, output and errors.
-func run(t *testing.T, addr string, environ []string, args ...string) (int, string, string) {
+func run(t testing.TB, addr string, environ []string, args ...string) (int, string, string) {
 	t.Helper()
 	return runWith(t, addr, environ, strings.NewReader(""), args...)
 }
 
 // runWith is run with something to read.
-func runWith(t *testing.T, addr string, environ []string, stdin io.Reader, args ...string) (int, string, string) {
+func runWith(t testing.TB, addr string, environ []string, stdin io.Reader, args ...string) (int, string, string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := testEnv(append([]string{"ROTA_ADDR=" + addr}, environ...))
 	env.Stdin, env.Stdout, env.Stderr = stdin, &stdout, &stderr
+	env.Now = func() time.Time { return time.Date(2026, 11, 21, 13, 0, 0, 0, time.Local) }
 	if !Has("/run/rota/bin/" + args[0]) {
 		t.Fatalf("%s is no name of Slurm", args[0])
 	}
-	return Run(t.Context(), args, env), stdout.String(), stderr.String()
+	return Run(t.Context(), args, env, Submitter{}), stdout.String(), stderr.String()
 }
 
 func testEnv(environ []string) *command.Env {
@@ -83,6 +84,7 @@ func queue(t *testing.T) *rotatest.Answers {
 		}
 		rotatest.StreamOf(list)(w, r)
 	})
+	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota", Controllers: []api.Controller{{Name: "c1"}}})
 	a.Give("GET /v1/jobs/7", jobs()[0])
 	a.Give("GET /v1/jobs/8_3", jobs()[2])
 	done := api.ControlResponse{Items: []api.ControlItem{{ID: 7}}}
@@ -125,17 +127,19 @@ func TestSqueue(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"-j 99":       "slurm_load_jobs error: Invalid job id specified\n",
-		"-j x":        "squeue: error: Invalid job id: x\n",
-		"-o %k":       "squeue: error: %k of the format \"%k\" is not supported: %A %B %C %D %L %M %N %P %Q",
-		"-o %.i":      "squeue: error: the format \"%.i\" has a '.' without a width\n",
-		"-o %8":       "squeue: error: the format \"%8\" ends in a '%'\n",
-		"-o %2000i":   "squeue: error: the width 2000",
-		"--steps":     "squeue: error: unknown flag: --steps",
-		"-u ,":        "squeue: error: --user is empty\n",
-		"--jobs= -h":  "squeue: error: --jobs is empty\n",
-		"-h 7":        "squeue: error: Unrecognized option: 7\n",
-		"-t RUNNING ": "squeue: error: unknown shorthand flag: 't' in -t",
+		"-j 99":      "slurm_load_jobs error: Invalid job id specified\n",
+		"-j x":       "squeue: error: Invalid job id: x\n",
+		"-o %s":      "squeue: error: %s of the format \"%s\" is not supported: %A %B %C %D %E %F %G",
+		"-o %.i":     "squeue: error: the format \"%.i\" has a '.' without a width\n",
+		"-o %8":      "squeue: error: the format \"%8\" ends in a '%'\n",
+		"-o %9000i":  "squeue: error: the width 9000",
+		"--steps":    "squeue: error: unknown flag: --steps",
+		"-u ,":       "squeue: error: --user is empty\n",
+		"--jobs= -h": "squeue: error: --jobs is empty\n",
+		"-h 7":       "squeue: error: Unrecognized option: 7\n",
+		"-s 7.0":     "squeue: error: unknown shorthand flag: 's' in -s",
+		"-t RUNING":  "squeue: error: Invalid job state specified: RUNING",
+		"-M other":   "squeue: error: 'other' can't be reached now",
 	} {
 		code, out, said := run(t, a.URL, nil, append([]string{"squeue"}, strings.Fields(args)...)...)
 		if code != 1 || out != "" || !strings.HasPrefix(said, want) {
@@ -159,6 +163,8 @@ func TestScontrol(t *testing.T) {
 		{"RELEASE 7", []string{"POST /v1/jobs/7/release "}},
 		{"update JobId=7 Name=x", []string{`POST /v1/jobs/7/update {"name":"x"}`}},
 		{"update job=7 TimeLimit=10", []string{`POST /v1/jobs/7/update {"time_limit":600}`}},
+		{"update JobId=7 Comment=x", []string{`POST /v1/jobs/7/update {"comment":"x"}`}},
+		{"update JobId=7 Comment=", []string{`POST /v1/jobs/7/update {"comment":""}`}},
 		{"update jobid=7 timelimit+=10", []string{`POST /v1/jobs/7/update {"add_time":600}`}},
 		{"update jobid=7 TimeLimit=-00:01:00", []string{`POST /v1/jobs/7/update {"add_time":-60}`}},
 	} {
@@ -183,10 +189,12 @@ func TestScontrol(t *testing.T) {
 		"show hostname n[9-10]":       "n9\nn10\n",
 		"show hostlist gpu01,gpu02,x": "gpu[01-02],x\n",
 		"-o show job 8_3": "JobId=12 ArrayJobId=8 ArrayTaskId=3 JobName=sweep UserId=bob(" + fmt.Sprint(os.Getuid()+1) +
-			") Priority=0 Nice=0 Account= QOS= JobState=RUNNING Reason=None Dependency=(null) Restarts=0 ExitCode=0:0 " +
-			"RunTime=00:00:05 TimeLimit=00:01:00 TimeMin=N/A SubmitTime=N/A EligibleTime=N/A StartTime=2026-11-21T12:02:00 " +
-			"EndTime=2026-11-21T12:03:00 Deadline=N/A Partition=gpu NodeList=n3 BatchHost=n3 NumNodes=1 NumCPUs=1 " +
-			"TRES=cpu=1,mem=1024M,node=1\n",
+			") GroupId=root(0) Priority=0 Nice=0 Account= QOS= JobState=RUNNING Reason=None Dependency=(null) Requeue=1 " +
+			"Restarts=0 BatchFlag=1 ExitCode=0:0 RunTime=00:00:05 TimeLimit=00:01:00 SubmitTime=Unknown " +
+			"EligibleTime=Unknown StartTime=2026-11-21T12:02:00 EndTime=2026-11-21T12:03:00 Deadline=N/A Partition=gpu " +
+			"ReqNodeList=(null) ExcNodeList=(null) NodeList=n3 BatchHost=n3 NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 " +
+			"ReqTRES=cpu=1,mem=1G,node=1,billing=1 AllocTRES=cpu=1,mem=1G,node=1,billing=1 MinMemoryNode=1G " +
+			"MinTmpDiskNode=0 Features=(null) OverSubscribe=OK Command=(null) WorkDir=\n",
 	} {
 		if code, out, said := run(t, a.URL, list, append([]string{"scontrol"}, strings.Fields(args)...)...); code != 0 ||
 			out != want || said != "" {
@@ -194,8 +202,8 @@ func TestScontrol(t *testing.T) {
 		}
 	}
 	if code, out, _ := run(t, a.URL, nil, "scontrol", "show", "job", "7"); code != 0 ||
-		!strings.Contains(out, "\n   JobState=RUNNING Reason=None Dependency=(null)\n   Restarts=1 ") ||
-		!strings.Contains(out, "TRES=cpu=16,mem=65536M,node=2,gres/gpu=8\n   WorkDir=/home/ann\n\n") {
+		!strings.Contains(out, "\n   JobState=RUNNING Reason=None Dependency=(null)\n   Requeue=1 Restarts=1 ") ||
+		!strings.Contains(out, "AllocTRES=cpu=16,mem=64G,node=2,billing=16,gres/gpu=8\n") {
 		t.Errorf("show job: %d\n%s", code, out)
 	}
 	if code, out, _ := run(t, a.URL, nil, "scontrol", "show", "job"); code != 0 ||
@@ -208,18 +216,18 @@ func TestScontrol(t *testing.T) {
 		"requeue x":                  "scontrol: error: Invalid job id specified: ",
 		"requeue 9 7":                "scontrol: error: job 9: from inside a job only its own job can be changed (do it outs",
 		"suspend 7":                  "scontrol: error: invalid keyword: suspend",
-		"show node n1":               "scontrol: error: invalid entity: node",
+		"show step 7.0":              "scontrol: error: invalid entity: step",
 		"show job 99":                "slurm_load_jobs error: Invalid job id specified\n",
 		"show hostnames":             "scontrol: error: show hostnames needs a list",
 		"show hostlist":              "scontrol: error: Invalid hostlist",
 		"show job 7 8":               "scontrol: error: too many arguments for keyword: show job\n",
 		"update JobId=7":             "scontrol: error: no update specified",
-		"update Name=x":              "scontrol: error: update changes jobs only",
-		"update JobId=7 Comment=x":   "scontrol: error: update of Comment is not supported: JobId, Name and TimeLimit are\n",
+		"update Name=x":              "scontrol: error: update changes jobs and nodes only",
+		"update JobId=7 Features=x":  "scontrol: error: update of Features is not supported: JobId, Name, Comment and TimeL",
 		"update JobId=7 Name":        "scontrol: error: \"Name\" is no KEY=VALUE\n",
 		"update JobId=7 Name+=x":     "scontrol: error: Name+= is not supported\n",
 		"update JobId=7 TimeLimit=x": "scontrol: error: Invalid time limit specification: ",
-		"-M other show job":          "scontrol: error: unknown shorthand flag: 'M'",
+		"-M other show job":          "scontrol: error: 'other' can't be reached now",
 	} {
 		if code, out, said := run(t, a.URL, nil, append([]string{"scontrol"}, strings.Fields(args)...)...); code != 1 ||
 			out != "" || !strings.HasPrefix(said, want) {
@@ -245,7 +253,7 @@ func TestNoController(t *testing.T) {
 			t.Errorf("containers have %s, which is no name of Slurm here", name)
 		}
 	}
-	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sbatch": false,
+	for name, want := range map[string]bool{"scontrol": true, "/usr/bin/squeue": true, "rota": false, "sdiag": false,
 		"": false} {
 		if Has(name) != want {
 			t.Errorf("%q has a name of Slurm: %t", name, !want)

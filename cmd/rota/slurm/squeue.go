@@ -3,236 +3,308 @@ package slurm
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
-// defaultFormat is that of squeue without -o.
-const defaultFormat = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+// Formats of squeue: the usual one, and those of --long and --start.
+const (
+	queueFormat = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+	longFormat  = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+	startFormat = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+)
 
-// field is a column of squeue.
-type field struct {
-	title string
-	text  func(*api.Job) string
+// minJobAge is for how long squeue shows a job that has ended, in seconds.
+const minJobAge = 300
+
+// queueOptions are the options of squeue.
+type queueOptions struct {
+	common
+	format, names                                                       string
+	jobs, users, accounts, called, queues, classes, nodes, states, sort string
+	me, long, start, all, apart, stateOnly                              bool
+	every                                                               int
 }
 
-// fields are the columns by their letters in a format.
-var fields = map[byte]field{
-	'i': {"JOBID", show.JobName},
-	'A': {"JOBID", func(j *api.Job) string { return show.ID(j.ID) }},
-	'j': {"NAME", func(j *api.Job) string { return j.Name }},
-	'u': {"USER", func(j *api.Job) string { return j.User }},
-	'a': {"ACCOUNT", func(j *api.Job) string { return j.Account }},
-	'P': {"PARTITION", func(j *api.Job) string { return j.Queue }},
-	'q': {"QOS", func(j *api.Job) string { return string(j.Class) }},
-	't': {"ST", shortState},
-	'T': {"STATE", longState},
-	'M': {"TIME", func(j *api.Job) string { return show.Clock(runTime(j)) }},
-	'l': {"TIME_LIMIT", func(j *api.Job) string { return shortLimit(j.TimeLimit) }},
-	'L': {"TIME_LEFT", left},
-	'D': {"NODES", func(j *api.Job) string { return strconv.Itoa(show.NodeCount(j)) }},
-	'C': {"CPUS", func(j *api.Job) string { return strconv.Itoa(j.Cores) }},
-	'm': {"MIN_MEMORY", func(j *api.Job) string { return memory(perNode(j.Memory, j)) }},
-	'b': {"TRES_PER_NODE", func(j *api.Job) string {
-		if j.GPUs == 0 {
-			return "N/A"
-		}
-		return fmt.Sprintf("gres/gpu:%d", perNode(j.GPUs, j))
-	}},
-	'N': {"NODELIST", nodes},
-	'R': {"NODELIST(REASON)", func(j *api.Job) string {
-		if waits(j) || len(j.Nodes) == 0 {
-			return "(" + reasonCode(j) + ")"
-		}
-		return nodes(j)
-	}},
-	'r': {"REASON", reasonCode},
-	'B': {"EXEC_HOST", func(j *api.Job) string {
-		if waits(j) || len(j.Nodes) == 0 {
-			return "n/a"
-		}
-		return j.Nodes[0]
-	}},
-	'V': {"SUBMIT_TIME", func(j *api.Job) string { return when(j.Submitted) }},
-	'S': {"START_TIME", func(j *api.Job) string {
-		if waits(j) {
-			return "N/A"
-		}
-		return when(j.Started)
-	}},
-	'e': {"END_TIME", endOf},
-	'Q': {"PRIORITY", func(j *api.Job) string { return strconv.Itoa(j.Priority) }},
+// flagsOfSqueue defines the options of squeue.
+func flagsOfSqueue(f *pflag.FlagSet) *queueOptions {
+	o := &queueOptions{}
+	o.add(f, "h")
+	f.StringVarP(&o.format, "format", "o", "", "")
+	f.StringVarP(&o.names, "Format", "O", "", "")
+	f.StringVarP(&o.jobs, "jobs", "j", "", "")
+	f.StringVarP(&o.users, "user", "u", "", "")
+	f.StringVarP(&o.accounts, "account", "A", "", "")
+	f.StringVarP(&o.called, "name", "n", "", "")
+	f.StringVarP(&o.queues, "partition", "p", "", "")
+	f.StringVarP(&o.classes, "qos", "q", "", "")
+	f.StringVarP(&o.nodes, "nodelist", "w", "", "")
+	f.StringVarP(&o.states, "states", "t", "", "")
+	f.StringVarP(&o.sort, "sort", "S", "", "")
+	f.BoolVar(&o.me, "me", false, "")
+	f.BoolVarP(&o.long, "long", "l", false, "")
+	f.BoolVar(&o.start, "start", false, "")
+	f.BoolVarP(&o.all, "all", "a", false, "") // no partition is hidden
+	f.BoolVarP(&o.apart, "array", "r", false, "")
+	f.BoolVar(&o.stateOnly, "only-job-state", false, "") // what else is asked for is known as well
+	f.IntVarP(&o.every, "iterate", "i", 0, "")
+	aliased(f, "jobs", "job")
+	aliased(f, "user", "users")
+	aliased(f, "account", "accounts")
+	aliased(f, "name", "names")
+	aliased(f, "partition", "partitions")
+	aliased(f, "states", "state")
+	aliased(f, "nodelist", "nodes")
+	return o
 }
 
-func nodes(j *api.Job) string {
-	if waits(j) {
-		return ""
-	}
-	return show.Hosts(j.Nodes)
-}
-
-// piece is a part of a format: text, or a field with its width.
-type piece struct {
-	text  string
-	field *field
-	width int  // 0: as wide as it is
-	right bool // to the right of its width
-}
-
-// parseFormat reads a format of squeue, such as "%.18i %t".
-func parseFormat(format string) ([]piece, error) {
-	var pieces []piece
-	for rest := format; rest != ""; {
-		text, after, found := strings.Cut(rest, "%")
-		if text != "" {
-			pieces = append(pieces, piece{text: text})
-		}
-		if !found {
-			break
-		}
-		var p piece
-		if after, p.right = strings.CutPrefix(after, "."); p.right && (after == "" || after[0] < '0' || after[0] > '9') {
-			return nil, fmt.Errorf("the format %q has a '.' without a width", format)
-		}
-		if n, tail, ok := command.LeadingInt(after); ok {
-			if n > 1000 {
-				return nil, fmt.Errorf("the width %d of the format %q is above 1000", n, format)
-			}
-			p.width, after = int(n), tail
-		}
-		if after == "" {
-			return nil, fmt.Errorf("the format %q ends in a '%%'", format)
-		}
-		f, known := fields[after[0]]
-		if !known {
-			return nil, fmt.Errorf("%%%c of the format %q is not supported: %s are", []rune(after)[0], format, letters())
-		}
-		p.field, rest = &f, after[1:]
-		pieces = append(pieces, p)
-	}
-	return pieces, nil
-}
-
-// letters names the fields that there are.
-func letters() string {
-	var all []string
-	for letter := range fields {
-		all = append(all, "%"+string(letter))
-	}
-	slices.Sort(all)
-	return strings.Join(all, " ")
-}
-
-// write writes a value in its width, cut off if it is longer.
-func (p *piece) write(out *bufio.Writer, value string) {
-	n := utf8.RuneCountInString(value)
-	if p.width > 0 && n > p.width {
-		value, n = string([]rune(value)[:p.width]), p.width
-	}
-	space := strings.Repeat(" ", max(p.width-n, 0))
-	if p.right {
-		value = space + value
-	} else {
-		value += space
-	}
-	_, _ = out.WriteString(value) // Flush returns the error
-}
+// variablesOfSqueue name the environment variables that stand for options which are not given.
+var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "SQUEUE_FORMAT2", "sort": "SQUEUE_SORT",
+	"states": "SQUEUE_STATES", "user": "SQUEUE_USERS", "account": "SQUEUE_ACCOUNT", "name": "SQUEUE_NAMES",
+	"partition": "SQUEUE_PARTITION", "qos": "SQUEUE_QOS", "array": "SQUEUE_ARRAY", "all": "SQUEUE_ALL",
+	"clusters": "SLURM_CLUSTERS"}
 
 // squeue lists jobs that have not ended.
 func (t *tool) squeue(ctx context.Context, args []string) error {
 	f := t.flags()
-	noHeader := f.BoolP("noheader", "h", false, "")
-	format := f.StringP("format", "o", defaultFormat, "")
-	users := f.StringP("user", "u", "", "")
-	me := f.Bool("me", false, "")
-	jobs := f.StringP("jobs", "j", "", "")
-	f.StringVar(users, "users", "", "")
-	f.StringVar(jobs, "job", "", "")
-	rest, err := t.parse(f, args)
+	o := flagsOfSqueue(f)
+	if done, err := t.begin(f, &o.common, args, variablesOfSqueue); done || err != nil {
+		return err
+	}
+	q, err := t.readQueue(f, o)
+	if err != nil {
+		return err
+	}
+	if o.every == 0 {
+		return q.print(ctx)
+	}
+	ctx, stop := command.Interruptible(ctx)
+	defer stop()
+	for {
+		if err := q.print(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // an interrupt is the normal end
+		case <-time.After(time.Duration(o.every) * time.Second):
+		}
+		fmt.Fprintln(t.Stdout)
+	}
+}
+
+// queueList is one call of squeue.
+type queueList struct {
+	*tool
+	*queueOptions
+	session *command.Session
+	source  *source
+	columns []column[*jobRow]
+	keys    []sortKey[*jobRow]
+	which   selection
+	filter  api.JobFilter
+}
+
+// readQueue reads what is asked for.
+func (t *tool) readQueue(f *pflag.FlagSet, o *queueOptions) (*queueList, error) {
+	q := &queueList{tool: t, queueOptions: o}
+	var err error
+	if q.source, err = t.newSource(); err != nil {
+		return nil, err
+	}
+	q.source.exact = o.exact
 	switch {
-	case errors.Is(err, errHelp):
+	case f.Changed("iterate") && o.every < 1:
+		return nil, fmt.Errorf("--iterate=%d: it is a number of seconds from 1 on", o.every)
+	case o.names != "":
+		q.columns, err = parseNames(jobFields, o.names)
+	default:
+		q.columns, err = parseLetters(jobFields, q.letters())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if q.keys, err = parseSort(jobFields, o.sort); err != nil {
+		return nil, err
+	}
+	if err := q.selectJobs(); err != nil {
+		return nil, err
+	}
+	q.session, err = t.connect()
+	return q, err
+}
+
+// letters returns the format in letters.
+func (q *queueList) letters() string {
+	switch {
+	case q.format != "":
+		return q.format
+	case q.start:
+		return startFormat
+	case q.long:
+		return longFormat
+	}
+	return queueFormat
+}
+
+// selectJobs reads which jobs are asked for.
+func (q *queueList) selectJobs() error {
+	var all bool
+	var err error
+	w := &q.which
+	w.users, w.accounts, w.names = command.SplitList(q.users), command.SplitList(q.accounts), command.SplitList(q.called)
+	w.queues, w.classes = command.SplitList(q.queues), command.SplitList(q.classes)
+	if q.me {
+		w.users = append(w.users, strconv.Itoa(os.Getuid()))
+	}
+	if w.states, all, err = readStates(q.states); err != nil {
+		return err
+	}
+	if q.start {
+		w.states, all = []model.JobState{model.Pending}, false
+	}
+	if q.nodes != "" {
+		if w.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(q.nodes)); err != nil {
+			return fmt.Errorf("Invalid node name %s: %w", q.nodes, err)
+		}
+	}
+	if q.jobs != "" {
+		if w.refs, err = command.JobRefs([]string{q.jobs}); err != nil {
+			return fmt.Errorf("Invalid job id: %s", q.jobs)
+		}
+	}
+	w.narrow(&q.filter)
+	ended := all || slices.ContainsFunc(w.states, model.JobState.Final)
+	// with ids, so that one that has ended is not taken for one that there is not
+	q.filter.All = ended || len(w.refs) > 0
+	switch {
+	case all:
+		w.states = nil
+	case len(w.states) == 0:
+		w.states = []model.JobState{model.Pending, model.Configuring, model.Running, model.Suspended, model.Completing,
+			"RS", "ST", "SI", "SO"}
+	}
+	if q.asJSON {
+		q.filter.Spec = true
 		return nil
-	case err != nil:
-		return err
-	case len(rest) > 0:
-		return fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:misspell // Slurm's word
 	}
-	for _, name := range []string{"user", "users", "job", "jobs"} {
-		if flag := f.Lookup(name); flag.Changed && strings.Trim(flag.Value.String(), " ,") == "" {
-			return fmt.Errorf("--%s is empty", name)
+	needs := append(w.needs(), members(q.columns)...)
+	for _, k := range q.keys {
+		needs = append(needs, strings.Fields(k.needs)...)
+	}
+	q.filter.Fields = show.Distinct(needs)
+	q.filter.Spec = slices.Contains(needs, "spec")
+	return nil
+}
+
+// print prints the list once.
+func (q *queueList) print(ctx context.Context) error {
+	if err := q.setCluster(ctx, q.session, q.source, q.clusters, q.asJSON || q.showsCluster()); err != nil {
+		return err
+	}
+	q.source.now = q.Now()
+	out := bufio.NewWriterSize(q.Stdout, 1<<16)
+	if q.asJSON {
+		return q.printJSON(ctx, out)
+	}
+	l := lines[*jobRow]{q.columns, out}
+	if !q.noHeader {
+		if q.clusters != "" {
+			fmt.Fprintf(out, "CLUSTER: %s\n", q.source.cluster)
+		}
+		if q.long || q.every > 0 {
+			fmt.Fprintln(out, q.source.now.Local().Format("Mon Jan 02 15:04:05 2006"))
 		}
 	}
-	pieces, err := parseFormat(*format)
-	if err != nil {
+	even := slices.ContainsFunc(q.columns, func(c column[*jobRow]) bool { return c.even })
+	if len(q.keys) > 0 || even {
+		return q.printSorted(ctx, &l)
+	}
+	if !q.noHeader {
+		l.header()
+	}
+	if err := q.eachRow(ctx, func(r *jobRow) error { l.row(r); return nil }); err != nil {
 		return err
 	}
-	filter, who, err := selection(*jobs, *users)
-	if err != nil {
+	return out.Flush()
+}
+
+// printSorted prints rows once all are there.
+func (q *queueList) printSorted(ctx context.Context, l *lines[*jobRow]) error {
+	var rows []*jobRow
+	if err := q.eachRow(ctx, func(r *jobRow) error {
+		kept, job := *r, *r.Job
+		kept.Job = &job
+		rows = append(rows, &kept)
+		return nil
+	}); err != nil {
 		return err
 	}
-	if *me {
-		who = append(who, strconv.Itoa(os.Getuid()))
+	sortRows(rows, q.keys)
+	l.fit(rows)
+	if !q.noHeader {
+		l.header()
 	}
-	s, err := t.connect()
-	if err != nil {
+	for _, r := range rows {
+		l.row(r)
+	}
+	return l.out.Flush()
+}
+
+func (q *queueList) printJSON(ctx context.Context, out *bufio.Writer) error {
+	d := document{out: out}
+	d.begin("jobs")
+	if err := q.eachRow(ctx, func(r *jobRow) error { return d.add(liveObject(r)) }); err != nil {
 		return err
 	}
-	out := bufio.NewWriter(t.Stdout)
-	row := func(value func(*field) string) {
-		for i := range pieces {
-			if p := &pieces[i]; p.field == nil {
-				_, _ = out.WriteString(p.text)
-			} else {
-				p.write(out, value(p.field))
-			}
-		}
-		_ = out.WriteByte('\n')
-	}
-	if !*noHeader {
-		row(func(f *field) string { return f.title })
-	}
+	return d.end(q.tool, q.source.cluster)
+}
+
+// liveObject is the JSON of a row in squeue and scontrol.
+func liveObject(r *jobRow) any {
+	return objectOf(jobFields, func(f *field[*jobRow]) string { return f.json }, r)
+}
+
+// eachRow visits the rows that are asked for.
+func (q *queueList) eachRow(ctx context.Context, visit func(*jobRow) error) error {
 	found := false
-	_, err = s.EachJob(ctx, filter, api.Read{}, func(j *api.Job) error {
+	err := eachJob(ctx, q.session, q.filter, func(j *api.Job) error {
 		found = true
-		if isListed(j, who) {
-			row(func(f *field) string { return show.Clean(f.text(j)) })
+		if j.Code.Final() && j.Ended != nil && q.source.now.Sub(j.Ended.Time) > minJobAge*time.Second {
+			return nil
+		}
+		for _, r := range q.source.unfold(j, q.apart) {
+			if q.which.selects(r) {
+				if err := visit(r); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
 		return loadFailure(err)
-	case len(filter.Refs) == 1 && !found:
-		return &loadError{"Invalid job id specified"}
+	case len(q.filter.Refs) == 1 && !found:
+		return noJob
 	}
-	return out.Flush()
+	return nil
 }
 
-// selection reads which jobs are asked for, and of which users.
-func selection(jobs, users string) (f api.JobFilter, who []string, err error) {
-	if jobs != "" {
-		f.All = true // so that one that has ended is not taken for one that there is not
-		if f.Refs, err = command.JobRefs([]string{jobs}); err != nil {
-			return f, nil, fmt.Errorf("Invalid job id: %s", jobs)
-		}
-	}
-	return f, command.SplitList(users), nil
-}
-
-// isListed reports whether a job has not ended, and is of one of the users, by name or number. An
-// array without pending tasks has no line of its own.
-func isListed(j *api.Job, who []string) bool {
-	if j.Code.Final() || show.IsArray(j) && j.Array.Indices == "" || show.IsPipeline(j) {
-		return false
-	}
-	return len(who) == 0 || slices.Contains(who, j.User) || slices.Contains(who, strconv.Itoa(int(j.UID)))
+func (q *queueList) showsCluster() bool {
+	return slices.ContainsFunc(q.columns, func(c column[*jobRow]) bool {
+		return c.field != nil &&
+			c.field.long == "Cluster"
+	})
 }

@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/pflag"
 )
@@ -29,9 +28,4 @@ func (t *tool) startsStep(args []string) bool {
 	set.ParseErrorsAllowlist = pflag.ParseErrorsAllowlist{UnknownFlags: true}
 	_ = set.Parse(args) // what is wrong with the others is said when they are read
 	return set.Changed("jobid")
-}
-
-// runAsJob runs a command as a job of its own.
-func (t *tool) runAsJob(context.Context, []string) error {
-	return errors.New("outside of a job it starts none yet: use rota run, or name a job that runs with --jobid")
 }

@@ -333,8 +333,8 @@ func TestSrunRefused(t *testing.T) {
 	}
 }
 
-// TestSrunOutside: without a job there is no step, and --jobid goes to a controller.
-func TestSrunOutside(t *testing.T) {
+// TestSrunIntoAJob: without a job there is no step, and --jobid goes to a controller.
+func TestSrunIntoAJob(t *testing.T) {
 	a := stepNode(t, "/v1/jobs/9/steps", func(c *stream.Conn, r *api.StepRequest) {
 		begin(t, c, []string{"n1"}, 1)
 		send(t, c, frame(t, stream.Stdout, 0, r.Workdir+"|\n"), frame(t, stream.End, all, api.StepEnd{}))

@@ -68,6 +68,7 @@ var srunFlags = []srunFlag{
 	{name: "open-mode", variables: []string{"SLURM_OPEN_MODE"}},
 	{name: "container-image"},
 	{name: "container-workdir"},
+	{name: "gpu-bind", variables: []string{"SLURM_GPU_BIND"}},
 	{name: "mpi", variables: []string{"SLURM_MPI_TYPE"}},
 	{name: "quiet/Q", takes: takesNothing},
 	{name: "disable-status/X", takes: takesNothing, variables: []string{"SLURM_DISABLE_STATUS"}},
@@ -82,7 +83,9 @@ var srunWithout = []srunFlag{
 	{name: "ntasks-per-core"}, {name: "ntasks-per-socket"}, {name: "extra-node-info/B"}, {name: "comment"},
 	{name: "acctg-freq"}, {name: "profile"}, {name: "wckey"}, {name: "account/A"}, {name: "partition/p"},
 	{name: "qos/q"}, {name: "constraint/C"}, {name: "network"}, {name: "threads/T"}, {name: "msg-timeout"},
-	{name: "slurmd-debug"}, {name: "mincpus"}, {name: "tmp"}, {name: "propagate", takes: takesPerhaps},
+	{name: "slurmd-debug"}, {name: "mincpus"}, {name: "tmp"}, {name: "gres-flags"}, {name: "switches"},
+	{name: "mail-type"}, {name: "mail-user"}, {name: "reservation"}, {name: "priority"}, {name: "nice", takes: takesPerhaps},
+	{name: "spread-job", takes: takesNothing}, {name: "propagate", takes: takesPerhaps},
 	{name: "resv-ports", takes: takesPerhaps}, {name: "no-kill/k", takes: takesPerhaps},
 	{name: "verbose/v", takes: takesNothing}, {name: "preserve-env/E", takes: takesNothing},
 	{name: "use-min-nodes", takes: takesNothing}, {name: "contiguous", takes: takesNothing},
@@ -144,6 +147,10 @@ func (t *tool) readSrun(args []string) (*srunLine, error) {
 	}
 	set := t.srunSet()
 	words, err := t.parse(set, args)
+	if errors.Is(err, pflag.ErrHelp) { // -h
+		t.about("--help")
+		return nil, errHelp
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (t *tool) stepRequest(line *srunLine, own bool) (*api.StepRequest, error) {
 		return nil, errors.New("No command given to execute.")
 	}
 	for _, read := range []func(*api.StepRequest, *srunLine) error{
-		t.readNodes, t.readTasks, readAmounts, readGPUs, readSharing, readEnding, t.readEnvironment, t.readPrograms,
+		t.readNodes, t.readTasks, readAmounts, t.readGPUs, readSharing, readEnding, t.readEnvironment, t.readPrograms,
 	} {
 		if err := read(r, line); err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func readAmounts(r *api.StepRequest, line *srunLine) (err error) {
 }
 
 // readGPUs reads how many GPUs the step has. What the command line says outweighs variables.
-func readGPUs(r *api.StepRequest, line *srunLine) error {
+func (t *tool) readGPUs(r *api.StepRequest, line *srunLine) error {
 	fields := map[string]*int{"gpus": &r.GPUs, "gpus-per-node": &r.GPUsPerNode, "gpus-per-task": &r.GPUsPerTask,
 		"gres": &r.GPUsPerNode}
 	names := []string{"gpus", "gpus-per-node", "gres", "gpus-per-task"}
@@ -188,6 +188,9 @@ func readGPUs(r *api.StepRequest, line *srunLine) error {
 		text, given := line.values[name]
 		if !given || typed && !line.typed[name] {
 			continue
+		}
+		if name == "gpus" && !typed && r.Nodes < t.jobNodes() {
+			continue // those of the whole job are not meant for a part of its nodes
 		}
 		n, found, err := countGPUs(name, text)
 		switch {
@@ -199,6 +202,15 @@ func readGPUs(r *api.StepRequest, line *srunLine) error {
 		default:
 			*fields[name] = n
 		}
+	}
+	switch bind := strings.TrimPrefix(line.values["gpu-bind"], "verbose,"); bind {
+	case "", "closest", "verbose":
+	case "none":
+		if r.GPUsPerTask > 0 { // each task is to see all that they have together
+			return errors.New("--gpu-bind=none with --gpus-per-task is not supported in a step: ask for --gpus-per-node")
+		}
+	default:
+		return fmt.Errorf("--gpu-bind=%s is not supported: tasks see their own GPUs with --gpus-per-task", bind)
 	}
 	if r.GPUs < 0 && r.GPUsPerNode+r.GPUsPerTask > 0 {
 		return errors.New("no GPUs and some GPUs are asked for")

@@ -2,31 +2,13 @@ package slurm
 
 import (
 	"fmt"
-	"time"
+	"strconv"
+	"strings"
 
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
-
-// waits reports whether a row is of a job, or of tasks, that has not begun. That of an array stands
-// for its pending tasks.
-func waits(j *api.Job) bool { return j.Code == model.Pending || j.Array.Indices != "" }
-
-func longState(j *api.Job) string {
-	if waits(j) {
-		return "PENDING"
-	}
-	return j.State
-}
-
-func shortState(j *api.Job) string {
-	if waits(j) {
-		return string(model.Pending)
-	}
-	return string(j.Code)
-}
 
 // reasonCode is Slurm's one word for why a job waits, or ended.
 func reasonCode(j *api.Job) string {
@@ -46,6 +28,16 @@ func clock(s jobspec.Seconds) string {
 	return text
 }
 
+// cpuClock writes a processor time as sacct does: below an hour with thousandths of a second.
+func cpuClock(s float64) string {
+	if s >= 3600 || s == 0 {
+		return clock(jobspec.Seconds(s))
+	}
+	ms := int64(s * 1000)
+	return fmt.Sprintf("%02d:%02d.%03d", ms/60_000, ms/1000%60, ms%1000)
+}
+
+// limit writes a time limit as scontrol does.
 func limit(s jobspec.Seconds) string {
 	if s == 0 {
 		return "UNLIMITED"
@@ -61,37 +53,6 @@ func shortLimit(s jobspec.Seconds) string {
 	return show.Clock(s)
 }
 
-// left is how much of its limit a job has.
-func left(j *api.Job) string {
-	if j.TimeLimit == 0 {
-		return "UNLIMITED"
-	}
-	return show.Clock(max(j.TimeLimit-runTime(j), 0))
-}
-
-func runTime(j *api.Job) jobspec.Seconds {
-	if waits(j) {
-		return 0
-	}
-	return j.Elapsed
-}
-
-// when writes a time as Slurm does.
-func when(t *api.Time) string {
-	if text := show.Time(t, false); text != "" {
-		return text
-	}
-	return "N/A"
-}
-
-// endOf is when a job ended, or will have to.
-func endOf(j *api.Job) string {
-	if j.Ended == nil && j.Started != nil && j.TimeLimit > 0 && !waits(j) {
-		return when(&api.Time{Time: j.Started.Add(time.Duration(j.TimeLimit) * time.Second)})
-	}
-	return when(j.Ended)
-}
-
 func orNull(text string) string {
 	if text == "" {
 		return "(null)"
@@ -104,9 +65,27 @@ func perNode[N ~int | ~int64](n N, j *api.Job) N { return n / N(max(show.NodeCou
 
 // memory writes a size as Slurm does: the largest unit that leaves a whole number.
 func memory(b jobspec.Bytes) string {
-	n, units := int64(b/jobspec.MiB), "MGT"
-	for n >= 1024 && n%1024 == 0 && len(units) > 1 {
-		n, units = n/1024, units[1:]
+	n, unit := int64(b/jobspec.MiB), units[1:]
+	for n >= 1024 && n%1024 == 0 && len(unit) > 1 {
+		n, unit = n/1024, unit[1:]
 	}
-	return fmt.Sprintf("%d%s", n, units[:1])
+	return fmt.Sprintf("%d%s", n, unit[:1])
+}
+
+// tresCount reads an amount as a job's resources have it; of memory it returns MiB.
+func tresCount(text string) int64 {
+	digits := strings.TrimRight(text, units)
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	for range max(strings.Index(units, text[len(digits):]), 1) - 1 {
+		n *= 1024
+	}
+	return n
+}
+
+// stampOf returns a time in seconds since 1970, 0 for none.
+func stampOf(t *api.Time) int64 {
+	if t == nil || t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }

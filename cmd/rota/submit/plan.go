@@ -28,6 +28,9 @@ func planJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkCluster(c.Context, session, req); err != nil {
+		return err
+	}
 	return showPlan(c.Context, session, req.Job, req.AsJSON, true)
 }
 

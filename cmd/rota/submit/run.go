@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -31,7 +32,7 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return submitAttached(c.Context, session, job)
+	return Attached(c.Context, session, job)
 }
 
 // jobFromArgs returns a job with one task, from the flags and arguments of run.
@@ -74,7 +75,10 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 		return nil, err
 	}
 	input.WarnOfExports(env, &input.Submission{Job: job, Shown: c.Command.HelpName})
-	return job, input.SetOrigin(env, job)
+	workdir := job.Workdir
+	err = input.SetOrigin(env, job)
+	job.Workdir = workdir // without one it runs where it was submitted, if the node has that
+	return job, err
 }
 
 // jobName returns a job name for a command: its base name, with invalid characters replaced.
@@ -106,6 +110,11 @@ func attend(parent context.Context, session *command.Session, id model.JobID,
 		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
 	}
 	return fmt.Errorf("job %d: %w", id, err)
+}
+
+// Await waits for a submitted job, and ends with its exit code.
+func Await(ctx context.Context, session *command.Session, id model.JobID) error {
+	return attend(ctx, session, id, follow.WaitForEnd)
 }
 
 // sbatchHint returns a hint for a flag that submit has and run does not, "" for others.

@@ -3,6 +3,7 @@
 package submit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,6 +91,9 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkCluster(c.Context, session, req); err != nil {
+		return err
+	}
 	if req.Result.TestOnly {
 		return showPlan(c.Context, session, req.Job, req.AsJSON, false)
 	}
@@ -101,16 +105,27 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return submitFailed(req.Job.Name, key, err)
 	}
-	if err := printID(env, id, req.AsJSON, req.Result.Parsable); err != nil {
-		return err
+	if req.AsJSON || req.Result.Parsable || !req.Result.Quiet {
+		if err := printID(env, id, req.AsJSON, req.Result.Parsable); err != nil {
+			return err
+		}
 	}
 	switch {
 	case c.Bool("follow"):
 		return markSubmitted(attend(c.Context, session, id, follow.Job))
 	case req.Result.Wait:
-		return markSubmitted(attend(c.Context, session, id, follow.WaitForEnd))
+		return markSubmitted(Await(c.Context, session, id))
 	}
 	return nil
+}
+
+// checkCluster returns an error if a submission names other clusters only.
+func checkCluster(ctx context.Context, session *command.Session, req *input.Submission) error {
+	if req.Result.Clusters == "" {
+		return nil
+	}
+	_, err := session.InCluster(ctx, req.Result.Clusters)
+	return err
 }
 
 // markSubmitted marks an error after the submission, so that its exit code differs from the job's.

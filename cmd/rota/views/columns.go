@@ -48,6 +48,7 @@ var (
 	nodelistCell = listing.TextCell("nodelist", "NODELIST", 8, "nodes",
 		func(j *api.Job) string { return show.Hosts(j.Nodes) })
 	workdirCell = listing.TextCell("workdir", "WORKDIR", 8, "workdir", func(j *api.Job) string { return j.Workdir })
+	commentCell = listing.TextCell("comment", "COMMENT", 8, "comment", func(j *api.Job) string { return j.Comment })
 	reasonCell  = listing.TextCell("reason", "REASON", 10, "reason",
 		func(j *api.Job) string { return show.Reason(j.Reason) })
 	stateCell    = listing.TextCell("state", "STATE", 9, "state array", shownState)
@@ -83,7 +84,8 @@ var queueCells = append([]listing.Cell[api.Job]{
 	priorityCell, attemptCell.InWide(), stepsCell.InWide(), submittedCell.InWide(), whereCell,
 }, listing.OnDemand(
 	stateCell, coresCell, memoryCell, workersCell, startedCell, endedCell, eligibleCell, deadlineCell, dependsCell,
-	nodelistCell, reasonCell, workdirCell, exitCell, gpuHoursCell, preemptCell, leftCell, lostCell, suspendCell,
+	nodelistCell, reasonCell, workdirCell, commentCell, exitCell, gpuHoursCell, preemptCell, leftCell, lostCell,
+	suspendCell,
 )...)
 
 // startCells are the columns of rota queue --start.
@@ -115,7 +117,7 @@ var histCells = append([]listing.Cell[api.Job]{
 	endedCell.InWide(), nodelistCell, leftCell.InWide(), lostCell.InWide(), reasonCell.InWide(),
 }, listing.OnDemand(
 	codeCell, submittedCell, limitCell, priorityCell, coresCell, memoryCell, workersCell, stepsCell, preemptCell,
-	workdirCell, nodesCell, suspendCell, cpuTimeCell, maxMemCell, gpuUtilCell, gpuMemCell,
+	workdirCell, commentCell, nodesCell, suspendCell, cpuTimeCell, maxMemCell, gpuUtilCell, gpuMemCell,
 )...)
 
 // shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is

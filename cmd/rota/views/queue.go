@@ -17,7 +17,6 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // queueList is how rota queue shows the queue.
@@ -167,21 +166,10 @@ func isEmptyRecord(j *api.Job) bool {
 func eachElement(jobs []api.Job) []api.Job {
 	var all []api.Job
 	for i := range jobs {
-		j := jobs[i]
-		indices, _, _ := strings.Cut(j.Array.Indices, "%")
-		runs, err := jobspec.ParseIndices(indices)
-		if indices == "" || err != nil {
-			all = append(all, j)
-			continue
-		}
-		for _, run := range runs {
-			for n := range run.Len() {
-				index := run.First + n*run.Step
-				e := j
-				e.Array = api.ArrayPlace{Job: j.ID, Index: &index}
-				e.Code, e.State, e.Elapsed, e.Started = model.Pending, "PENDING", 0, nil
-				all = append(all, e)
-			}
+		if tasks := show.PendingTasks(&jobs[i]); tasks != nil {
+			all = append(all, tasks...)
+		} else {
+			all = append(all, jobs[i])
 		}
 	}
 	return all

@@ -84,6 +84,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 	s.request(j)
 	s.placement(j)
 	s.attempts(j, utc)
+	s.used(j)
 	s.tasks(j.Spec)
 	return s.out.Flush()
 }
@@ -195,6 +196,7 @@ func (s sections) request(j *api.Job) {
 	s.linef("total", "%s, %s, %s memory", show.CountGPUs(show.GPUAmount(j.GPUs, j.GPUThousandths)),
 		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory))
 	s.line("workdir", show.Clean(j.Workdir))
+	s.line("comment", show.Clean(j.Comment))
 }
 
 func (s sections) placement(j *api.Job) {
@@ -259,6 +261,23 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		s.line("lost", show.Loss(totalLoss(j)))
 	}
 	s.trials(j)
+}
+
+// used writes what the last attempt has used of which that is known.
+func (s sections) used(j *api.Job) {
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		u := j.Attempts[i].Usage
+		if u == nil {
+			continue
+		}
+		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker", show.Clock(jobspec.Seconds(u.CPUSeconds)),
+			show.Size(u.PeakMemory))
+		if u.PeakGPUMemory > 0 {
+			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
+		}
+		s.line("used", text)
+		return
+	}
 }
 
 // trials writes what was tried with the attempts of a job, and what it brought.

@@ -1,5 +1,5 @@
 // Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status,
-// why, logs, hist, audit, share and events.
+// eff, why, logs, hist, audit, share and events.
 package views
 
 import (
@@ -58,6 +58,13 @@ func Commands() []*command.Command {
 			Flags: command.WithCommon(
 				command.Switch("plot", "draw the job's metric by step"),
 				command.Text("metric", "with --plot: draw `METRIC`; by default the one that the job's progress block names"),
+			), Arguments: complete.AllJobs},
+		{Name: "eff", Aliases: []string{"seff"}, Usage: "show what a job used of what it asked for",
+			ArgsUsage: "[JOB...]", Action: showEfficiency, OwnJob: true,
+			Description: "Cores, memory and GPUs, in percent of what the job had. Of a job that runs, its nodes are asked what " +
+				"it has used by now. Of an array, there is a line for each task that has started.",
+			Flags: command.WithCommon(
+				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
 			), Arguments: complete.AllJobs},
 		{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "[JOB]", OwnJob: true,
 			Action: showWhy, Flags: command.CommonFlags(), Arguments: complete.AllJobs},

@@ -71,7 +71,7 @@ func taskPlace(j *model.Job) api.ArrayPlace {
 func arrayPlace(a *jobspec.Array, f *model.Children) api.ArrayPlace {
 	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed,
 		Failed:    f.Failed,
-		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting)}
+		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting), Dropped: indices(a, f.Dropped)}
 	if a.MaxParallel > 0 && place.Indices != "" {
 		place.Indices += "%" + strconv.Itoa(a.MaxParallel)
 	}

@@ -33,7 +33,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	all, at := j.Total(), instantOf(v, now)
 	state := j.ShownState(at)
 	out := api.Job{
-		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
+		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, GID: j.Owner.GID,
+		Account: j.Account, Queue: j.Queue, Class: j.Class,
 		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
@@ -44,7 +45,8 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 		Attempts:    []api.Attempt{},
 		Suspensions: int(j.Counters.Suspensions), SuspendedGPUSeconds: suspendedGPUSeconds(j, at),
 		Preemptions: api.Preemptions{TE: int(j.Counters.TE), Reclaim: int(j.Counters.Reclaim), Order: int(j.Counters.Order)},
-		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations), Workdir: j.Spec.Workdir,
+		Resizes:     int(j.Counters.Resizes), Migrations: int(j.Counters.Migrations),
+		Workdir: cmp.Or(j.Spec.Workdir, j.Spec.SubmitDir), Comment: j.ShownComment(),
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, ProgressProblem: p.Problem,
 		Elastic: elastic(j), ProgressClass: progressClass(j),
 	}
@@ -87,7 +89,7 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	out.SuspendedSeconds = suspendedMS(a, now) / 1000
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
-	out.Usage = usage(a.Used())
+	out.Usage = Usage(a.Used())
 	for i := range a.Steps {
 		out.Steps = append(out.Steps, step(&a.Steps[i]))
 	}
@@ -112,19 +114,24 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 
 // step is a step that has ended as users see it.
 func step(s *model.Step) api.Step {
+	var used *model.UsageSum
+	if u := s.Usage; u != nil {
+		used = &model.UsageSum{Usage: *u, Memory: u.PeakMemory, Workers: len(s.Nodes)}
+	}
 	return api.Step{ID: s.ID, Name: s.Name, Nodes: s.Nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
 		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
-		Usage: usage(s.Usage)}
+		Usage: Usage(used)}
 }
 
-// usage is what an attempt has used as users see it.
-func usage(u *model.Usage) *api.Usage {
+// Usage is what workers have used as users see it, nil if nothing is known.
+func Usage(u *model.UsageSum) *api.Usage {
 	if u == nil {
 		return nil
 	}
 	percent := func(thousandths int64) int { return int((thousandths + 5) / 10) }
-	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, PeakCores: float64(u.PeakCores) / 1000,
-		PeakMemory: u.PeakMemory, GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
+	return &api.Usage{CPUSeconds: float64(u.CPUMS) / 1000, SystemSeconds: float64(u.SystemMS) / 1000,
+		PeakCores: float64(u.PeakCores) / 1000, PeakMemory: u.PeakMemory, Memory: u.Memory, Workers: u.Workers,
+		GPUUtil: percent(u.GPU), PeakGPUUtil: percent(u.PeakGPU), GPUMemory: u.GPUMemory,
 		PeakGPUMemory: u.PeakGPUMemory}
 }
 

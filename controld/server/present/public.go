@@ -5,11 +5,11 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 )
 
-// Redact takes away what only a job's owner and its operators see: its specification, paths,
-// parameters, metrics and what follows from them, lines of output, and messages, which may quote
+// Redact takes away what only a job's owner and its operators see: its specification, comment,
+// paths, parameters, metrics and what follows from them, lines of output, and messages, which may quote
 // its command. why is the job's reason.
 func Redact(j *api.Job, why model.Reason) {
-	j.Workdir, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", nil, "", nil, nil
+	j.Workdir, j.Comment, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", "", nil, "", nil, nil
 	j.ProgressProblem = ""
 	j.Reason = PublicReason(why)
 	for i := range j.Attempts {

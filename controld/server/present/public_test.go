@@ -69,7 +69,7 @@ func TestOthersSeeOnlyTheseTextsOfAJob(t *testing.T) {
 		t.Fatalf("only %d texts are filled in: %v", len(all), all)
 	}
 	Redact(job, model.Reason{Code: model.ReasonLaunchFailure, Text: "<.Reason.Text>", Node: "n1"})
-	want := []string{".Account", ".Array.Indices", ".Attempts.Cause", ".Attempts.ForAccount",
+	want := []string{".Account", ".Array.Dropped", ".Array.Indices", ".Attempts.Cause", ".Attempts.ForAccount",
 		".Attempts.ForUser", ".Attempts.Nodes", ".Attempts.Suspension.Cause", ".Attempts.Trials.What", ".Class", ".Code",
 		".Dependencies.Match", ".Dependencies.Type", ".Elastic.Text", ".Flags", ".Group.Name", ".Groups.Code",
 		".Groups.Name", ".Name", ".Nodes", ".Queue", ".State", ".User"}

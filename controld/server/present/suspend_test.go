@@ -118,13 +118,16 @@ func TestTimeStandsStillWhileSuspended(t *testing.T) {
 
 // TestUsage shows what a job has used, in the units of users.
 func TestUsage(t *testing.T) {
-	if got := usage(nil); got != nil {
+	if got := Usage(nil); got != nil {
 		t.Errorf("nothing is known: %+v", got)
 	}
-	got := usage(&model.Usage{CPUMS: 1500, PeakCores: 2500, PeakMemory: 3, GPU: 714, PeakGPU: 996, GPUMemory: 4,
-		PeakGPUMemory: 5})
-	if want := (api.Usage{CPUSeconds: 1.5, PeakCores: 2.5, PeakMemory: 3, GPUUtil: 71, PeakGPUUtil: 100, GPUMemory: 4,
-		PeakGPUMemory: 5}); *got != want {
+	var sum model.UsageSum
+	sum.Add(&model.Usage{CPUMS: 1500, SystemMS: 250, PeakCores: 2500, PeakMemory: 3, GPU: 714, PeakGPU: 996, GPUMemory: 4,
+		PeakGPUMemory: 5}, 1)
+	sum.Add(&model.Usage{PeakMemory: 2}, 0)
+	got := Usage(&sum)
+	if want := (api.Usage{CPUSeconds: 1.5, SystemSeconds: 0.25, PeakCores: 2.5, PeakMemory: 3, Memory: 5, Workers: 2,
+		GPUUtil: 71, PeakGPUUtil: 100, GPUMemory: 4, PeakGPUMemory: 5}); *got != want {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -60,7 +60,8 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 	for name, test := range map[string]func(*testing.T, *Harness){
 		"exit code": testExit(Exits7, container.Exit{Code: 7}), "success": testExit(Exits0, container.Exit{}),
 		"dies by a signal": testExit(DiesBy11, container.Exit{Signal: 11}), "nothing runs before start": testCreated,
-		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart,
+		"signal": testSignal, "plain signal": testPlainSignal, "kill": testKill,
+		"lease": testLease, "lease before start": testLeaseBeforeStart,
 		"renew":          testRenew,
 		"repeated calls": testRepeated, "restart of the daemon": testRestart,
 		"exit while the daemon is away": testExitAway,
@@ -178,6 +179,21 @@ func testSignal(t *testing.T, h *Harness) {
 	h.run(t, two, Runs)
 	must(t, h.Runtime.Signal(t.Context(), two, container.Signal{Number: int(unix.SIGUSR1)}))
 	h.ends(t, two, container.Exit{Signal: int(unix.SIGUSR1)})
+}
+
+// testPlainSignal: a plain signal reaches what runs, and is an error where nothing does.
+func testPlainSignal(t *testing.T, h *Harness) {
+	plain := container.Signal{Number: int(unix.SIGTERM), Plain: true}
+	h.create(t, one, Saves, time.Now().Add(time.Hour))
+	if err := h.Runtime.Signal(t.Context(), one, plain); err == nil {
+		t.Error("a plain signal to what has not begun is no error")
+	}
+	must(t, h.Runtime.Kill(t.Context(), one))
+	h.ends(t, one, container.Exit{Signal: 9})
+	two := container.ID{Job: 2, Attempt: 1}
+	h.run(t, two, Saves)
+	must(t, h.Runtime.Signal(t.Context(), two, plain))
+	h.ends(t, two, container.Exit{Code: 85})
 }
 
 func testKill(t *testing.T, h *Harness) {

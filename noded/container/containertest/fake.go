@@ -252,13 +252,21 @@ func writeFakeImage(o container.SaveOrder) error {
 
 // Signal implements container.Runtime.
 func (f *Fake) Signal(_ context.Context, id container.ID, s container.Signal) error {
-	return f.with("signal", id, func(b *fakeContainer) {
+	runs := true
+	err := f.with("signal", id, func(b *fakeContainer) {
+		if runs = b.status.State == container.Running; s.Plain && !runs {
+			return
+		}
 		if s.Early && b.early {
 			return
 		}
 		b.early = b.early || s.Early
 		f.world.signal(b, s.Number)
 	})
+	if err == nil && s.Plain && !runs {
+		err = errors.New("no main task of the worker runs")
+	}
+	return err
 }
 
 func (w *World) signal(b *fakeContainer, signal int) {

@@ -52,9 +52,15 @@ type Exec struct {
 
 // Plan says what a worker runs.
 type Plan struct {
-	Env   []string `json:"env"` // of every rank, NAME=VALUE
-	Dir   string   `json:"dir"` // working directory of every rank
-	Ranks []Rank   `json:"ranks"`
+	Env []string `json:"env"` // of every rank, NAME=VALUE
+	Dir string   `json:"dir"` // working directory of every rank
+	// Anywhere: the job does not name Dir. Where it cannot be entered, the ranks run in HOME, or else in
+	// /tmp.
+	Anywhere bool `json:"anywhere,omitempty"`
+	// Home is HOME as the job was given it, "" if it sets its own. Where it cannot be entered, HOME is
+	// /tmp.
+	Home  string `json:"home,omitempty"`
+	Ranks []Rank `json:"ranks"`
 	// Hold, without ranks: it holds the room of a worker in which only steps run, and ends with exit code 0
 	// by the first signal. The daemon sends that when the steps have ended.
 	Hold bool `json:"hold,omitempty"`

@@ -40,6 +40,7 @@ job "full" {
   hold        = true
   workdir     = "/shared/work"
   description = "from ${var.auto}"
+  comment     = "rule all"
   tags        = ["llm", "b${var.from_env}"]
   export      = ["WANDB_*", "HF_HOME"]
 

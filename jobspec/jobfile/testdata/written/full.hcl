@@ -8,6 +8,7 @@ job "full" {
   workdir     = "/shared/work"
   export      = ["WANDB_*", "HF_HOME"]
   description = "from from the auto file"
+  comment     = "rule all"
   tags        = ["llm", "b7"]
 
   meta {

@@ -1,0 +1,581 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// jobRow is a row about a job, about the pending tasks of an array, or about those that were cancelled
+// before they began; with a step, about that step of the job.
+type jobRow struct {
+	*api.Job
+	*source
+	step *step
+}
+
+// step is a step of a job in sacct.
+type step struct {
+	id string // behind the job's: batch, extern, 0
+	api.Usage
+}
+
+// jobFields are all that can be said of a job. The first with a name is the one that it means.
+var jobFields = []field[*jobRow]{
+	{letter: 'i', long: "JobArrayID", title: "JOBID", acct: "JobID", width: -12, needs: "id array group",
+		text: (*jobRow).name},
+	{letter: 'A', long: "JobID", title: "JOBID", acct: "JobIDRaw", width: -12, key: "JobId", json: "job_id",
+		past:  "job_id",
+		needs: "id", text: (*jobRow).rawID, value: func(r *jobRow) any { return r.ID }},
+	{letter: 'F', long: "ArrayJobID", title: "ARRAY_JOB_ID", needs: "id array",
+		text: func(r *jobRow) string { return show.ID(cmp.Or(r.Array.Job, r.ID)) }},
+	{key: "ArrayJobId", json: "array_job_id", past: "array.job_id", needs: "id array",
+		text: func(r *jobRow) string { return ofArray(r, show.ID(r.arrayID())) },
+		value: func(r *jobRow) any {
+			if r.source.past {
+				return r.arrayID()
+			}
+			return numberOf(r.arrayID())
+		}},
+	{letter: 'K', long: "ArrayTaskID", title: "ARRAY_TASK_ID", needs: "array",
+		text: func(r *jobRow) string { return cmp.Or(r.tasks(), "N/A") }},
+	{key: "ArrayTaskId", json: "array_task_string", past: "array.task", needs: "array",
+		text:  (*jobRow).tasks,
+		value: func(r *jobRow) any { return r.Array.Indices }},
+	{json: "array_task_id", past: "array.task_id", needs: "array", text: (*jobRow).tasks,
+		value: func(r *jobRow) any {
+			if r.Array.Index == nil {
+				return number{}
+			}
+			return numberOf(*r.Array.Index)
+		}},
+	{json: "array_max_tasks", past: "array.limits.max.running.tasks", needs: "array", text: (*jobRow).tasks,
+		value: func(r *jobRow) any {
+			if r.source.past {
+				return r.Array.MaxParallel
+			}
+			return numberOf(r.Array.MaxParallel)
+		}},
+	{letter: 'j', long: "Name", acct: "JobName", key: "JobName", json: "name", past: "name", needs: "name",
+		text: func(r *jobRow) string {
+			if r.step != nil {
+				return r.step.id
+			}
+			return r.Name
+		}},
+	{letter: 'u', long: "UserName", title: "USER", acct: "User", width: 9, json: "user_name", past: "user", needs: "user",
+		text: notOfSteps(func(r *jobRow) string { return r.User })},
+	{letter: 'U', long: "UserID", title: "USER_ID", acct: "UID", width: 6, json: "user_id", needs: "uid",
+		text:  notOfSteps(func(r *jobRow) string { return strconv.Itoa(int(r.UID)) }),
+		value: func(r *jobRow) any { return r.UID }},
+	{letter: 'g', long: "GroupName", title: "GROUP", acct: "Group", width: 9, json: "group_name", past: "group",
+		needs: "gid",
+		text:  notOfSteps(func(r *jobRow) string { return r.groupName(r.GID) })},
+	{letter: 'G', long: "GroupID", title: "GROUP_ID", acct: "GID", width: 6, json: "group_id", needs: "gid",
+		text:  notOfSteps(func(r *jobRow) string { return strconv.Itoa(int(r.GID)) }),
+		value: func(r *jobRow) any { return r.GID }},
+	{key: "UserId", needs: "user uid", text: func(r *jobRow) string { return fmt.Sprintf("%s(%d)", r.User, r.UID) }},
+	{key: "GroupId", needs: "gid",
+		text: func(r *jobRow) string { return fmt.Sprintf("%s(%d)", r.groupName(r.GID), r.GID) }},
+	{letter: 'a', long: "Account", acct: "Account", key: "Account", json: "account", past: "account", needs: "account",
+		text: func(r *jobRow) string { return r.Account }},
+	{letter: 'P', long: "Partition", acct: "Partition", key: "Partition", json: "partition", past: "partition",
+		needs: "queue", text: notOfSteps(func(r *jobRow) string { return r.Queue })},
+	{letter: 'q', long: "QOS", acct: "QOS", key: "QOS", json: "qos", past: "qos", needs: "class",
+		text: notOfSteps(func(r *jobRow) string { return string(r.Class) })},
+	{letter: 'k', long: "Comment", acct: "Comment", width: 14, json: "comment", past: "comment.job",
+		needs: "comment", text: func(r *jobRow) string { return orNullUnlessPast(r, r.Comment) },
+		value: func(r *jobRow) any { return r.Comment }},
+	{key: "Comment", needs: "comment", text: func(r *jobRow) string { return r.Comment }},
+	{letter: 't', long: "StateCompact", title: "ST", needs: "code array",
+		text: func(r *jobRow) string { return string(r.Code) }},
+	{letter: 'T', long: "State", acct: "State", key: "JobState", json: "job_state", past: "state.current",
+		needs: "state code array", text: func(r *jobRow) string { return r.State },
+		value: func(r *jobRow) any { return []string{r.State} }},
+	{letter: 'r', long: "Reason", acct: "Reason", width: 22, key: "Reason", json: "state_reason", past: "state.reason",
+		needs: "reason", text: func(r *jobRow) string { return reasonCode(r.Job) }},
+	{json: "state_description", needs: "reason", text: func(r *jobRow) string { return r.Reason.Text }},
+	{letter: 'R', long: "ReasonList", title: "NODELIST(REASON)", needs: "nodes reason array code",
+		text: func(r *jobRow) string {
+			if len(r.Nodes) == 0 {
+				return "(" + reasonCode(r.Job) + ")"
+			}
+			return show.Hosts(r.Nodes)
+		}},
+	{letter: 'N', long: "NodeList", needs: "nodes array code",
+		text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{acct: "NodeList", width: 15, past: "nodes", needs: "nodes array code",
+		text: func(r *jobRow) string { return cmp.Or(show.Hosts(r.Nodes), "None assigned") }},
+	{key: "NodeList", json: "nodes", needs: "nodes array code",
+		text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{letter: 'B', long: "BatchHost", title: "EXEC_HOST", needs: "nodes array code",
+		text: func(r *jobRow) string { return cmp.Or(r.batchHost(), "n/a") }},
+	{key: "BatchHost", json: "batch_host", needs: "nodes array code", text: (*jobRow).batchHost},
+	{letter: 'Y', long: "SchedNodes", title: "SCHEDNODES", json: "scheduled_nodes", text: none, value: nothing},
+	{letter: 'n', long: "ReqNodes", title: "REQ_NODES", json: "required_nodes", needs: "spec",
+		text: func(r *jobRow) string { return strings.Join(r.spec().Nodes, ",") }},
+	{key: "ReqNodeList", needs: "spec", text: func(r *jobRow) string { return orNull(strings.Join(r.spec().Nodes, ",")) }},
+	{letter: 'x', long: "ExcNodes", title: "EXC_NODES", json: "excluded_nodes", needs: "spec",
+		text: func(r *jobRow) string { return strings.Join(r.spec().ExcludeNodes, ",") }},
+	{key: "ExcNodeList", needs: "spec",
+		text: func(r *jobRow) string { return orNull(strings.Join(r.spec().ExcludeNodes, ",")) }},
+	{letter: 'f', long: "Feature", title: "FEATURES", acct: "Constraints", width: 19, key: "Features", json: "features",
+		past: "constraints", needs: "spec",
+		text:  func(r *jobRow) string { return orNullUnlessPast(r, strings.Join(r.spec().Features, "&")) },
+		value: func(r *jobRow) any { return strings.Join(r.spec().Features, "&") }},
+	{letter: 'D', long: "NumNodes", title: "NODES", acct: "NNodes", width: 8, key: "NumNodes", json: "node_count",
+		past: "allocation_nodes", needs: "nodes workers array code",
+		text: func(r *jobRow) string { return strconv.Itoa(r.nodeCount()) },
+		value: func(r *jobRow) any {
+			if r.source.past {
+				return len(r.Nodes)
+			}
+			return numberOf(r.nodeCount())
+		}},
+	{long: "Nodes", needs: "nodes array code", text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{acct: "AllocNodes", needs: "nodes array code", text: func(r *jobRow) string { return strconv.Itoa(len(r.Nodes)) }},
+	{letter: 'C', long: "NumCPUs", title: "CPUS", key: "NumCPUs", json: "cpus", needs: "cores", text: cores,
+		value: coresNumber},
+	{acct: "ReqCPUS", width: 8, past: "required.CPUs", needs: "cores", text: cores,
+		value: func(r *jobRow) any { return r.Cores }},
+	{acct: "AllocCPUS", needs: "cores started array code",
+		text: func(r *jobRow) string { return strconv.Itoa(r.allocated()) }},
+	{acct: "NCPUS", needs: "cores started array code",
+		text: func(r *jobRow) string { return strconv.Itoa(r.allocated()) }},
+	{long: "NumTasks", title: "TASKS", key: "NumTasks", json: "tasks", needs: "workers",
+		text:  func(r *jobRow) string { return strconv.Itoa(r.Workers) },
+		value: func(r *jobRow) any { return numberOf(r.Workers) }},
+	{acct: "NTasks", width: 8, needs: "nodes", text: func(r *jobRow) string {
+		if r.step == nil {
+			return ""
+		}
+		return "1"
+	}},
+	{letter: 'c', long: "MinCpus", title: "MIN_CPUS", json: "minimum_cpus_per_node", needs: "cores workers",
+		text:  func(r *jobRow) string { return strconv.Itoa(r.perWorker()) },
+		value: func(r *jobRow) any { return numberOf(r.perWorker()) }},
+	{long: "cpus-per-task", title: "CPUS_PER_TASK", key: "CPUs/Task", json: "cpus_per_task", needs: "cores workers",
+		text:  func(r *jobRow) string { return strconv.Itoa(r.perWorker()) },
+		value: func(r *jobRow) any { return numberOf(r.perWorker()) }},
+	{letter: 'd', long: "MinTmpDisk", title: "MIN_TMP_DISK", key: "MinTmpDiskNode", json: "minimum_tmp_disk_per_node",
+		text: zero, value: func(*jobRow) any { return numberOf(0) }},
+	{letter: 'm', long: "MinMemory", title: "MIN_MEMORY", json: "memory_per_node", key: "MinMemoryNode",
+		needs: "memory nodes workers array code",
+		text:  func(r *jobRow) string { return r.size(perNode(r.Memory, r.Job)) },
+		value: func(r *jobRow) any { return numberOf(perNode(r.Memory, r.Job) / jobspec.MiB) }},
+	{acct: "ReqMem", needs: "memory", text: notOfSteps(func(r *jobRow) string { return r.size(r.Memory) })},
+	{past: "required.memory_per_node", needs: "memory nodes workers array code", text: zero,
+		value: func(r *jobRow) any { return numberOf(perNode(r.Memory, r.Job) / jobspec.MiB) }},
+	{letter: 'b', long: "tres-per-node", title: "TRES_PER_NODE", needs: "gpus nodes workers array code",
+		text: func(r *jobRow) string { return cmp.Or(r.gpusPerNode(), "N/A") }},
+	{key: "TresPerNode", json: "tres_per_node", needs: "gpus nodes workers array code", text: (*jobRow).gpusPerNode},
+	{long: "Gres", title: "GRES", needs: "gpus nodes workers array code",
+		text: func(r *jobRow) string { return cmp.Or(r.gpusPerNode(), "N/A") }},
+	{long: "tres-alloc", title: "TRES_ALLOC", key: "AllocTRES", json: "tres_alloc_str",
+		needs: "cores memory gpus nodes workers started array code",
+		text:  func(r *jobRow) string { return orNull(r.allocatedTRES(false)) },
+		value: func(r *jobRow) any { return r.allocatedTRES(false) }},
+	{key: "ReqTRES", json: "tres_req_str", needs: "cores memory gpus nodes workers array code",
+		text: func(r *jobRow) string { return r.tres(false) }},
+	{acct: "ReqTRES", needs: "cores memory gpus nodes workers array code",
+		text: notOfSteps(func(r *jobRow) string { return r.tres(true) })},
+	{acct: "AllocTRES", needs: "cores memory gpus nodes workers started array code",
+		text: func(r *jobRow) string { return r.allocatedTRES(true) }},
+	{past: "tres.requested", needs: "cores memory gpus nodes workers array code", text: zero,
+		value: func(r *jobRow) any { return tresList(r.tres(true)) }},
+	{past: "tres.allocated", needs: "cores memory gpus nodes workers started array code", text: zero,
+		value: func(r *jobRow) any { return tresList(r.allocatedTRES(true)) }},
+	{letter: 'M', long: "TimeUsed", title: "TIME", needs: "elapsed array code",
+		text:  func(r *jobRow) string { return show.Clock(r.Elapsed) },
+		value: func(r *jobRow) any { return int64(r.Elapsed) }},
+	{acct: "Elapsed", key: "RunTime", past: "time.elapsed", needs: "elapsed array code",
+		text:  func(r *jobRow) string { return clock(r.Elapsed) },
+		value: func(r *jobRow) any { return int64(r.Elapsed) }},
+	{acct: "ElapsedRaw", needs: "elapsed array code",
+		text: func(r *jobRow) string { return strconv.FormatInt(int64(r.Elapsed), 10) }},
+	{acct: "CPUTime", needs: "elapsed cores started array code",
+		text: func(r *jobRow) string { return clock(r.Elapsed * jobspec.Seconds(r.allocated())) }},
+	{acct: "CPUTimeRAW", needs: "elapsed cores started array code",
+		text: func(r *jobRow) string { return strconv.Itoa(int(r.Elapsed) * r.allocated()) }},
+	{letter: 'l', long: "TimeLimit", title: "TIME_LIMIT", needs: "time_limit",
+		text:  func(r *jobRow) string { return shortLimit(r.TimeLimit) },
+		value: func(r *jobRow) any { return int64(r.TimeLimit) }},
+	{acct: "Timelimit", key: "TimeLimit", json: "time_limit", past: "time.limit", needs: "time_limit",
+		text: notOfSteps(func(r *jobRow) string { return limit(r.TimeLimit) }), value: limitMinutes},
+	{acct: "TimelimitRaw", needs: "time_limit", text: notOfSteps(func(r *jobRow) string {
+		if r.TimeLimit == 0 {
+			return "UNLIMITED"
+		}
+		return strconv.FormatInt(int64(r.TimeLimit+59)/60, 10)
+	})},
+	{letter: 'L', long: "TimeLeft", title: "TIME_LEFT", needs: "time_limit elapsed array code",
+		text: func(r *jobRow) string {
+			if r.TimeLimit == 0 {
+				return "UNLIMITED"
+			}
+			return show.Clock(max(r.TimeLimit-r.Elapsed, 0))
+		}},
+	{letter: 'V', long: "SubmitTime", title: "SUBMIT_TIME", acct: "Submit", width: 19, key: "SubmitTime",
+		json: "submit_time", past: "time.submission", needs: "submitted",
+		text:  func(r *jobRow) string { return r.when(r.Submitted) },
+		value: func(r *jobRow) any { return r.stamp(r.Submitted) }},
+	{long: "EligibleTime", title: "ELIGIBLE_TIME", acct: "Eligible", width: 19, key: "EligibleTime",
+		json: "eligible_time", past: "time.eligible", needs: "eligible submitted",
+		text:  func(r *jobRow) string { return r.when(r.eligible()) },
+		value: func(r *jobRow) any { return r.stamp(r.eligible()) }},
+	{letter: 'S', long: "StartTime", title: "START_TIME", acct: "Start", width: 19, key: "StartTime", json: "start_time",
+		past: "time.start", needs: "started array code",
+		text:  func(r *jobRow) string { return r.when(r.Started) },
+		value: func(r *jobRow) any { return r.stamp(r.Started) }},
+	{letter: 'e', long: "EndTime", title: "END_TIME", key: "EndTime", json: "end_time",
+		needs: "started ended time_limit array code",
+		text:  func(r *jobRow) string { return r.when(r.end()) },
+		value: func(r *jobRow) any { return r.stamp(r.end()) }},
+	{acct: "End", width: 19, past: "time.end", needs: "ended array code",
+		text:  func(r *jobRow) string { return r.when(r.Ended) },
+		value: func(r *jobRow) any { return r.stamp(r.Ended) }},
+	{long: "Deadline", key: "Deadline", json: "deadline", needs: "deadline",
+		text: func(r *jobRow) string {
+			if r.Deadline == nil {
+				return "N/A"
+			}
+			return r.when(r.Deadline)
+		},
+		value: func(r *jobRow) any { return r.stamp(r.Deadline) }},
+	{acct: "ExitCode", width: 8, key: "ExitCode", needs: "exit_code signal",
+		text: func(r *jobRow) string { return show.Exit(r.Job) }},
+	{long: "exit_code", title: "EXIT_CODE", json: "exit_code", past: "exit_code", needs: "exit_code signal code array",
+		text: func(r *jobRow) string { return strconv.Itoa(r.ExitCode) }, value: exitCodeOf},
+	{acct: "DerivedExitCode", width: 15, past: "derived_exit_code", needs: "exit_code signal code array",
+		text: notOfSteps(func(r *jobRow) string { return show.Exit(r.Job) }), value: exitCodeOf},
+	{letter: 'Q', long: "PriorityLong", title: "PRIORITY", acct: "Priority", key: "Priority", json: "priority",
+		past: "priority", needs: "priority",
+		text:  notOfSteps(func(r *jobRow) string { return strconv.Itoa(r.Priority) }),
+		value: func(r *jobRow) any { return numberOf(r.Priority) }},
+	{letter: 'p', long: "Priority", needs: "priority",
+		text: func(r *jobRow) string { return fmt.Sprintf("%.14f", float64(r.Priority)/jobspec.MaxPriority) }},
+	{letter: 'y', long: "Nice", key: "Nice", json: "nice", text: zero, value: func(*jobRow) any { return 0 }},
+	{letter: 'E', long: "Dependency", key: "Dependency", json: "dependency", needs: "dependencies",
+		text:  func(r *jobRow) string { return orNull(show.Dependencies(r.Job)) },
+		value: func(r *jobRow) any { return show.Dependencies(r.Job) }},
+	{letter: 'h', long: "OverSubscribe", title: "OVER_SUBSCRIBE", key: "OverSubscribe", needs: "spec",
+		text: func(r *jobRow) string {
+			if r.exclusive() {
+				return "NO"
+			}
+			return "OK"
+		}},
+	{json: "shared", needs: "spec", text: none, value: func(r *jobRow) any {
+		if r.exclusive() {
+			return []string{"none"}
+		}
+		return []string{}
+	}},
+	{letter: 'H', long: "Sockets", title: "SOCKETS_PER_NODE", text: anyNumber},
+	{letter: 'I', long: "Cores", title: "CORES_PER_SOCKET", text: anyNumber},
+	{letter: 'J', long: "Threads", title: "THREADS_PER_CORE", text: anyNumber},
+	{letter: 'z', long: "SCT", title: "S:C:T", text: func(*jobRow) string { return "*:*:*" }},
+	{letter: 'o', long: "Command", key: "Command", json: "command", needs: "spec", text: func(r *jobRow) string {
+		return orNull(r.command())
+	}, value: func(r *jobRow) any { return r.command() }},
+	{letter: 'O', long: "Contiguous", json: "contiguous", text: zero, value: func(*jobRow) any { return false }},
+	{letter: 'v', long: "Reservation", acct: "Reservation", width: 20, json: "resv_name", text: none, value: nothing},
+	{letter: 'w', long: "WCKey", acct: "WCKey", json: "wckey", text: none, value: nothing},
+	{letter: 'W', long: "Licenses", acct: "Licenses", json: "licenses", past: "licenses", text: none, value: nothing},
+	{letter: 'X', long: "CoreSpec", title: "CORE_SPEC", text: func(*jobRow) string { return "N/A" }},
+	{letter: 'Z', long: "WorkDir", title: "WORK_DIR", acct: "WorkDir", width: 20, key: "WorkDir",
+		json: "current_working_directory", past: "working_directory", needs: "workdir",
+		text: notOfSteps(func(r *jobRow) string { return r.Workdir })},
+	{long: "RestartCnt", title: "RESTART_COUNT", key: "Restarts", acct: "Restarts", json: "restart_cnt",
+		past: "restart_cnt", needs: "attempt", text: func(r *jobRow) string { return strconv.Itoa(r.restarts()) },
+		value: func(r *jobRow) any { return r.restarts() }},
+	{long: "Requeue", key: "Requeue", json: "requeue", needs: "spec", text: func(r *jobRow) string {
+		if r.spec().RunsOnce() {
+			return "0"
+		}
+		return "1"
+	}, value: func(r *jobRow) any { return !r.spec().RunsOnce() }},
+	{long: "BatchFlag", key: "BatchFlag", title: "BATCH_FLAG", json: "batch_flag",
+		text:  func(*jobRow) string { return "1" },
+		value: func(*jobRow) any { return true }},
+	{json: "hold", past: "hold", needs: "flags", text: none,
+		value: func(r *jobRow) any { return slices.Contains(r.Flags, "held") }},
+	{json: "flags", past: "flags", text: none, value: func(*jobRow) any { return []string{} }},
+	{long: "Cluster", acct: "Cluster", json: "cluster", past: "cluster",
+		text: func(r *jobRow) string { return r.cluster }},
+	{past: "association.cluster", text: func(r *jobRow) string { return r.cluster }},
+	{past: "association.account", needs: "account", text: func(r *jobRow) string { return r.Account }},
+	{past: "association.user", needs: "user", text: func(r *jobRow) string { return r.User }},
+	{past: "association.partition", text: none, value: nothing},
+	{past: "comment.administrator", text: none, value: nothing},
+	{past: "comment.system", text: none, value: nothing},
+	{acct: "TotalCPU", past: "time.total", needs: "attempts",
+		text:  func(r *jobRow) string { return cpuClock(r.cpuSeconds()) },
+		value: func(r *jobRow) any { return splitSeconds(r.cpuSeconds()) }},
+	{acct: "MaxRSS", needs: "attempts", text: func(r *jobRow) string {
+		if r.step == nil || r.step.PeakMemory == 0 {
+			return ""
+		}
+		return r.peak(r.step.PeakMemory)
+	}},
+	{acct: "AveRSS", needs: "attempts", text: ofSteps},
+	{acct: "MaxVMSize", needs: "attempts", text: ofSteps},
+	{acct: "Suspended", past: "time.suspended", needs: "attempts",
+		text:  func(r *jobRow) string { return clock(r.suspended()) },
+		value: func(r *jobRow) any { return int64(r.suspended()) }},
+	{past: "steps", needs: "attempts started", text: none, value: stepList},
+}
+
+// notOfSteps is a text that steps do not have.
+func notOfSteps(text func(*jobRow) string) func(*jobRow) string {
+	return func(r *jobRow) string {
+		if r.step != nil {
+			return ""
+		}
+		return text(r)
+	}
+}
+
+// What jobs of Rota do not have is written as Slurm does.
+func none(r *jobRow) string     { return orNullUnlessPast(r, "") }
+func nothing(*jobRow) any       { return "" }
+func zero(*jobRow) string       { return "0" }
+func anyNumber(*jobRow) string  { return "*" }
+func ofSteps(*jobRow) string    { return "" }
+func cores(r *jobRow) string    { return strconv.Itoa(r.Cores) }
+func coresNumber(r *jobRow) any { return numberOf(r.Cores) }
+func ofArray(r *jobRow, text string) string {
+	if r.arrayID() == 0 {
+		return ""
+	}
+	return text
+}
+
+// orNullUnlessPast is a text that squeue writes as (null), and sacct not at all, if it is empty.
+func orNullUnlessPast(r *jobRow, text string) string {
+	if r.past {
+		return text
+	}
+	return orNull(text)
+}
+
+// name returns 7, 7_3, 7_[4-9%2], and 7+0 for a group that is a job of its own: a dot would name a
+// step.
+func (r *jobRow) name() string {
+	name := ""
+	if r.Group != nil {
+		name = fmt.Sprintf("%d+%d", r.Group.Job, r.ID-r.Group.Job-1)
+	} else {
+		name = show.JobName(r.Job)
+	}
+	return r.withStep(name)
+}
+
+func (r *jobRow) rawID() string { return r.withStep(show.ID(r.ID)) }
+
+func (r *jobRow) withStep(name string) string {
+	if r.step != nil {
+		name += "." + r.step.id
+	}
+	return name
+}
+
+// arrayID returns the array that a row belongs to, 0 for none.
+func (r *jobRow) arrayID() model.JobID {
+	if r.Array.Indices != "" {
+		return r.ID
+	}
+	return r.Array.Job
+}
+
+// tasks returns the tasks of an array that a row is about, "" if none.
+func (r *jobRow) tasks() string {
+	if r.Array.Index != nil {
+		return strconv.Itoa(*r.Array.Index)
+	}
+	return r.Array.Indices
+}
+
+func (r *jobRow) batchHost() string {
+	if len(r.Nodes) == 0 {
+		return ""
+	}
+	return r.Nodes[0]
+}
+
+// spec returns the specification of a job, an empty one where it may not be seen.
+func (r *jobRow) spec() *jobspec.Job {
+	if r.Spec == nil {
+		return &jobspec.Job{}
+	}
+	return r.Spec
+}
+
+func (r *jobRow) exclusive() bool {
+	return slices.ContainsFunc(r.spec().Groups, func(g jobspec.Group) bool { return g.Exclusive })
+}
+
+// command returns the program that a job runs, "" of a script, which has no path.
+func (r *jobRow) command() string {
+	for _, g := range r.spec().Groups {
+		for _, t := range g.Tasks {
+			return strings.Join(t.Command, " ")
+		}
+	}
+	return ""
+}
+
+func (r *jobRow) nodeCount() int {
+	return show.NodeCount(r.Job)
+}
+
+func (r *jobRow) perWorker() int { return r.Cores / max(r.Workers, 1) }
+
+// allocated returns the cores that a job has or had, 0 if it has not begun.
+func (r *jobRow) allocated() int {
+	if r.Started == nil {
+		return 0
+	}
+	return r.Cores
+}
+
+func (r *jobRow) gpusPerNode() string {
+	if r.GPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("gres/gpu:%d", perNode(r.GPUs, r.Job))
+}
+
+// tres writes what a job asks for, in the order of sacct or that of the other commands.
+func (r *jobRow) tres(sorted bool) string {
+	all := []string{fmt.Sprintf("cpu=%d", r.Cores), "mem=" + memory(r.Memory), fmt.Sprintf("node=%d",
+		show.NodeCount(r.Job)),
+		fmt.Sprintf("billing=%d", r.Cores)}
+	if r.GPUs > 0 {
+		all = append(all, fmt.Sprintf("gres/gpu=%d", r.GPUs))
+	}
+	if sorted {
+		slices.Sort(all)
+	}
+	return strings.Join(all, ",")
+}
+
+func (r *jobRow) allocatedTRES(sorted bool) string {
+	if r.Started == nil {
+		return ""
+	}
+	return r.tres(sorted)
+}
+
+func (r *jobRow) restarts() int { return max(r.Attempt-1, 0) }
+
+func (r *jobRow) eligible() *api.Time {
+	if r.Eligible != nil {
+		return r.Eligible
+	}
+	return r.Submitted
+}
+
+// end returns when a job ended, or will have to.
+func (r *jobRow) end() *api.Time {
+	if r.Ended == nil && r.Started != nil && r.TimeLimit > 0 {
+		return &api.Time{Time: r.Started.Add(time.Duration(r.TimeLimit) * time.Second)}
+	}
+	return r.Ended
+}
+
+func (r *jobRow) cpuSeconds() float64 {
+	if r.step != nil {
+		return r.step.CPUSeconds
+	}
+	var sum float64
+	for i := range r.Attempts {
+		if used := r.Attempts[i].Usage; used != nil {
+			sum += used.CPUSeconds
+		}
+	}
+	return sum
+}
+
+func (r *jobRow) suspended() jobspec.Seconds {
+	var sum int64
+	for i := range r.Attempts {
+		sum += r.Attempts[i].SuspendedSeconds
+	}
+	return jobspec.Seconds(sum)
+}
+
+func limitMinutes(r *jobRow) any {
+	if r.TimeLimit == 0 {
+		return number{Infinite: true}
+	}
+	return numberOf(int64(r.TimeLimit+59) / 60)
+}
+
+// steps returns the rows of the steps of a job that has begun. What its processes have used is that of
+// its batch step.
+func (r *jobRow) steps() []*jobRow {
+	if r.Started == nil {
+		return nil
+	}
+	used := show.Usage(r.Job)
+	used.CPUSeconds = r.cpuSeconds()
+	return []*jobRow{{Job: r.Job, source: r.source, step: &step{id: "batch", Usage: used}}}
+}
+
+// unfold returns the rows of a job in Slurm's way. An array has one for its pending tasks and one
+// for those that were cancelled before they began, and none of its own. What it returns may share
+// memory with the job.
+func (s *source) unfold(j *api.Job, each bool) []*jobRow {
+	j.Code, j.State = slurmState(j)
+	if j.Code == model.Pending {
+		j.Nodes, j.Started, j.Elapsed = nil, nil, 0
+	}
+	if !show.IsArray(j) {
+		if show.IsPipeline(j) {
+			return nil
+		}
+		return []*jobRow{{Job: j, source: s}}
+	}
+	var rows []*jobRow
+	add := func(indices string, code model.JobState, state string) {
+		if indices == "" {
+			return
+		}
+		part := *j
+		part.Array.Indices = indices
+		part.Code, part.State, part.Nodes, part.Started, part.Elapsed = code, state, nil, nil, 0
+		if code == model.Pending {
+			part.Ended = nil
+		} else {
+			part.Reason = api.Reason{}
+		}
+		if tasks := show.PendingTasks(&part); each && tasks != nil {
+			for i := range tasks {
+				tasks[i].Code, tasks[i].State = code, state
+				rows = append(rows, &jobRow{Job: &tasks[i], source: s})
+			}
+			return
+		}
+		rows = append(rows, &jobRow{Job: &part, source: s})
+	}
+	add(j.Array.Indices, model.Pending, "PENDING")
+	add(j.Array.Dropped, model.Cancelled, "CANCELLED")
+	return rows
+}
+
+// slurmState returns the state of a job by names that Slurm has.
+func slurmState(j *api.Job) (model.JobState, string) {
+	if j.Code == model.Checkpointing {
+		return model.Completing, "COMPLETING"
+	}
+	return j.Code, j.State
+}

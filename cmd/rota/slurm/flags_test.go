@@ -1,0 +1,228 @@
+package slurm
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// What becomes of a flag of Slurm's manual pages.
+const (
+	done    = "done"
+	warned  = "left out, with a warning"
+	refused = "refused"
+	without = "accepted, without effect"
+)
+
+// inAJob is srun in a job.
+const inAJob = "srun in a job"
+
+// flagsOf returns the flags of a command by asking the command itself.
+func flagsOf(name string) *pflag.FlagSet {
+	var set *pflag.FlagSet
+	t := &tool{name: name, inspect: func(f *pflag.FlagSet) { set = f },
+		Env: &command.Env{Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: io.Discard}}
+	_ = tools[name](t, nil, nil) // it does nothing
+	return set
+}
+
+// verdict says what becomes of a flag, such as -n or --ntasks, of a command.
+func verdict(name, flag string) string {
+	switch long := strings.TrimPrefix(flag, "--"); {
+	case name == inAJob:
+		has := func(list []srunFlag) bool {
+			return slices.ContainsFunc(list, func(f srunFlag) bool {
+				known, letter, _ := strings.Cut(f.name, "/")
+				return known == long || letter != "" && flag == "-"+letter
+			})
+		}
+		switch {
+		case has(srunFlags) || slices.Contains([]string{"-h", "--help", "--usage", "-V", "--version"}, flag):
+			return done
+		case has(srunWithout):
+			return without
+		}
+		return refused
+	case name == "srun" && flag == "--jobid":
+		return done
+	case tools[name] == nil || name == "sstat":
+		return refused
+	case name == "sbatch" || name == "srun":
+		table := script.Flags()
+		if name == "srun" {
+			table = script.SrunTable()
+		}
+		i := slices.IndexFunc(table, func(s script.Spec) bool {
+			return s.Name == long || slices.Contains(s.Also, long) || s.Short != 0 && flag == "-"+string(s.Short)
+		})
+		switch {
+		case slices.Contains([]string{"-h", "--help", "--usage", "-V", "--version"}, flag):
+			return done
+		case i < 0 || table[i].Refused():
+			return refused
+		case !table[i].Honoured():
+			return warned
+		}
+		return done
+	case len(flag) == 2:
+		if flagsOf(name).ShorthandLookup(flag[1:]) == nil {
+			return refused
+		}
+		return done
+	case flagsOf(name).Lookup(long) == nil:
+		return refused
+	}
+	return done
+}
+
+// manualFlag is a flag of a command in a manual page, with its names.
+type manualFlag struct {
+	command string
+	names   []string
+}
+
+func manualFlags(t *testing.T) []manualFlag {
+	t.Helper()
+	b, err := os.ReadFile("testdata/manual-flags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []manualFlag
+	for line := range strings.Lines(string(b)) {
+		if words := strings.Fields(line); words[0] != "#" {
+			all = append(all, manualFlag{words[0], words[1:]})
+		}
+	}
+	if len(all) < 500 {
+		t.Fatalf("%d flags", len(all))
+	}
+	for i, f := range all {
+		if f.command == "srun" && (i == 0 || all[i-1].command != "srun") {
+			end := i + slices.IndexFunc(all[i:], func(f manualFlag) bool { return f.command != "srun" })
+			if end < i {
+				end = len(all)
+			}
+			var steps []manualFlag
+			for _, f := range all[i:end] {
+				steps = append(steps, manualFlag{inAJob, f.names})
+			}
+			return slices.Insert(all, end, steps...)
+		}
+	}
+	t.Fatal("srun has no flags")
+	return nil
+}
+
+// TestFlagsOfTheManual writes docs/slurm-flags.md from the flags of Slurm's manual pages and from what
+// the commands take.
+func TestFlagsOfTheManual(t *testing.T) {
+	const path = "../../../docs/slurm-flags.md"
+	var b strings.Builder
+	b.WriteString("# Flags of Slurm's commands\n\n<!-- Written by go test ./cmd/rota/slurm -update. -->\n\n" +
+		"Every flag of the manual pages of Slurm 22.05.8, and what becomes of it under [Slurm's names](slurm-names.md). A " +
+		"flag that is refused ends the\ncommand with exit code 1 and a message that names it. " +
+		"[batch-scripts.md](batch-scripts.md) says why a flag of `sbatch` is left out or refused,\nand what to write " +
+		"instead. `srun` has two tables: of a job of its own, and of a step, in a job or with `--jobid`.\n")
+	counts, last := map[string]int{}, ""
+	for _, f := range manualFlags(t) {
+		if f.command != last {
+			fmt.Fprintf(&b, "\n## %s\n\n| flag | |\n|---|---|\n", f.command)
+			last = f.command
+		}
+		var groups [][]string // names with the same verdict
+		for _, name := range f.names {
+			i := slices.IndexFunc(groups, func(g []string) bool { return verdict(f.command, g[0]) == verdict(f.command, name) })
+			if i < 0 {
+				groups = append(groups, []string{name})
+			} else {
+				groups[i] = append(groups[i], name)
+			}
+		}
+		for _, g := range groups {
+			what := verdict(f.command, g[0])
+			counts[what]++
+			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(g, "`, `"), what)
+		}
+	}
+	t.Logf("%d flags are done, %d left out with a warning, %d refused", counts[done], counts[warned], counts[refused])
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil { //nolint:gosec // part of the source
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != b.String() {
+		t.Errorf("%s does not say what the commands take (%v): write it with -update", path, err)
+	}
+}
+
+// TestRefusedFlags gives every command each flag that is refused: it ends with exit code 1, names the
+// flag, and asks no controller for anything that changes a job.
+func TestRefusedFlags(t *testing.T) {
+	a := accepting(t)
+	s := shell{T: t, addr: a.URL, stdin: body}
+	s.does.Attached = func(context.Context, *command.Session, *jobspec.Job) error { return nil }
+	tried := 0
+	for _, f := range manualFlags(t) {
+		for _, name := range f.names {
+			if tools[f.command] == nil || verdict(f.command, name) != refused {
+				continue
+			}
+			tried++
+			args := []string{f.command, name, "1", "2"}
+			if i := slices.IndexFunc(script.Flags(), func(s script.Spec) bool {
+				return s.Name == strings.TrimPrefix(name, "--") || s.Short != 0 && name == "-"+string(s.Short)
+			}); f.command == "sbatch" {
+				args = args[:2] // the script is on standard input
+				if i >= 0 && script.Flags()[i].Takes == script.Value {
+					args = append(args, "1")
+				}
+			}
+			code, out, said := s.run(args...)
+			isNamed := func(n string) bool { return strings.Contains(said, strings.TrimLeft(n, "-")) }
+			if code != 1 || out != "" || !strings.HasPrefix(said, f.command+": error: ") ||
+				f.command != "sstat" && !slices.ContainsFunc(f.names, isNamed) {
+				t.Errorf("%s %s: %d\n%s%s", f.command, name, code, out, said)
+			}
+		}
+	}
+	for _, r := range a.Requests() {
+		if strings.HasPrefix(r.What, "POST ") {
+			t.Errorf("a refused flag led to %s", r.What)
+		}
+	}
+	if tried < 100 {
+		t.Errorf("only %d flags were tried", tried)
+	}
+}
+
+// TestAbout: every command says its version and what it knows.
+func TestAbout(t *testing.T) {
+	s := shell{T: t, addr: "unix:/nowhere/at/all"}
+	for _, name := range Names() {
+		if name == "sstat" {
+			continue
+		}
+		for flag, want := range map[string]string{"--version": "slurm 24.11.0\n", "-V": "slurm 24.11.0\n",
+			"--help": name + " of Rota knows: ", "--usage": name + " of Rota knows: "} {
+			if code, out, said := s.run(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {
+				t.Errorf("%s %s: %d %q %q", name, flag, code, out, said)
+			}
+		}
+		if help[name] == "" {
+			t.Errorf("%s does not say what it knows", name)
+		}
+	}
+}

@@ -1,0 +1,445 @@
+package slurm
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Fields of sacct: the usual ones, those of --brief, and those of --long.
+const (
+	acctFormat  = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode"
+	briefFormat = "JobID,State,ExitCode"
+	wideFormat  = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxRSS,AveRSS,AllocCPUS,Elapsed,State,ExitCode,ReqMem," +
+		"AllocTRES"
+)
+
+// acctOptions are the options of sacct.
+type acctOptions struct {
+	common
+	formats, jobs                                                          []string
+	users, accounts, called, queues, classes, nodes, states, start, finish string
+	delimiter, units                                                       string
+	everyone, allocations, brief, long, ended, parsed, anywhere, names     bool
+}
+
+// flagsOfSacct defines the options of sacct.
+func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
+	o := &acctOptions{}
+	o.add(f, "n")
+	f.BoolP("help", "h", false, "")
+	f.StringArrayVarP(&o.formats, "format", "o", nil, "")
+	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
+	f.StringVarP(&o.users, "user", "u", "", "")
+	f.StringVarP(&o.accounts, "accounts", "A", "", "")
+	f.StringVar(&o.called, "name", "", "")
+	f.StringVarP(&o.queues, "partition", "r", "", "")
+	f.StringVarP(&o.classes, "qos", "q", "", "")
+	f.StringVarP(&o.nodes, "nodelist", "N", "", "")
+	f.StringVarP(&o.states, "state", "s", "", "")
+	f.StringVarP(&o.start, "starttime", "S", "", "")
+	f.StringVarP(&o.finish, "endtime", "E", "", "")
+	f.StringVar(&o.delimiter, "delimiter", "|", "")
+	f.StringVar(&o.units, "units", "", "")
+	f.BoolVarP(&o.everyone, "allusers", "a", false, "")
+	f.BoolVarP(&o.allocations, "allocations", "X", false, "")
+	f.BoolVarP(&o.brief, "brief", "b", false, "")
+	f.BoolVarP(&o.long, "long", "l", false, "")
+	f.BoolVarP(&o.ended, "parsable", "p", false, "")
+	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
+	f.BoolVarP(&o.names, "helpformat", "e", false, "")
+	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is one
+	aliased(f, "jobs", "job")
+	aliased(f, "user", "uid", "users")
+	aliased(f, "accounts", "account")
+	aliased(f, "partition", "partitions")
+	aliased(f, "state", "states")
+	aliased(f, "nodelist", "nodes")
+	return o
+}
+
+// variablesOfSacct name the environment variables that stand for options which are not given.
+var variablesOfSacct = map[string]string{"format": "SACCT_FORMAT", "clusters": "SLURM_CLUSTERS"}
+
+// acctList is one call of sacct.
+type acctList struct {
+	*tool
+	*acctOptions
+	session    *command.Session
+	source     *source
+	columns    []column[*jobRow]
+	which      selection
+	onlySteps  []string  // of the jobs that are named, only these steps; nil: all, and the jobs
+	from, till time.Time // a job was there between them; zero: at any time
+}
+
+// sacct lists jobs, also those that have ended.
+func (t *tool) sacct(ctx context.Context, args []string) error {
+	f := t.flags()
+	o := flagsOfSacct(f)
+	if done, err := t.begin(f, &o.common, args, variablesOfSacct); done || err != nil {
+		return err
+	}
+	if o.names {
+		return t.printFieldNames()
+	}
+	a := &acctList{tool: t, acctOptions: o}
+	var err error
+	if a.source, err = t.newSource(); err != nil {
+		return err
+	}
+	a.source.past, a.source.never = true, "Unknown"
+	a.source.exact, a.source.unit = o.exact, strings.ToUpper(o.units)
+	if a.source.unit != "" && (len(a.source.unit) != 1 || !strings.Contains(units, a.source.unit)) {
+		return fmt.Errorf("Invalid unit type %s: --units is one of K, M, G, T and P", o.units)
+	}
+	if a.columns, err = acctColumns(a.fieldNames(), !o.ended && !o.parsed); err != nil {
+		return err
+	}
+	if err := a.selectJobs(); err != nil {
+		return err
+	}
+	if a.session, err = t.connect(); err != nil {
+		return err
+	}
+	return a.print(ctx)
+}
+
+// fieldNames returns the fields that are asked for.
+func (a *acctList) fieldNames() string {
+	switch {
+	case len(a.formats) > 0:
+		return strings.Join(a.formats, ",")
+	case a.brief:
+		return briefFormat
+	case a.long:
+		return wideFormat
+	}
+	return acctFormat
+}
+
+// acctColumns reads fields of sacct, each with an optional width as State%20 or NodeList%-256. A part
+// of a name that begins one is enough. table: in columns of their own width.
+func acctColumns(text string, table bool) ([]column[*jobRow], error) {
+	var columns []column[*jobRow]
+	for _, word := range command.SplitList(text) {
+		name, form, has := strings.Cut(word, "%")
+		f := acctField(name)
+		if f == nil {
+			return nil, fmt.Errorf("Invalid field requested: %q", name)
+		}
+		width := cmp.Or(f.width, 10)
+		if has {
+			n, err := strconv.Atoi(form)
+			if err != nil || n < -maxWidth || n > maxWidth {
+				return nil, fmt.Errorf("Invalid field width: %q", word)
+			}
+			width = n
+		}
+		c := column[*jobRow]{field: f, title: f.acct}
+		if table {
+			c.width, c.right, c.marked, c.after = max(width, -width), width > 0, true, " "
+		}
+		columns = append(columns, c)
+	}
+	if columns == nil {
+		return nil, fmt.Errorf("no field requested: %q", text)
+	}
+	return columns, nil
+}
+
+// acctField returns the field of a name, or the first whose name begins with it.
+func acctField(name string) *field[*jobRow] {
+	var near *field[*jobRow]
+	for i := range jobFields {
+		f := &jobFields[i]
+		switch {
+		case f.acct == "" || name == "":
+		case strings.EqualFold(f.acct, name):
+			return f
+		case near == nil && len(f.acct) > len(name) && strings.EqualFold(f.acct[:len(name)], name):
+			near = f
+		}
+	}
+	return near
+}
+
+// printFieldNames prints the fields that there are, in columns of four.
+func (t *tool) printFieldNames() error {
+	var all []string
+	for i := range jobFields {
+		if name := jobFields[i].acct; name != "" {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	for i, name := range all {
+		end := " "
+		if i%4 == 3 || i == len(all)-1 {
+			end = "\n"
+		}
+		fmt.Fprintf(t.Stdout, "%-19s%s", name, end)
+	}
+	return nil
+}
+
+// selectJobs reads which jobs are asked for, as sacct does: those of today, and of the caller unless
+// it is root or names jobs.
+func (a *acctList) selectJobs() error {
+	var all bool
+	var err error
+	w := &a.which
+	w.users, w.accounts, w.names = command.SplitList(a.users), command.SplitList(a.accounts), command.SplitList(a.called)
+	w.queues, w.classes = command.SplitList(a.queues), command.SplitList(a.classes)
+	if w.states, all, err = readStates(a.states); err != nil {
+		return err
+	}
+	if all {
+		w.states = nil
+	}
+	if a.nodes != "" {
+		if w.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(a.nodes)); err != nil {
+			return fmt.Errorf("Invalid node name %s: %w", a.nodes, err)
+		}
+	}
+	for _, jobs := range a.jobs {
+		refs, err := command.JobRefs([]string{jobs})
+		if err != nil {
+			return fmt.Errorf("Invalid job id: %s", jobs)
+		}
+		for _, ref := range refs {
+			job, step := cutStep(ref)
+			if w.refs = append(w.refs, job); step != "" {
+				a.onlySteps = append(a.onlySteps, step)
+			}
+		}
+	}
+	if n := len(a.onlySteps); n > 0 && n < len(w.refs) {
+		return errors.New("jobs and steps cannot be named together: ask for them apart")
+	}
+	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
+		w.users = []string{strconv.Itoa(uid)}
+	}
+	return a.readTimes()
+}
+
+// cutStep splits 7.batch, 7.0 or 8_3.extern into a job and a step. Other words behind a dot name
+// groups of jobs.
+func cutStep(ref string) (job, step string) {
+	job, step, ok := strings.Cut(ref, ".")
+	if ok && (isNumber(step) || step == "batch" || step == "extern") {
+		return job, step
+	}
+	return ref, ""
+}
+
+// readTimes reads between when a job was there.
+func (a *acctList) readTimes() error {
+	now, err := a.Now(), error(nil)
+	switch {
+	case a.start != "":
+		a.from, err = readTime(a.start, now)
+	case len(a.which.refs) > 0:
+	case len(a.which.states) > 0:
+		a.from = now
+	default:
+		a.from, err = readTime("midnight", now)
+	}
+	if err == nil && a.finish != "" {
+		a.till, err = readTime(a.finish, now)
+	}
+	if err == nil && !a.till.IsZero() && a.till.Before(a.from) {
+		err = fmt.Errorf("Start time (%s) requested is after end time (%s)", a.from.Local().Format(time.DateTime),
+			a.till.Local().Format(time.DateTime))
+	}
+	return err
+}
+
+// print prints the list.
+func (a *acctList) print(ctx context.Context) error {
+	needed := a.asJSON || slices.ContainsFunc(a.columns, func(c column[*jobRow]) bool { return c.field.acct == "Cluster" })
+	if err := a.setCluster(ctx, a.session, a.source, a.clusters, needed); err != nil {
+		return err
+	}
+	rows, err := a.rows(ctx)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(a.Stdout, 1<<16)
+	if a.asJSON {
+		d := document{out: out}
+		d.begin("jobs")
+		for _, r := range rows {
+			if err := d.add(objectOf(jobFields, func(f *field[*jobRow]) string { return f.past }, r)); err != nil {
+				return err
+			}
+		}
+		return d.end(a.tool, a.source.cluster)
+	}
+	for i := range a.columns {
+		if a.parsed && i < len(a.columns)-1 || a.ended {
+			a.columns[i].after = a.delimiter
+		}
+	}
+	l := lines[*jobRow]{a.columns, out}
+	if !a.noHeader {
+		l.header()
+		if !a.parsed && !a.ended {
+			l.line(func(c *column[*jobRow]) string { return strings.Repeat("-", c.width) })
+		}
+	}
+	for _, r := range rows {
+		if a.onlySteps == nil {
+			l.row(r)
+		}
+		if a.allocations {
+			continue
+		}
+		for _, s := range r.steps() {
+			if a.onlySteps == nil || slices.Contains(a.onlySteps, s.step.id) {
+				l.row(s)
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// rows returns the rows of allocations, in order of their ids. A job that ends between the two
+// requests is in both answers.
+func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
+	var rows []*jobRow
+	at := map[model.JobID]bool{}
+	add := func(j *api.Job) {
+		for _, r := range a.source.unfold(j, false) {
+			if a.which.selects(r) && a.isThere(r) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	var live []api.Job
+	filter := api.JobFilter{}
+	a.which.narrow(&filter)
+	if !a.asJSON {
+		filter.Fields = show.Distinct(append(a.which.needs(), append(members(a.columns), "id", "started", "submitted",
+			"elapsed", "attempts")...))
+		if a.allocations && !slices.ContainsFunc(a.columns, func(c column[*jobRow]) bool {
+			return slices.Contains(strings.Fields(c.field.needs), "attempts")
+		}) {
+			filter.Fields = slices.DeleteFunc(filter.Fields, func(name string) bool { return name == "attempts" })
+		}
+	}
+	filter.Spec = a.asJSON || slices.Contains(filter.Fields, "spec")
+	if err := eachJob(ctx, a.session, filter, func(j *api.Job) error {
+		live = append(live, *j)
+		return nil
+	}); err != nil && !isNotFound(err) {
+		return nil, loadFailure(err)
+	}
+	if err := a.eachEnded(ctx, func(j *api.Job) {
+		at[j.ID] = true
+		add(j)
+	}); err != nil && !isNotFound(err) {
+		return nil, loadFailure(err)
+	}
+	for i := range live {
+		if j := &live[i]; !at[j.ID] && !j.Code.Final() {
+			add(j)
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y *jobRow) int { return cmp.Compare(x.ID, y.ID) })
+	return rows, nil
+}
+
+// historyPage is how many ended jobs are asked for at once, the most that a controller gives.
+const historyPage = 10_000
+
+// eachEnded visits the ended jobs that may be asked for.
+func (a *acctList) eachEnded(ctx context.Context, visit func(*api.Job)) error {
+	var narrow api.JobFilter
+	a.which.narrow(&narrow)
+	return eachRef(narrow.Refs, func(refs []string) error {
+		f := api.HistoryFilter{User: narrow.User, Account: narrow.Account, Name: narrow.Name, Refs: refs, Since: a.from,
+			Limit: historyPage}
+		for {
+			list, _, err := a.session.History(ctx, f, api.Read{})
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				visit(&list.Items[i])
+			}
+			if f.Page = list.Next; f.Page == "" {
+				return nil
+			}
+		}
+	})
+}
+
+// isThere reports whether a job was there between the times that are asked for.
+func (a *acctList) isThere(r *jobRow) bool {
+	if !a.till.IsZero() && r.Submitted != nil && r.Submitted.After(a.till) {
+		return false
+	}
+	return a.from.IsZero() || r.Ended == nil || !r.Ended.Before(a.from)
+}
+
+// readTime reads a time as sacct does: also midnight, noon, now-2hours, now+60 and 0926 for a date.
+func readTime(text string, now time.Time) (time.Time, error) {
+	local := now.Local()
+	at := func(hour int) time.Time {
+		return time.Date(local.Year(), local.Month(), local.Day(), hour, 0, 0, 0, time.Local)
+	}
+	switch strings.ToLower(text) {
+	case "midnight", "today":
+		return at(0), nil
+	case "noon":
+		return at(12), nil
+	case "tomorrow":
+		return at(24), nil
+	}
+	if rest, ok := strings.CutPrefix(text, "now"); ok && rest != "" {
+		n, unit, digits := command.LeadingInt(rest[1:])
+		d, known := spans[strings.TrimSuffix(unit, "s")]
+		switch {
+		case !digits || !known:
+		case rest[0] == '-':
+			return now.Add(-time.Duration(n) * d), nil
+		case rest[0] == '+':
+			return now.Add(time.Duration(n) * d), nil
+		}
+	}
+	for _, layout := range []string{"01/02/06", "01/02/06-15:04", "01/02/06-15:04:05", "01.02.06", "2006-01-02T15",
+		"2006-01-02T15:04:05Z07:00"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"01/02", "01/02-15:04", "0102", "01.02"} { // of this year
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t.AddDate(local.Year(), 0, 0), nil
+		}
+	}
+	if t, err := command.ParseWhen(text, now, false); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("Invalid time specification (pos=0): %s: write 2026-11-21, 2026-11-21T08:00, 08:00, "+
+		"midnight, or now-2days", text)
+}
+
+// spans are what can be added to now, with or without an s behind it.
+var spans = map[string]time.Duration{"": time.Second, "second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour}

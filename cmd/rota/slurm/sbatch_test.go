@@ -1,0 +1,309 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// shell runs commands in a user's directory, before a controller.
+type shell struct {
+	*testing.T
+	addr    string
+	environ []string
+	stdin   string
+	does    Submitter
+}
+
+func (s shell) run(args ...string) (code int, stdout, stderr string) {
+	s.Helper()
+	var out, said bytes.Buffer
+	env := &command.Env{Stdin: strings.NewReader(s.stdin), Stdout: &out, Stderr: &said,
+		Now:           func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
+		Environ:       func() []string { return append([]string{"ROTA_ADDR=" + s.addr}, s.environ...) },
+		ClientOptions: api.Options{Unreachable: 100 * time.Millisecond}}
+	env.Getenv = func(name string) string { value, _ := env.LookupEnv(name); return value }
+	code = Run(s.Context(), args, env, s.does)
+	return code, out.String(), said.String()
+}
+
+// accepting is a controller that takes every job, under the id 7.
+func accepting(t *testing.T) *rotatest.Answers {
+	t.Helper()
+	a := rotatest.NewAnswers(t)
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
+	a.Give("GET /v1/cluster", api.Cluster{Name: "dgx"})
+	return a
+}
+
+// submitted returns the job of the last submission.
+func submitted(t *testing.T, a *rotatest.Answers) *jobspec.Job {
+	t.Helper()
+	all := a.Requests()
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].What == "POST /v1/jobs" {
+			var req api.SubmitRequest
+			if err := json.Unmarshal([]byte(all[i].Body), &req); err != nil || len(req.Jobs) != 1 {
+				t.Fatalf("%v of %s", err, all[i].Body)
+			}
+			return req.Jobs[0]
+		}
+	}
+	t.Fatal("nothing was submitted")
+	return nil
+}
+
+const body = "#!/bin/bash\npython train.py\n"
+
+// clientLines are what clients of Slurm submit: the command line, what is on standard input, and the
+// directives of the script FILE.
+var clientLines = []struct {
+	client     string
+	args       string
+	stdin      string
+	directives string
+	want       string // on standard output
+}{
+	{"submitit", "FILE", "", `--array=0-3%2 --comment=x --cpus-per-task=4 --error=/p/%A_%a_0_log.err --exclude=n9
+		--gpus-per-node=2 --job-name=submitit --mail-type=END --mail-user=a@b.c --mem=8GB --nodes=1 --ntasks-per-node=2
+		--open-mode=append --output=/p/%A_%a_0_log.out --partition=gpu --signal=USR2@90 --time=60 --wckey=submitit`,
+		"Submitted batch job 7\n"},
+	{"submitit, other resources", "FILE", "", `--cpus-per-gpu=4 --gpus-per-node=2 --mem-per-gpu=8G --qos=normal
+		--nodelist=n1 --dependency=afterok:3 --exclusive --constraint=a100`, "Submitted batch job 7\n"},
+	{"submitit, by task", "FILE", "", "--gpus-per-task=1 --ntasks-per-node=2 --mem-per-cpu=1G --gres=gpu:2",
+		"Submitted batch job 7\n"},
+	{"dask-jobqueue", "FILE", "", `-J dask-worker -e /l/dask-worker-%J.err -o /l/dask-worker-%J.out -p gpu -A nlp -n 1 -N 1
+		--cpus-per-task=2 --mem=4G -t 00:30:00`, "Submitted batch job 7\n"},
+	{"snakemake", `--parsable --job-name UUID --output /l/%j.log --export=ALL --comment rule_a -A nlp -p gpu -t 10
+		--mem 1000 --requeue --exclude=n8,n9 --ntasks=1 --gpus=a100:1 --cpus-per-task=2 -D /tmp --wrap=hostname`,
+		"", "", "7\n"},
+	{"snakemake, of a cluster", `--parsable --job-name UUID --output /l/%j.log --export=ALL --comment rule_a --clusters dgx
+		-t 10 -C fast --qos=normal --mem-per-cpu 500 --nodes=1 --ntasks=1 --ntasks-per-gpu=1 --gres=gpu:a100:1
+		--cpus-per-task=2 -D /tmp /dev/stdin`, body, "", "7;dgx\n"},
+	{"snakemake, array", "--parsable --array=1-5 --output /l/%A_%a.log --wrap=hostname", "", "", "7\n"},
+	{"nextflow", "FILE", "", `-J nf-task -o /w/.command.log --no-requeue  --signal B:USR2@30 -c 2 -t 01:00:00 --mem 2048M
+		-p gpu -A nlp --array 0-3`, "Submitted batch job 7\n"},
+	{"nextflow, fusion", "", body, "", "Submitted batch job 7\n"},
+	{"batchspawner", "--parsable", `#!/bin/bash
+#SBATCH --output=/home/ann/jupyterhub_slurmspawner_%j.log
+#SBATCH --job-name=spawner-jupyterhub
+#SBATCH --chdir=/home/ann
+#SBATCH --export=PATH,JUPYTERHUB_API_TOKEN
+#SBATCH --get-user-env=L
+#SBATCH --partition=gpu
+#SBATCH --time=8:00:00
+#SBATCH --mem=4G
+#SBATCH --gres=gpu:1
+#SBATCH --cpus-per-task=2
+set -euo pipefail
+trap 'echo SIGTERM received' TERM
+srun jupyterhub-singleuser
+echo "jupyterhub-singleuser ended gracefully"
+`, "", "7\n"},
+	{"Open OnDemand", `-D /tmp -J sys/dashboard -i /dev/null -o /l/out.log -e /l/err.log -p gpu --priority 50
+		--begin 2026-12-01T08:00:00 -A nlp -t 01:00:00 -a 0-1 --qos normal --gpus-per-node 1 -n 2 -d after:3
+		--mail-user a@b.c --mail-type ALL -H --no-requeue --export NONE --parsable -M dgx`, body, "", "7;dgx\n"},
+	{"Open OnDemand, variables", "-J x --export HOME,USER --mail-type NONE --requeue --parsable", body, "", "7\n"},
+	{"parsl", "FILE", "", `--job-name=parsl.block-0.17 --output=/l/x.submit.stdout --error=/l/x.submit.stderr --nodes=1
+		--time=00:10:00 --ntasks-per-node=1 --exclusive --mem=8g --cpus-per-task=4 --partition=gpu --account=nlp --qos=normal
+		--constraint=a100 --clusters=dgx`, "Submitted batch job 7 on cluster dgx\n"},
+	{"SkyPilot", "--partition=gpu FILE", "", "--job-name=sky --nodes=1 --gres=gpu:h100:8", "Submitted batch job 7\n"},
+	{"slurm-buildkite", "--parsable --job-name=buildkite --comment=https://b/1 --output=/l/%j FILE u-u-i-d", "", "",
+		"7\n"},
+}
+
+// TestClientsSubmit has every command line of a client.
+func TestClientsSubmit(t *testing.T) {
+	for _, c := range clientLines {
+		t.Run(c.client, func(t *testing.T) {
+			a := accepting(t)
+			file := filepath.Join(t.TempDir(), "job.sh")
+			text := "#!/bin/bash\n"
+			var words []string
+			for _, word := range strings.Fields(c.directives) {
+				if strings.HasPrefix(word, "-") {
+					words = append(words, "#SBATCH "+word)
+				} else {
+					words[len(words)-1] += " " + word
+				}
+			}
+			text += strings.ReplaceAll(strings.Join(words, "\n"), "--no-requeue", "--no-requeue ") + "\npython train.py\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"sbatch"}
+			for _, word := range strings.Fields(c.args) {
+				args = append(args, strings.ReplaceAll(word, "FILE", file))
+			}
+			code, out, said := shell{T: t, addr: a.URL, stdin: c.stdin}.run(args...)
+			if code != 0 || out != c.want {
+				t.Fatalf("%d %q, want %q\n%s", code, out, c.want, said)
+			}
+			for line := range strings.Lines(said) {
+				if !strings.HasPrefix(line, "sbatch: warning: ") {
+					t.Errorf("said %q", line)
+				}
+			}
+			submitted(t, a)
+		})
+	}
+}
+
+// TestSbatch has what sbatch prints, and what it makes of flags.
+func TestSbatch(t *testing.T) {
+	a := accepting(t)
+	s := shell{T: t, addr: a.URL, stdin: body, environ: []string{"SBATCH_JOB_NAME=of-env", "SBATCH_PARTITION=long"}}
+	for _, c := range []struct{ args, out, said string }{
+		{"", "Submitted batch job 7\n", ""},
+		{"-", "Submitted batch job 7\n", ""},
+		{"--parsable", "7\n", ""},
+		{"-Q", "", ""},
+		{"-Q --parsable", "7\n", ""},
+		{"-M all", "Submitted batch job 7 on cluster dgx\n", ""},
+		{"-M other,dgx --parsable", "7;dgx\n", ""},
+		{"--mail-type=END", "Submitted batch job 7\n", "sbatch: warning: --mail-type is left out: Rota sends no mail: " +
+			"rota wait ID && mail ..., or rota events -f (SB-090)\n"},
+		{"--mail-type=END -Q", "", ""},
+	} {
+		code, out, said := s.run(append([]string{"sbatch"}, strings.Fields(c.args)...)...)
+		if code != 0 || out != c.out || said != c.said {
+			t.Errorf("sbatch %s: %d %q %q", c.args, code, out, said)
+		}
+		if j := submitted(t, a); j.Name != "of-env" || j.Queue != "long" {
+			t.Errorf("sbatch %s: variables are not read: %q %q", c.args, j.Name, j.Queue)
+		}
+	}
+	before := len(a.Requests())
+	for args, want := range map[string]string{
+		"--nonsense":         "sbatch: error: --nonsense is not a known flag (SB-004): \"rota help submit\" lists",
+		"-n x":               "sbatch: error: --ntasks ",
+		"--wrap=a b.sh":      "sbatch: error: Script arguments not permitted with --wrap option\n",
+		"--wrap=":            "sbatch: error: --wrap needs a command\n",
+		"/nowhere/x.sh":      "sbatch: error: Unable to open file /nowhere/x.sh: ",
+		"there-is-none":      "sbatch: error: Unable to open file there-is-none: ",
+		": -n1 x":            "sbatch: error: heterogeneous jobs are not supported",
+		"-N":                 "sbatch: error: -N needs a value (SB-006)",
+		"--uid=3":            "sbatch: error: --uid is not supported (SB-009): a batch job runs as",
+		"--reservation=r":    "sbatch: error: --reservation is not supported (SB-009)",
+		"-M other":           "sbatch: error: Batch job submission failed: 'other' can't be reached now, or it is an invalid",
+		"--gres=licence:3 -": "sbatch: error: --gres ",
+	} {
+		code, out, said := s.run(append([]string{"sbatch"}, strings.Fields(args)...)...)
+		if code != 1 || out != "" || !strings.HasPrefix(said, want) {
+			t.Errorf("sbatch %s: %d %q %q, want %q", args, code, out, said, want)
+		}
+	}
+	s.stdin = "no script\n"
+	if code, _, said := s.run("sbatch"); code != 1 || !strings.Contains(said, "does not begin with #!") {
+		t.Errorf("no script: %d %s", code, said)
+	}
+	for _, r := range a.Requests()[before:] {
+		if r.What == "POST /v1/jobs" {
+			t.Errorf("a wrong command line submitted %s", r.Body)
+		}
+	}
+}
+
+// TestSbatchRefused has the words in which clients look for a refusal.
+func TestSbatchRefused(t *testing.T) {
+	a := rotatest.NewAnswers(t)
+	a.Refuse("POST /v1/jobs", api.Problem{Status: 422, Code: api.CodeInvalidJob, Detail: "queue \"x\" does not exist",
+		Hint: "rota config"})
+	s := shell{T: t, addr: a.URL, stdin: body}
+	code, out, said := s.run("sbatch")
+	if want := "sbatch: error: Batch job submission failed: queue \"x\" does not exist (rota config)\n"; code != 1 ||
+		out != "" || said != want {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+	s.addr = "unix:/nowhere/at/all"
+	code, out, said = s.run("sbatch")
+	want := "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n"
+	if code != 1 ||
+		out != "" || said != want {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+}
+
+// TestSbatchWaits: with -W the exit code is the job's.
+func TestSbatchWaits(t *testing.T) {
+	a := accepting(t)
+	s := shell{T: t, addr: a.URL, stdin: body}
+	s.does.Await = func(_ context.Context, _ *command.Session, id model.JobID) error {
+		if id != 7 {
+			t.Errorf("waits for %d", id)
+		}
+		return exit.WithCode(42)
+	}
+	if code, out, said := s.run("sbatch", "-W"); code != 42 || out != "Submitted batch job 7\n" || said != "" {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+	a.Give("POST /v1/plan", api.PlanResponse{Starts: true, Places: []api.PlanNode{{Node: "n1"}, {Node: "n2"}}})
+	if code, out, said := s.run("sbatch", "--test-only"); code != 0 || out != "" ||
+		said != "sbatch: Job would start now on nodes n[1-2]\n" {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+	a.Give("POST /v1/plan", api.PlanResponse{Reason: api.Reason{Code: "Resources", Text: "no GPU is free"}})
+	if code, out, said := s.run("sbatch", "--test-only"); code != 0 || out != "" ||
+		!strings.HasPrefix(said, "sbatch: Job would wait: ") || !strings.Contains(said, "no GPU is free") {
+		t.Errorf("%d %q %q", code, out, said)
+	}
+}
+
+// TestSrunOutside: outside of a job srun runs a command as a job of its own.
+func TestSrunOutside(t *testing.T) {
+	a := accepting(t)
+	var got *jobspec.Job
+	s := shell{T: t, addr: a.URL, environ: []string{"SLURM_PARTITION=long"}}
+	s.does.Attached = func(_ context.Context, _ *command.Session, j *jobspec.Job) error {
+		got = j
+		return exit.WithCode(3)
+	}
+	code, out, said := s.run("srun", "-N2", "-n4", "-c2", "--gpus-per-task=1", "-J", "x", "-t5", "-Q", "--mem=1G", "-l",
+		"echo", "it's", "-n", "9")
+	if code != 3 || out != "" || said != "" || got == nil {
+		t.Fatalf("%d %q %q", code, out, said)
+	}
+	g := got.Groups[0]
+	task := g.Tasks[0]
+	if g.Count != 2 || task.Launch.Nproc != 2 || task.Resources.Cores != 4 || task.Resources.GPUs != 2 ||
+		got.Name != "x" || got.Queue != "long" || got.TimeLimit != 300 || task.Log.Stdout != "" || *task.Log.Join ||
+		got.RequeueExit != 0 {
+		t.Errorf("the job is %+v, its task %+v", got, task)
+	}
+	want := "#!/bin/sh\nexport CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\nexec 'echo' 'it'\\''s' '-n' '9'\n"
+	if task.Script != want {
+		t.Errorf("runs %q, not %q", task.Script, want)
+	}
+	if s.run("srun", "-o", "/l/x.out", "hostname"); got.Groups[0].Tasks[0].Log.Stdout != "/l/x.out" ||
+		got.Groups[0].Tasks[0].Launch.Type != "single" {
+		t.Errorf("the task is %+v", got.Groups[0].Tasks[0])
+	}
+	got = nil
+	for args, want := range map[string]string{
+		"":                "srun: error: No command given to execute.\n",
+		"--pty bash":      "srun: error: --pty is not supported (SB-009): ",
+		"-r1 true":        "srun: error: -r is not supported (SB-009): a job of its own starts on its first node\n",
+		"--array=1 true":  "srun: error: --array is not a known flag (SB-004)",
+		"-I true":         "srun: error: -I is not supported (SB-009): ",
+		"--multi-prog x":  "srun: error: --multi-prog",
+		"--hold true":     "srun: error: --hold is not supported (SB-009): ",
+		"--ntasks=x true": "srun: error: --ntasks ",
+	} {
+		if code, _, said := s.run(append([]string{"srun"}, strings.Fields(args)...)...); code != 1 || !strings.HasPrefix(said,
+			want) || got != nil {
+			t.Errorf("srun %s: %d %q, want %q", args, code, said, want)
+		}
+	}
+}

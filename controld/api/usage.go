@@ -1,0 +1,91 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// NodeUsage is what a node says of a worker that runs there.
+type NodeUsage struct {
+	model.Usage
+	Memory jobspec.Bytes `json:"memory,omitempty"` // now
+}
+
+// JobUsage is what an attempt of a job has used, by worker. That of workers that run is asked from
+// their nodes when it is wanted, and kept nowhere.
+type JobUsage struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"` // JobUsage
+	Job        model.JobID   `json:"job"`
+	Attempt    int           `json:"attempt"`
+	Live       bool          `json:"live"`            // it has not ended
+	Usage      *Usage        `json:"usage,omitempty"` // of all workers of which it is known; none: of none
+	Workers    []WorkerUsage `json:"workers"`         // in order
+	Missing    int           `json:"missing"`         // workers that run, of which it is not known
+	Error      string        `json:"error,omitempty"` // why not, of the first of them
+}
+
+// WorkerUsage is what one worker has used by now, or until it ended.
+type WorkerUsage struct {
+	Worker    int           `json:"worker"`
+	Node      string        `json:"node"`
+	State     string        `json:"state"`
+	MemoryNow jobspec.Bytes `json:"memory_now,omitempty"` // of one that runs
+	Usage     *Usage        `json:"usage,omitempty"`      // none: it is not known
+}
+
+// MaxRSS is the most memory that one worker had, with the pages of files that were cached for it.
+// It and the methods below are for nil too, of which nothing is known.
+func (u *Usage) MaxRSS() jobspec.Bytes {
+	if u == nil {
+		return 0
+	}
+	return u.PeakMemory
+}
+
+// AveRSS is the mean of the peaks of all workers.
+func (u *Usage) AveRSS() jobspec.Bytes {
+	if u == nil || u.Workers == 0 {
+		return 0
+	}
+	return u.Memory / jobspec.Bytes(u.Workers)
+}
+
+// TotalCPU is the processor time of all workers, in seconds.
+func (u *Usage) TotalCPU() float64 {
+	if u == nil {
+		return 0
+	}
+	return u.CPUSeconds
+}
+
+// SystemCPU is the part of TotalCPU that the system had, in seconds.
+func (u *Usage) SystemCPU() float64 {
+	if u == nil {
+		return 0
+	}
+	return u.SystemSeconds
+}
+
+// UserCPU is the part of TotalCPU that the programs had, in seconds.
+func (u *Usage) UserCPU() float64 { return u.TotalCPU() - u.SystemCPU() }
+
+// TRESUsageInTot is what all workers have used, as sacct's field of that name has it; "" if nothing
+// is known.
+func (u *Usage) TRESUsageInTot() string {
+	if u == nil {
+		return ""
+	}
+	s := int64(u.CPUSeconds)
+	parts := []string{fmt.Sprintf("cpu=%02d:%02d:%02d", s/3600, s/60%60, s%60)}
+	if u.PeakGPUMemory > 0 {
+		parts = append(parts, fmt.Sprintf("gres/gpumem=%dK", u.PeakGPUMemory>>10))
+	}
+	if u.PeakGPUUtil > 0 {
+		parts = append(parts, fmt.Sprintf("gres/gpuutil=%d", u.GPUUtil))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("mem=%dK", u.Memory>>10)), ",")
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/controld/server/present"
+	"github.com/rota-hpc/rota/controld/server/problem"
+)
+
+const (
+	// usagePatience is how long a node may take to say what a worker uses: it reads a few small files.
+	usagePatience = 2 * time.Second
+	// usageAtOnce is how many workers are asked about at a time.
+	usageAtOnce = 32
+)
+
+// getUsage answers GET /v1/jobs/{id}/usage: what has been recorded of workers that have ended, and
+// what the nodes say of those that run.
+func getUsage(x *exchange) (*api.JobUsage, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	n := int(x.number("attempt", int64(j.Attempt)))
+	a := attemptOf(j, n)
+	out := &api.JobUsage{APIVersion: api.Version, Kind: "JobUsage", Job: j.ID, Attempt: n, Workers: []api.WorkerUsage{}}
+	switch {
+	case a == nil && n != 0:
+		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, n)
+	case a == nil: // it has not started, or runs nothing itself
+		return out, nil
+	}
+	out.Live = a.Ended.At == 0
+	live, errs := x.liveUsage(j.ID, a)
+	var sum model.UsageSum
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		line := api.WorkerUsage{Worker: i, Node: w.Node, State: string(w.State)}
+		used := w.Usage
+		if live[i] != nil {
+			used, line.MemoryNow = &live[i].Usage, live[i].Memory
+		}
+		if errs[i] != nil {
+			out.Missing++
+			if out.Error == "" {
+				out.Error = fmt.Sprintf("worker %d on node %s: %v", i, w.Node, errs[i])
+			}
+		}
+		if used != nil {
+			gpus := max(len(w.GPUs), len(w.Had))
+			sum.Add(used, gpus)
+			var one model.UsageSum
+			one.Add(used, gpus)
+			line.Usage = present.Usage(&one)
+		}
+		out.Workers = append(out.Workers, line)
+	}
+	if sum.Workers > 0 {
+		out.Usage = present.Usage(&sum)
+	}
+	return out, nil
+}
+
+// attemptOf returns the attempt of a job with a number, nil if it is not known.
+func attemptOf(j *model.Job, n int) *model.Attempt {
+	for i := range j.Attempts {
+		if j.Attempts[i].N == n {
+			return &j.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// liveUsage asks the nodes what the workers of an attempt have used that run, and returns for each
+// what its node says, or why it says nothing.
+func (x *exchange) liveUsage(id model.JobID, a *model.Attempt) ([]*api.NodeUsage, []error) {
+	found, errs := make([]*api.NodeUsage, len(a.Workers)), make([]error, len(a.Workers))
+	var asking errgroup.Group
+	asking.SetLimit(usageAtOnce)
+	for i := range a.Workers {
+		if a.Ended.At != 0 || a.Workers[i].State != model.WorkerRunning {
+			continue
+		}
+		asking.Go(func() error {
+			found[i], errs[i] = x.usageOf(a.Workers[i].Node, fmt.Sprintf("%d.%d.%d", id, a.N, i))
+			return nil
+		})
+	}
+	_ = asking.Wait() // each has its own error
+	return found, errs
+}
+
+// usageOf asks a node what a worker there has used.
+func (x *exchange) usageOf(node, worker string) (*api.NodeUsage, error) {
+	n, _ := x.view.Node(node)
+	if n == nil || n.Addr == "" {
+		return nil, fmt.Errorf("it is not in the cluster any more")
+	}
+	ctx, cancel := context.WithTimeout(x.ctx(), usagePatience)
+	defer cancel()
+	resp, err := x.askNode(ctx, n, "/v1/usage/"+worker)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s", resp.Status)
+	}
+	u := new(api.NodeUsage)
+	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 64<<10)).Decode(u); err != nil {
+		return nil, fmt.Errorf("its answer cannot be read: %w", err)
+	}
+	if !u.Possible() || u.Memory < 0 {
+		return nil, fmt.Errorf("its answer cannot be true")
+	}
+	return u, nil
+}

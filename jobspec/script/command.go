@@ -1,0 +1,109 @@
+package script
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// SbatchFlags reads the flags at the front of a command line of sbatch. It returns the words from the
+// first one that is no flag, and what cannot be read.
+func SbatchFlags(words []string) (flags []Flag, rest []string, bad Problems) {
+	return readFlags(table, words, true)
+}
+
+// SrunFlags is [SbatchFlags] for srun outside of a job.
+func SrunFlags(words []string) (flags []Flag, rest []string, bad Problems) {
+	return readFlags(SrunTable(), words, false)
+}
+
+// readFlags reads flags. Those of sbatch that are refused are left to [Read], which lists all problems of
+// a script.
+func readFlags(specs []Spec, words []string, isSbatch bool) (flags []Flag, rest []string, bad Problems) {
+	g := &getopt{specs: specs, each: func(given string, spec *Spec, value string, has bool) {
+		if spec.kind == Refused && !isSbatch {
+			bad = append(bad, Problem{Kind: Refused, Code: CodeNotHere, Where: commandLine, Flag: given,
+				Text: "is not supported", Hint: spec.instead})
+			return
+		}
+		flags = append(flags, Flag{Name: spec.Name, Value: value, Has: has})
+	}, bad: func(code, given, hint, text string) {
+		bad = append(bad, Problem{Kind: Mistake, Code: code, Where: commandLine, Flag: excerpt(given), Text: text,
+			Hint: hint})
+	}}
+	rest = g.read(words)
+	return flags, rest, bad
+}
+
+// SrunTable returns the flags of srun outside of a job: most of those of sbatch, and its own.
+func SrunTable() []Spec {
+	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return sbatchOnly[s.Name] })
+	for i := range out {
+		out[i].Env = strings.Replace(out[i].Env, "SBATCH_", "SLURM_", 1)
+	}
+	return slices.Concat(out, srunOnly)
+}
+
+// sbatchOnly are the flags of sbatch that srun has not, or that mean something else there.
+var sbatchOnly = map[string]bool{"array": true, "wrap": true, "parsable": true, "hold": true, "wait": true,
+	"requeue": true, "no-requeue": true, "ignore-pbs": true, "export-file": true, "get-user-env": true,
+	"kill-on-invalid-dep": true, "test-only": true, "input": true, "clusters": true, "multi-prog": true}
+
+// srunOnly are the flags that srun alone has. Those of kind Warning change nothing.
+var srunOnly = slices.Concat(
+	specs(Refused, Nothing, "submit a script with sbatch --hold", "hold/H"),
+	specs(Refused, Value, "write < FILE behind the command in a script", "input/i"),
+	specs(Refused, Perhaps, "the job waits in the queue until it fits: rota plan says whether it fits now", "immediate/I"),
+	specs(Refused, Nothing, "rota plan says whether a job would start now", "test-only"),
+	specs(Refused, Value, "name the controllers with --addr or ROTA_ADDR", "clusters/M"),
+	specs(Refused, Value, "a job of its own starts on its first node", "relative/r"),
+	specs(Refused, Nothing, "a job needs an allocation", "no-allocate/Z"),
+	specs(Refused, Value, "tasks are started at once", "threads/T"),
+	specs(Refused, Perhaps, "put the program on a shared path", "bcast"),
+	specs(Refused, Value, "put it into a script", "task-prolog task-epilog prolog epilog"),
+	specs(Refused, Value, "the job has ended when all of its tasks have", "wait/W"),
+	specs(Refused, Nothing, "write a job file with one task for each program", "multi-prog"),
+)
+
+// commandLine is where flags of a command line are from.
+const commandLine = "command line"
+
+// Command returns the job in which all tasks run a command, as srun does outside of a job. Its output
+// is kept by the node, unless flags name files. The variables of srun are those of sbatch under
+// SLURM_*.
+func Command(words []string, opts Options) Result {
+	if variables := opts.Getenv; variables != nil {
+		opts.Getenv = func(name string) (string, bool) {
+			return variables(strings.Replace(name, "SBATCH_", "SLURM_", 1))
+		}
+	}
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellQuoted(word)
+	}
+	result := Result{}
+	a := newRequest(&result, &opts, &jobspec.Job{})
+	t := readText(Wrap("exec "+strings.Join(quoted, " ")), a.report)
+	if t == nil {
+		result.Problems = a.list
+		return result
+	}
+	a.applyFlags(a.externalFlags())
+	s := a.shape()
+	p := plan{tasks: s.tasks, mode: alone}
+	if s.allTasks() > 1 {
+		p.mode = eachRank
+	}
+	if s.tasks > 1 && !a.seeAll {
+		p.ownGPU = s.perTask
+	}
+	toFile := a.stdout != "" || a.stderr != ""
+	a.fillJob(t, s, p)
+	a.job.RequeueExit = 0
+	if !toFile {
+		apart := false
+		a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}
+	}
+	return a.finish()
+}

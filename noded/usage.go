@@ -1,0 +1,77 @@
+package noded
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/profile"
+)
+
+// usageOf returns what a worker has used until it ended.
+func (a *Agent) usageOf(id container.ID, f facts) (u model.Usage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.workers[id]; w != nil && f.Entry.Started {
+		u = sampled(w.used.Usage())
+	}
+	if e := f.Exit; e != nil {
+		u.CPUMS, u.PeakMemory = max(u.CPUMS, e.UserMS+e.SystemMS), jobspec.Bytes(max(0, e.PeakMem))
+		u.SystemMS = max(u.SystemMS, e.SystemMS)
+	}
+	u.SystemMS = min(u.SystemMS, u.CPUMS) // one may be rounded up, and the other one down
+	return u
+}
+
+// sampled is what samples say of a worker.
+func sampled(t profile.Usage) model.Usage {
+	return model.Usage{CPUMS: t.CPU, SystemMS: t.System, PeakCores: t.PeakCores, GPU: t.Utilisation,
+		PeakGPU: t.PeakUtilisation, GPUMemory: jobspec.Bytes(t.Memory), PeakGPUMemory: jobspec.Bytes(t.PeakMemory)}
+}
+
+// usageNow returns what a worker that runs here has used by now; false if none does.
+func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
+	a.mu.Lock()
+	w := a.workers[id]
+	runs = w != nil && w.Actual == container.Running && a.Used != nil
+	a.mu.Unlock()
+	if !runs {
+		return u, false
+	}
+	used, err := a.Used(id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	u.Usage = sampled(w.used.Usage())
+	if err == nil { // it is no sample: a peak is over ten seconds
+		u.CPUMS, u.SystemMS = used.CPU.Milliseconds(), used.System.Milliseconds()
+	}
+	u.SystemMS = min(u.SystemMS, u.CPUMS)
+	u.Memory, u.PeakMemory = jobspec.Bytes(used.Memory), jobspec.Bytes(max(used.PeakMemory, used.Memory))
+	return u, true
+}
+
+// serveUsage answers GET /v1/usage/{job}.{attempt}.{worker} for controllers: what a worker that runs
+// has used by now.
+func (a *Agent) serveUsage(w http.ResponseWriter, r *http.Request) {
+	if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
+		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may ask here: use rota eff")
+		return
+	}
+	id, ok := container.ParseID(r.PathValue("id"))
+	if !ok {
+		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, "write /v1/usage/JOB.ATTEMPT.WORKER")
+		return
+	}
+	u, runs := a.usageNow(id)
+	if !runs {
+		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, "worker "+id.String()+" does not run here")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(u) // an error means that the client is gone
+}
