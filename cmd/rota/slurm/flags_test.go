@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,8 +15,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
-
-var update = flag.Bool("update", false, "rewrite the files that follow from the flags and names")
 
 // What becomes of a flag of Slurm's manual pages.
 const (
@@ -181,14 +178,11 @@ func TestAbout(t *testing.T) {
 		if name == "sstat" {
 			continue
 		}
-		for flag, want := range map[string]string{"--version": "slurm 24.11.0 (Rota ", "-V": "slurm 24.11.0 (Rota ",
+		for flag, want := range map[string]string{"--version": "slurm 24.11.0\n", "-V": "slurm 24.11.0\n",
 			"--help": name + " of Rota knows: ", "--usage": name + " of Rota knows: "} {
 			if code, out, said := s.run(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {
 				t.Errorf("%s %s: %d %q %q", name, flag, code, out, said)
 			}
-		}
-		if help[name] == "" {
-			t.Errorf("%s does not say what it knows", name)
 		}
 	}
 }
