@@ -14,7 +14,7 @@ func linkLines() map[string]string {
 	lines := map[string]string{}
 	for _, name := range Names() {
 		for _, path := range []string{"/usr/bin/" + name, "/usr/share/man/man1/" + name + ".1.gz"} {
-			lines[path] = "lrwxrwxrwx root/root " + path
+			lines[path] = "l--------- root/root " + path
 		}
 	}
 	return lines
