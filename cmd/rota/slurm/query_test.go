@@ -423,6 +423,7 @@ func TestQueriesRefused(t *testing.T) {
 		"sinfo -T":                     "sinfo: error: unknown shorthand flag: 'T'",
 		"scontrol show node gpu99":     "Node gpu99 not found\n",
 		"scontrol show partition nope": "Partition nope not found\n",
+		"scontrol hold 99":             "scontrol: error: Invalid job id specified for job 99\n",
 		"scontrol show reservation":    "scontrol: error: invalid entity: reservation",
 		"scontrol update NodeName=gpu01 State=DRAIN":  "scontrol: error: You must specify a reason when DRAINING a node.",
 		"scontrol update NodeName=gpu01 State=FAIL":   "scontrol: error: Invalid node state specified: FAIL",
