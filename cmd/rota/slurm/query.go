@@ -177,19 +177,6 @@ func aliased(f *pflag.FlagSet, name string, others ...string) {
 	}
 }
 
-// flagList names the options of a set, for --help.
-func flagList(f *pflag.FlagSet) string {
-	var all []string
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := "--" + flag.Name
-		if flag.Shorthand != "" {
-			name = "-" + flag.Shorthand + " " + name
-		}
-		all = append(all, name)
-	})
-	return strings.Join(all, ", ")
-}
-
 // setCluster notes the name of the cluster, and refuses others.
 func (t *tool) setCluster(ctx context.Context, s *command.Session, src *source, wanted string, needed bool) error {
 	if wanted == "" && !needed {

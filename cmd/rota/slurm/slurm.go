@@ -4,11 +4,11 @@
 package slurm
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -113,7 +113,7 @@ func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
 	}
 	if given, _ := f.GetBool("help"); given {
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, cmp.Or(help[t.name], flagList(f)))
+		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, strings.TrimSpace(help[t.name]))
 		return nil, errHelp
 	}
 	return f.Args(), nil
@@ -125,4 +125,5 @@ var errHelp = errors.New("help")
 var help = map[string]string{
 	"scontrol": "show job|node|partition|config|hostnames|hostlist, requeue, hold, release, update JobId=ID " +
 		"Name=NAME Comment=TEXT TimeLimit=TIME, update NodeName=NAMES State=DRAIN|RESUME Reason=TEXT",
+	"squeue": "-h, -j IDS, -u USERS, --me, -o FORMAT",
 }
