@@ -110,7 +110,7 @@ func TestVariablesOfFlags(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: script, Env: []string{"PATH=/bin"}}
 	for args, want := range map[string]string{
 		"":                      "map[]",
-		"--gpus a100:4":     "map[SLURM_GPUS:a100:4]",
+		"--gpus a100:4":         "map[SLURM_GPUS:a100:4]",
 		"--gpus-per-node=2":     "map[SLURM_GPUS_PER_NODE:2]",
 		"-n2 --gpus-per-task 1": "map[SLURM_GPUS_PER_TASK:1]",
 		"--mem-per-cpu 2G -c2":  "map[SLURM_MEM_PER_CPU:2048]",
