@@ -282,7 +282,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	}
 	d.hosts = &hostsFile{path: filepath.Join(d.cfg.DataDir, "hosts"), system: systemHosts, node: d.cfg.Name,
 		hostname: d.machine.Hostname, log: d.cfg.Logger}
-	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(), Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
+	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(),
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
 	if err := d.hosts.update(append(d.list.Peers(), own)); err != nil {
 		return fmt.Errorf("hosts file of containers: %w", err)
 	}
