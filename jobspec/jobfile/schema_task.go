@@ -90,7 +90,9 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 	},
 	Attrs: []hclfile.Attr{
 		hclfile.Named("cores").AtLeastOne().With("1", "whole cores"),
-		hclfile.Named("memory").AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
+		hclfile.Named("memory").AtLeastOne().
+			With("4GiB for each core", "limit; beyond it the kernel kills; for all of a node write "+
+				"`exclusive = true` in the group"),
 		hclfile.Named("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
 		hclfile.Named("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
 		hclfile.Later("swap", "leave it out: jobs do not swap"),

@@ -24,6 +24,7 @@ type request struct {
 	imageDir                      string
 	mounted                       []jobspec.Mount
 	noRequeue, wholeNodes, listed setting
+	allMemory                     setting // --mem=0
 	early                         slurm.EarlySignal
 	earlyFlag                     setting
 	goOn                          bool // tasks go on when one of them fails
@@ -329,7 +330,7 @@ func (a *request) image(s setting) {
 }
 
 func (a *request) mounts(s setting) {
-	list, err := slurm.Mounts(s.value)
-	a.accept(s, err)
-	a.mounted = list
+	if list, err := slurm.Mounts(s.value); a.accept(s, err) {
+		a.mounted = list
+	}
 }

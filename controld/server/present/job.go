@@ -209,6 +209,9 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 	}
 	total, free := g.Capacity(position), g.Free(position)
 	out.CoresUsed, out.MemoryUsed = total.Cores-free.Cores, total.Memory-g.FreeResident(position).Memory
+	if g.Exclusive(position) {
+		out.CoresUsed, out.MemoryUsed = total.Cores, total.Memory
+	}
 	for _, gpu := range n.GPUs {
 		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
 	}
