@@ -20,5 +20,5 @@ func Redact(j *api.Job, why model.Reason) {
 // PublicReason is a reason without the message from outside.
 func PublicReason(why model.Reason) api.Reason {
 	why.Text = ""
-	return Reason(why)
+	return Reason(nil, why)
 }
