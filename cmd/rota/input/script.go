@@ -43,7 +43,11 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 		return nil, err
 	}
 	WarnOfExports(env, req)
-	return req, SetOrigin(env, req.Job)
+	if err := SetOrigin(env, req.Job); err != nil {
+		return nil, err
+	}
+	WarnOfPaths(env, req)
+	return req, nil
 }
 
 // check returns the mistakes in a script and what Rota refuses, otherwise it prints the warnings.

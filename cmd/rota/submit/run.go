@@ -73,8 +73,13 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if err := override(job, c); err != nil {
 		return nil, err
 	}
-	input.WarnOfExports(env, &input.Submission{Job: job, Shown: c.Command.HelpName})
-	return job, input.SetOrigin(env, job)
+	req := &input.Submission{Job: job, Shown: c.Command.HelpName}
+	input.WarnOfExports(env, req)
+	if err := input.SetOrigin(env, job); err != nil {
+		return nil, err
+	}
+	input.WarnOfPaths(env, req)
+	return job, nil
 }
 
 // jobName returns a job name for a command: its base name, with invalid characters replaced.
