@@ -93,6 +93,9 @@ func settings(c *model.Config) values {
 	for _, p := range allParameters() {
 		v.set("policy."+p.name, p.text(&c.Policy))
 	}
+	for name, n := range c.Licenses {
+		v.set(fmt.Sprintf("license %q.count", name), strconv.Itoa(n))
+	}
 	v.quota("capacity", c.Capacity)
 	for name, a := range c.Accounts {
 		path := fmt.Sprintf("account %q", name)

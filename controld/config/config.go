@@ -38,9 +38,16 @@ type File struct {
 	Policy   *Policy   `hcl:"policy,block"`
 	Lease    *Lease    `hcl:"lease,block"`
 	Accounts []Account `hcl:"account,block"`
+	Licenses []License `hcl:"license,block"`
 	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
 
 	AccountRules *AccountRules `hcl:"accounts,block"`
+}
+
+// License is something that the cluster has so many of, and that jobs hold without a node.
+type License struct {
+	Name  string `hcl:"name,label"`
+	Count int    `hcl:"count"`
 }
 
 // Cluster names the cluster.
@@ -124,7 +131,7 @@ func Parse(name string, src []byte) (*File, error) {
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
-		len(f.Accounts) == 0 &&
+		len(f.Accounts)+len(f.Licenses) == 0 &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
@@ -148,6 +155,12 @@ func (f *File) Replicated() *model.Config {
 		set(&cfg.NodeDownMS, f.Lease.NodeDown.Milliseconds())
 	}
 	cfg.Operators, cfg.Admins, cfg.Private = listed(f.Operators), listed(f.Admins), listed(f.Private)
+	for _, l := range f.Licenses {
+		if cfg.Licenses == nil {
+			cfg.Licenses = map[string]int{}
+		}
+		cfg.Licenses[l.Name] = l.Count
+	}
 	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
 	if r := f.AccountRules; r != nil && r.Create != nil {
 		cfg.NoNewAccounts = !*r.Create

@@ -28,6 +28,8 @@ type Config struct {
 	MaxRequests   int `json:"max_requests,omitempty"`
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
+	// how many there are of what jobs hold without a node, by name, such as licences of a program
+	Licenses map[string]int `json:"licenses,omitempty"`
 	// no account is created for the Unix group of a user at its first job
 	NoNewAccounts bool `json:"no_new_accounts,omitempty"`
 	// of the cluster as it should be; nil: that of all nodes that have registered

@@ -59,6 +59,7 @@ const (
 	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
 	ReasonTELimit       ReasonCode = "TELimit"      // its account or user holds as much in trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
+	ReasonLicenses      ReasonCode = "Licenses"     // others hold the licences that it asks for
 	ReasonPaused        ReasonCode = "Paused"       // an operator has paused all scheduling
 )
 
@@ -135,6 +136,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonSuspended:  {"it has paused for ", Reason.suspended},
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
 	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
+	ReasonLicenses:   {"", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
 	ReasonTELimit:    {"there is a limit on how much trial-and-error jobs hold at once", nil},
 }

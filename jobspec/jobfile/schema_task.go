@@ -110,7 +110,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			}
 			return unless(r.GPUs, 0)
 		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
-		hclfile.Later("licenses", "leave it out"),
+		hclfile.Later("licenses", "write licenses = { NAME = COUNT } in the job"),
 	},
 	Blocks: []hclfile.Nested{
 		{

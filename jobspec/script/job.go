@@ -85,7 +85,7 @@ func (a *request) setStopSignal() {
 		}
 		checkpoint.BeforeLimit = a.early.Ahead
 		if j.RequeueExit != 0 {
-			checkpoint.ExitCode, j.RequeueExit = j.RequeueExit, 0
+			checkpoint.ExitCode, j.RequeueExit = int(j.RequeueExit), 0
 		}
 		j.Preemption, j.Checkpoint = &preemption, &checkpoint
 	}

@@ -131,6 +131,10 @@ func Prefix(jobs []*jobspec.Job, i int) string {
 // impossible finds what no node could ever do.
 func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Shape]bool) {
 	f.unreachable(v, j.Workdir)
+	if why := v.Config().LacksLicenses(&model.Job{Spec: j}, nil); why.Code != model.ReasonNone {
+		f.add(api.CodeImpossible, "the cluster has "+cmp.Or(jobspec.LicenseText(v.Config().Licenses), "no licences"),
+			"%s", why.Sentence())
+	}
 	for _, s := range model.ShapesOf(j) {
 		if known[s] {
 			continue

@@ -78,6 +78,11 @@ func Into(into any, value cty.Value, positive bool) error {
 	case **int:
 		*field = new(int)
 		return storeInt(*field, value, positive)
+	case *int16:
+		n := int64(*field)
+		err := storeWhole(&n, value, positive, math.MaxInt16)
+		*field = int16(n)
+		return err
 	case *int64:
 		return storeWhole(field, value, positive, 1<<53)
 	case *[]string:

@@ -57,7 +57,7 @@ func TypeName(into any) string {
 		return "string"
 	case *bool, **bool:
 		return "bool"
-	case *int, **int, *int64:
+	case *int, **int, *int16, *int64:
 		return "int"
 	case *[]string:
 		return "list(string)"
