@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -72,6 +73,7 @@ type Queue struct {
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
 	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
+	Aliases      []string        `hcl:"aliases,optional"`
 
 	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
 	Pack          bool `hcl:"pack,optional"`
@@ -119,7 +121,7 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
-		if err := model.CheckAccounts(cfg); err != nil {
+		if err := cmp.Or(model.CheckAccounts(cfg), cfg.CheckAliases()); err != nil {
 			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
 		}
 	}
@@ -206,6 +208,7 @@ func (q Queue) over(base model.Queue) model.Queue {
 	if q.MaxRequeues != nil {
 		base.MaxRequeues = q.MaxRequeues
 	}
+	base.Aliases = listed(q.Aliases)
 	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)
 	return base
 }

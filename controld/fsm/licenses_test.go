@@ -44,3 +44,22 @@ func TestLicensesBindStarts(t *testing.T) {
 	}
 	w.job(second).Spec.Licenses["matlab"] = 1
 }
+
+// TestQueuesByAlias: a job that names its queue by an alias is in the queue.
+func TestQueuesByAlias(t *testing.T) {
+	w := newWorld(t)
+	c := *w.s.View().Config()
+	c.Queues = map[string]model.Queue{"default": c.Queues["default"], "long": {Aliases: []string{"gpu"}, DefaultTime: 60}}
+	_, err := w.apply(SetConfig{Config: c})
+	w.ok(err)
+	id, err := w.submit2(alice, nil, func(j *jobspec.Job) { j.Queue = "gpu" })
+	w.ok(err)
+	if j := w.job(id); j.Queue != "long" {
+		t.Errorf("it is in queue %q", j.Queue)
+	}
+	_, err = w.submit2(alice, nil, func(j *jobspec.Job) { j.Queue = "cpu" })
+	w.refused(err, model.ErrNoQueue)
+	c.Queues = map[string]model.Queue{"default": c.Queues["default"], "long": {Aliases: []string{"default"}}}
+	_, err = w.apply(SetConfig{Config: c})
+	w.refused(err, model.ErrBadConfig)
+}

@@ -50,6 +50,9 @@ func CheckConfig(c *model.Config) error {
 	if err := c.CheckSharing(); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}
+	if err := c.CheckAliases(); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
+	}
 	if err := model.CheckAccounts(c); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}

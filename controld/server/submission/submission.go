@@ -4,6 +4,7 @@ package submission
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -198,7 +199,12 @@ func below(dir, root string) bool {
 // notHonoured finds what a job asks of this cluster and would not get: another user, or more time to
 // stop than its queue allows.
 func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.Job) {
-	q, known := v.Config().Queues[cmp.Or(j.Queue, "default")]
+	name := v.Config().QueueName(j.Queue)
+	q, known := v.Config().Queues[name]
+	if !known {
+		f.add(api.CodeInvalidJob, "", "queue %q: %v: the cluster has %s", name, model.ErrNoQueue,
+			strings.Join(slices.Sorted(maps.Keys(v.Config().Queues)), ", "))
+	}
 	for g := range j.Groups {
 		for _, t := range j.Groups[g].Tasks {
 			if t.User != "" && t.User != owner.User {
@@ -217,7 +223,7 @@ func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.J
 	if p.Mode == jobspec.PreemptSuspend && cmp.Or(j.Class, q.DefaultClass) == jobspec.TE {
 		f.add(api.CodeInvalidJob, `leave mode out, or write class = "be"`,
 			"preemption.mode: jobs of queue %q are trial-and-error jobs unless they say otherwise, which are never asked to "+
-				"leave, so they do not pause either", cmp.Or(j.Queue, "default"))
+				"leave, so they do not pause either", name)
 	}
 	f.tooLong("grace_period", p.GracePeriod, q.MaxGrace)
 }
