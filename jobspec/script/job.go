@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -18,12 +19,14 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	task.Script = a.rewrittenScript(t, p)
-	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}
-	a.warnOfWholeNodes(s)
+	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.ownsNodes(s)}
 	if p.mode != once {
 		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
 	} else if s.allTasks() > 1 {
 		task.Env = taskVariables(task.Env, s)
+	}
+	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
+		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
 	}
 	if a.goOn {
 		g.OnWorkerFailure = "ignore"
@@ -38,14 +41,21 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	j.Groups = []jobspec.Group{g}
 }
 
-// warnOfWholeNodes warns that a script with --exclusive and no number of cores does not get all
-// cores of its nodes.
-func (a *request) warnOfWholeNodes(s shape) {
-	if a.wholeNodes.spec != nil && a.cpus.n+a.cpusPerGPU.n+a.minCPUs.n+a.ntasks.n+a.perNode.n+a.perGPU.n == 0 {
-		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for them: -c, and --gpus-per-node for GPUs",
-			"keeps other jobs away, and the job gets %d of a node's cores and %d of its GPUs; in Slurm it gets all",
-			s.cores, s.gpus)
+// ownsNodes reports whether the job gets whole nodes. It says so if it was given one thing of a node
+// in two ways, or asks for no GPUs, which Slurm would give to it with --exclusive.
+func (a *request) ownsNodes(s shape) bool {
+	if a.allMemory.spec != nil {
+		for _, other := range []*counted{&a.memPerCPU, &a.memPerGPU} {
+			if other.n > 0 && other.by.layer == a.allMemory.layer {
+				a.conflict(other.by, "keep one of them", "and %s exclude each other", a.allMemory.shown())
+			}
+		}
 	}
+	if a.wholeNodes.spec != nil && s.gpus == 0 && a.gpuGres.by.spec == nil {
+		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for GPUs with --gpus-per-node, or say --gres=none",
+			"gives the job all cores and all memory of its nodes, and no GPUs; in Slurm it gets these too")
+	}
+	return a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 
 // longestGrace is how long a job may take to leave for another one where no queue says otherwise: a
@@ -75,7 +85,7 @@ func (a *request) setStopSignal() {
 		}
 		checkpoint.BeforeLimit = a.early.Ahead
 		if j.RequeueExit != 0 {
-			checkpoint.ExitCode, j.RequeueExit = j.RequeueExit, 0
+			checkpoint.ExitCode, j.RequeueExit = int(j.RequeueExit), 0
 		}
 		j.Preemption, j.Checkpoint = &preemption, &checkpoint
 	}
@@ -93,9 +103,17 @@ func taskVariables(env map[string]string, s shape) map[string]string {
 		"SLURM_TASKS_PER_NODE": itoa(s.tasks), "OMPI_MCA_orte_set_default_slots": itoa(s.tasks),
 		"SLURM_CPUS_PER_TASK": itoa(max(s.cores/s.tasks, 1)),
 	}
-	for name, value := range env {
-		out[name] = value
+	maps.Copy(out, env)
+	return out
+}
+
+// withVariable returns variables with one more, unless they have it.
+func withVariable(env map[string]string, name, value string) map[string]string {
+	if _, given := env[name]; given {
+		return env
 	}
+	out := map[string]string{name: value}
+	maps.Copy(out, env)
 	return out
 }
 
