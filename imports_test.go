@@ -290,8 +290,9 @@ var rules = map[string]rule{
 		why: "tests of both daemons make clusters and members of them"},
 	"controld/api/serve": {ours: []string{"controld/api/identity"},
 		why: "both daemons listen and serve HTTP in the same way"},
-	"controld/api": {ours: []string{"controld/api/pki", "jobspec", "controld/model"},
+	"controld/api": {ours: []string{"controld/api/pki", "controld/api/stream", "jobspec", "controld/model"},
 		why: "the command imports it and must start in milliseconds"},
+	"controld/api/stream": {why: "the shim has it too, so that it knows frames and no HTTP"},
 	"controld/history": {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"},
 		why: "it stores finished jobs and decides nothing"},
 	"controld/telemetry": {ours: []string{"controld/model"},
@@ -384,7 +385,7 @@ var rules = map[string]rule{
 		why:   "a container's spec is a function of its allocation",
 	},
 	"noded/container": {
-		ours: []string{"controld/api/clock"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"controld/api/clock", "controld/api/stream"}, third: []string{"golang.org/x/sys"},
 		why: "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
@@ -432,8 +433,17 @@ var rules = map[string]rule{
 		why:   "it writes what a container is made from and does not run it",
 	},
 	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
+	"noded/jobsteps": {
+		ours: []string{
+			"jobspec", "controld/model", "controld/api", "controld/api/clock", "controld/api/identity", "controld/api/pki",
+			"controld/api/stream", "noded/container", "noded/journal", "noded/oci", "noded/oci/launch",
+		},
+		third: []string{"golang.org/x/sys/unix"},
+		why:   "which steps of a job run where, beside what the node daemon does of its own accord",
+	},
 	"noded/shim": {
-		ours: []string{"controld/api/clock", "jobspec", "noded/container", "noded/gpu/cuda", "noded/oci/launch"},
+		ours: []string{"controld/api/clock", "controld/api/stream", "jobspec", "noded/container", "noded/gpu/cuda",
+			"noded/oci/launch"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"golang.org/x/sys",
@@ -445,7 +455,8 @@ var rules = map[string]rule{
 	"noded": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
-			"controld/api/identity", "controld/member", "noded/bundle", "noded/checkpoint", "noded/container",
+			"controld/api/identity", "controld/api/stream", "controld/member", "noded/bundle", "noded/jobsteps", "noded/oci",
+			"noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements", "packaging/python",
 		},

@@ -128,6 +128,7 @@ type Agent struct {
 	registering chan struct{}      // held during a registration
 	questions   chan chan struct{} // whether the agent's loop turns: it closes what it is given
 	out         outbox
+	jobSteps    jobSteps
 	gpus        nodeGPUs
 	owners      owners    // of the processes that use GPUs; sampleUsage alone has it
 	cpuSampled  time.Time // the same: when processor time was sampled last
@@ -166,6 +167,7 @@ type worker struct {
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up
 	recovered      bool             // the last daemon has started it
+	stepsKnown     bool             // its steps of an earlier daemon go on
 	judged         bool             // its excess has been looked at
 	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
@@ -205,6 +207,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.sweepCheckpoints(ctx) })
 	err := group.Wait()
 	a.waitForSteps()
+	if a.jobSteps.Manager != nil {
+		a.jobSteps.Wait()
+	}
 	return err
 }
 
@@ -238,6 +243,7 @@ func (a *Agent) recoverEntries() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
+		a.recoverRows(e)
 		if e.Final != nil && a.Foreign == "" {
 			continue // it is looked up when a controller asks for it
 		}
@@ -330,16 +336,27 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := make(map[container.ID]bool, len(all))
+	var parts []container.Status // of steps
 	for _, s := range all {
+		if s.ID.Step > 0 {
+			parts = append(parts, s)
+			continue
+		}
 		seen[s.ID] = true
-		if w := a.workerOf(s.ID); w.olderThan(s) {
+		w := a.workerOf(s.ID)
+		if w.olderThan(s) {
 			a.setStatus(w, s)
 		}
+		w.Pid = s.Pid
 	}
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
 			a.setStatus(w, container.Status{ID: id})
 		}
+	}
+	a.noteSteps(parts)
+	for _, w := range a.workers {
+		a.recoverSteps(w)
 		a.reconcile(w)
 	}
 	return nil
@@ -361,7 +378,7 @@ func (a *Agent) openSocket(id container.ID) {
 func (a *Agent) isKept(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := a.workers[id]
+	w := a.workers[id.OfWorker()]
 	return w != nil && w.Kept
 }
 
@@ -535,7 +552,7 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 // delayRepeat delays a step that would be repeated at once, because it failed or has no effect yet.
 // The delay doubles from retryMin to retryMax.
 func (w *worker) delayRepeat(o op, err error) {
-	if err == nil && o != opKill {
+	if err == nil && o != opKill && o != opLeave {
 		w.resetRetries(o)
 		return
 	}

@@ -111,6 +111,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		wanted[id] = true
 		if w := a.workerOf(id); !w.keep(d) {
 			w.setDesired(d, received, int64(n.Now))
+			a.recoverSteps(w)
 		}
 	}
 	for id, w := range a.workers {

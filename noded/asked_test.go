@@ -127,7 +127,7 @@ func TestTheStepRateOfJobs(t *testing.T) {
 			if got := a.newProgress(wid(1)); len(got) != 1 || got[0].Step != int64(line.step) {
 				t.Errorf("%s: step %d: %+v", name, line.step, got)
 			}
-			reports, _ := a.out.nextBatch()
+			reports := a.out.nextBatch().workers
 			switch {
 			case line.after < after || c.want == 0:
 				if len(reports) > 0 {

@@ -16,12 +16,13 @@
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
+//   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
 //   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
-// computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
+// computes its runtime spec, jobsteps runs the steps of jobs, journal keeps what a restarted daemon must know, logs keeps and serves
 // output, progress reads progress files, profile finds the rhythm of a GPU in samples, machine and
 // gpu describe the hardware.
 package noded
@@ -45,15 +46,19 @@ import (
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/serve"
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/checkpoint"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/jobsteps"
 	"github.com/rota-hpc/rota/noded/journal"
 	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/requirements"
 	"github.com/rota-hpc/rota/packaging/python"
 )
@@ -366,10 +371,27 @@ func (d *daemon) newAgent(ctx context.Context) error {
 		GPUs: d.gpus, GPUFile: file, Foreign: foreign, Cores: d.machine.Cores, Log: d.cfg.Logger,
 		Used: d.shims.Used, Serves: d.mps.owns, Sockets: d.jobs,
 	})
+	d.agent.runSteps(ctx, StepParts{
+		Build: d.buildStep,
+		OpenIO: func(ctx context.Context, id container.ID, from int64) (*stream.Conn, error) {
+			return d.shims.OpenIO(ctx, id, container.IORequest{Attach: &container.IOAttach{From: from}})
+		},
+		Remote: func(node string) jobsteps.Node {
+			return &jobsteps.Remote{Name: node, Addr: d.addrOf, Credential: d.credential}
+		},
+	})
+	d.jobs.runSteps(d.agent.jobSteps)
 	if err := d.agent.gpus.load(ctx); err != nil {
 		return err
 	}
 	return d.agent.gpus.expect(d.cfg.GPUs)
+}
+
+// buildStep writes the bundle of a part of a step.
+func (d *daemon) buildStep(
+	ctx context.Context, w jobsteps.Worker, id container.ID, cores []int, gpus []model.GPU, s oci.Step, p *jobsteps.Part,
+) (string, error) {
+	return d.bundles.BuildStep(ctx, id, w.Alloc, cores, gpus, w.Pid, s)
 }
 
 // makeSimDir makes the directory in which jobs declare what they use of simulated GPUs. Every job may
@@ -407,6 +429,8 @@ func (d *daemon) run(ctx context.Context) error {
 		May: func(ctx context.Context, id container.ID, node string) (*api.CheckpointCopy, error) {
 			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
 		}})
+	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
+	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {

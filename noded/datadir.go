@@ -18,7 +18,7 @@ import (
 var openToUsers = map[string]bool{"containers": true, "root": true}
 
 // usersShare are the directories of a container that have files of its user.
-var usersShare = map[string]bool{"run": true, "progress": true, "shm": true, "root": true}
+var usersShare = map[string]bool{"run": true, "progress": true, "shm": true, "tmp": true, "root": true}
 
 // checkDataDir makes sure that no other account reads or writes the data directory, which has the
 // scripts, environments and output of all jobs, and what root makes containers from. It makes the

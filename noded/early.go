@@ -24,12 +24,9 @@ func (a *Agent) tellEarly(ctx context.Context, id container.ID, f facts) (func(*
 			a.logOf(id).Error("cannot write notice", "err", err)
 		}
 	}
-	if f.Desired.Holds() {
-		return a.toldEarly(id)
-	}
 	s := container.Signal{Number: container.SignalNumber(f.Desired.Early.Signal), To: signalTo(f.Desired.Spec),
 		Early: true}
-	if err := a.Runtime.Signal(ctx, id, s); err != nil {
+	if err := a.signalWithSteps(ctx, id, f.Desired, s); err != nil {
 		return nil, err
 	}
 	return a.toldEarly(id)

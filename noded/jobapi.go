@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/model"
@@ -26,7 +28,10 @@ type jobAPI struct {
 	dir     string // of the containers
 	of      func(pid int) (container.ID, bool)
 	handler http.Handler
-	log     *slog.Logger
+	steps   jobSteps
+	// answers requests for steps of the jobs whose first workers are here
+	ofWorker http.Handler
+	log      *slog.Logger
 
 	mu     sync.Mutex
 	open   map[container.ID]*http.Server
@@ -43,8 +48,50 @@ type socketOf struct {
 
 func newJobAPI(dir string, of func(int) (container.ID, bool), control *controllers) *jobAPI {
 	a := &jobAPI{dir: dir, of: of, log: control.log, open: map[container.ID]*http.Server{}}
-	a.handler = endDeadline(control.proxy(jobBodyMax, a.caller))
+	pass := endDeadline(control.proxy(jobBodyMax, a.caller))
+	passSteps := control.proxy(stepBodyMax, a.caller)
+	mux := http.NewServeMux()
+	mux.Handle("/", pass)
+	for _, pattern := range []string{"/v1/steps", "/v1/steps/"} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serveSteps(w, r, passSteps) })
+	}
+	mux.Handle("POST /v1/jobs/{id}/steps", passSteps)
+	a.handler = mux
 	return a
+}
+
+// stepBodyMax is how many bytes a request for a step may have, in which its environment is.
+const stepBodyMax = 4 << 20
+
+// serveSteps answers requests for steps of the job itself: here, if its first worker is here, or by way
+// of the controllers.
+func (a *jobAPI) serveSteps(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+	at, _ := r.Context().Value(jobPeer{}).(socketOf)
+	if a.steps.Manager != nil {
+		worker, err := a.steps.Local.Worker(at.id.OfWorker())
+		var unsure *api.Problem // a daemon that has just started does not know yet which worker it is
+		if errors.As(err, &unsure) || err == nil && !worker.Alloc.Holds() {
+			a.ofWorker.ServeHTTP(w, r)
+			return
+		}
+	}
+	r = r.Clone(r.Context())
+	r.URL.Path = fmt.Sprintf("/v1/jobs/%d/steps%s", at.id.Job, strings.TrimPrefix(r.URL.Path, "/v1/steps"))
+	pass.ServeHTTP(w, r)
+}
+
+// runSteps has requests for steps of jobs answered whose first workers are here.
+func (a *jobAPI) runSteps(steps jobSteps) {
+	a.steps = steps
+	var users identity.Users
+	a.ofWorker = endDeadline(steps.Handler("/v1/steps", func(r *http.Request) (container.ID, error) {
+		if _, err := a.caller(r, &users); err != nil {
+			return container.ID{}, &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised,
+				Detail: err.Error()}
+		}
+		at, _ := r.Context().Value(jobPeer{}).(socketOf)
+		return at.id.OfWorker(), nil
+	}))
 }
 
 // Open implements [Sockets].
@@ -104,7 +151,7 @@ func (a *jobAPI) caller(r *http.Request, users *identity.Users) (proxied, error)
 	if err != nil {
 		return proxied{}, err
 	}
-	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of != at.id {
+	if of, ok := a.of(peer.PID); peer.UID != at.user || !ok || of != at.id.OfWorker() {
 		return proxied{}, fmt.Errorf("this socket is for processes of job %d on this node only: process %d of uid %d is none",
 			at.id.Job, peer.PID, peer.UID)
 	}

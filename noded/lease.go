@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rota-hpc/rota/noded/container"
@@ -57,7 +58,11 @@ func (a *Agent) renewLeases(term time.Duration) {
 func (a *Agent) renewLease(w *worker, l lease) {
 	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
 	defer cancel()
-	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
+	err := a.Runtime.Renew(ctx, w.id, l.end())
+	for _, part := range a.liveSteps(w.id) {
+		err = errors.Join(err, a.Runtime.Renew(ctx, part, l.end()))
+	}
+	if err != nil && ctx.Err() == nil {
 		a.logOf(w.id).Warn("cannot renew a lease", "err", err)
 		a.mu.Lock()
 		w.lease = time.Time{} // the next answer tries again

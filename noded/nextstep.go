@@ -30,6 +30,8 @@ type facts struct {
 	Warned         bool                // it has a notice of an excess
 	Prepared       bool                // it has the folder of its checkpoint, if it is to have one
 	Save           container.Saving    // of a running container
+	Pid            int                 // of the first process of a running container
+	Steps          int                 // parts of steps that run beside it
 	NotSaved       string              // why its processes cannot be saved, so that it gets its signal
 }
 
@@ -43,6 +45,7 @@ type op string
 // was.
 const (
 	opNone   op = ""
+	opLeave  op = "leave" // end a worker that has held room for steps, of which none runs any more
 	opFetch  op = "fetch" // make the folder of its checkpoint
 	opCreate op = "create"
 	opStart  op = "start"
@@ -133,6 +136,8 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 		return step{}, f.KillAt // it is being saved
 	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger cause may follow
 		return step{Op: opStop}, f.KillAt
+	case f.Desired.Holds() && f.Steps == 0:
+		return step{Op: opLeave}, f.KillAt
 	}
 	return step{}, f.KillAt
 }

@@ -29,37 +29,37 @@ func TestWhatTheOutboxKeeps(t *testing.T) {
 	if !woken() || woken() {
 		t.Error("it is not woken once")
 	}
-	sent, _ := o.nextBatch()
+	sent := o.nextBatch().workers
 	if len(sent) != 2 || sent[0] != finding || sent[1] != created { // a finding comes before the end that it explains
 		t.Errorf("sent %+v", sent)
 	}
 	o.putReport(running) // meanwhile
 	_ = woken()
-	o.dropConfirmed(sent)
+	o.dropConfirmed(batch{workers: sent})
 	if !woken() {
 		t.Error("the newer state is forgotten")
 	}
-	if sent, _ = o.nextBatch(); len(sent) != 1 || sent[0] != running {
+	if sent = o.nextBatch().workers; len(sent) != 1 || sent[0] != running {
 		t.Errorf("then %+v", sent)
 	}
-	o.dropConfirmed(sent)
-	if sent, _ = o.nextBatch(); len(sent) != 0 || woken() {
+	o.dropConfirmed(batch{workers: sent})
+	if sent = o.nextBatch().workers; len(sent) != 0 || woken() {
 		t.Errorf("in the end %+v", sent)
 	}
 	rate := running
 	rate.Rate = 15
 	o.putFinding(rate)
-	if sent, _ = o.nextBatch(); len(sent) != 1 {
+	if sent = o.nextBatch().workers; len(sent) != 1 {
 		t.Errorf("a rate: %+v", sent)
 	}
-	o.dropConfirmed(sent)
-	if sent, _ = o.nextBatch(); len(sent) != 0 {
+	o.dropConfirmed(batch{workers: sent})
+	if sent = o.nextBatch().workers; len(sent) != 0 {
 		t.Errorf("a rate that was confirmed: %+v", sent)
 	}
 	for job := range int64(reportMax + 10) {
 		o.putReport(reportOf(wid(job+1), model.WorkerRunning))
 	}
-	if sent, _ = o.nextBatch(); len(sent) != reportMax {
+	if sent = o.nextBatch().workers; len(sent) != reportMax {
 		t.Errorf("%d reports at once", len(sent))
 	}
 }
@@ -79,14 +79,14 @@ func TestSamplesThatAreSentAgain(t *testing.T) {
 			t.Errorf("%+v: step %d", c, got)
 		}
 	}
-	if _, samples := o.nextBatch(); len(samples) != 1 {
+	if samples := o.nextBatch().samples; len(samples) != 1 {
 		t.Errorf("sent %+v", samples)
 	}
 	o.putSamples(step(1), true)
-	if _, samples := o.nextBatch(); len(samples) != 1 || samples[0].Step != 1 {
+	if samples := o.nextBatch().samples; len(samples) != 1 || samples[0].Step != 1 {
 		t.Errorf("sent again %+v", samples)
 	}
-	if _, samples := o.nextBatch(); len(samples) != 0 {
+	if samples := o.nextBatch().samples; len(samples) != 0 {
 		t.Errorf("sent twice: %+v", samples)
 	}
 }

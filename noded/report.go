@@ -26,7 +26,8 @@ type outbox struct {
 	// what is reported beside the state of a worker, the newest of each kind: see reportKind
 	findings map[findingKey]model.WorkerReport
 	samples  map[container.ID]api.Sample
-	ready    chan struct{} // holds one value when the outbox is not empty
+	steps    []model.StepReport // that have ended, of each job in the order of their rows
+	ready    chan struct{}      // holds one value when the outbox is not empty
 }
 
 // findingKey names what is reported of a worker beside its state.
@@ -88,6 +89,13 @@ func (o *outbox) putSamples(samples []api.Sample, again bool) {
 	o.notify()
 }
 
+func (o *outbox) putStep(r model.StepReport) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.steps = append(o.steps, r)
+	o.notify()
+}
+
 // notify wakes sendReports.
 func (o *outbox) notify() {
 	select {
@@ -96,27 +104,46 @@ func (o *outbox) notify() {
 	}
 }
 
-// nextBatch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
-func (o *outbox) nextBatch() (workers []model.WorkerReport, samples []api.Sample) {
+// batch is what is sent at once.
+type batch struct {
+	workers []model.WorkerReport
+	samples []api.Sample
+	steps   []model.StepReport
+}
+
+// empty reports whether nothing of it has to arrive.
+func (b *batch) empty() bool { return len(b.workers)+len(b.steps) == 0 }
+
+// nextBatch returns what is to be sent next. Workers and steps stay in the outbox until they are
+// confirmed. A worker waits for the steps of its attempt, which are known no more after its end.
+func (o *outbox) nextBatch() batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	workers = slices.Collect(maps.Values(o.findings)) // before the ends of the same workers, which they explain
-	for _, r := range o.workers {
-		if len(workers) >= reportMax {
+	b := batch{steps: slices.Clone(o.steps[:min(len(o.steps), reportMax)])}
+	later := map[container.ID]bool{}
+	for i := range o.steps[len(b.steps):] {
+		later[stepWorkerID(&o.steps[len(b.steps)+i])] = true
+	}
+	b.workers = slices.Collect(maps.Values(o.findings)) // before the ends of the same workers, which they explain
+	for id, r := range o.workers {
+		if len(b.workers) >= reportMax {
 			break
 		}
-		workers = append(workers, r)
+		if !later[container.ID{Job: id.Job, Attempt: id.Attempt}] {
+			b.workers = append(b.workers, r)
+		}
 	}
-	samples = slices.Collect(maps.Values(o.samples))
+	b.samples = slices.Collect(maps.Values(o.samples))
 	clear(o.samples) // samples are not sent again
-	return workers, samples
+	return b
 }
 
 // dropConfirmed drops what was sent, unless there is something newer.
-func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
+func (o *outbox) dropConfirmed(b batch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range sent {
+	o.steps = o.steps[len(b.steps):] // they are added at the end only
+	for _, r := range b.workers {
 		if key := findingKeyOf(&r); key.kind != "" {
 			if o.findings[key] == r {
 				delete(o.findings, key)
@@ -125,7 +152,7 @@ func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 			delete(o.workers, id)
 		}
 	}
-	if len(o.workers)+len(o.findings) > 0 {
+	if len(o.workers)+len(o.findings)+len(o.steps) > 0 {
 		o.notify()
 	}
 }
@@ -164,17 +191,17 @@ func (a *Agent) sendReports(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-a.out.ready:
 		}
-		workers, samples := a.out.nextBatch()
-		if len(workers)+len(samples) == 0 {
+		b := a.out.nextBatch()
+		if b.empty() {
+			if len(b.samples) > 0 {
+				a.sendSamples(ctx, b.samples, &wait)
+			}
 			continue
 		}
-		if len(workers) == 0 {
-			a.sendSamples(ctx, samples, &wait)
-			continue
-		}
-		if a.deliverReports(ctx, workers, samples) {
-			a.out.dropConfirmed(workers)
-			a.markConfirmed(workers)
+		if a.deliverReports(ctx, b) {
+			a.out.dropConfirmed(b)
+			a.stepsConfirmed(b.steps)
+			a.markConfirmed(b.workers)
 		}
 	}
 }
@@ -182,7 +209,7 @@ func (a *Agent) sendReports(ctx context.Context) error {
 // sendSamples sends samples once. If that fails, those that an array waits for go back into the
 // outbox, where newer ones replace them and reports of workers overtake them.
 func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *backoff) {
-	err := a.sendReport(ctx, nil, samples)
+	err := a.sendReport(ctx, batch{samples: samples})
 	if err == nil {
 		*wait = backoff{}
 		return
@@ -198,27 +225,26 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 	return slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil })
 }
 
-// deliverReports sends one batch of workers until it is confirmed or ctx ends. It reports whether
-// it was confirmed.
-func (a *Agent) deliverReports(ctx context.Context, workers []model.WorkerReport, samples []api.Sample) bool {
+// deliverReports sends one batch until it is confirmed or ctx ends. It reports whether it was confirmed.
+func (a *Agent) deliverReports(ctx context.Context, b batch) bool {
 	var wait backoff
 	for ctx.Err() == nil {
-		err := a.sendReport(ctx, workers, samples)
+		err := a.sendReport(ctx, b)
 		if err == nil {
 			return true
 		}
-		samples = awaitedSamples(samples)
+		b.samples = awaitedSamples(b.samples)
 		a.logRetry(ctx, "cannot report to the controllers; it will be tried again", err, wait.sleep(ctx))
 	}
 	return false
 }
 
 // sendReport sends one report.
-func (a *Agent) sendReport(ctx context.Context, workers []model.WorkerReport, samples []api.Sample) error {
+func (a *Agent) sendReport(ctx context.Context, b batch) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := a.Control.Report(ctx, a.Node.Name,
-		api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
+		api.ReportRequest{BootID: a.Node.BootID, Workers: b.workers, Samples: b.samples, Steps: b.steps})
 	return err
 }
 

@@ -38,7 +38,8 @@ func (a *Agent) passSignal(w http.ResponseWriter, r *http.Request) {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, "nothing of it runs on this node")
 		return
 	}
-	if err := a.Runtime.Signal(r.Context(), id, container.Signal{Number: number, To: req.To, Plain: true}); err != nil {
+	s := container.Signal{Number: number, To: req.To, Plain: true}
+	if err := a.signalWithSteps(r.Context(), id, a.desired(id), s); err != nil {
 		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, fmt.Sprintf("the signal was not sent: %v", err))
 		return
 	}

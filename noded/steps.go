@@ -41,6 +41,8 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 		return a.evict(id, f)
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
+	case opLeave:
+		return nil, a.Runtime.Signal(ctx, id, container.Signal{Number: int(syscall.SIGTERM)})
 	case opSwitch:
 		return a.switchTo(ctx, id, f)
 	case opYield:
@@ -206,7 +208,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		a.logOf(id).Error("cannot write notice", "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
-		if err := a.Runtime.Signal(ctx, id, stopSignal(f.Desired)); err != nil {
+		if err := a.signalStop(ctx, id, f); err != nil {
 			return nil, err
 		}
 	}
@@ -215,6 +217,19 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		a.logOf(id).Error("cannot write to the journal that a signal was sent", "err", err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
+}
+
+// signalStop sends the signal of a stop to a worker, and to the steps beside it. A worker that only holds
+// their room leaves when they have ended.
+func (a *Agent) signalStop(ctx context.Context, id container.ID, f facts) error {
+	var errs []error
+	if !f.Desired.Holds() {
+		errs = append(errs, a.Runtime.Signal(ctx, id, stopSignal(f.Desired)))
+	}
+	if stopsSteps(f.Desired) {
+		errs = append(errs, a.signalSteps(ctx, id, stopSignal(f.Desired)))
+	}
+	return errors.Join(errs...)
 }
 
 // noticeReason returns the reason in the notice file for a cause.
@@ -234,6 +249,7 @@ func (a *Agent) recordResult(
 	ctx context.Context, id container.ID, f facts, r model.WorkerReport,
 ) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
+	a.finishSteps(ctx, id)
 	r.Usage = a.usageOf(id, f)
 	if f.Desired != nil && f.Entry.Started {
 		for _, n := range f.Desired.GPUs {
@@ -259,7 +275,7 @@ func (a *Agent) recordResult(
 // remove removes all of an ended container but its log.
 func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), error) {
 	a.closeSocket(id)
-	if err := a.Bundles.Retire(id); err != nil {
+	if err := errors.Join(a.removeSteps(ctx, id), a.Bundles.Retire(id)); err != nil {
 		return nil, err
 	}
 	if err := a.Runtime.Remove(ctx, id); err != nil {
@@ -270,7 +286,7 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 
 // forget removes an intent whose container was never created, or what is left of a kept one.
 func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
+	if err := errors.Join(a.removeSteps(ctx, id), a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {

@@ -21,6 +21,9 @@ import (
 )
 
 func main() {
+	if text := os.Getenv(launch.ExecEnv); text != "" && len(os.Args) == 2 && os.Args[1] == "exec" {
+		os.Exit(execute(launch.PlanFile, text))
+	}
 	if len(os.Args) > 1 {
 		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}

@@ -189,7 +189,8 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 		var r *rank
 		said := stderrOf(t, func() {
 			w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
-			r = w.start(&launch.Rank{Name: "rank 0", Args: []string{c.command}})
+			r = w.start(&launch.Rank{Name: "rank 0", Args: []string{c.command}},
+				rankFiles{os.Stdin, os.Stdout, os.Stderr}, nil)
 		})
 		if !r.done || r.result.Code != c.code || said != "rota-init: rank 0: "+c.says+"\n" {
 			t.Errorf("%s: %+v, want %d; the user reads %q", c.command, r.result, c.code, said)

@@ -19,6 +19,8 @@ import (
 // worker runs the ranks of one container. Only the goroutine of run uses it.
 type worker struct {
 	plan     *launch.Plan
+	shim     channel
+	files    *fileSender // nil: the ranks share the files of this process
 	signals  chan launch.Order
 	exits    chan exit
 	ranks    []*rank
@@ -34,7 +36,8 @@ type exit struct {
 }
 
 func newWorker(plan *launch.Plan, c channel) *worker {
-	w := &worker{plan: plan, signals: make(chan launch.Order, 64), exits: make(chan exit, 64)}
+	w := &worker{plan: plan, shim: c, files: openFileSender(), signals: make(chan launch.Order, 64),
+		exits: make(chan exit, 64)}
 	own := make(chan os.Signal, 64)
 	signal.Notify(own)
 	go func() {
@@ -62,18 +65,19 @@ func (w *worker) run() launch.Result {
 	}
 	settle(w.plan)
 	for i := range w.plan.Ranks {
-		w.ranks = append(w.ranks, w.start(&w.plan.Ranks[i]))
+		w.ranks = append(w.ranks, w.startWithFiles(i))
 		if r := w.ranks[i]; r.done {
-			w.addResult(r.result)
+			w.rankEnded(i)
 		}
 	}
+	w.files.close()
 	if w.running() {
 		go reap(w.exits)
 	}
 	for w.running() {
 		select {
 		case o := <-w.signals:
-			w.forward(unix.Signal(o.Signal), o.To)
+			w.forwardTo(o.Rank, unix.Signal(o.Signal), o.To)
 		case e := <-w.exits:
 			w.noteExit(e)
 		case <-w.kill:
@@ -108,19 +112,35 @@ func (w *worker) running() bool {
 }
 
 // forward passes a signal on to the ranks, see [launch.Order.To].
-func (w *worker) forward(s unix.Signal, to string) {
+func (w *worker) forward(s unix.Signal, to string) { w.forwardTo(nil, s, to) }
+
+// forwardTo passes a signal on to one rank; nil: to every one.
+func (w *worker) forwardTo(rank *int, s unix.Signal, to string) {
 	table := processes()
-	for _, r := range w.ranks {
-		r.signal(s, to, table)
+	for i, r := range w.ranks {
+		if rank == nil || *rank == i {
+			r.signal(s, to, table)
+		}
 	}
 }
 
 func (w *worker) noteExit(e exit) {
-	for _, r := range w.ranks {
+	for i, r := range w.ranks {
 		if r.noteExit(e) {
-			w.addResult(r.result)
+			w.rankEnded(i)
 		}
 	}
+}
+
+// rankEnded takes the result of a rank.
+func (w *worker) rankEnded(i int) {
+	r := w.ranks[i].result
+	if w.files != nil {
+		one := r
+		one.Rank = &i
+		w.shim.send(one)
+	}
+	w.addResult(r)
 }
 
 // addResult merges one rank's result into the worker's: the highest code of those that ended before
@@ -132,7 +152,7 @@ func (w *worker) addResult(r launch.Result) {
 	if severity(r) > severity(w.result) {
 		w.result = r
 	}
-	if severity(r) != 0 && len(w.plan.Ranks) > 1 {
+	if severity(r) != 0 && len(w.plan.Ranks) > 1 && !w.plan.Independent {
 		w.stopping = true
 		w.forward(unix.SIGTERM, "")
 		w.kill = time.After(time.Duration(w.plan.KillTimeout) * time.Millisecond)
@@ -146,24 +166,37 @@ func severity(r launch.Result) int {
 	return r.Code
 }
 
-// start starts one rank, in a process group of its own. A rank that cannot be started has ended
-// with a shell's code for that.
-func (w *worker) start(plan *launch.Rank) *rank {
+// startWithFiles starts one rank with what it reads and writes.
+func (w *worker) startWithFiles(i int) *rank {
+	plan := &w.plan.Ranks[i]
+	if w.files == nil {
+		return w.start(plan, rankFiles{os.Stdin, os.Stdout, os.Stderr}, nil)
+	}
+	files, err := w.files.open(i, plan.Terminal)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "rota-init: %s: %v\n", plan.Name, err)
+		return &rank{done: true, result: launch.Result{Code: 126}}
+	}
+	defer files.close()
+	return w.start(plan, files, plan.Terminal)
+}
+
+// start starts one rank, in a process group of its own; with a terminal, in a session that has it. A
+// rank that cannot be started has ended with a shell's code for that.
+func (w *worker) start(plan *launch.Rank, files rankFiles, terminal *launch.Terminal) *rank {
 	env := append(slices.Clone(w.plan.Env), plan.Env...)
 	path, err := lookPath(plan.Args[0], env, w.plan.Dir)
 	if err == nil {
+		own := &syscall.SysProcAttr{Setpgid: terminal == nil, Setsid: terminal != nil, Setctty: terminal != nil}
 		var p *os.Process
-		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{
-			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-			Sys: &syscall.SysProcAttr{Setpgid: true},
-		})
+		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{Dir: w.plan.Dir, Env: env, Files: files[:], Sys: own})
 		if err == nil {
 			pid := p.Pid
 			_ = p.Release() // reap waits for it; CRIU cannot save a descriptor of a process before 4.1
 			return &rank{pid: pid, alive: true, signalled: map[int]bool{}}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "rota-init: %s: %s\n", plan.Name, startFailure(plan.Args[0], path, w.plan.Dir, err))
+	fmt.Fprintf(files[2], "rota-init: %s: %s\n", plan.Name, startFailure(plan.Args[0], path, w.plan.Dir, err))
 	code := 126
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		code = 127
@@ -222,12 +255,20 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	for _, v := range slices.Backward(env) {
-		if path, ok := strings.CutPrefix(v, "PATH="); ok {
-			return searchPath(name, path, dir)
-		}
+	if path, ok := lastValue(env, "PATH"); ok {
+		return searchPath(name, path, dir)
 	}
 	return "", exec.ErrNotFound
+}
+
+// lastValue returns the value of a variable, and whether there is one. The last one wins.
+func lastValue(env []string, name string) (string, bool) {
+	for _, v := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func searchPath(name, path, dir string) (string, error) {

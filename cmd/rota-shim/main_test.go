@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
 	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
 var (
@@ -144,6 +145,9 @@ type node struct {
 	secrets  []container.Secret
 	policies []container.Policy
 	steps    *container.StepPattern
+
+	io       *container.IO
+	terminal *launch.Terminal // of the first rank
 
 	asRoot  bool // jobs run as root
 	restore *container.Restore
@@ -273,6 +277,7 @@ func (n *node) bundle(id container.ID, script string) string {
 	}
 	plan, err := oci.Plan(in)
 	check(n.t, err)
+	plan.Ranks[0].Terminal = n.terminal
 	dir := n.shims.Path(id)
 	check(n.t, container.WriteBundle(dir, container.Bundle{
 		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
@@ -281,7 +286,7 @@ func (n *node) bundle(id container.ID, script string) string {
 			Tasks: []container.Task{{
 				KillSignal: int(unix.SIGTERM), Log: n.log, Guards: n.guards, Secrets: n.secrets, Leader: true,
 			}},
-			LeaseGrace: 500, Policies: n.policies, Steps: n.steps,
+			LeaseGrace: 500, Policies: n.policies, Steps: n.steps, IO: n.io,
 		},
 	}))
 	return dir

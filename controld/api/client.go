@@ -299,6 +299,8 @@ type call struct {
 	wait   time.Duration // how long the server may hold the answer back
 	repeat bool          // safe to send again when its outcome is unknown
 	stream bool          // the body is read by the caller
+
+	upgrade bool // to a stream of frames, which the caller gets as the body, see [Client.Stream]
 }
 
 // roundTrip sends the call until it is answered, on the next address each time. Each is tried
@@ -467,10 +469,17 @@ func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Respo
 	if q.key != "" {
 		req.Header.Set(HeaderIdempotencyKey, q.key)
 	}
+	if q.upgrade {
+		askForStream(req.Header)
+	}
 	resp, err := e.http.Do(req)
 	if err != nil {
 		cancel()
 		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		cancel() // the attempt is over, and the connection is the caller's
+		return resp, nil
 	}
 	resp.Body = &cancelBody{resp.Body, cancel}
 	if resp.StatusCode >= 400 {

@@ -90,7 +90,9 @@ func (a *Alloc) NodeLocal() bool {
 func (a *Alloc) SavesProcesses() bool { return a.NodeLocal() && a.Spec.Checkpoint.Criu }
 
 // RunsSteps reports whether programs of the job may start steps in the worker.
-func (a *Alloc) RunsSteps() bool { return a.Spec != nil && a.Spec.Groups[a.Group].RunsSteps() }
+func (a *Alloc) RunsSteps() bool {
+	return a.Spec != nil && a.Group < len(a.Spec.Groups) && a.Spec.Groups[a.Group].RunsSteps()
+}
 
 // Holds reports whether the worker runs no program but steps.
 func (a *Alloc) Holds() bool {

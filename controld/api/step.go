@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -47,7 +48,7 @@ type StepRequest struct {
 	Terminal  *TerminalSize   `json:"terminal,omitempty"` // its first task has a terminal of this size
 	Stdin     string          `json:"stdin,omitempty"`    // all (default), none, or the number of a task
 	KillOnBad bool            `json:"kill_on_bad_exit,omitempty"`
-	Wait      jobspec.Seconds `json:"wait,omitempty"`       // after the first task has ended, the others are killed; 0: never
+	Wait      jobspec.Seconds `json:"wait,omitempty"`       // from the first task's end to a kill of the others; 0: never
 	TimeLimit jobspec.Seconds `json:"time_limit,omitempty"` // 0: the job's
 }
 
@@ -70,26 +71,26 @@ type StepBegun struct {
 	Step    int         `json:"step"`
 	Nodes   []string    `json:"nodes"`
 	Tasks   []int       `json:"tasks"` // on each of the nodes
+	// Cyclic: they were dealt out to the nodes in turn, one to each that has not all of its tasks. Else
+	// their numbers follow the nodes.
+	Cyclic bool `json:"cyclic,omitempty"`
 }
 
 // StepTaskExit is how one task of a step has ended.
-type StepTaskExit struct {
-	Code   int  `json:"code"` // 0 to 255; meaningless if Signal is set
-	Signal int  `json:"signal,omitempty"`
-	OOM    bool `json:"oom,omitempty"`
-}
+type StepTaskExit = stream.StepTaskExit
 
 // StepEnd is how a step has ended: by the highest code and signal of its tasks.
-type StepEnd struct {
-	StepTaskExit
-	Why string `json:"why,omitempty"` // of one that did not end by itself, or could not be started
-}
+type StepEnd = stream.StepEnd
 
-// StepAttach goes on to read the output of a step.
+// StepAttach goes on to read the output of a step, in place of the client that has asked for it. Without a
+// client a step is killed after 10 s.
 type StepAttach struct {
-	// From says how much of each node's part of the output was received, in bytes of its stream; missing:
-	// what comes from now on.
+	// From says how much of each node's part of the output was received: the sum of what the frames of its
+	// tasks count, see [stream.Frame.Counts]. Missing: nothing.
 	From map[string]int64 `json:"from,omitempty"`
+	// Watch looks on beside that client, from now on. Nothing is sent but what the tasks write and how they
+	// end.
+	Watch bool `json:"watch,omitempty"`
 }
 
 // StepSignal is a signal to all tasks of a step.

@@ -64,7 +64,9 @@ var (
 	forControllers = access.Rule{Roles: access.Controller}
 	forAnyone      = access.Rule{Roles: access.Anyone}
 	actOnJob       = access.Rule{Roles: family | operators, About: access.OneJob}
-	seeJob         = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
+	// what runs in the name of the job's user
+	ofOwner = access.Rule{Roles: access.Owner, About: access.OneJob}
+	seeJob  = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
 		Private: []string{model.PrivateJobs}}
 	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
 		Private: []string{model.PrivateNodes}}

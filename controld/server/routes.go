@@ -88,6 +88,15 @@ func jobRoutes() []route {
 		inQuery(openapi.Integer, "worker", "tail", "attempt"), inQuery(openapi.String, "task", "stream"),
 		inQuery(openapi.Boolean, "follow"))
 	output.Media = "application/octet-stream"
+	newStep := post("/v1/jobs/{id}/steps", "Start a step in the allocation of a job; the answer is a stream", pathID)
+	newStep.In = reflect.TypeFor[api.StepRequest]()
+	steps := get("/v1/jobs/{id}/steps", "The steps of a job that wait or run", pathID)
+	steps.Out = reflect.TypeFor[api.StepList]()
+	toStep := func(what, summary string, in reflect.Type) openapi.Operation {
+		o := post("/v1/jobs/{id}/steps/{step}"+what, summary, pathID, inPath("step", "number of the step"))
+		o.In = in
+		return o
+	}
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"),
 		inQuery(openapi.Boolean, "steps"), paging)
@@ -120,6 +129,12 @@ func jobRoutes() []route {
 		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
 			rule: with(seeJob, partDetails), past: true}, why),
 		{Operation: output, rule: actOnJob, inJob: itsOwn, handle: logs},
+		{Operation: newStep, rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+		{Operation: steps, rule: actOnJob, inJob: itsOwn, handle: jobSteps},
+		{Operation: toStep("/attach", "Go on with the output of a step, by a stream", reflect.TypeFor[api.StepAttach]()),
+			rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
+		{Operation: toStep("/signal", "Send a signal to all tasks of a step", reflect.TypeFor[api.StepSignal]()),
+			rule: actOnJob, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		returning(route{Operation: get("/v1/jobs/{id}/usage", "What an attempt of a job has used by now, by worker", pathID,
 			[]openapi.Param{{Name: "attempt", In: "query", Kind: openapi.Integer,
 				Doc: "number of the attempt: the last if not said"}}),

@@ -102,7 +102,11 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
 		return b, err
 	}
-	several := len(tasks) > 1
+	starter := oci.StepTask(tasks)
+	if b.Settings.Place = starter >= 0; b.Settings.Place {
+		b.Settings.Tmp = int64(tasks[starter].Resources.Tmp)
+	}
+	several := b.Settings.Place || len(tasks) > 1
 	if several {
 		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))
 		b.Limits = oci.Limits(in)
@@ -112,6 +116,7 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 		at.Task, at.Node.RunDir, at.Node.Progress = i, container.RunDir(dir), container.ProgressPath(dir)
 		if several {
 			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
+			at.Node.TmpDir = container.TmpDir(dir)
 			at.Node.Progress = container.ProgressPath(container.TaskDir(dir, i))
 			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
 		}

@@ -26,6 +26,7 @@ const (
 	stateDir      = "state" // libcontainer's own
 	taskDir       = "tasks" // a bundle for each of several tasks
 	shmDir        = "shm"   // their /dev/shm
+	tmpDir        = "tmp"   // /tmp of a worker's steps
 	secretsDir    = "secrets"
 	gpusDir       = "gpus"
 	checkpointDir = "checkpoint"
@@ -41,6 +42,14 @@ func TaskDir(dir string, n int) string { return filepath.Join(dir, taskDir, strc
 
 // ShmDir returns what the tasks of the worker in dir share as /dev/shm. Their shim mounts it.
 func ShmDir(dir string) string { return filepath.Join(dir, shmDir) }
+
+// TmpDir returns what the worker in dir and its steps share as /tmp. The worker's shim mounts it.
+func TmpDir(dir string) string { return filepath.Join(dir, tmpDir) }
+
+// StepCgroup returns the cgroup of a part of a step, below that of its worker.
+func StepCgroup(worker string, step int) string {
+	return filepath.Join(worker, fmt.Sprintf("step.%d", step)) // no task has a name with a dot
+}
 
 // LimitsPath returns the file with the limits that the tasks of the worker in dir share, as OCI
 // Linux resources.
@@ -132,16 +141,24 @@ type Settings struct {
 	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
 	Reporter int `json:"reporter,omitempty"`
 
+	IO *IO `json:"io,omitempty"` // of a worker of one task; nil: output goes to log files, and there is no input
+
 	Restore *Restore `json:"restore,omitempty"` // it goes on from an image; nil: it starts its command
 
 	Tasks   []Task `json:"tasks"`             // each has a container of its own
 	Success string `json:"success,omitempty"` // which tasks decide the worker's success: all (default), leader or any
 	Shm     int64  `json:"shm,omitempty"`     // bytes of the common /dev/shm of several tasks
+
+	// Place: steps run beside the worker's tasks, in cgroups below its own. They end with it.
+	Place bool  `json:"place,omitempty"`
+	Tmp   int64 `json:"tmp,omitempty"` // bytes of the common /tmp of a Place
+	// IPC is the path of the IPC namespace of the worker that a part of a step runs beside; "": it has its own.
+	IPC string `json:"ipc,omitempty"`
 }
 
-// Several reports whether the worker has more than one task. Its tasks then have directories, logs
-// and cgroups of their own below those of the worker.
-func (s *Settings) Several() bool { return len(s.Tasks) > 1 }
+// Several reports whether the worker has, or may have, more than one container. Its tasks then have
+// directories, logs and cgroups of their own below those of the worker.
+func (s *Settings) Several() bool { return len(s.Tasks) > 1 || s.Place }
 
 // Restore names the image that a container goes on from, and what restores it.
 type Restore struct {
@@ -244,6 +261,9 @@ func WriteBundle(dir string, b Bundle) error {
 	errs := []error{writeJSON(filepath.Join(dir, settingsFile), 0o600, nil, b.Settings)}
 	if b.Settings.Several() {
 		errs = append(errs, writeJSON(LimitsPath(dir), 0o600, nil, b.Limits), os.MkdirAll(ShmDir(dir), 0o755))
+	}
+	if b.Settings.Place {
+		errs = append(errs, os.MkdirAll(TmpDir(dir), 0o755))
 	}
 	for i, t := range b.Tasks {
 		at := dir

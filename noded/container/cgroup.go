@@ -107,6 +107,9 @@ func sweepCgroup(cgroup string) error {
 	}
 }
 
+// EndBelow ends the steps beside the worker that has a cgroup, and removes that.
+func EndBelow(cgroup string) error { return sweepCgroup(cgroup) }
+
 // killOnce kills every process of the cgroup and removes the directories that are empty. It returns
 // how many are left.
 func killOnce(cgroup string) (int, error) {

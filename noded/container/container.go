@@ -9,15 +9,35 @@ import (
 	"time"
 )
 
-// ID names one worker of one attempt of one job: a container, or one for each of its tasks.
+// ID names one worker of one attempt of one job: a container, or one for each of its tasks. With a
+// Step it names the part of a job's step that runs beside it, a container of its own.
 type ID struct {
 	Job     int64
 	Attempt int
 	Worker  int
+	Step    int // number of the step plus one; 0: the worker itself
 }
 
-// String returns the name used for directories, cgroups and sockets: job.attempt.worker.
-func (id ID) String() string { return fmt.Sprintf("%d.%d.%d", id.Job, id.Attempt, id.Worker) }
+// String returns the name used for directories and sockets: job.attempt.worker, and -s with the number
+// of a step.
+func (id ID) String() string {
+	if id.Step > 0 {
+		return fmt.Sprintf("%d.%d.%d-s%d", id.Job, id.Attempt, id.Worker, id.Step-1)
+	}
+	return fmt.Sprintf("%d.%d.%d", id.Job, id.Attempt, id.Worker)
+}
+
+// OfWorker returns the worker that a part of a step runs beside.
+func (id ID) OfWorker() ID {
+	id.Step = 0
+	return id
+}
+
+// OfStep returns the part beside the worker of the step with a number.
+func (id ID) OfStep(n int) ID {
+	id.Step = n + 1
+	return id
+}
 
 // State is how far a container has come.
 type State string

@@ -26,7 +26,7 @@ func containerOf(cgroups, root string) (ID, bool) {
 		if !ok {
 			continue
 		}
-		name, _, _ := strings.Cut(below, "/") // a worker of several tasks has a cgroup for each below its own
+		name, _, _ := strings.Cut(below, "/") // tasks and steps of a worker have cgroups below its own
 		if id, ok := ParseID(name); ok {
 			return id, true
 		}

@@ -181,13 +181,14 @@ func TestErrorsThatStay(t *testing.T) {
 func TestIDs(t *testing.T) {
 	for text, want := range map[string]bool{
 		"1.2.3": true, "0.0.0": true, "1.2": false, "1.2.3.4": false, "01.2.3": false, "1.2.3x": false, " 1.2.3": false,
-		"": false, "../1.2.3": false, "1.2.+3": false,
+		"": false, "../1.2.3": false, "1.2.+3": false, "1.2.3-s0": true, "1.2.3-s12": true, "1.2.3-s": false,
+		"1.2.3-s-1": false, "1.2.3-s01": false, "1.2.3-s1x": false, "1.2.3-t1": false,
 	} {
 		if id, ok := ParseID(text); ok != want || ok && id.String() != text {
 			t.Errorf("%q: %v, %v", text, id, ok)
 		}
 	}
-	ordered := []ID{{1, 1, 1}, {1, 1, 2}, {1, 2, 0}, {2, 0, 0}}
+	ordered := []ID{{1, 1, 1, 0}, {1, 1, 1, 1}, {1, 1, 2, 0}, {1, 2, 0, 0}, {2, 0, 0, 0}}
 	for i, a := range ordered {
 		for k, b := range ordered {
 			if got := a.Compare(b); (got < 0) != (i < k) || (got == 0) != (i == k) {

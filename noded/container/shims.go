@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -231,7 +233,7 @@ func clearDir(dir string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err = errors.Join(err, UnmountShm(dir), unmountProgress(dir))
+	err = errors.Join(err, UnmountShm(dir), UnmountTmp(dir), unmountProgress(dir))
 	for _, e := range entries {
 		if e.Name() != logDir {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
@@ -253,16 +255,20 @@ func (s *Shims) List(context.Context) ([]Status, error) {
 	return list, nil
 }
 
-// Compare orders ids by job, attempt and worker.
+// Compare orders ids by job, attempt, worker and step.
 func (id ID) Compare(other ID) int {
 	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt),
-		cmp.Compare(id.Worker, other.Worker))
+		cmp.Compare(id.Worker, other.Worker), cmp.Compare(id.Step, other.Step))
 }
 
 // ParseID reads what ID.String wrote.
 func ParseID(text string) (ID, bool) {
 	var id ID
-	n, err := fmt.Sscanf(text, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker)
+	name, step, isStep := strings.Cut(text, "-s")
+	if n, err := strconv.Atoi(step); isStep && err == nil {
+		id.Step = n + 1
+	}
+	n, err := fmt.Sscanf(name, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker)
 	return id, err == nil && n == 3 && id.String() == text
 }
 

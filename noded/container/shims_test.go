@@ -82,10 +82,11 @@ func TestWhatADaemonFindsAfterARestart(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
-	if one := list[0]; one.ID != (ID{1, 1, 0}) || one.State != Exited || one.Exit.Code != 7 {
+	if one := list[0]; one.ID != (ID{Job: 1, Attempt: 1}) || one.State != Exited || one.Exit.Code != 7 {
 		t.Errorf("an ended container: %+v", one)
 	}
-	if two := list[1]; two.ID != (ID{2, 1, 0}) || two.State != Lost || !strings.Contains(two.Why, "without leaving") {
+	if two := list[1]; two.ID != (ID{Job: 2, Attempt: 1}) || two.State != Lost ||
+		!strings.Contains(two.Why, "without leaving") {
 		t.Errorf("a container whose shim died: %+v", two)
 	}
 	if six := list[2]; six.State != Exited || six.Exit.Signal != 9 || !six.Exit.Lease {
@@ -94,7 +95,7 @@ func TestWhatADaemonFindsAfterARestart(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "3.1.0", pidFile)); !os.IsNotExist(err) {
 		t.Errorf("what was never created is left: %v", err)
 	}
-	if err := s.Start(t.Context(), ID{3, 1, 0}); !errors.Is(err, ErrUnknown) {
+	if err := s.Start(t.Context(), ID{Job: 3, Attempt: 1}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("start of a container that does not exist: %v", err)
 	}
 	if err := s.Close(); err != nil {

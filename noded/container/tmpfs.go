@@ -21,7 +21,7 @@ func MountProgress(dir string, u User) error {
 		return nil
 	}
 	at := filepath.Dir(ProgressPath(dir))
-	if err := mountTmpfs(at, "mode=755,nr_inodes=8", progressSize); err != nil {
+	if err := mountTmpfs(at, "mode=755,nr_inodes=8", progressSize, unix.MS_NOEXEC); err != nil {
 		return fmt.Errorf("mount the directory of the progress file: %w", err)
 	}
 	return writeFile(ProgressPath(dir), 0o644, &u, nil)
@@ -79,7 +79,7 @@ func unmountProgress(dir string) error {
 // MountShm mounts a directory in memory, of the given size in bytes, for the tasks of the worker in
 // dir. Its content counts as memory of the task that wrote it.
 func MountShm(dir string, size int64) error {
-	if err := mountTmpfs(ShmDir(dir), "mode=1777", size); err != nil {
+	if err := mountTmpfs(ShmDir(dir), "mode=1777", size, unix.MS_NOEXEC); err != nil {
 		return fmt.Errorf("mount /dev/shm of the tasks: %w", err)
 	}
 	return nil
@@ -88,13 +88,25 @@ func MountShm(dir string, size int64) error {
 // UnmountShm undoes MountShm, if that was done.
 func UnmountShm(dir string) error { return unmountTmpfs(ShmDir(dir)) }
 
+// MountTmp mounts a directory in memory, of the given size in bytes, as /tmp of the worker in dir and
+// its steps.
+func MountTmp(dir string, size int64) error {
+	if err := mountTmpfs(TmpDir(dir), "mode=1777", size, 0); err != nil {
+		return fmt.Errorf("mount /tmp of the steps: %w", err)
+	}
+	return nil
+}
+
+// UnmountTmp undoes MountTmp, if that was done.
+func UnmountTmp(dir string) error { return unmountTmpfs(TmpDir(dir)) }
+
 // mountTmpfs mounts a directory in memory of so many bytes in place of one that a shim has left that
 // was killed while it created the same worker.
-func mountTmpfs(at, options string, size int64) error {
+func mountTmpfs(at, options string, size int64, flags uintptr) error {
 	if err := unmountTmpfs(at); err != nil {
 		return err
 	}
-	return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+	return unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags,
 		fmt.Sprintf("%s,size=%d", options, max(size, 1<<20)))
 }
 

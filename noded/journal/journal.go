@@ -348,7 +348,7 @@ func (f *entrySet) apply(r Record) {
 		return
 	}
 	k := f.kept[r.ID]
-	if r.Op == Measured && (k == nil || k.Final != nil) {
+	if r.Op == Measured && (k == nil || k.Final != nil) || r.Op == StepsKnown && k == nil {
 		return // it has ended meanwhile
 	}
 	if k == nil {
@@ -369,7 +369,34 @@ func (f *entrySet) apply(r Record) {
 		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
 		f.keepFirstResult(k, r)
+	case StepBegun, StepEnded:
+		k.putStep(*r.Step)
+	case StepsKnown:
+		k.knowSteps(r)
 	}
+	if len(k.Steps) == 0 {
+		k.Steps = nil
+		if k.Final != nil { // it starts no more, and all is known of those that it has started
+			k.NextStep, k.Rows, k.Known = 0, 0, 0
+		}
+	}
+}
+
+// putStep notes what is known of a step.
+func (e *Entry) putStep(s Step) {
+	others := slices.DeleteFunc(slices.Clone(e.Steps), func(o Step) bool { return o.N == s.N })
+	e.Steps, e.NextStep = append(others, s), max(e.NextStep, s.N+1)
+	if s.Report != nil {
+		e.Rows = max(e.Rows, s.Report.Row)
+	}
+}
+
+// knowSteps drops the steps that the controllers know.
+func (e *Entry) knowSteps(r Record) {
+	e.Known, e.Rows, e.NextStep = max(e.Known, r.Row), max(e.Rows, r.Row), max(e.NextStep, r.Next)
+	e.Steps = slices.DeleteFunc(slices.Clone(e.Steps), func(s Step) bool {
+		return s.Report != nil && s.Report.Row <= e.Known
+	})
 }
 
 // keepFirstResult keeps the first result of a container, and drops the oldest result if there are
@@ -379,6 +406,7 @@ func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 		return
 	}
 	k.Final, k.Cores, k.Measures = r.Final, nil, nil
+	k.Steps = slices.DeleteFunc(slices.Clone(k.Steps), func(s Step) bool { return s.Report == nil })
 	f.finals = append(f.finals, r.ID)
 	if len(f.finals) > FinalsKept {
 		delete(f.kept, f.finals[0])
@@ -413,6 +441,16 @@ func (f *entrySet) records() []Record {
 		}
 		if e.Stopped != "" {
 			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped, Signal: e.Signal})
+		}
+		if e.NextStep > 0 && (e.Final == nil || len(e.Steps) > 0) {
+			out = append(out, Record{Op: StepsKnown, ID: e.ID, Row: e.Known, Next: e.NextStep})
+		}
+		for i := range e.Steps {
+			o := StepBegun
+			if e.Steps[i].Report != nil {
+				o = StepEnded
+			}
+			out = append(out, Record{Op: o, ID: e.ID, Step: &e.Steps[i]})
 		}
 		if e.Final != nil {
 			out = append(out, Record{Op: Final, ID: e.ID, Final: e.Final})

@@ -56,7 +56,16 @@ func life() []Record {
 		{Op: Early, ID: "7.1.0"},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTE, Signal: "SIGUSR1"},
 		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTimeout, Signal: "SIGTERM"},
+		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 0, State: []byte(`{"name":"a"}`)}},
+		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 1, State: []byte(`{"name":"b"}`)}},
+		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 1, Report: &model.StepReport{Step: model.Step{ID: 1, Row: 1}}}},
+		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 0, Report: &model.StepReport{Step: model.Step{Row: 2}}}},
+		{Op: StepsKnown, ID: "7.1.0", Row: 1},
+		{Op: StepBegun, ID: "7.1.0", Step: &Step{N: 2, State: []byte(`{}`)}},
+		{Op: StepsKnown, ID: "7.1.0", Row: 2},
+		{Op: StepEnded, ID: "7.1.0", Step: &Step{N: 2, Report: &model.StepReport{Step: model.Step{ID: 2, Row: 3}}}},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
+		{Op: StepsKnown, ID: "7.1.0", Row: 3},
 		{Op: Forget, ID: "8.1.0"},
 		{Op: Measured, ID: "7.1.0", Measures: &Measures{}}, // they have ended meanwhile
 		{Op: Measured, ID: "8.1.0", Measures: &Measures{}},
@@ -316,7 +325,8 @@ func TestResultsAreBounded(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal"))
-	for _, r := range []Record{{}, {Op: Intend}, {Op: "later", ID: "1.1.0"}, {Op: Final, ID: "1.1.0"}} {
+	for _, r := range []Record{{}, {Op: Intend}, {Op: "later", ID: "1.1.0"}, {Op: Final, ID: "1.1.0"},
+		{Op: StepBegun, ID: "1.1.0"}, {Op: StepEnded, ID: "1.1.0", Step: &Step{}}} {
 		if err := j.Append(r); err == nil {
 			t.Errorf("%+v was accepted", r)
 		}
@@ -324,6 +334,32 @@ func TestRefusals(t *testing.T) {
 	closed(t, j)
 	if err := j.Append(life()[0]); !errors.Is(err, os.ErrClosed) {
 		t.Fatalf("after Close: got %v", err)
+	}
+}
+
+// TestStepsGoOnFromTheirNumber notices a step that gets the number of another one, or a row that the
+// controllers have for another step, after a restart.
+func TestStepsGoOnFromTheirNumber(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	for n := range 12 {
+		j := open(t, path)
+		if n == 0 {
+			put(t, j, Record{Op: Intend, ID: "7.1.0"})
+		}
+		e, _ := j.Entry("7.1.0")
+		if e.NextStep != n || e.Rows != n {
+			t.Fatalf("before step %d: %+v", n, e)
+		}
+		put(t, j, Record{Op: StepBegun, ID: "7.1.0", Step: &Step{N: e.NextStep, State: []byte("{}")}},
+			Record{Op: StepEnded, ID: "7.1.0",
+				Step: &Step{N: e.NextStep, Report: &model.StepReport{Step: model.Step{ID: n, Row: e.Rows + 1}}}},
+			Record{Op: StepsKnown, ID: "7.1.0", Row: n / 3 * 3})
+		closed(t, j)
+	}
+	j := open(t, path)
+	defer closed(t, j)
+	if e, _ := j.Entry("7.1.0"); len(e.Steps) != 3 || e.Known != 9 {
+		t.Errorf("steps that the controllers do not know: %+v", e)
 	}
 }
 

@@ -30,6 +30,10 @@ const (
 	Stopped  Op = "stopped"  // it was told to stop for this cause, with this signal
 	Final    Op = "final"    // its result, before that is reported
 	Forget   Op = "forget"   // it never ran, and all of it is removed
+
+	StepBegun  Op = "step"        // a step that it has started is about to begin
+	StepEnded  Op = "step-end"    // how that step has ended, before that is reported
+	StepsKnown Op = "steps-known" // the controllers know the steps that have ended, up to a row
 )
 
 // Record is one line of the journal.
@@ -42,6 +46,17 @@ type Record struct {
 	Final  *model.WorkerReport `json:"final,omitempty"`
 
 	Measures *Measures `json:"measures,omitempty"` // all of them so far
+
+	Step *Step `json:"step,omitempty"` // with StepBegun and StepEnded
+	Row  int   `json:"row,omitempty"`  // with StepsKnown
+	Next int   `json:"next,omitempty"` // the same: the number that the next step gets at least
+}
+
+// Step is a step that the program of a worker has started.
+type Step struct {
+	N      int               `json:"n"`
+	State  json.RawMessage   `json:"state,omitempty"` // of one that has begun: what a restarted daemon must know
+	Report *model.StepReport `json:"report,omitempty"`
 }
 
 // Measures is what was measured of a worker that has a GPU. It is reported as it stands here, so that
@@ -65,6 +80,12 @@ type Entry struct {
 	Final   *model.WorkerReport
 
 	Measures *Measures // nil: nothing was measured; replaced and never changed
+
+	// those that run, and those that the controllers do not know yet, by number; replaced and never changed
+	Steps    []Step
+	NextStep int // number of the next one
+	Rows     int // how many steps have ended
+	Known    int // how many of them the controllers know
 }
 
 // maxLine bounds one record in bytes. The longest part is the message of a launch failure, of a few
@@ -135,6 +156,13 @@ func (r *Record) check() error {
 		if r.Final == nil {
 			return fmt.Errorf("final record of %s has no result", r.ID)
 		}
+		return nil
+	case StepBegun, StepEnded:
+		if r.Step == nil || r.Op == StepEnded && r.Step.Report == nil {
+			return fmt.Errorf("%s record of %s has no step", r.Op, r.ID)
+		}
+		return nil
+	case StepsKnown:
 		return nil
 	}
 	return fmt.Errorf("record %q was written by a later version: install that version again, or remove the "+

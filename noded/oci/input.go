@@ -69,6 +69,7 @@ type Node struct {
 	CgroupPath  string   // of this container, absolute below every hierarchy
 	Progress    string   // file that the task reports its progress to
 	ShmDir      string   // what several tasks of a worker share as /dev/shm
+	TmpDir      string   // what a task that starts steps shares with them as /tmp
 	NoSwapLimit bool     // the kernel cannot limit swap
 	Nvidia      []Device // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
 	NvidiaMajor int64    // of /dev/nvidiaN, 195 unless the driver says otherwise

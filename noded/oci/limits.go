@@ -84,6 +84,15 @@ func (in taskInput) shm() specs.Mount {
 	return mountAt("/dev/shm", "bind", dir, "bind", "rw", "nosuid", "nodev", "noexec")
 }
 
+// tmp returns /tmp of a task's container: its own, or one for the task that starts steps and for them,
+// as for processes of one machine.
+func (in taskInput) tmp() specs.Mount {
+	if in.step == nil && (in.task.Launch == nil || in.task.Launch.Type != jobspec.LaunchSteps) {
+		return tmpfsAt("/tmp", in.task.Resources.Tmp)
+	}
+	return mountAt("/tmp", "bind", in.Node.TmpDir, "bind", "rw", "nosuid", "nodev")
+}
+
 // ShmSize returns the size of /dev/shm for the tasks of a worker, in bytes: the sum of those that
 // run side by side, or that of any other task if it is larger.
 func ShmSize(tasks []jobspec.Task) jobspec.Bytes {

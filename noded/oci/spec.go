@@ -37,15 +37,19 @@ func Spec(in Input) (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := t.mounts()
+	return t.spec()
+}
+
+func (in taskInput) spec() (*specs.Spec, error) {
+	mounts, err := in.mounts()
 	if err != nil {
 		return nil, err
 	}
-	devices, rules, err := t.devices()
+	devices, rules, err := in.devices()
 	if err != nil {
 		return nil, err
 	}
-	limits, err := t.rlimits()
+	limits, err := in.rlimits()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,7 @@ func Spec(in Input) (*specs.Spec, error) {
 			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace},
 				{Type: specs.IPCNamespace}},
 			Devices:   devices,
-			Resources: t.taskResources(rules),
+			Resources: in.taskResources(rules),
 			Seccomp:   in.Node.Seccomp,
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
@@ -100,7 +104,7 @@ func (in taskInput) mounts() ([]specs.Mount, error) {
 		list = append(list, readOnly(Bind{Source: in.Node.HostsFile, Target: HostsPath}))
 	}
 	list = append(list,
-		tmpfsAt("/tmp", in.task.Resources.Tmp),
+		in.tmp(),
 		mountAt("/run", "tmpfs", "tmpfs", "nosuid", "nodev", "noexec", "mode=755", "size=1024k"),
 		mountAt(launch.Dir, "bind", in.Node.RunDir, "bind", "ro", "nosuid", "nodev"),
 		mountAt(launch.ProgressFile, "bind", in.Node.Progress, "bind", "rw", "nosuid", "nodev", "noexec"),
@@ -266,6 +270,9 @@ func (in taskInput) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, e
 // taskResources returns the limits of a task's container: the worker's limits if it is the only
 // task, else only its share of the cores.
 func (in taskInput) taskResources(rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
+	if in.step != nil {
+		return in.stepResources(rules)
+	}
 	if in.alone() {
 		res := in.workerLimits(int64(max(in.task.Resources.Cores, 1)), int64(in.task.Resources.Memory))
 		res.Devices = rules

@@ -15,6 +15,7 @@ type taskInput struct {
 	group    *jobspec.Group
 	task     *jobspec.Task
 	taskGPUs []int // the worker's GPUs that the task sees
+	step     *Step // that runs beside the task; nil: it is about the task itself
 }
 
 // findTask returns the input with its group and its task.
@@ -51,9 +52,8 @@ func Tasks(in Input) ([]jobspec.Task, error) {
 	return g.Tasks, nil
 }
 
-// alone reports whether the worker has one task, whose container then has the worker's limits
-// itself.
-func (in taskInput) alone() bool { return len(in.group.Tasks) == 1 }
+// alone reports whether the worker has one container, which then has the worker's limits itself.
+func (in taskInput) alone() bool { return len(in.group.Tasks) == 1 && !in.group.RunsSteps() }
 
 // gpusOf returns the worker's GPUs that the task sees. Tasks that run side by side (main tasks and
 // sidecars) have their own GPUs each, in the order in which the tasks are written. Any other task

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api/clock"
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
@@ -30,8 +31,11 @@ import (
 // lastSignal is the highest number of a signal.
 const lastSignal = 64
 
-// channelFD is the descriptor at which rota-init finds its socket.
-const channelFD = 3
+// The descriptors at which rota-init finds its sockets: to this shim, and for the files of ranks.
+const (
+	channelFD = 3
+	filesFD   = 4
+)
 
 // runcContainer is a container as libcontainer knows it.
 type runcContainer struct {
@@ -42,6 +46,7 @@ type runcContainer struct {
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
 	channel net.Conn          // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan launch.Result
+	io      *session // of the ranks; nil: their output goes to files
 
 	detaching bool          // rota-init was told to close the channel, or never had it
 	detached  chan struct{} // closed when it has done so
@@ -56,12 +61,14 @@ type runcContainer struct {
 }
 
 // newContainer creates the container of the bundle in dir; its command waits for start. The
-// container joins the IPC namespace at the path ipc, unless that is empty.
-func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, error) {
+// container joins the IPC namespace at the path ipc, unless that is empty. Its ranks read and write in
+// the session, unless that is nil.
+func newContainer(dir, name string, out *logs, ipc string, session *session) (*runcContainer, error) {
 	b, spec, err := prepareContainer(dir, name, ipc)
 	if err != nil {
 		return nil, err
 	}
+	b.io = session
 	if err := b.launch(spec.Process, out); err != nil {
 		b.discard()
 		return nil, explainCgroupError(err)
@@ -164,6 +171,16 @@ func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 	c.process.ExtraFiles = []*os.File{theirs}
 	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", launch.ChannelEnv, channelFD))
 	c.process.Stdout, c.process.Stderr = out.stdout, out.stderr
+	if c.io != nil {
+		files, rotaInits, err := socketForFiles()
+		if err != nil {
+			return err
+		}
+		defer rotaInits.Close()
+		c.process.ExtraFiles = append(c.process.ExtraFiles, rotaInits)
+		c.process.Env = append(c.process.Env, fmt.Sprintf("%s=%d", launch.FilesEnv, filesFD))
+		defer func() { go receiveRanks(files, c.io) }() // at its end if the container was not started
+	}
 	if err := c.inner.Start(c.process); err != nil {
 		return err
 	}
@@ -212,14 +229,22 @@ func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 // listen waits for the result that rota-init sends when the worker is done, unless it detaches before.
 func (c *runcContainer) listen() {
 	defer close(c.results)
-	line, err := bufio.NewReader(c.channel).ReadBytes('\n')
-	var r launch.Result
-	switch {
-	case err != nil || json.Unmarshal(line, &r) != nil:
-	case r.Detached:
-		close(c.detached)
-	default:
-		c.results <- r
+	lines := bufio.NewReader(c.channel)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var r launch.Result
+		switch {
+		case err != nil || json.Unmarshal(line, &r) != nil:
+			return
+		case r.Rank != nil && c.io != nil:
+			c.io.taskEnded(uint32(*r.Rank), stream.StepTaskExit{Code: r.Code, Signal: r.Signal})
+		case r.Detached:
+			close(c.detached)
+			return
+		default:
+			c.results <- r
+			return
+		}
 	}
 }
 
@@ -241,6 +266,20 @@ func (c *runcContainer) signal(s unix.Signal, to string) error {
 	if s == unix.SIGKILL {
 		return c.kill()
 	}
+	return c.sendOrder(s, launch.Order{Signal: int(s), To: to})
+}
+
+// signalRank passes a signal on to one rank, or to all. A kill of one rank leaves the others.
+func (c *runcContainer) signalRank(task uint32, s unix.Signal) {
+	o := launch.Order{Signal: int(s)}
+	if task != stream.AllTasks {
+		rank := int(task)
+		o.Rank = &rank
+	}
+	_ = c.sendOrder(s, o) // it may have ended
+}
+
+func (c *runcContainer) sendOrder(s unix.Signal, o launch.Order) error {
 	if c.unborn {
 		c.pending = append(c.pending, s)
 		return nil
@@ -249,7 +288,7 @@ func (c *runcContainer) signal(s unix.Signal, to string) error {
 		go c.signalDetached(c.inner, s)
 		return nil
 	}
-	line, _ := json.Marshal(launch.Order{Signal: int(s), To: to}) // a number and a word
+	line, _ := json.Marshal(o) // numbers and a word
 	_, err := c.channel.Write(append(line, '\n'))
 	if errors.Is(err, unix.EPIPE) {
 		return nil // it has just ended

@@ -69,6 +69,8 @@ func (sup *supervisor) save(o container.SaveOrder) error {
 	case sup.job.connected():
 		return errors.New("the worker cannot be saved: its processes have a connection to its job socket, " +
 			"$ROTA_SOCKET, which leads out of the container")
+	case sup.io.own != nil || sup.io.processes() > 0:
+		return errors.New("the worker cannot be saved: it has a terminal, or a person runs a process in it")
 	case sup.memory.away():
 		return errors.New("the worker cannot be saved: the driver has its GPU memory")
 	}

@@ -1,10 +1,12 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/opencontainers/cgroups"
@@ -20,6 +22,8 @@ type sharedResources struct {
 	dir    string
 	cgroup cgroups.Manager
 	cores  string // that the tasks may use, as the kernel writes them; "": all
+	place  bool   // steps run beside the tasks
+	path   string // of the cgroup, below every hierarchy
 }
 
 func newSharedResources(dir string, s container.Settings) (*sharedResources, error) {
@@ -37,7 +41,7 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 		return nil, fmt.Errorf("limits of the worker: %w", err)
 	}
 	config.SkipDevices = true // each task has rules of its own
-	p := &sharedResources{dir: dir, cores: config.Resources.CpusetCpus}
+	p := &sharedResources{dir: dir, cores: config.Resources.CpusetCpus, place: s.Place, path: s.Cgroup}
 	if p.cgroup, err = manager.New(config); err != nil {
 		return nil, explainCgroupError(err)
 	}
@@ -45,7 +49,11 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 	if err := errors.Join(p.cgroup.Apply(noProcess), p.cgroup.Set(config.Resources)); err != nil {
 		return nil, errors.Join(explainCgroupError(err), p.remove())
 	}
-	if err := container.MountShm(dir, s.Shm); err != nil {
+	err = container.MountShm(dir, s.Shm)
+	if err == nil && s.Place {
+		err = container.MountTmp(dir, s.Tmp)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
@@ -59,6 +67,9 @@ func (r *sharedResources) setCores(cores string, tasks []*task) error {
 		if err == nil && t.state == container.Running {
 			err = t.container.setCores(cores)
 		}
+	}
+	if err == nil && r.place {
+		err = r.bindSteps(cores)
 	}
 	if err == nil {
 		err = r.bind(cores)
@@ -80,6 +91,27 @@ func (r *sharedResources) bind(cores string) error {
 	return r.cgroup.Set(&resources)
 }
 
+// bindSteps gives all steps the cores of their worker: those that they had are not among them any more.
+func (r *sharedResources) bindSteps(cores string) error {
+	var errs []error
+	files, _ := filepath.Glob(filepath.Join(cmp.Or(r.cgroup.Path("cpuset"), r.cgroup.Path("")), "step.*", "cpuset.cpus"))
+	for _, file := range files { // the pattern is well formed
+		err := os.WriteFile(file, []byte(cores), 0)
+		if !errors.Is(err, os.ErrNotExist) { // it has ended
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// freeze stops the tasks and the steps where they are, or lets them run.
+func (r *sharedResources) freeze(state cgroups.FreezerState) error { return r.cgroup.Freeze(state) }
+
+// remove ends the steps, with which nothing of the worker is left to run.
 func (r *sharedResources) remove() error {
-	return errors.Join(container.UnmountShm(r.dir), r.cgroup.Destroy())
+	var err error
+	if r.place {
+		err = container.EndBelow(r.path)
+	}
+	return errors.Join(err, container.UnmountShm(r.dir), container.UnmountTmp(r.dir), r.cgroup.Destroy())
 }

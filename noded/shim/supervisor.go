@@ -31,6 +31,7 @@ type supervisor struct {
 	expired   bool // the lease has ended
 	early     bool // the main tasks were told that the time limit comes
 	job       *jobSocket
+	io        *ioServer
 	switching switching
 	memory    gpuMemory
 	saving    saving
@@ -76,10 +77,15 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	sup := &supervisor{
 		workerPhase: workerPhase{success: settings.Success}, dir: order.Dir, settings: settings,
 		tasks: tasksOf(order.Dir, settings), lease: l, orders: make(chan request), job: newJobSocket(),
+		io:     newIOServer(settings),
 		memory: newGPUMemory(), saving: newSaving(), restoring: restoring{over: make(chan error, 1)},
 	}
 	if settings.Restore != nil && settings.Several() {
 		return nil, errors.New("a worker of several tasks cannot go on from an image: CRIU restores one container")
+	}
+	if settings.IO != nil && (settings.Restore != nil || settings.Several()) {
+		return nil, container.Final(errors.New("a worker has input and output of its own only if it has one task " +
+			"and does not go on from an image"))
 	}
 	sup.ended, sup.overdue = make(chan *task, len(sup.tasks)), make(chan *task, len(sup.tasks))
 	return sup, nil
@@ -103,6 +109,9 @@ func (sup *supervisor) create() error {
 	if err := sup.createTasks(); err != nil {
 		return err
 	}
+	if err = sup.io.listen(sup.dir); err != nil {
+		return err
+	}
 	if sup.listener, err = container.ListenSocket(sup.dir); err != nil {
 		return err
 	}
@@ -116,12 +125,12 @@ func (sup *supervisor) createTasks() error {
 	if err != nil {
 		return err
 	}
-	limit, ipc := newThrottle(sup.settings.OutputRate), ""
+	limit, ipc := newThrottle(sup.settings.OutputRate), sup.settings.IPC
 	for _, t := range sup.tasks {
 		if err := sup.job.listen(t.dir, t.user); err != nil {
 			return err
 		}
-		if err := t.create(scanner, limit, ipc, sup.settings.Restore); err != nil {
+		if err := t.create(scanner, limit, ipc, sup.settings.Restore, sup.io.own); err != nil {
 			if sup.shared != nil {
 				err = fmt.Errorf("task %s: %w", t.Name, err)
 			}
@@ -152,6 +161,8 @@ func (sup *supervisor) discard() {
 		_ = sup.shared.remove() // the daemon sweeps what is left
 	}
 	_ = container.RemoveSocket(sup.dir) // the daemon's next try does the same
+	sup.io.close()
+	_ = container.RemoveIO(sup.dir) // the same
 	_ = container.RemoveProcess(sup.dir)
 }
 
@@ -211,6 +222,11 @@ func (sup *supervisor) run() error {
 			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
 			sup.stopExpired()
+		case r := <-sup.io.execs:
+			session, err := sup.execute(r.Exec)
+			r.answer <- execAnswer{session, err}
+		case <-sup.io.hangUp:
+			sup.hungUp()
 		case said := <-sup.job.sayings:
 			sup.hear(said)
 		case <-sup.switching.due:
@@ -429,15 +445,17 @@ func (sup *supervisor) finish() error {
 	if sup.shared != nil {
 		errs = append(errs, sup.shared.remove())
 	}
+	sup.io.awaitRead()
 	errs = append(errs, container.WriteExit(sup.dir, exit))
 	sup.listener.Close()
 	err := errors.Join(append(errs, container.RemoveSocket(sup.dir))...)
 	sup.mu.Lock()
-	defer sup.mu.Unlock()
 	for _, c := range sup.clients {
 		_ = c.send(container.Answer{Exited: true}) // the end of this process says the same
 	}
-	return err
+	sup.mu.Unlock()
+	sup.io.linger()
+	return errors.Join(err, container.RemoveIO(sup.dir))
 }
 
 // exitRecord returns the record of the worker, made from the ends of its tasks.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/opencontainers/cgroups"
+
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -131,6 +133,10 @@ func (sup *supervisor) switchOverdue() {
 func (sup *supervisor) freeze(why string) {
 	s := &sup.switching
 	s.due = nil
+	if sup.settings.Place && s.order.NoFreeze != "" {
+		sup.cannotPause(why + ", and it is not frozen: " + s.order.NoFreeze + "; the GPU memory of steps is not moved")
+		return
+	}
 	if s.order.NoFreeze != "" || sup.memory.away() {
 		sup.moveMemoryOut(why + ", and it is not frozen: " + cmp.Or(s.order.NoFreeze, "its GPU memory was on its way back"))
 		return
@@ -145,6 +151,14 @@ func (sup *supervisor) freeze(why string) {
 func (sup *supervisor) freezeTasks() error {
 	if sup.switching.froze {
 		return nil
+	}
+	if sup.settings.Place { // with its steps
+		sup.switching.froze = true
+		err := sup.shared.freeze(cgroups.Frozen)
+		if err != nil {
+			sup.thaw()
+		}
+		return err
 	}
 	for _, t := range sup.tasks {
 		if t.state != container.Running {
@@ -171,6 +185,10 @@ func (sup *supervisor) thaw() {
 		return
 	}
 	sup.switching.froze = false
+	if sup.settings.Place {
+		_ = sup.shared.freeze(cgroups.Thawed) // the daemon sweeps what it leaves
+		return
+	}
 	for _, t := range sup.tasks {
 		if t.state == container.Running {
 			_ = t.container.thaw() // it was not frozen, or has ended

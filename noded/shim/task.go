@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -40,7 +41,9 @@ func tasksOf(dir string, s container.Settings) []*task {
 
 // create creates the container, up to the command, which waits for its start, and checks that it
 // shows only what its user may see.
-func (t *task) create(scanner *outputScanner, limit *throttle, ipc string, restore *container.Restore) error {
+func (t *task) create(
+	scanner *outputScanner, limit *throttle, ipc string, restore *container.Restore, session *session,
+) error {
 	var err error
 	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name), limit); err != nil {
 		return err
@@ -67,8 +70,11 @@ func (t *task) create(scanner *outputScanner, limit *throttle, ipc string, resto
 	if err := container.MountProgress(t.dir, t.user); err != nil {
 		return err
 	}
-	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc); err != nil {
+	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc, session); err != nil {
 		return err
+	}
+	if session != nil {
+		session.signal = t.container.signalRank
 	}
 	if err := g.verify(t.container.pid); err != nil {
 		return err
@@ -116,6 +122,10 @@ func (t *task) recordEnd() {
 	t.logs.closeContainerEnds() // of one that was never restored they are still open
 	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
+	if s := t.container.io; s != nil {
+		go s.end(stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: t.exit.Code, Signal: t.exit.Signal,
+			OOM: t.exit.OOM}})
+	}
 	_ = t.container.destroy()        // the daemon sweeps what is left when the worker is removed
 	_ = container.EndProgress(t.dir) // the same
 }

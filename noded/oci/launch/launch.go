@@ -26,6 +26,30 @@ const (
 // receives, and gives its result as an exit code.
 const ChannelEnv = "ROTA_INIT_CHANNEL"
 
+// FilesEnv names the variable with the descriptor of the socket over which rota-init sends the shim its
+// ends of what ranks read and write, a message of [Files] for each rank. Without it the ranks share what
+// rota-init reads and writes.
+const FilesEnv = "ROTA_INIT_FILES"
+
+// ExecEnv names the variable with the [Exec] of a rota-init that is started beside the first process, as
+// "rota-init exec".
+const ExecEnv = "ROTA_INIT_EXEC"
+
+// Files comes with the descriptors of a rank: its standard input, output and error, or its terminal
+// alone.
+type Files struct {
+	Rank     int  `json:"rank"`
+	Terminal bool `json:"terminal,omitempty"`
+}
+
+// Exec is what a process runs that a person starts in a running container. It has the variables of the
+// first rank.
+type Exec struct {
+	Args []string `json:"args"` // none: a shell
+	Env  []string `json:"env,omitempty"`
+	Dir  string   `json:"dir,omitempty"` // "": that of the ranks
+}
+
 // Plan says what a worker runs.
 type Plan struct {
 	Env []string `json:"env"` // of every rank, NAME=VALUE
@@ -39,7 +63,9 @@ type Plan struct {
 	Ranks []Rank `json:"ranks"`
 	// Hold, without ranks: it holds the room of a worker in which only steps run, and ends with exit code 0
 	// by the first signal. The daemon sends that when the steps have ended.
-	Hold        bool     `json:"hold,omitempty"`
+	Hold bool `json:"hold,omitempty"`
+	// Independent: a rank that fails does not stop the others.
+	Independent bool     `json:"independent,omitempty"`
 	KillTimeout int64    `json:"kill_timeout_ms"` // how long the other ranks may take to stop after one has failed
 	Secrets     []Secret `json:"secrets,omitempty"`
 }
@@ -55,6 +81,14 @@ type Rank struct {
 	Name string   `json:"name"` // for messages
 	Args []string `json:"args"`
 	Env  []string `json:"env,omitempty"`
+
+	Terminal *Terminal `json:"terminal,omitempty"` // that it has, with a socket for files; nil: pipes
+}
+
+// Terminal is the size of a terminal, in characters.
+type Terminal struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
 }
 
 // Order is what the shim sends to rota-init, as a line of JSON.
@@ -63,6 +97,8 @@ type Order struct {
 	// which processes of a rank that is a shell get it, as [jobspec.Preemption.SignalTo] says; "": the
 	// shell, and what it runs
 	To string `json:"to,omitempty"`
+	// Rank is which rank gets the signal; nil: all
+	Rank *int `json:"rank,omitempty"`
 	// Detach: rota-init closes the socket, which CRIU could not save. From then on it takes signals from
 	// the kernel and gives its result as an exit code, and the kernel ends it when the shim ends.
 	Detach bool `json:"detach,omitempty"`
@@ -81,4 +117,7 @@ type Result struct {
 	Signal int `json:"signal,omitempty"`
 
 	Detached bool `json:"detached,omitempty"` // no result, but the answer to an order to detach
+
+	// Rank: no result, but how one rank has ended. With a socket for files there is one of each.
+	Rank *int `json:"rank,omitempty"`
 }

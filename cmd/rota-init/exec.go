@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// execute has this process, which was started beside the first one, become what a person wants to run:
+// with the variables, the secrets and the working directory of the first rank. It returns a shell's
+// exit code if that cannot be.
+func execute(planPath, text string) int {
+	fail := func(code int, format string, args ...any) int {
+		fmt.Fprintf(os.Stderr, "rota: "+format+"\n", args...)
+		return code
+	}
+	var e launch.Exec
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		return fail(125, "what is to be run is damaged: %v", err)
+	}
+	plan, err := read(planPath)
+	if err == nil {
+		err = readSecrets(plan)
+	}
+	if err != nil {
+		return fail(125, "%v", err)
+	}
+	env := slices.Concat(plan.Env, plan.Ranks[0].Env, e.Env)
+	dir := cmp.Or(e.Dir, plan.Dir)
+	args := e.Args
+	if len(args) == 0 {
+		args = []string{loginShell(env)}
+	}
+	if err := os.Chdir(dir); err != nil {
+		return fail(126, "%s", startFailure(args[0], "", dir, err))
+	}
+	path, err := lookPath(args[0], env, dir)
+	if err == nil {
+		err = unix.Exec(path, args, env)
+	}
+	code := 126
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		code = 127
+	}
+	return fail(code, "%s", startFailure(args[0], path, dir, err))
+}
+
+// loginShell returns the shell that is run if nothing else is asked for: $SHELL, if it is there, else
+// bash or sh.
+func loginShell(env []string) string {
+	own, _ := lastValue(env, "SHELL") // there may be none
+	for _, shell := range []string{own, "/bin/bash"} {
+		if shell != "" && unix.Access(shell, unix.X_OK) == nil {
+			return shell
+		}
+	}
+	return "/bin/sh"
+}

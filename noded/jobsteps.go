@@ -1,0 +1,233 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps"
+	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/oci"
+)
+
+// jobSteps are the steps of jobs: the parts that run on this node, and those that jobs start whose first
+// workers are here. The zero value has none.
+type jobSteps struct {
+	*jobsteps.Manager
+}
+
+// StepParts is what an agent runs the steps of jobs with.
+type StepParts struct {
+	// Build writes the bundle of a part of a step.
+	Build func(ctx context.Context, w jobsteps.Worker, id container.ID, cores []int, gpus []model.GPU, s oci.Step,
+		p *jobsteps.Part) (string, error)
+	// OpenIO connects to the input and output of a container.
+	OpenIO func(ctx context.Context, id container.ID, from int64) (*stream.Conn, error)
+	Remote func(node string) jobsteps.Node
+}
+
+// runSteps has an agent run the steps of jobs until ctx ends.
+func (a *Agent) runSteps(ctx context.Context, p StepParts) {
+	local := &jobsteps.Local{
+		Worker: a.stepWorker, Lease: a.leaseEnd, Runtime: a.Runtime, OpenIO: p.OpenIO,
+		Build: func(
+			ctx context.Context, w jobsteps.Worker, id container.ID, cores []int, s oci.Step, part *jobsteps.Part,
+		) (string, error) {
+			dir, err := p.Build(ctx, w, id, cores, a.gpus.all(), s, part)
+			if err == nil {
+				a.openSocket(id)
+			}
+			return dir, err
+		},
+	}
+	local.Init()
+	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{
+		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.putStep, Log: a.Log,
+	})
+}
+
+// stepWorker returns a worker that is here, for the steps beside it.
+func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	switch {
+	case w != nil && w.Desired != nil && !w.Kept:
+	case !a.desiredKnown:
+		return jobsteps.Worker{}, &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: "no controller has told this node yet what runs here"}
+	default:
+		return jobsteps.Worker{}, fmt.Errorf("worker %s: %w", id, container.ErrUnknown)
+	}
+	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid}
+	switch {
+	case w.Actual != container.Running:
+		out.Refuse = &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("job %d does not run on node %s", id.Job, a.Node.Name)}
+	case w.Desired.Stop != nil:
+		out.Refuse = &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("job %d is being stopped", id.Job)}
+	}
+	return out, nil
+}
+
+// noteSteps takes what is true of the parts of steps here. Those end whose workers have ended. The mutex
+// is held.
+func (a *Agent) noteSteps(parts []container.Status) {
+	if a.jobSteps.Manager == nil {
+		return
+	}
+	a.jobSteps.Local.Note(parts)
+	count := map[container.ID]int{}
+	for _, s := range parts {
+		if s.State != container.Created && s.State != container.Running {
+			continue
+		}
+		of := s.ID.OfWorker()
+		if w := a.workers[of]; w != nil && (w.exists() || w.busy) {
+			count[of]++
+			continue
+		}
+		a.steps.Go(func() {
+			ctx, cancel := context.WithTimeout(a.ctxOrNone(), stepTimeout)
+			defer cancel()
+			if err := a.Runtime.Kill(ctx, s.ID); err != nil {
+				a.logOf(s.ID).Warn("cannot end a step whose job has ended", "err", err)
+			}
+		})
+	}
+	for id, w := range a.workers {
+		w.Steps = count[id]
+	}
+}
+
+// ctxOrNone returns the context of Run, or one that does not end before it began. The mutex is held.
+func (a *Agent) ctxOrNone() context.Context {
+	if a.ctx == nil {
+		return context.Background()
+	}
+	return a.ctx
+}
+
+// liveSteps returns the parts of steps beside a worker that have not ended.
+func (a *Agent) liveSteps(id container.ID) []container.ID {
+	if a.jobSteps.Manager == nil {
+		return nil
+	}
+	return a.jobSteps.Local.Live(id)
+}
+
+// signalSteps sends a signal to the steps beside a worker.
+func (a *Agent) signalSteps(ctx context.Context, id container.ID, s container.Signal) error {
+	s.To = "" // the programs of steps have no script around them
+	var errs []error
+	for _, part := range a.liveSteps(id) {
+		errs = append(errs, a.Runtime.Signal(ctx, part, s))
+	}
+	return errors.Join(errs...)
+}
+
+// signalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it says. What
+// a script runs beside its steps are the commands that have started them, which the signal is not for.
+func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.Alloc, s container.Signal) error {
+	var errs []error
+	steps := d != nil && d.RunsSteps()
+	if !steps || !d.Holds() && s.To != jobspec.SignalPrograms {
+		errs = append(errs, a.Runtime.Signal(ctx, id, s))
+	}
+	if steps && s.To != jobspec.SignalScript {
+		errs = append(errs, a.signalSteps(ctx, id, s))
+	}
+	return errors.Join(errs...)
+}
+
+// desired returns what the controllers want for a worker, nil if that is not known.
+func (a *Agent) desired(id container.ID) *api.Alloc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w := a.workers[id]; w != nil {
+		return w.Desired
+	}
+	return nil
+}
+
+// finishSteps ends the steps of a first worker that has ended, so that they are reported before it.
+func (a *Agent) finishSteps(ctx context.Context, id container.ID) {
+	if a.jobSteps.Manager == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	a.jobSteps.Recover(id) // so that those have rows that have ended without a daemon
+	a.jobSteps.Finish(ctx, id)
+}
+
+// finishTime is how long the steps of a job that has ended may take to end on other nodes. The rows of
+// those that take longer are lost.
+const finishTime = 20 * time.Second
+
+// removeSteps removes what is left of the steps beside a worker.
+func (a *Agent) removeSteps(ctx context.Context, id container.ID) error {
+	if a.jobSteps.Manager == nil {
+		return nil
+	}
+	var errs []error
+	for _, part := range a.jobSteps.Local.All(id) {
+		a.closeSocket(part)
+		errs = append(errs, a.Runtime.Remove(ctx, part))
+	}
+	return errors.Join(errs...)
+}
+
+// recoverSteps goes on with the steps that the first worker has started under an earlier daemon. The
+// mutex is held.
+func (a *Agent) recoverSteps(w *worker) {
+	if a.jobSteps.Manager == nil || w.stepsKnown || len(w.Entry.Steps) == 0 || w.Desired == nil {
+		return
+	}
+	w.stepsKnown = true
+	a.steps.Go(func() { a.jobSteps.Recover(w.id) })
+}
+
+// recoverRows reports the steps again that have ended, and that the controllers may not know.
+func (a *Agent) recoverRows(e journal.Entry) {
+	for _, s := range e.Steps {
+		if s.Report != nil {
+			a.out.putStep(*s.Report)
+		}
+	}
+}
+
+// stepsConfirmed notes which steps the controllers know.
+func (a *Agent) stepsConfirmed(sent []model.StepReport) {
+	last := map[container.ID]int{}
+	for i := range sent {
+		last[stepWorkerID(&sent[i])] = sent[i].Row
+	}
+	var records []journal.Record
+	for id, row := range last {
+		records = append(records, journal.Record{Op: journal.StepsKnown, ID: id.String(), Row: row})
+	}
+	if len(records) == 0 {
+		return
+	}
+	if err := a.Journal.Append(records...); err != nil {
+		a.Log.Warn("cannot write to the journal which steps the controllers know; they are reported again", "err", err)
+	}
+}
+
+// stepWorkerID returns the worker that has started the steps of a row: the first of its attempt.
+func stepWorkerID(r *model.StepReport) container.ID {
+	return container.ID{Job: int64(r.Job), Attempt: r.Attempt}
+}
+
+// stopsSteps reports whether the signal of a stop is for the steps too.
+func stopsSteps(d *api.Alloc) bool { return d.RunsSteps() && stopSignal(d).To != jobspec.SignalScript }

@@ -1,0 +1,285 @@
+package jobsteps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/pki"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// bodyMax is how many bytes a request for a step may have: an environment is at most as large as the
+// kernel takes it.
+const bodyMax = 4 << 20
+
+// Handler answers requests for steps of the job whose first worker the requests are for, below a
+// prefix.
+func (m *Manager) Handler(prefix string, of func(*http.Request) (container.ID, error)) http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, do func(http.ResponseWriter, *http.Request, *job) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			id, err := of(r)
+			var j *job
+			if err == nil {
+				j, err = m.find(id)
+			}
+			if err == nil {
+				err = do(w, r, j)
+			}
+			if err != nil {
+				refuse(w, err)
+			}
+		})
+	}
+	handle("POST "+prefix, m.post)
+	handle("GET "+prefix, m.list)
+	handle("POST "+prefix+"/{n}/attach", m.attach)
+	handle("POST "+prefix+"/{n}/signal", m.signal)
+	return mux
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	var p *api.Problem
+	var why Refusal
+	switch {
+	case errors.As(err, &p):
+		api.WriteProblem(w, p.Status, p.Code, p.Detail)
+	case errors.As(err, &why), errors.Is(err, errEnds):
+		api.WriteProblem(w, http.StatusConflict, api.CodeWrongState, err.Error())
+	case errors.Is(err, container.ErrUnknown):
+		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, err.Error())
+	default:
+		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, err.Error())
+	}
+}
+
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax)) // all of it: a stream may follow
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	return nil
+}
+
+// post starts a step, and stays with it until it has ended.
+func (m *Manager) post(w http.ResponseWriter, r *http.Request, j *job) error {
+	req := &api.StepRequest{}
+	if err := decode(w, r, req); err != nil {
+		return err
+	}
+	if err := check(req); err != nil {
+		return err
+	}
+	if !api.AsksForStream(r) {
+		return errors.New("the answer is a stream: ask for it by the header Upgrade: " + stream.Protocol)
+	}
+	g, waits, err := j.enter(req)
+	if err != nil {
+		return err
+	}
+	conn, err := api.AcceptStream(m.ctx, w, r)
+	if err != nil {
+		j.giveUp(g, waits)
+		return nil // the answer has begun
+	}
+	c := newClient(m.ctx, conn, 0)
+	m.runs.Go(func() {
+		if waits != nil && !j.await(&g, waits, c) {
+			return
+		}
+		j.create(req, g, c)
+	})
+	return nil
+}
+
+// giveUp gives back what a request has got whose client is gone.
+func (j *job) giveUp(g grant, waits *waiter) {
+	if waits != nil {
+		j.leave(waits)
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.held, g.n)
+	j.serveWaiting()
+}
+
+// await waits until there is room for a step. It reports whether there is.
+func (j *job) await(g *grant, w *waiter, c *client) bool {
+	text := "step creation temporarily disabled, retrying (" + string(Busy) + ")"
+	said := stream.Frame{Kind: stream.Message, Task: stream.AllTasks,
+		Data: fmt.Appendf(nil, "Job %d %s", j.id.Job, text)}
+	out := c.out
+	for {
+		select {
+		case out <- said:
+			out = nil
+		case got, ok := <-w.granted:
+			if !ok {
+				f, _ := stream.JSON(stream.End, stream.AllTasks, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 1},
+					Why: errEnds.Error()}) // a number and a text
+				select {
+				case c.out <- f:
+				case <-c.gone:
+				}
+				return false
+			}
+			*g = got
+			return true
+		case f := <-c.in:
+			if f.Kind == stream.Signal && ends(string(f.Data)) {
+				c.close()
+			}
+		case <-c.gone:
+			j.leave(w)
+			return false
+		}
+	}
+}
+
+// ends reports whether a signal ends a step that waits.
+func ends(signal string) bool {
+	return slices.Contains([]unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT},
+		unix.SignalNum(signal))
+}
+
+// list answers which steps wait or run.
+func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
+	out := api.StepList{Items: []api.StepStatus{}}
+	j.mu.Lock()
+	for _, s := range j.steps {
+		out.Items = append(out.Items, api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began()})
+	}
+	slices.SortFunc(out.Items, func(a, b api.StepStatus) int { return a.Step - b.Step })
+	for i, one := range j.waiting {
+		out.Items = append(out.Items, api.StepStatus{Name: one.name, Waits: string(Busy),
+			StepBegun: api.StepBegun{Job: j.jobID(), Attempt: j.id.Attempt, Step: j.next + i}})
+	}
+	j.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out) // an error: the client is gone
+	return nil
+}
+
+// running returns a step by the number in a request.
+func (j *job) running(r *http.Request) (*step, error) {
+	n, err := strconv.Atoi(r.PathValue("n"))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s := j.steps[n]; err == nil && s != nil {
+		return s, nil
+	}
+	return nil, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Detail: fmt.Sprintf("job %d has no step %s that runs", j.id.Job, r.PathValue("n"))}
+}
+
+// attach goes on to read the output of a step, or looks on.
+func (m *Manager) attach(w http.ResponseWriter, r *http.Request, j *job) error {
+	req := &api.StepAttach{}
+	if err := decode(w, r, req); err != nil {
+		return err
+	}
+	for name, n := range req.From {
+		if n < 0 {
+			return fmt.Errorf("from %s: %d is no number of bytes", name, n)
+		}
+	}
+	s, err := j.running(r)
+	if err != nil {
+		return err
+	}
+	conn, err := api.AcceptStream(m.ctx, w, r)
+	if err != nil {
+		return nil // the answer has begun
+	}
+	if req.Watch {
+		s.watch(newClient(m.ctx, conn, watcherRoom))
+		return nil
+	}
+	c := newClient(m.ctx, conn, 0)
+	select {
+	case s.attaching <- &attach{client: c, from: req.From}:
+	case <-s.over:
+		c.close()
+	case <-m.ctx.Done():
+	}
+	return nil
+}
+
+// watcherRoom is how many frames a client that looks on may be behind.
+const watcherRoom = 256
+
+func (s *step) watch(c *client) {
+	if f, err := stream.JSON(stream.Begun, stream.AllTasks, s.begun()); err == nil {
+		c.out <- f
+	}
+	go func() { // it has nothing to say
+		for {
+			select {
+			case <-c.in:
+			case <-c.gone:
+				return
+			}
+		}
+	}()
+	select {
+	case s.watching <- c:
+	case <-s.over:
+		c.close()
+	}
+}
+
+// signal sends a signal to all tasks of a step.
+func (m *Manager) signal(w http.ResponseWriter, r *http.Request, j *job) error {
+	req := &api.StepSignal{}
+	if err := decode(w, r, req); err != nil {
+		return err
+	}
+	if unix.SignalNum(req.Signal) == 0 {
+		return fmt.Errorf("there is no signal %q: write one such as SIGTERM", req.Signal)
+	}
+	s, err := j.running(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTime)
+	defer cancel()
+	s.ask(ctx, order{signal: req.Signal})
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte("{}\n")) // an error: the client is gone
+	return nil
+}
+
+// JobPath is the route of a node's daemon at which controllers ask for steps of the jobs whose first
+// workers are there: the worker follows, and then what the API has behind steps.
+const JobPath = "/v1/job-steps/"
+
+// ForControllers answers the requests that controllers pass on, which know what a caller may do.
+func (m *Manager) ForControllers() http.Handler {
+	return m.Handler(JobPath+"{worker}", func(r *http.Request) (container.ID, error) {
+		if c, ok := identity.CallerOf(r.Context()); !ok || c.Role != string(pki.Controller) {
+			return container.ID{}, &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,
+				Detail: "only controllers may ask for steps here: use srun"}
+		}
+		id, ok := container.ParseID(r.PathValue("worker"))
+		if !ok || id.Step != 0 {
+			return id, errors.New("write " + JobPath + "JOB.ATTEMPT.WORKER")
+		}
+		return id, nil
+	})
+}

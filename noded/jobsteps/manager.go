@@ -1,0 +1,539 @@
+// Package jobsteps runs the steps of jobs: programs that run inside the allocation of a job, as srun
+// starts them. The node of a job's first worker numbers its steps, gives them nodes, cores and GPUs
+// ([Manager]), and has the nodes start their parts ([Node]). A part is a container of its own beside the
+// job's worker there.
+package jobsteps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/clock"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// Config is what a [Manager] works with.
+type Config struct {
+	Name   string // of this node
+	Local  *Local
+	Remote func(name string) Node // another node
+	// Journal keeps what a restarted daemon must know.
+	Journal interface {
+		Append(records ...journal.Record) error
+		Entry(id string) (journal.Entry, bool)
+	}
+	// Report takes the row of a step that has ended and is in the journal. It is called in the order of the
+	// rows of a job.
+	Report func(model.StepReport)
+	Log    *slog.Logger
+}
+
+// Manager starts and ends the steps of the jobs whose first workers run on this node.
+type Manager struct {
+	Config
+	ctx  context.Context
+	runs sync.WaitGroup
+
+	mu   sync.Mutex
+	jobs map[container.ID]*job
+}
+
+// NewManager returns a manager that works until ctx ends. Steps go on after that.
+func NewManager(ctx context.Context, c Config) *Manager {
+	return &Manager{Config: c, ctx: ctx, jobs: map[container.ID]*job{}}
+}
+
+// Wait returns when nothing of the manager runs any more, after its context has ended.
+func (m *Manager) Wait() { m.runs.Wait() }
+
+func (m *Manager) node(name string) Node {
+	if name == m.Name {
+		return m.Local
+	}
+	return m.Remote(name)
+}
+
+// job is an attempt of a job with its steps.
+type job struct {
+	m     *Manager
+	id    container.ID // of its first worker
+	first int          // number of the group's first worker in the attempt
+	alloc Allocation
+
+	ending sync.Mutex // held while a row is written, so that rows are reported in order
+
+	mu      sync.Mutex
+	next    int
+	rows    int
+	closed  bool // no more steps start
+	steps   map[int]*step
+	held    map[int][]Share // what steps have for themselves, by number
+	waiting []*waiter
+	changed chan struct{} // closed when a step has ended
+}
+
+// waiter is a request that waits for room.
+type waiter struct {
+	req     *api.StepRequest
+	name    string
+	granted chan grant // gets one value, or is closed when the job ends
+}
+
+// grant is what a step has got: its number, and what is held for it from then on.
+type grant struct {
+	n      int
+	shares []Share
+}
+
+func (j *job) jobID() model.JobID { return model.JobID(j.id.Job) }
+
+// worker returns the worker of a place.
+func (j *job) worker(place int) container.ID {
+	return container.ID{Job: j.id.Job, Attempt: j.id.Attempt, Worker: j.first + place}
+}
+
+// find returns the steps of the job of a worker that runs here and is the first of its group.
+func (m *Manager) find(id container.ID) (*job, error) {
+	w, err := m.Local.Worker(id)
+	if err != nil {
+		return nil, err
+	}
+	if w.Alloc.Holds() || !w.Alloc.RunsSteps() {
+		return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("job %d runs no steps: its launch type is not steps", id.Job)}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	if j == nil {
+		j = m.newJob(id, w.Alloc)
+		m.jobs[id] = j
+	}
+	return j, nil
+}
+
+func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
+	j := &job{m: m, id: id, first: id.Worker, alloc: places(a), steps: map[int]*step{}, held: map[int][]Share{},
+		changed: make(chan struct{})}
+	if e, ok := m.Journal.Entry(id.String()); ok {
+		j.next, j.rows = e.NextStep, e.Rows
+	}
+	return j
+}
+
+// Recover goes on with the steps of a worker that runs here: the last daemon may have started some.
+func (m *Manager) Recover(id container.ID) {
+	e, ok := m.Journal.Entry(id.String())
+	if !ok || len(e.Steps) == 0 {
+		return
+	}
+	j, err := m.find(id)
+	if err != nil {
+		return
+	}
+	for _, s := range e.Steps {
+		var st stepState
+		if s.Report != nil || json.Unmarshal(s.State, &st) != nil {
+			continue
+		}
+		j.mu.Lock()
+		if j.steps[s.N] != nil {
+			j.mu.Unlock()
+			continue
+		}
+		one := newStep(j, s.N, st)
+		j.steps[s.N] = one
+		if !st.Overlap {
+			j.held[s.N] = st.Shares
+		}
+		j.mu.Unlock()
+		m.runs.Go(func() { j.goOn(one) })
+	}
+}
+
+// goOn goes on with a step of an earlier daemon. One that had not begun everywhere ends: the command that
+// has asked for it does not know it.
+func (j *job) goOn(s *step) {
+	for _, p := range s.parts {
+		if why := p.unbegun(j.m.ctx); why != "" {
+			s.kill(why)
+			s.draining = true
+			break
+		}
+	}
+	if j.m.ctx.Err() == nil {
+		j.follow(s)
+	}
+}
+
+// unbegun returns why the tasks of a part do not run, although its node answers.
+func (p *part) unbegun(ctx context.Context) string {
+	deadline := time.Now().Add(nodePatience)
+	for delay := retryMin; ; delay = min(2*delay, retryMax) {
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		begun, err := p.node.Begun(ask, p.id)
+		cancel()
+		switch {
+		case err == nil && begun:
+			return ""
+		case err == nil, errors.Is(err, container.ErrUnknown):
+			return "the node daemon of its job was restarted while it began"
+		case ctx.Err() != nil:
+			return ""
+		case time.Now().After(deadline):
+			return "" // its stream says that the node is lost
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ""
+		}
+	}
+}
+
+// check refuses a request that makes no sense.
+func check(req *api.StepRequest) error {
+	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
+		req.GPUsPerTask, int(req.Memory), int(req.MemoryPerCore), req.GPUs + 1, int(req.Wait), int(req.TimeLimit)} {
+		if n < 0 {
+			return errors.New("a step has no negative numbers")
+		}
+	}
+	if len(req.Programs) == 0 {
+		return errors.New("a step needs a program")
+	}
+	for _, p := range req.Programs {
+		if len(p.Argv) == 0 || p.Argv[0] == "" {
+			return errors.New("a program of a step needs a name")
+		}
+	}
+	if max(req.Tasks, req.TasksPerNode) > jobspec.MaxProcesses {
+		return fmt.Errorf("a step has at most %d tasks", jobspec.MaxProcesses)
+	}
+	for _, v := range req.Env {
+		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || strings.ContainsRune(v, 0) {
+			return fmt.Errorf("variable %q is not NAME=VALUE", v)
+		}
+	}
+	return nil
+}
+
+// programsCover refuses tasks without a program.
+func programsCover(req *api.StepRequest, tasks int) error {
+	named := map[int]bool{}
+	for _, p := range req.Programs {
+		if len(p.Tasks) == 0 {
+			return nil
+		}
+		for _, n := range p.Tasks {
+			named[n] = true
+		}
+	}
+	for n := range tasks {
+		if !named[n] {
+			return fmt.Errorf("task %d has no program", n)
+		}
+	}
+	return nil
+}
+
+// name returns how a step is called.
+func nameOf(req *api.StepRequest) string {
+	name := req.Name
+	if name == "" {
+		name = filepath.Base(req.Programs[0].Argv[0])
+	}
+	return cut(name)
+}
+
+// cut shortens a text to what a row may have.
+func cut(text string) string {
+	if len(text) > model.MaxStepText {
+		text = strings.ToValidUTF8(text[:model.MaxStepText], "")
+	}
+	return text
+}
+
+// enter gives a request what it asks for, or a place among those that wait.
+func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
+	w, err := j.m.Local.Worker(j.id)
+	if err == nil {
+		err = w.Refuse
+	}
+	if err != nil {
+		return grant{}, nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return grant{}, nil, errEnds
+	}
+	shares, err := choose(req, j.alloc, j.allHeld())
+	if err == nil {
+		err = programsCover(req, tasksOf(shares))
+	}
+	if errors.Is(err, Busy) && !req.NoWait {
+		w := &waiter{req: req, name: nameOf(req), granted: make(chan grant, 1)}
+		j.waiting = append(j.waiting, w)
+		return grant{}, w, nil
+	}
+	if err != nil {
+		return grant{}, nil, err
+	}
+	return j.grant(req, shares), nil, nil
+}
+
+var errEnds = errors.New("Job has finished")
+
+// grant numbers a step, and has its shares held until it ends. The mutex is held.
+func (j *job) grant(req *api.StepRequest, shares []Share) grant {
+	g := grant{j.next, shares}
+	j.next++
+	if !req.Overlap {
+		j.held[g.n] = shares
+	}
+	return g
+}
+
+// leave takes back a request that waits. What it has got meanwhile goes to others.
+func (j *job) leave(w *waiter) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiting = slices.DeleteFunc(j.waiting, func(o *waiter) bool { return o == w })
+	select {
+	case g, ok := <-w.granted:
+		if ok {
+			delete(j.held, g.n)
+			j.serveWaiting()
+		}
+	default:
+	}
+}
+
+func tasksOf(shares []Share) int {
+	n := 0
+	for _, s := range shares {
+		n += len(s.Tasks)
+	}
+	return n
+}
+
+func (j *job) allHeld() []Share {
+	var all []Share
+	for _, h := range j.held {
+		all = append(all, h...)
+	}
+	return all
+}
+
+// freed gives back what a step has held, and lets those begin that waited for it.
+func (j *job) freed(s *step) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.held, s.n)
+	j.serveWaiting()
+}
+
+// serveWaiting gives those that wait what is free, in their order. The mutex is held.
+func (j *job) serveWaiting() {
+	j.waiting = slices.DeleteFunc(j.waiting, func(w *waiter) bool {
+		shares, err := choose(w.req, j.alloc, j.allHeld())
+		if err != nil {
+			return false
+		}
+		w.granted <- j.grant(w.req, shares)
+		return true
+	})
+}
+
+// create starts a step that has its shares, and follows it until it has ended.
+func (j *job) create(req *api.StepRequest, g grant, c *client) {
+	n := g.n
+	st := stepState{Name: nameOf(req), Shares: g.shares, Began: clock.Wall().UnixMilli(), Cyclic: req.Cyclic,
+		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit}
+	s := newStep(j, n, st)
+	j.mu.Lock()
+	j.steps[n] = s
+	j.mu.Unlock()
+	state, err := json.Marshal(st)
+	if err == nil {
+		err = j.m.Journal.Append(journal.Record{Op: journal.StepBegun, ID: j.id.String(),
+			Step: &journal.Step{N: n, State: state}})
+	}
+	if err == nil {
+		err = j.startParts(s, req)
+	}
+	s.client, s.fresh = c, true
+	f, bad := stream.JSON(stream.Begun, stream.AllTasks, s.begun())
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		s.kill(err.Error())
+		s.worst = api.StepTaskExit{Code: 1}
+		s.decided = true
+	} else {
+		s.pending = append(s.pending, f)
+	}
+	j.follow(s)
+}
+
+// startParts has all nodes start their parts.
+func (j *job) startParts(s *step, req *api.StepRequest) error {
+	b := s.begun()
+	errs := make([]error, len(s.parts))
+	var all sync.WaitGroup
+	for i, p := range s.parts {
+		share := s.Shares[i]
+		one := &Part{Programs: req.Programs, Env: req.Env, Workdir: req.Workdir, Nodes: b.Nodes, Counts: b.Tasks, Node: i,
+			Share: share, CoresPerTask: max(1, len(share.Cores)/max(1, len(share.Tasks))), Exact: req.Exact,
+			GPUsPerTask: req.GPUsPerTask, Cyclic: req.Cyclic, Stdin: p.input}
+		if req.CoresPerTask > 0 {
+			one.CoresPerTask = req.CoresPerTask
+		}
+		if s.hasTask(share, "0") {
+			one.Terminal = req.Terminal
+		}
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(j.m.ctx, askTime)
+			defer cancel()
+			if err := p.node.Start(ctx, p.id, one); err != nil {
+				errs[i] = fmt.Errorf("node %s: %w", p.name, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// follow runs a step until it has ended, and writes its row.
+func (j *job) follow(s *step) {
+	s.run(j.m.ctx)
+	if j.m.ctx.Err() != nil {
+		return // the next daemon goes on with it
+	}
+	usage := j.removeParts(s)
+	j.freed(s)
+	j.record(s, usage)
+	j.mu.Lock()
+	delete(j.steps, s.n)
+	close(j.changed)
+	j.changed = make(chan struct{})
+	j.mu.Unlock()
+}
+
+// removeParts removes what is left of a step on its nodes. It returns what its tasks have used, nil if
+// that is not known.
+func (j *job) removeParts(s *step) *model.Usage {
+	exits := make([]*container.Exit, len(s.parts))
+	var all sync.WaitGroup
+	for i, p := range s.parts {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(j.m.ctx, askTime)
+			defer cancel()
+			var err error
+			if exits[i], err = p.node.Remove(ctx, p.id); err != nil && !errors.Is(err, container.ErrUnknown) {
+				s.log.Warn("cannot remove what is left of a step; its node does that when the job ends", "node", p.name,
+					"err", err)
+			}
+		})
+	}
+	all.Wait()
+	var sum *model.Usage
+	for _, e := range exits {
+		if e == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &model.Usage{}
+		}
+		sum.CPUMS += max(0, e.UserMS+e.SystemMS)
+		sum.PeakMemory = max(sum.PeakMemory, jobspec.Bytes(e.PeakMem))
+		s.worst.OOM = s.worst.OOM || e.OOM
+	}
+	return sum
+}
+
+// record writes the row of a step to the journal, and has it reported.
+func (j *job) record(s *step, usage *model.Usage) {
+	j.ending.Lock()
+	defer j.ending.Unlock()
+	end := s.end()
+	r := model.StepReport{Job: j.jobID(), Attempt: j.id.Attempt, Step: model.Step{
+		Row: j.rows + 1, ID: s.n, Name: s.Name, Tasks: tasksOf(s.Shares), Began: model.UnixMS(s.Began),
+		ExitCode: end.Code, Signal: end.Signal, OOM: end.OOM, Why: cut(end.Why), Usage: usage,
+		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
+	}}
+	for i, p := range s.parts {
+		r.Nodes = append(r.Nodes, p.name)
+		r.Cores, r.GPUs = r.Cores+len(s.Shares[i].Cores), r.GPUs+len(s.Shares[i].GPUs)
+	}
+	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(),
+		Step: &journal.Step{N: s.n, Report: &r}})
+	if err != nil {
+		s.log.Error("cannot write to the journal how a step has ended", "err", err)
+		return // the next daemon finds it lost, and says so
+	}
+	j.rows++
+	j.m.Report(r)
+}
+
+// Finish ends the steps of a worker that has ended, and returns when their rows are written, or with
+// ctx.
+func (m *Manager) Finish(ctx context.Context, id container.ID) {
+	m.mu.Lock()
+	j := m.jobs[id]
+	m.mu.Unlock()
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	j.closed = true
+	for _, w := range j.waiting {
+		close(w.granted)
+	}
+	j.waiting = nil
+	j.mu.Unlock()
+	for {
+		j.mu.Lock()
+		changed, left := j.changed, len(j.steps)
+		for _, s := range j.steps {
+			go s.ask(ctx, order{signal: "SIGKILL", last: true})
+		}
+		j.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+	m.mu.Lock()
+	delete(m.jobs, id)
+	m.mu.Unlock()
+}
+
+// ask has a step get a signal.
+func (s *step) ask(ctx context.Context, o order) {
+	select {
+	case s.orders <- o:
+	case <-s.over:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,379 @@
+package jobsteps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// Part is what a node must know of its part of a step.
+type Part struct {
+	Programs     []api.StepProgram `json:"programs"`
+	Env          []string          `json:"env"`
+	Workdir      string            `json:"workdir,omitempty"`
+	Nodes        []string          `json:"nodes"`  // of the step
+	Counts       []int             `json:"counts"` // tasks on each of them
+	Node         int               `json:"node"`   // index of this one
+	Share        Share             `json:"share"`
+	CoresPerTask int               `json:"cores_per_task"`
+	Exact        bool              `json:"exact,omitempty"`
+	GPUsPerTask  int               `json:"gpus_per_task,omitempty"`
+	Cyclic       bool              `json:"cyclic,omitempty"`
+	Terminal     *api.TerminalSize `json:"terminal,omitempty"` // its first task has one
+	Stdin        bool              `json:"stdin,omitempty"`    // its tasks read input, or one of them does
+}
+
+// Node starts parts of steps on a node. Every call may be repeated. A part that does not exist is
+// [container.ErrUnknown].
+type Node interface {
+	// Start starts a part.
+	Start(ctx context.Context, id container.ID, p *Part) error
+	// Open connects to the input and output of a part. The output goes on behind so many bytes, see
+	// [container.IOAttach]. The connection ends with life; ctx bounds the call.
+	Open(ctx, life context.Context, id container.ID, from int64) (*stream.Conn, error)
+	// Begun reports whether the tasks of a part have started.
+	Begun(ctx context.Context, id container.ID) (bool, error)
+	// Signal sends a signal to all tasks of a part. SIGKILL ends everything in it.
+	Signal(ctx context.Context, id container.ID, signal string) error
+	// Remove waits for the end of a part, and removes it. It returns how it ended, nil if that is not known.
+	Remove(ctx context.Context, id container.ID) (*container.Exit, error)
+}
+
+// Worker is a worker of this node, beside which steps may run.
+type Worker struct {
+	ID    container.ID
+	Alloc *api.Alloc
+	Cores []int // by number; none: any
+	Pid   int   // of the first process of its container
+	// Refuse is why no more steps start beside it; nil: they may.
+	Refuse error
+}
+
+// Local is this node. It implements [Node].
+type Local struct {
+	// Worker returns a worker that is here. The error says why none is, or that it is not known yet.
+	Worker func(id container.ID) (Worker, error)
+	// Build writes the bundle of a part, which runs on these cores, and returns its directory.
+	Build func(ctx context.Context, w Worker, id container.ID, cores []int, s oci.Step, p *Part) (string, error)
+	// Lease is when the lease of a new container ends.
+	Lease   func() time.Time
+	Runtime container.Runtime
+	// OpenIO connects to the input and output of a container.
+	OpenIO func(ctx context.Context, id container.ID, from int64) (*stream.Conn, error)
+
+	mu      sync.Mutex
+	status  map[container.ID]container.Status
+	busy    map[container.ID]chan struct{} // parts that are being started or removed
+	changed chan struct{}                  // closed at the next change of a status
+	slots   chan struct{}
+}
+
+var _ Node = (*Local)(nil)
+
+// createSlots is how many parts are created at the same time. More would only queue for the disk and the
+// cores.
+const createSlots = 16
+
+// Init prepares a Local whose fields are set.
+func (l *Local) Init() {
+	l.status, l.busy = map[container.ID]container.Status{}, map[container.ID]chan struct{}{}
+	l.changed, l.slots = make(chan struct{}), make(chan struct{}, createSlots)
+}
+
+// Note takes what is true of the parts here now.
+func (l *Local) Note(all []container.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := make(map[container.ID]container.Status, len(all))
+	for _, s := range all {
+		now[s.ID] = s
+	}
+	for id := range l.busy { // what is about to exist may be newer than this
+		if old, ok := l.status[id]; ok {
+			now[id] = later(old, now[id])
+		}
+	}
+	l.status = now
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// later returns the status that says more.
+func later(a, b container.Status) container.Status {
+	order := map[container.State]int{container.Created: 1, container.Running: 2, container.Exited: 3, container.Lost: 3}
+	if order[b.State] >= order[a.State] {
+		return b
+	}
+	return a
+}
+
+func live(s container.State) bool { return s == container.Created || s == container.Running }
+
+// Live returns the parts beside a worker that have not ended.
+func (l *Local) Live(worker container.ID) []container.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []container.ID
+	for id, s := range l.status {
+		if id.OfWorker() == worker && live(s.State) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// All returns the parts beside a worker, ended or not.
+func (l *Local) All(worker container.ID) []container.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []container.ID
+	for id := range l.status {
+		if id.OfWorker() == worker {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// claim makes sure that only one call at a time starts or removes a part.
+func (l *Local) claim(ctx context.Context, id container.ID) (func(), error) {
+	for {
+		l.mu.Lock()
+		other := l.busy[id]
+		if other == nil {
+			mine := make(chan struct{})
+			l.busy[id] = mine
+			l.mu.Unlock()
+			return func() {
+				l.mu.Lock()
+				delete(l.busy, id)
+				l.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *Local) get(id container.ID) (container.Status, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status[id], l.changed
+}
+
+func (l *Local) set(id container.ID, state container.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status[id] = later(l.status[id], container.Status{ID: id, State: state})
+}
+
+// Start implements [Node].
+func (l *Local) Start(ctx context.Context, id container.ID, p *Part) error {
+	release, err := l.claim(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s, _ := l.get(id); s.State != "" && s.State != container.Created {
+		return nil // an earlier call has started it
+	}
+	w, err := l.Worker(id.OfWorker())
+	if err == nil {
+		err = w.Refuse
+	}
+	if err != nil {
+		return err
+	}
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	step, cores, err := p.step(w, id)
+	if err != nil {
+		return err
+	}
+	dir, err := l.Build(ctx, w, id, cores, step, p)
+	if err == nil {
+		l.set(id, container.Created)
+		err = l.Runtime.Create(ctx, id, dir, l.Lease())
+	}
+	if err == nil {
+		err = l.Runtime.Start(ctx, id)
+	}
+	if err != nil {
+		return errors.Join(err, l.clear(id))
+	}
+	l.set(id, container.Running)
+	return nil
+}
+
+// clearTime is how long it may take to remove what a failed start has left.
+const clearTime = 30 * time.Second
+
+// clear removes what a failed start has left.
+func (l *Local) clear(id container.ID) error {
+	ctx, cancel := context.WithTimeout(context.Background(), clearTime)
+	defer cancel()
+	_ = l.Runtime.Kill(ctx, id) // most often there is none
+	err := l.Runtime.Remove(ctx, id)
+	if errors.Is(err, container.ErrLive) {
+		return nil // it is removed with its worker
+	}
+	l.mu.Lock()
+	delete(l.status, id)
+	l.mu.Unlock()
+	return err
+}
+
+// step returns the part as package oci knows it, and the cores that it may use.
+func (p *Part) step(w Worker, id container.ID) (oci.Step, []int, error) {
+	s := oci.Step{
+		Number: id.Step - 1, Env: p.Env, Workdir: p.Workdir, Nodes: p.Nodes, Counts: p.Counts, Node: p.Node,
+		Tasks: p.Share.Tasks, Cores: len(p.Share.Cores), CoresPerTask: p.CoresPerTask, Exact: p.Exact,
+		GPUsPerTask: p.GPUsPerTask, Memory: p.Share.Memory, Cyclic: p.Cyclic,
+	}
+	if p.Terminal != nil && len(s.Tasks) > 0 && s.Tasks[0] == 0 {
+		s.Terminal = &launch.Terminal{Rows: p.Terminal.Rows, Columns: p.Terminal.Columns}
+	}
+	for _, one := range p.Programs {
+		s.Programs = append(s.Programs, oci.StepProgram(one))
+	}
+	for _, n := range p.Share.GPUs {
+		if n < 0 || n >= len(w.Alloc.GPUs) {
+			return s, nil, fmt.Errorf("the worker has no GPU %d", n)
+		}
+		s.GPUs = append(s.GPUs, w.Alloc.GPUs[n])
+	}
+	var cores []int
+	for _, n := range p.Share.Cores {
+		if n >= 0 && n < len(w.Cores) {
+			cores = append(cores, w.Cores[n])
+		}
+	}
+	return s, cores, nil
+}
+
+// Open implements [Node].
+func (l *Local) Open(ctx, _ context.Context, id container.ID, from int64) (*stream.Conn, error) {
+	s, _ := l.get(id)
+	if s.State == "" {
+		return nil, unknown(id)
+	}
+	conn, err := l.OpenIO(ctx, id, from)
+	if err == nil {
+		return conn, nil
+	}
+	if s, _ = l.get(id); s.State != "" && !live(s.State) {
+		return endOf(s), nil // its shim is gone, and with it what was not read
+	}
+	return nil, err
+}
+
+// endOf returns the stream of a part of which only its end is known.
+func endOf(s container.Status) *stream.Conn {
+	end := stream.StepEnd{Why: s.Why, StepTaskExit: stream.StepTaskExit{Signal: int(unix.SIGKILL)}}
+	if s.Exit != nil {
+		end.StepTaskExit = stream.StepTaskExit{Code: s.Exit.Code, Signal: s.Exit.Signal, OOM: s.Exit.OOM}
+		end.Why = s.Exit.Why
+	}
+	ours, theirs := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, ours) }() // until the other end is closed
+	go func() { _ = stream.New(ours).WriteJSON(stream.End, stream.AllTasks, end) }()
+	return stream.New(theirs)
+}
+
+func unknown(id container.ID) error { return fmt.Errorf("step %s: %w", id, container.ErrUnknown) }
+
+// Begun implements [Node].
+func (l *Local) Begun(_ context.Context, id container.ID) (bool, error) {
+	s, _ := l.get(id)
+	if s.State == "" {
+		return false, unknown(id)
+	}
+	return s.State != container.Created, nil
+}
+
+// Signal implements [Node].
+func (l *Local) Signal(ctx context.Context, id container.ID, signal string) error {
+	s, _ := l.get(id)
+	if !live(s.State) {
+		return nil
+	}
+	if signal == unix.SignalName(unix.SIGKILL) {
+		return l.Runtime.Kill(ctx, id)
+	}
+	return l.Runtime.Signal(ctx, id, container.Signal{Number: container.SignalNumber(signal)})
+}
+
+// Remove implements [Node].
+func (l *Local) Remove(ctx context.Context, id container.ID) (*container.Exit, error) {
+	for {
+		s, changed := l.get(id)
+		if s.State == "" {
+			return nil, unknown(id)
+		}
+		if !live(s.State) {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	release, err := l.claim(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	s, _ := l.get(id)
+	if s.State == "" {
+		return nil, unknown(id)
+	}
+	if err := l.Runtime.Remove(ctx, id); err != nil {
+		return s.Exit, err
+	}
+	l.mu.Lock()
+	delete(l.status, id)
+	l.mu.Unlock()
+	return s.Exit, nil
+}
+
+// places returns what the job of a first worker has for its steps.
+func places(a *api.Alloc) Allocation {
+	g := &a.Spec.Groups[a.Group]
+	task := &g.Tasks[max(oci.StepTask(g.Tasks), 0)]
+	gpus := int((a.Request.Active.GPUs + jobspec.WholeGPU - 1) / jobspec.WholeGPU)
+	job := Allocation{TasksPerNode: 1}
+	if l := task.Launch; l != nil && l.NprocGPU {
+		job.TasksPerNode = max(gpus, 1)
+	} else if l != nil {
+		job.TasksPerNode = max(l.Nproc, 1)
+	}
+	cores := int(max(a.Request.Active.Cores, 1))
+	job.CoresPerTask = max(cores/job.TasksPerNode, 1)
+	for _, n := range a.Nodes {
+		job.Places = append(job.Places, Place{Node: n, Cores: cores, Memory: a.Request.Active.Memory, GPUs: gpus})
+	}
+	return job
+}

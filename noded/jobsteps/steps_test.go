@@ -1,0 +1,340 @@
+package jobsteps
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/container/containertest"
+)
+
+func succeeds(container.ID) containertest.Program {
+	return containertest.Program{Exit: &container.Exit{UserMS: 30, PeakMem: 100}}
+}
+
+func runsOn(container.ID) containertest.Program { return containertest.Program{} }
+
+// TestAStepOnTwoNodes notices a step of which a part does not run, whose output or end is lost, that has
+// no row, or of which something is left.
+func TestAStepOnTwoNodes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, succeeds, "a", "b")
+		p, err := l.ask(api.StepRequest{Name: "hello"})
+		if err != nil || !p.read(stream.End) {
+			t.Fatal(err)
+		}
+		slices.Sort(p.got)
+		if want := []string{"task 0\n", "task 1\n", "task 2\n", "task 3\n"}; !reflect.DeepEqual(p.got, want) {
+			t.Errorf("output %q", p.got)
+		}
+		if !reflect.DeepEqual(p.of.Nodes, l.nodes) || !reflect.DeepEqual(p.of.Tasks, []int{2, 2}) || p.end.Code != 0 {
+			t.Errorf("%+v, %+v", p.of, p.end)
+		}
+		synctest.Wait()
+		if len(l.rows) != 1 || len(l.left()) != 0 {
+			t.Fatalf("rows %+v, left %v", l.rows, l.left())
+		}
+		r := l.rows[0]
+		if !r.Possible() || r.Row != 1 || r.ID != 0 || r.Name != "hello" || r.Tasks != 4 || r.Cores != 8 || r.GPUs != 4 ||
+			r.Usage == nil || r.Usage.CPUMS != 60 || r.Usage.PeakMemory != 100 {
+			t.Errorf("row %+v", r)
+		}
+		s := l.parts[container.ID{Job: 7, Attempt: 1, Worker: 1}.OfStep(0)]
+		if !reflect.DeepEqual(s.Tasks, []int{2, 3}) || s.Node != 1 || !reflect.DeepEqual(s.GPUs, []int{4, 5}) {
+			t.Errorf("the second part is %+v", s)
+		}
+	})
+}
+
+// TestStepsWait notices a step that does not wait for room, that is not told that it waits, or that does
+// not begin when there is room.
+func TestStepsWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a")
+		one, _ := l.ask(api.StepRequest{})
+		one.read(stream.Stdout)
+		if _, err := l.ask(api.StepRequest{NoWait: true}); !errors.Is(err, Busy) {
+			t.Errorf("without patience: %v", err)
+		}
+		if _, err := l.ask(api.StepRequest{Tasks: 5}); !errors.Is(err, TooManyTasks) {
+			t.Errorf("a step that is too large: %v", err)
+		}
+		over, err := l.ask(api.StepRequest{Overlap: true})
+		if err != nil || !over.read(stream.Begun) {
+			t.Errorf("a step that shares: %v", err)
+		}
+		two, _ := l.ask(api.StepRequest{})
+		if !two.read(stream.Message) || !strings.Contains(two.got[0], "retrying (Requested nodes are busy)") {
+			t.Errorf("it is told %q", two.got)
+		}
+		gone, _ := l.ask(api.StepRequest{})
+		gone.read(stream.Message)
+		gone.conn.Close()
+		three, _ := l.ask(api.StepRequest{})
+		three.read(stream.Message)
+		synctest.Wait()
+		l.endPart(0, 0, container.Exit{Code: 3})
+		if !one.read(stream.End) || one.end.Code != 3 {
+			t.Errorf("the first has ended with %+v", one.end)
+		}
+		if !two.read(stream.Begun) || two.of.Step != 2 {
+			t.Errorf("the second is %+v", two.of)
+		}
+		go two.read(stream.End)
+		synctest.Wait()
+		l.endPart(0, 2, container.Exit{})
+		if !three.read(stream.Begun) || three.of.Step != 3 {
+			t.Errorf("the third is %+v", three.of)
+		}
+	})
+}
+
+// TestWhatEndsAStep notices a step that is not ended by its limits or by its job, or not as it should be.
+func TestWhatEndsAStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		req  api.StepRequest
+		do   func(*lab, *person)
+		want stream.StepEnd
+		late time.Duration
+	}{
+		"its time limit": {req: api.StepRequest{TimeLimit: 60}, late: time.Minute,
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its time limit is over"}},
+		"a task that fails": {req: api.StepRequest{KillOnBad: true},
+			do:   func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{Code: 4}) },
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 4}}},
+		"its first task": {req: api.StepRequest{Wait: 30}, late: 30 * time.Second,
+			do:   func(l *lab, _ *person) { l.endPart(0, 0, container.Exit{}) },
+			want: stream.StepEnd{Why: "its other tasks did not end in time after the first one"}},
+		"a signal": {do: func(_ *lab, p *person) {
+			_ = p.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGINT")})
+		}, want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 2}}},
+		"its job": {do: func(l *lab, _ *person) { go l.m.Finish(l.ctx, first) },
+			want: stream.StepEnd{StepTaskExit: stream.StepTaskExit{Signal: 9}, Why: "its job has ended"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				l := newLab(t, runsOn, "a", "b")
+				p, err := l.ask(c.req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 4 {
+					p.read(stream.Stdout)
+				}
+				synctest.Wait()
+				begun := time.Now()
+				if c.do != nil {
+					c.do(l, p)
+				}
+				if !p.read(stream.End) || *p.end != c.want || time.Since(begun) != c.late {
+					t.Errorf("after %v: %+v", time.Since(begun), p.end)
+				}
+				synctest.Wait()
+				if len(l.rows) != 1 || l.rows[0].Why != c.want.Why || len(l.left()) != 0 {
+					t.Errorf("rows %+v, left %v", l.rows, l.left())
+				}
+			})
+		})
+	}
+}
+
+// TestInput notices input that a task gets twice or not at all, or that goes to tasks for which it is not.
+func TestInput(t *testing.T) {
+	for stdin, want := range map[string][2]string{"": {"hello$", "hello$"}, "3": {"$$", "$hello$"}, "none": {"$$", "$$"}} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, runsOn, "a", "b")
+			p, err := l.ask(api.StepRequest{Stdin: stdin})
+			if err != nil || !p.read(stream.Begun) {
+				t.Fatal(err)
+			}
+			in := stream.NewInput(stream.AllTasks)
+			if stdin != "none" {
+				p.read(stream.Ack)
+				if err := in.Resume(p.conn, 0); err != nil {
+					t.Fatal(err)
+				}
+				go func() { // what comes meanwhile
+					for p.read(stream.Ack) {
+					}
+				}()
+				_, _ = in.Write([]byte("hello"))
+				in.End()
+			} else {
+				go p.read(stream.End)
+			}
+			synctest.Wait()
+			l.mu.Lock()
+			for i, text := range want {
+				if got := l.input[container.ID{Job: 7, Attempt: 1, Worker: i}.OfStep(0)]; got != text {
+					t.Errorf("stdin %q: node %d has read %q, not %q", stdin, i, got, text)
+				}
+			}
+			l.mu.Unlock()
+		})
+	}
+}
+
+// TestAClientComesBack notices output that is lost or repeated when a connection or the daemon was lost,
+// and a step that goes on without its command.
+func TestAClientComesBack(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, runsOn, "a", "b")
+			p, _ := l.ask(api.StepRequest{})
+			p.read(stream.Stdout)
+			received := map[string]int64{"a": 0, "b": 0}
+			received[map[bool]string{true: "a", false: "b"}[p.got[0] < "task 2"]] = 9 + int64(len(p.got[0]))
+			if restart {
+				l.stop()
+				l.start()
+				l.m.Recover(first)
+			} else {
+				p.conn.Close()
+			}
+			synctest.Wait()
+			j, err := l.m.find(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := j.steps[0]
+			if s == nil {
+				t.Fatal("the step is gone")
+			}
+			again := &person{l: l, got: p.got}
+			var c *client
+			again.conn, c = l.connect(0)
+			s.attaching <- &attach{c, received}
+			for range 3 {
+				again.read(stream.Stdout)
+			}
+			synctest.Wait()
+			l.endPart(0, 0, container.Exit{})
+			l.endPart(1, 0, container.Exit{Code: 2})
+			if !again.read(stream.End) || again.end.Code != 2 {
+				t.Errorf("restarted %v: %+v", restart, again.end)
+			}
+			slices.Sort(again.got)
+			if want := []string{"task 0\n", "task 1\n", "task 2\n", "task 3\n"}; !reflect.DeepEqual(again.got, want) {
+				t.Errorf("restarted %v: output %q", restart, again.got)
+			}
+			synctest.Wait()
+			if len(l.rows) != 1 || l.rows[0].ExitCode != 2 || len(l.left()) != 0 {
+				t.Errorf("restarted %v: rows %+v, left %v", restart, l.rows, l.left())
+			}
+			next, _ := l.ask(api.StepRequest{})
+			if !next.read(stream.Begun) || next.of.Step != 1 {
+				t.Errorf("the next step is %+v", next.of)
+			}
+		})
+	}
+}
+
+// TestAStepWithoutItsCommandEnds notices a step that goes on for ever when srun was killed.
+func TestAStepWithoutItsCommandEnds(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, runsOn, "a", "b")
+			p, _ := l.ask(api.StepRequest{})
+			p.read(stream.Stdout)
+			if restart {
+				l.stop()
+				l.start()
+				l.m.Recover(first)
+			} else {
+				p.conn.Close()
+			}
+			time.Sleep(clientPatience - time.Second)
+			synctest.Wait()
+			if len(l.left()) != 2 || len(l.rows) != 0 {
+				t.Errorf("restarted %v: it has ended too early: %+v", restart, l.rows)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if len(l.left()) != 0 || len(l.rows) != 1 || l.rows[0].Why != "srun is gone" {
+				t.Errorf("restarted %v: left %v, rows %+v", restart, l.left(), l.rows)
+			}
+		})
+	}
+}
+
+// TestADaemonThatIsKilledAnywhere notices a step that is lost, has two rows, leaves something, or holds
+// its share for ever, wherever the daemon of its job is killed.
+func TestADaemonThatIsKilledAnywhere(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		killed := true
+		inBubble(t, func(t *testing.T) {
+			l := newLab(t, succeeds, "a", "b")
+			l.mu.Lock()
+			l.calls = n
+			l.mu.Unlock()
+			p, err := l.ask(api.StepRequest{})
+			if err == nil {
+				p.read(stream.End)
+			}
+			synctest.Wait()
+			l.mu.Lock()
+			killed, l.calls = l.ctx.Err() != nil, 0
+			l.mu.Unlock()
+			if killed {
+				l.stop()
+				l.start()
+				l.m.Recover(first)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			what := fmt.Sprintf("killed at call %d", n)
+			rows := map[int]bool{}
+			for _, r := range l.rows {
+				rows[r.Row] = true
+			}
+			e, _ := l.keep.Entry(first.String())
+			if len(rows) > 1 || len(e.Steps) > 1 || len(e.Steps) == 1 && e.Steps[0].Report == nil {
+				t.Errorf("%s: rows %+v, journal %+v", what, l.rows, e.Steps)
+			}
+			if p.of.Nodes != nil && len(e.Steps) != 1 {
+				t.Errorf("%s: a step that had begun has no row: %+v", what, e)
+			}
+			if left := l.left(); len(left) != 0 {
+				t.Errorf("%s: left %v", what, left)
+			}
+			next, err := l.ask(api.StepRequest{NoWait: true})
+			if err != nil || !next.read(stream.End) || next.end.Code != 0 {
+				t.Errorf("%s: the next step: %v %+v", what, err, next)
+			}
+		})
+		if !killed {
+			if n < 8 {
+				t.Errorf("only %d calls were tried", n)
+			}
+			return
+		}
+	}
+	t.Error("there are more calls")
+}
+
+// TestRequestsThatMakeNoSense notices what would be ignored, or would stop the daemon.
+func TestRequestsThatMakeNoSense(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, succeeds, "a")
+		program := []api.StepProgram{{Argv: []string{"x"}}}
+		for name, req := range map[string]api.StepRequest{
+			"negative": {Programs: program, Tasks: -1}, "no GPUs less": {Programs: program, GPUs: -2},
+			"no name": {Programs: []api.StepProgram{{Argv: []string{""}}}}, "huge": {Programs: program, Tasks: 1 << 30},
+			"no variable": {Programs: program, Env: []string{"x"}},
+			"a task without": {Tasks: 3,
+				Programs: []api.StepProgram{{Tasks: []int{0}, Argv: []string{"x"}}, {Tasks: []int{2}, Argv: []string{"x"}}}},
+		} {
+			if _, err := l.ask(req); err == nil {
+				t.Errorf("%s is accepted", name)
+			}
+		}
+	})
+}

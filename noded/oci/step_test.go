@@ -1,0 +1,109 @@
+package oci
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func stepExample() (Input, Step) {
+	in := example(&jobspec.Launch{Type: jobspec.LaunchSteps, Nproc: 2})
+	in.Node.ShmDir, in.Node.TmpDir, in.Node.Cores = "/c/42.2.1/shm", "/c/42.2.1/tmp", []int{4, 5}
+	in.Node.CgroupPath = "/rota/gpu02/42.2.1/step.3"
+	return in, Step{
+		Number: 3, Programs: []StepProgram{{Argv: []string{"worker"}}, {Tasks: []int{1}, Argv: []string{"second"}}},
+		Env:   []string{"PATH=/opt/bin", "MASTER_ADDR=gpu01", "SLURM_STEP_GPUS=9", "SLURM_NODEID=7", "RANK=9", "MINE=a=b"},
+		Nodes: []string{"gpu01", "gpu02"}, Counts: []int{1, 2}, Node: 1, Tasks: []int{1, 2}, Cores: 2, CoresPerTask: 1,
+		GPUs: []int{3}, GPUsPerTask: 0,
+	}
+}
+
+// TestAStep notices a container of a step with other limits, devices, mounts or variables.
+func TestAStep(t *testing.T) {
+	in, s := stepExample()
+	in.Node.RotaPath = "/usr/bin/rota"
+	spec, err := StepSpec(in, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := StepPlan(in, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "step-spec", spec)
+	golden(t, "step-plan", plan)
+}
+
+// TestLimitsOfAStep notices memory or cores beyond those that a step asked for.
+func TestLimitsOfAStep(t *testing.T) {
+	in, s := stepExample()
+	in.Node.Cores, s.Memory, s.Exact = nil, jobspec.GiB, true
+	spec, err := StepSpec(in, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := spec.Linux.Resources
+	if r.Memory == nil || *r.Memory.Limit != 1<<30 || *r.Memory.Swap != 1<<30 || *r.CPU.Quota != 2*cpuPeriod {
+		t.Errorf("%+v %+v", r.Memory, r.CPU)
+	}
+}
+
+// TestTasksSeeTheirGPUs notices tasks that share GPUs although each has its own.
+func TestTasksSeeTheirGPUs(t *testing.T) {
+	in, s := stepExample()
+	s.GPUs, s.GPUsPerTask = []int{1, 3}, 1
+	plan, err := StepPlan(in, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range plan.Ranks {
+		if want := "CUDA_VISIBLE_DEVICES=" + itoa(i); !slices.Contains(r.Env, want) {
+			t.Errorf("task %d has no %s: %v", i, want, r.Env)
+		}
+	}
+}
+
+// TestTheProgramThatStartsSteps notices one that takes itself for a rank, and a worker beside it that
+// runs something.
+func TestTheProgramThatStartsSteps(t *testing.T) {
+	in, _ := stepExample()
+	in.GroupWorker, in.Worker = 0, 0
+	plan, err := Plan(in)
+	if err != nil || len(plan.Ranks) != 1 || plan.Hold {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	env := slices.Concat(plan.Env, plan.Ranks[0].Env)
+	for _, want := range []string{"SLURM_NTASKS=4", "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_PROCID=0", "SLURM_NNODES=2"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("it has no %s", want)
+		}
+	}
+	for _, v := range env {
+		for _, not := range []string{"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "SLURM_STEP_ID="} {
+			if strings.HasPrefix(v, not) {
+				t.Errorf("it has %s", v)
+			}
+		}
+	}
+	spec, err := Spec(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := spec.Linux.Resources; r.Memory != nil || r.CPU.Cpus != "" {
+		t.Errorf("its container has the limits of the worker: %+v", r)
+	}
+	in.GroupWorker, in.Worker = 1, 1
+	if plan, err = Plan(in); err != nil || len(plan.Ranks) != 0 || !plan.Hold {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for want, counts := range map[string][]int{"2(x3),1": {2, 2, 2, 1}, "1": {1}, "1,2,1(x2)": {1, 2, 1, 1}, "": {}} {
+		if got := compressCounts(counts); got != want {
+			t.Errorf("%v: %s, not %s", counts, got, want)
+		}
+	}
+}
