@@ -81,7 +81,7 @@ func TestLogsComeFromTheNode(t *testing.T) {
 		text != "/v1/logs/2.1.0 tail=5 stderr of u1000\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for _, o := range []api.LogOptions{{Stream: "both"}, {Worker: 7}, {Task: "other"}, {Attempt: 4}} {
+	for _, o := range []api.LogOptions{{Stream: "all"}, {Worker: 7}, {Task: "other"}, {Attempt: 4}} {
 		if _, err := readLog(t, c, 2, o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}

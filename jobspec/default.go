@@ -59,6 +59,9 @@ func (g *Group) Default() {
 	defaultConditions(g.Constraints, g.Affinities)
 	leader := g.leaderIndex()
 	for i := range g.Tasks {
+		if g.Exclusive { // it gets all memory of its node
+			orElse(&g.Tasks[i].Resources.Memory, DefaultMemoryPerCore)
+		}
 		g.Tasks[i].Default()
 		fill(&g.Tasks[i].Leader, i == leader)
 	}

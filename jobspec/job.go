@@ -45,7 +45,6 @@ type Job struct {
 	Account   string  `json:"account,omitempty"`
 	Priority  *int    `json:"priority,omitempty"`   // 0 to 100, default 50
 	TimeLimit Seconds `json:"time_limit,omitempty"` // per attempt; 0: the queue's default
-	Hold      bool    `json:"hold,omitempty"`
 	// texts that few jobs have, nil: none; the comment is short and shown in lists, and can be changed
 	// later
 	Description *string           `json:"description,omitempty"`
@@ -53,7 +52,8 @@ type Job struct {
 	Tags        []string          `json:"tags,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	// exit code with which a job that has no checkpoint asks to be started again; 0: it cannot
-	RequeueExit int               `json:"requeue_exit_code,omitempty"`
+	RequeueExit int16             `json:"requeue_exit_code,omitempty"`
+	Hold        bool              `json:"hold,omitempty"`
 	Export      []string          `json:"export,omitempty"`     // globs of submit-side variable names
 	ExportEnv   map[string]string `json:"export_env,omitempty"` // what Export matched on the submit host
 	Workdir     string            `json:"workdir,omitempty"`    // absolute; the client fills in the submit directory
@@ -78,6 +78,8 @@ type Job struct {
 	Nodes               []string     `json:"nodes,omitempty"` // only these; hostlists such as gpu[01-04]
 	ExcludeNodes        []string     `json:"exclude_nodes,omitempty"`
 	Features            []string     `json:"features,omitempty"` // node labels that must be set, by key
+	// of the cluster, by name: held by each attempt of the job, and of an array by each element
+	Licenses map[string]int `json:"licenses,omitempty"`
 }
 
 // Values of [Job.GangScope].
@@ -185,7 +187,7 @@ func (j *Job) RequeueCode() int {
 	case j.Checkpoint != nil:
 		return j.Checkpoint.SavedCode()
 	}
-	return j.RequeueExit
+	return int(j.RequeueExit)
 }
 
 // CheckpointDir is where a worker finds its folder in its container, with [Checkpoint.NodeLocal].

@@ -47,12 +47,20 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// TestBareNumbers wants the message that names the unit to write.
+// TestBareNumbers wants the message that names the unit to write, and none that makes it worse: 3600
+// are no minutes, and 64000 no GiB.
 func TestBareNumbers(t *testing.T) {
-	_, duration := jobspec.ParseSeconds("30")
-	_, size := jobspec.ParseSize("64")
-	for hint, err := range map[string]error{`write "30m"`: duration, `write "64GiB"`: size} {
-		if err == nil || !strings.HasSuffix(err.Error(), " has no unit: "+hint) {
+	for number, hint := range map[string]string{
+		"30": `write "30s" or "30m"`, "3600": `write "3600s"`, "300": `write "300s"`,
+	} {
+		if _, err := jobspec.ParseSeconds(number); err == nil || !strings.HasSuffix(err.Error(), " has no unit: "+hint) {
+			t.Errorf("%v, want the hint %s", err, hint)
+		}
+	}
+	for number, hint := range map[string]string{
+		"64": `write "64GiB"`, "64000": `write "64000MiB"`, "17179869184": `write "17179869184B"`,
+	} {
+		if _, err := jobspec.ParseSize(number); err == nil || !strings.HasSuffix(err.Error(), " has no unit: "+hint) {
 			t.Errorf("%v, want the hint %s", err, hint)
 		}
 	}

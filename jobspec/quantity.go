@@ -25,7 +25,7 @@ const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" o
 // Slurm would read minutes. The sum must be whole seconds.
 func ParseSeconds(text string) (Seconds, error) {
 	if isNumber(text) {
-		return 0, noUnit(text, "m")
+		return 0, noUnit(text, new(Seconds).Example(text))
 	}
 	total, ok := float64(0), false
 	if strings.Contains(text, ":") {
@@ -55,8 +55,17 @@ func (s *Seconds) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Seconds) Kind() string { return "duration" }
 
-// Example returns the number n with a unit of this kind.
-func (*Seconds) Example(n string) string { return n + "m" }
+// longMinutes is the number of minutes from which one without a unit is taken for seconds: 3600 means
+// an hour, and not two and a half days.
+const longMinutes = 300
+
+// Example returns the number n with the units that can have been meant, each in quotes.
+func (*Seconds) Example(n string) string {
+	if x, err := strconv.ParseFloat(n, 64); err != nil || x >= longMinutes {
+		return strconv.Quote(n + "s")
+	}
+	return fmt.Sprintf("%q or %q", n+"s", n+"m")
+}
 
 // clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
 func clockTime(text string) (float64, bool) {
@@ -110,7 +119,7 @@ const sizeHint = `write a number with a unit (B, K, M, G, T, or KiB, MiB, GiB, T
 // units are binary, as in Slurm and Docker. A bare number is refused, because Slurm would read MiB.
 func ParseSize(text string) (Bytes, error) {
 	if isNumber(text) {
-		return 0, noUnit(text, "GiB")
+		return 0, noUnit(text, new(Bytes).Example(text))
 	}
 	number := leadingNumber(text)
 	scale := unitBytes[text[len(number):]]
@@ -147,8 +156,19 @@ func (b *Bytes) FromText(text string) (err error) {
 // Kind names the lexical type in messages and documentation.
 func (*Bytes) Kind() string { return "size" }
 
-// Example is how a value of this kind is written when n is the number in mind.
-func (*Bytes) Example(n string) string { return n + "GiB" }
+// Example returns the number n with the unit that can have been meant, in quotes: a number that is
+// too large for GiB is one of MiB, as Slurm has it, or of bytes.
+func (*Bytes) Example(n string) string {
+	unit := "GiB"
+	switch x, err := strconv.ParseFloat(n, 64); {
+	case err != nil || x < float64(GiB/MiB):
+	case x < float64(MaxSize/GiB):
+		unit = "MiB"
+	default:
+		unit = "B"
+	}
+	return strconv.Quote(n + unit)
+}
 
 // unitBytes are the units of a size.
 var unitBytes = map[string]Bytes{
@@ -156,8 +176,8 @@ var unitBytes = map[string]Bytes{
 	"T": TiB, "TB": TiB, "TiB": TiB,
 }
 
-func noUnit(text, unit string) error {
-	return badQuantity(text, "has no unit", fmt.Sprintf("write %q", text+unit))
+func noUnit(text, example string) error {
+	return badQuantity(text, "has no unit", "write "+example)
 }
 
 // leadingNumber returns the digits at the start of text, with at most one decimal point between

@@ -16,12 +16,13 @@
 //     noded/shim/jobsocket.go for the processes that take part.
 //   - What jobs make of their GPUs: measure.go. Memory of GPUs that jobs share: gpushares.go.
 //   - Checkpoints on the node's own disk: checkpoints.go, and package checkpoint.
+//   - Steps of jobs, which programs start inside an allocation: jobsteps.go, and package jobsteps.
 //   - Health of the GPUs: gpus.go. NVIDIA's Multi-Process Service for parts of GPUs: mps.go.
 //   - Names of nodes resolve in containers: hosts.go.
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
-// computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
+// computes its runtime spec, jobsteps runs the steps of jobs, journal keeps what a restarted daemon must know, logs keeps and serves
 // output, progress reads progress files, profile finds the rhythm of a GPU in samples, machine and
 // gpu describe the hardware.
 package noded
@@ -286,7 +287,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	}
 	d.hosts = &hostsFile{path: filepath.Join(d.cfg.DataDir, "hosts"), system: systemHosts, node: d.cfg.Name,
 		hostname: d.machine.Hostname, log: d.cfg.Logger}
-	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(), Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
+	own := member.Peer{Name: d.cfg.Name, Addr: d.list.Addr(),
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr}}
 	if err := d.hosts.update(append(d.list.Peers(), own)); err != nil {
 		return fmt.Errorf("hosts file of containers: %w", err)
 	}

@@ -22,7 +22,8 @@ func TestANodesDirectoryOfOthers(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "d")
 		var errs []error
 		for path, mode := range map[string]os.FileMode{"": 0o700, "logs": 0o700, "containers": 0o711, "root": 0o755,
-			bundle + "/run": 0o755, bundle + "/tasks/0": 0o755, bundle + "/shm": 0o755, bundle + "/log": 0o755} {
+			bundle + "/run": 0o755, bundle + "/tasks/0": 0o755, bundle + "/shm": 0o755, bundle + "/tmp": 0o755,
+			bundle + "/log": 0o755} {
 			errs = append(errs, os.MkdirAll(filepath.Join(dir, path), 0o700), os.Chmod(filepath.Join(dir, path), mode))
 		}
 		for path, mode := range map[string]os.FileMode{"journal": 0o600, bundle + "/config.json": 0o600,
@@ -32,7 +33,8 @@ func TestANodesDirectoryOfOthers(t *testing.T) {
 		if os.Geteuid() == 0 {
 			errs = append(errs, os.Lchown(filepath.Join(dir, bundle, "run/script"), 65534, 65534))
 		}
-		errs = append(errs, os.Chmod(filepath.Join(dir, bundle, "shm"), 0o777|os.ModeSticky))
+		errs = append(errs, os.Chmod(filepath.Join(dir, bundle, "shm"), 0o777|os.ModeSticky),
+			os.Chmod(filepath.Join(dir, bundle, "tmp"), 0o777|os.ModeSticky))
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}

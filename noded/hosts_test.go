@@ -18,7 +18,8 @@ func TestHostsOfContainers(t *testing.T) {
 		return member.Peer{Name: name, Addr: gossip, Meta: member.Meta{Role: role, HTTP: http}}
 	}
 	system := "127.0.0.1 localhost\n127.0.1.1 machine1 machine1.lab # itself\n10.9.0.7 n7\n::1 ip6-localhost\nx n8"
-	h := &hostsFile{path: filepath.Join(dir, "hosts"), system: filepath.Join(dir, "system"), node: "n1", hostname: "machine1"}
+	h := &hostsFile{path: filepath.Join(dir, "hosts"), system: filepath.Join(dir, "system"),
+		node: "n1", hostname: "machine1"}
 	if err := os.WriteFile(h.system, []byte(system), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,9 @@ const stepBodyMax = 4 << 20
 func (a *jobAPI) serveSteps(w http.ResponseWriter, r *http.Request, pass http.Handler) {
 	at, _ := r.Context().Value(jobPeer{}).(socketOf)
 	if a.steps.Manager != nil {
-		if worker, err := a.steps.Local.Worker(at.id.OfWorker()); err == nil && !worker.Alloc.Holds() {
+		worker, err := a.steps.Local.Worker(at.id.OfWorker())
+		var unsure *api.Problem // a daemon that has just started does not know yet which worker it is
+		if errors.As(err, &unsure) || err == nil && !worker.Alloc.Holds() {
 			a.ofWorker.ServeHTTP(w, r)
 			return
 		}

@@ -345,8 +345,9 @@ func TestUsage(t *testing.T) {
 			t.Fatal("it has no result")
 		}
 		u := a.result.Usage
-		if u.CPUMS < 3*12*60_000 || u.SystemMS != u.CPUMS/10 || u.PeakCores != 3000 || u.PeakMemory != 7<<20 || u.GPU < 660 || u.GPU > 675 ||
-			u.PeakGPU != 800 || u.PeakGPUMemory != 800<<20 || u.GPUMemory < 660<<20 || u.GPUMemory > 675<<20 {
+		if u.CPUMS < 3*12*60_000 || u.SystemMS != u.CPUMS/10 || u.PeakCores != 3000 || u.PeakMemory != 7<<20 ||
+			u.GPU < 660 || u.GPU > 675 || u.PeakGPU != 800 || u.PeakGPUMemory != 800<<20 || u.GPUMemory < 660<<20 ||
+			u.GPUMemory > 675<<20 {
 			t.Errorf("it has used %+v", u)
 		}
 		b := w.sharer(wid(2))

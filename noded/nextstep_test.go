@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -16,6 +17,9 @@ func TestNextStep(t *testing.T) {
 	wait := &api.Alloc{}
 	released := &api.Alloc{Released: true}
 	stopping := &api.Alloc{Released: true, Stop: &model.Stop{Cause: model.CauseCancelled, Signal: "SIGTERM"}}
+	steps := &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Launch: &jobspec.Launch{Type: "steps"}}}}}}
+	starting := &api.Alloc{Released: true, Stop: stopping.Stop, Spec: steps}
+	holding := &api.Alloc{Released: true, Stop: stopping.Stop, Spec: steps, Worker: 1}
 	intended := journal.Entry{ID: "1.1.0"}
 	started := journal.Entry{ID: "1.1.0", Started: true}
 	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseCancelled}
@@ -55,6 +59,16 @@ func TestNextStep(t *testing.T) {
 		{name: "exited, record unreadable", facts: facts{Desired: released, Journaled: true, Entry: started,
 			Actual: container.Exited},
 			want: opFinish, state: model.WorkerFailed},
+		{name: "holds room, its steps are to stop", facts: facts{Desired: holding, KillAt: later, Journaled: true,
+			Entry: started, Actual: container.Running, Steps: 1}, want: opStop, again: later},
+		{name: "holds room, its steps were told", facts: facts{Desired: holding, KillAt: later, Journaled: true,
+			Entry: told, Actual: container.Running, Steps: 1}, want: opNone, again: later},
+		{name: "holds room, its steps have ended", facts: facts{Desired: holding, KillAt: later, Journaled: true,
+			Entry: told, Actual: container.Running}, want: opLeave, again: later},
+		{name: "holds room, its steps do not end", facts: facts{Desired: holding, KillAt: now, Journaled: true,
+			Entry: told, Actual: container.Running, Steps: 1}, want: opKill},
+		{name: "starts steps that have ended", facts: facts{Desired: starting, KillAt: later, Journaled: true,
+			Entry: told, Actual: container.Running}, want: opNone, again: later},
 		{name: "stop before anything", facts: facts{Desired: stopping, KillAt: later}, want: opFinish,
 			state: model.WorkerExited},
 		{name: "stop before start", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: intended,

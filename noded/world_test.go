@@ -49,10 +49,11 @@ type world struct {
 	retired     map[container.ID]bool
 	reused      map[container.ID]bool // ids that the controllers have given to another job
 	samples     []api.Sample
-	progress    string        // file that every container reports to
-	unbuildable error         // why no bundle can be made
-	building    chan struct{} // what making a bundle waits for
-	stop10      bool          // the job is of an array with a stop rule at step 10
+	rows        []model.StepReport // of steps, as reported
+	progress    string             // file that every container reports to
+	unbuildable error              // why no bundle can be made
+	building    chan struct{}      // what making a bundle waits for
+	stop10      bool               // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
 	found       []model.WorkerReport // of log policies, as reported
 	classes     []model.WorkerReport // with a progress class, as reported
@@ -236,6 +237,7 @@ func (w *world) start() {
 		Checkpoints: w.checkpoints, Criu: w.criu,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
+	l.agent.runSteps(ctx, StepParts{})
 	w.mu.Lock()
 	w.boots++
 	w.life = l
@@ -383,6 +385,7 @@ func (l *life) Report(ctx context.Context, node string, req api.ReportRequest) (
 			return errUnreachable
 		}
 		l.world.samples = append(l.world.samples, req.Samples...)
+		l.world.rows = append(l.world.rows, req.Steps...)
 		for _, r := range req.Workers {
 			l.take(r)
 		}
@@ -546,7 +549,7 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, s container.Si
 			return nil
 		}
 		if s.Early {
-			if n := r.notices[id]; n.Reason != noticeTimeout && n.Reason != noticeGPUMemory {
+			if n := r.notices[id.OfWorker()]; n.Reason != noticeTimeout && n.Reason != noticeGPUMemory {
 				r.t.Errorf("%v gets its early signal with the notice %+v", id, n)
 			}
 			b.early = append(b.early, s)

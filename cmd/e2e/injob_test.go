@@ -94,6 +94,10 @@ says rota logs $other
 says rota submit --export=NONE job.sh
 says rota node drain n1 --reason x
 says scontrol show hostnames
+says scontrol update JobId=$SLURM_JOB_ID Comment=inside
+says squeue -h -j $SLURM_JOB_ID -o %%k
+says sacct -nXP -j $SLURM_JOB_ID -o state,comment
+says sinfo -h -o %%D
 says scontrol update JobId=$SLURM_JOB_ID TimeLimit=4
 rota status | head -n 1
 touch up
@@ -131,7 +135,9 @@ says squeue
 		"rota submit --export=NONE job.sh = 4: rota: submit job.sh: "+refused,
 		"rota node drain n1 --reason x = 4: rota: node n1: "+refused,
 		"rota logs "+other+" = 4: rota: from inside a job only the output",
-		"scontrol show hostnames = 0: n1\n", "scontrol update JobId="+id+" TimeLimit=4 = 0: \n", "Job "+id+"  ",
+		"scontrol show hostnames = 0: n1\n", "squeue -h -j "+id+" -o %k = 0: inside\n",
+		"sacct -nXP -j "+id+" -o state,comment = 0: RUNNING|inside\n", "sinfo -h -o %D = 0: 1\n",
+		"scontrol update JobId="+id+" TimeLimit=4 = 0: \n", "Job "+id+"  ",
 		"squeue -h -j "+id+" -o %l = 0: 4:00\n", "squeue = 0: mine\n")
 	if strings.Count(text, "-o %T = 0: RUNNING\n") != 3 {
 		t.Errorf("after the restart:\n%s", text)

@@ -60,7 +60,7 @@ func (s *slurmClient) run(args ...string) (stdout, stderr string) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(s.ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.from, &out, &said
-	cmd.Env = []string{"PATH=" + filepath.Join(s.dir, "slurm") + ":/usr/bin:/bin", "HOME=" + s.from, "ROTA_ADDR=" + s.addr,
+	cmd.Env = []string{"PATH=" + filepath.Join(s.dir, "slurm") + ":" + bin + ":/usr/bin:/bin", "HOME=" + s.from, "ROTA_ADDR=" + s.addr,
 		"LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := cmd.Run(); err != nil {
@@ -103,6 +103,25 @@ func (s *slurmClient) noJobsLeft() {
 		}
 		after = list.Index
 	}
+}
+
+// TestSlurmNames: what users do under Slurm's names, with real containers.
+func TestSlurmNames(t *testing.T) {
+	s := newSlurmClient(t, "bash", "", []string{"sbatch", "srun", "scancel"}, "names.sh", "job.sh")
+	out, said := s.run("bash", "names.sh")
+	const want = `the script ended with 7
+rank 0 of 2
+rank 1 of 2
+srun ended with 3
+sbatch ended with 5
+of rota
+CANCELLED
+scancel ended with 1
+`
+	if out != want || !strings.Contains(said, "scancel: error: Kill job error on job id 99999: Invalid job id specified\n") {
+		t.Errorf("it says\n%swant\n%s%s\n%s", out, want, said, s.outputs())
+	}
+	s.noJobsLeft()
 }
 
 // debianPython is that for which Debian's packages are.

@@ -247,7 +247,7 @@ type LogOptions struct {
 	Attempt int    // 0: the last one
 	Worker  int    // index in the gang
 	Task    string // name; "" with a single task
-	Stream  string // stdout (default) or stderr
+	Stream  string // stdout (default), stderr, or both in the order in which they were written
 	Follow  bool   // until the job ends, across attempts
 	Tail    int    // only the last n lines; 0: all
 }

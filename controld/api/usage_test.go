@@ -10,7 +10,8 @@ func TestUsageAsSlurmHasIt(t *testing.T) {
 		t.Error("something is known of nothing")
 	}
 	u := &Usage{CPUSeconds: 3725.5, SystemSeconds: 25.5, PeakMemory: 6 << 20, Memory: 9 << 20, Workers: 2}
-	if u.MaxRSS() != 6<<20 || u.AveRSS() != 9<<19 || u.TotalCPU() != 3725.5 || u.UserCPU() != 3700 || u.SystemCPU() != 25.5 {
+	if u.MaxRSS() != 6<<20 || u.AveRSS() != 9<<19 || u.TotalCPU() != 3725.5 || u.UserCPU() != 3700 ||
+		u.SystemCPU() != 25.5 {
 		t.Errorf("got %d, %d, %v, %v", u.MaxRSS(), u.AveRSS(), u.UserCPU(), u.SystemCPU())
 	}
 	if got := u.TRESUsageInTot(); got != "cpu=01:02:05,mem=9216K" {

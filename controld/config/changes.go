@@ -93,6 +93,9 @@ func settings(c *model.Config) values {
 	for _, p := range allParameters() {
 		v.set("policy."+p.name, p.text(&c.Policy))
 	}
+	for name, n := range c.Licenses {
+		v.set(fmt.Sprintf("license %q.count", name), strconv.Itoa(n))
+	}
 	v.quota("capacity", c.Capacity)
 	for name, a := range c.Accounts {
 		path := fmt.Sprintf("account %q", name)
@@ -122,6 +125,7 @@ func (v values) queue(path string, q model.Queue) {
 	if q.MaxRequeues != nil {
 		v.set(path+".max_requeues", strconv.Itoa(*q.MaxRequeues))
 	}
+	v.setNames(path+".aliases", q.Aliases)
 	v.sharing(path, q.Sharing)
 }
 

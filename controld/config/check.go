@@ -47,6 +47,16 @@ func (f *File) check(bad func(path, text, hint string)) {
 		height(path, fmt.Sprintf("queue %q", q.Name), q.Oversubscribe)
 		q.check(func(field, text, hint string) { bad(path+"."+field, fmt.Sprintf("queue %q: %s", q.Name, text), hint) })
 	}
+	for i, l := range f.Licenses {
+		path, of := fmt.Sprintf("license[%d]", i), fmt.Sprintf("license %q", l.Name)
+		once(path, of)
+		if !jobspec.ValidName(l.Name) {
+			bad(path, of+": this is not a name", "letters, digits, '.', '_' and '-'")
+		}
+		if l.Count < 0 || l.Count > jobspec.MaxLicenseCount {
+			bad(path+".count", fmt.Sprintf("%s: count = %d: it is from 0 to %d", of, l.Count, jobspec.MaxLicenseCount), "")
+		}
+	}
 	if l := f.Limits; l != nil {
 		for name, n := range map[string]int{"max_submit_jobs": l.MaxSubmitJobs, "max_requests": l.MaxRequests} {
 			if n < 0 {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -38,9 +39,16 @@ type File struct {
 	Policy   *Policy   `hcl:"policy,block"`
 	Lease    *Lease    `hcl:"lease,block"`
 	Accounts []Account `hcl:"account,block"`
+	Licenses []License `hcl:"license,block"`
 	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
 
 	AccountRules *AccountRules `hcl:"accounts,block"`
+}
+
+// License is something that the cluster has so many of, and that jobs hold without a node.
+type License struct {
+	Name  string `hcl:"name,label"`
+	Count int    `hcl:"count"`
 }
 
 // Cluster names the cluster.
@@ -65,6 +73,7 @@ type Queue struct {
 	TEMaxGPUs    int             `hcl:"te_max_gpus,optional"`
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
 	MaxRequeues  *int            `hcl:"max_requeues,optional"` // nil: as in the policy
+	Aliases      []string        `hcl:"aliases,optional"`
 
 	Oversubscribe *int `hcl:"oversubscribe,optional"` // see [model.Sharing]
 	Pack          bool `hcl:"pack,optional"`
@@ -112,7 +121,7 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
-		if err := model.CheckAccounts(cfg); err != nil {
+		if err := cmp.Or(model.CheckAccounts(cfg), cfg.CheckAliases()); err != nil {
 			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
 		}
 	}
@@ -124,7 +133,7 @@ func Parse(name string, src []byte) (*File, error) {
 // the policy that it has.
 func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && f.Limits == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil &&
-		len(f.Accounts) == 0 &&
+		len(f.Accounts)+len(f.Licenses) == 0 &&
 		f.Capacity == nil && f.AccountRules == nil && len(f.Operators)+len(f.Admins)+len(f.Private) == 0 {
 		return nil
 	}
@@ -148,6 +157,12 @@ func (f *File) Replicated() *model.Config {
 		set(&cfg.NodeDownMS, f.Lease.NodeDown.Milliseconds())
 	}
 	cfg.Operators, cfg.Admins, cfg.Private = listed(f.Operators), listed(f.Admins), listed(f.Private)
+	for _, l := range f.Licenses {
+		if cfg.Licenses == nil {
+			cfg.Licenses = map[string]int{}
+		}
+		cfg.Licenses[l.Name] = l.Count
+	}
 	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
 	if r := f.AccountRules; r != nil && r.Create != nil {
 		cfg.NoNewAccounts = !*r.Create
@@ -193,6 +208,7 @@ func (q Queue) over(base model.Queue) model.Queue {
 	if q.MaxRequeues != nil {
 		base.MaxRequeues = q.MaxRequeues
 	}
+	base.Aliases = listed(q.Aliases)
 	base.Sharing = sharingOf(q.Oversubscribe, q.Pack, q.Migrate)
 	return base
 }

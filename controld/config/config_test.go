@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +73,7 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 		t.Errorf("got %+v, want %+v", cfg, want)
 	}
 	for name := range want.Queues {
-		if cfg.Queues[name] != want.Queues[name] {
+		if !reflect.DeepEqual(cfg.Queues[name], want.Queues[name]) {
 			t.Errorf("queue %s is %+v, want %+v", name, cfg.Queues[name], want.Queues[name])
 		}
 	}

@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/fsm/groups"
@@ -153,4 +154,28 @@ func TestElementsThatHaveLeftTheState(t *testing.T) {
 	both := w.depends(fmt.Sprintf("aftercorr:%d,%d", first, other), indices("1-4"))
 	w.element(other, 1, 0)
 	w.wantFamily(both, "1,3-4", "1", "2")
+}
+
+// TestReasonNamesTheElement: a job whose dependency on an element of an array can never be met says
+// which element, as users write it, also once the array has left the state.
+func TestReasonNamesTheElement(t *testing.T) {
+	w := newWorld(t)
+	array, err := w.submit2(alice, nil, indices("3,5"))
+	w.ok(err)
+	hold := func(j *jobspec.Job) { j.OnDependencyFailure = "hold" }
+	waits := w.depends(fmt.Sprintf("afterok:%d_3", array), hold)
+	want := fmt.Sprintf("job %d_3", array)
+	if why := w.s.View().DependencyReason(w.job(waits)); !strings.Contains(why.Sentence(), want) {
+		t.Errorf("it waits: %s", why.Sentence())
+	}
+	w.element(array, 3, 1)
+	if why := w.job(waits).Reason; !strings.Contains(why.Sentence(), want) {
+		t.Errorf("it never starts: %s", why.Sentence())
+	}
+	plain := w.submit(1, 1)
+	waits = w.depends(fmt.Sprint("afterok:", plain), hold)
+	w.finished(plain, 1)
+	if why := w.job(waits).Reason; why.As != "" || !strings.Contains(why.Sentence(), fmt.Sprintf("job %d ", plain)) {
+		t.Errorf("of a job that is no element: %+v", why)
+	}
 }

@@ -212,6 +212,9 @@ func (m *Machine) launch(j *model.Job, c *StartJob) error {
 	if j.MayHave(len(c.Places)) {
 		j = j.Resized(len(c.Places))
 	}
+	if why := m.v.LacksLicenses(j); why.Code != model.ReasonNone {
+		return &model.FitError{Job: j.ID, Reason: why}
+	}
 	at, err := m.locate(j, c.Places)
 	if err != nil {
 		return err

@@ -44,10 +44,10 @@ func (m *Machine) skipSettled() {
 func (m *Machine) conclude(next *model.Job, n model.OpenDependency, d lifecycle.Dependency) bool {
 	switch {
 	case d.Never != 0 && !model.KeepsWaiting(next):
-		next.Reason = model.Unsatisfiable(&n, d.Never)
+		next.Reason = model.Unsatisfiable(&n, d.Never, m.v.NameOf(d.Never))
 		return false
 	case d.Never != 0:
-		model.HoldUnsatisfiable(next, model.Unsatisfiable(&n, d.Never))
+		model.HoldUnsatisfiable(next, model.Unsatisfiable(&n, d.Never, m.v.NameOf(d.Never)))
 	case d.Met:
 		next.Postpone(m.v.At().After(n.Delay), m.v.At())
 	default:

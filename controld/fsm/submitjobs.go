@@ -178,7 +178,7 @@ func (m *Machine) draft(owner model.Identity, spec *jobspec.Job, id model.JobID,
 
 // compose makes a pending job without an id. The job has been checked.
 func (m *Machine) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, error) {
-	name := cmp.Or(spec.Queue, model.DefaultQueue)
+	name := m.v.Config().QueueName(spec.Queue)
 	q, ok := m.v.Config().Queues[name]
 	if !ok {
 		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue,

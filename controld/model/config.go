@@ -1,7 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -28,6 +31,8 @@ type Config struct {
 	MaxRequests   int `json:"max_requests,omitempty"`
 
 	Accounts map[string]Account `json:"accounts,omitempty"`
+	// how many there are of what jobs hold without a node, by name, such as licences of a program
+	Licenses map[string]int `json:"licenses,omitempty"`
 	// no account is created for the Unix group of a user at its first job
 	NoNewAccounts bool `json:"no_new_accounts,omitempty"`
 	// of the cluster as it should be; nil: that of all nodes that have registered
@@ -50,6 +55,8 @@ type Queue struct {
 	MaxGrace     jobspec.Seconds `json:"max_grace"`
 	// how often a job may ask itself to be started again before it is held; nil: as the policy has it
 	MaxRequeues *int `json:"max_requeues,omitempty"`
+	// other names by which jobs and filters may name the queue, such as those of Slurm's partitions
+	Aliases []string `json:"aliases,omitempty"`
 	Sharing
 }
 
@@ -132,6 +139,40 @@ func DefaultConfig() Config {
 		},
 		LeaseMS: 10 * 60 * 1000, MarginMS: 30 * 1000, NodeDownMS: 15 * 1000,
 	}
+}
+
+// QueueName returns the name of the queue that a user means: of an alias that of its queue, "default" for
+// none, and a name that no queue has as it is.
+func (c *Config) QueueName(name string) string {
+	if _, is := c.Queues[name]; is || name == "" {
+		return cmp.Or(name, DefaultQueue)
+	}
+	for queue, q := range c.Queues {
+		if slices.Contains(q.Aliases, name) {
+			return queue
+		}
+	}
+	return name
+}
+
+// CheckAliases refuses an alias of a queue that could mean another one too.
+func (c *Config) CheckAliases() error {
+	of := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
+		for _, alias := range c.Queues[name].Aliases {
+			_, is := c.Queues[alias]
+			switch {
+			case !jobspec.ValidName(alias):
+				return fmt.Errorf("queue %q: the alias %q is not a name", name, alias)
+			case is:
+				return fmt.Errorf("queue %q: the alias %q is a queue itself", name, alias)
+			case of[alias] != "":
+				return fmt.Errorf("the alias %q is of queue %q and of queue %q", alias, of[alias], name)
+			}
+			of[alias] = name
+		}
+	}
+	return nil
 }
 
 // MaxRequeues returns how often a job of a queue may ask itself to be started again before it is held,

@@ -89,7 +89,9 @@ func HoldUnsatisfiable(j *Job, why Reason) {
 	j.Hold, j.Reason = HeldNever, why
 }
 
-// Unsatisfiable returns the reason of a job whose dependency can no longer be satisfied.
-func Unsatisfiable(n *OpenDependency, id JobID) Reason {
-	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
+// Unsatisfiable returns the reason of a job whose dependency can no longer be satisfied, because of a
+// job with a name such as 7_3.
+func Unsatisfiable(n *OpenDependency, id JobID, name string) Reason {
+	why := Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
+	return why.Called(name)
 }

@@ -168,6 +168,32 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	return w.Whole
 }
 
+// Granted returns what a worker holds of its node: what it asks for or, of a worker that has its node
+// for itself, its part of the node's cores and memory. Workers of one node divide them evenly; the
+// first ones get the cores that are left over. GPUs are those that it asks for.
+func (j *Job) Granted(a *Attempt, worker int) Request {
+	r, w := j.RequestOf(worker), &a.Workers[worker]
+	if w.Whole == (Vector{}) {
+		return r
+	}
+	before, all := int64(0), int64(0) // workers on its node
+	for i := range a.Workers {
+		if a.Workers[i].Node != w.Node {
+			continue
+		}
+		if all++; i < worker {
+			before++
+		}
+	}
+	cores := w.Whole.Cores / all
+	if before < w.Whole.Cores%all {
+		cores++
+	}
+	r.Active.Cores, r.Active.Memory = max(cores, r.Active.Cores), max(w.Whole.Memory/jobspec.Bytes(all), r.Active.Memory)
+	r.Resident.Memory = r.Active.Memory
+	return r
+}
+
 // placing is what follows from a job's spec for where it may run. Jobs made from one another share
 // it; it never changes.
 type placing struct {

@@ -13,15 +13,17 @@ type ReasonCode string
 // Reason says in one code and a few numbers why something did not happen. Its text is made where it
 // is shown.
 type Reason struct {
-	Code  ReasonCode `json:"code,omitempty"`
-	Need  Vector     `json:"need,omitzero"`  // of one worker
-	Have  Vector     `json:"have,omitzero"`  // on the node that comes nearest
-	Want  int        `json:"want,omitempty"` // workers
-	Fit   int        `json:"fit,omitempty"`  // workers that would fit now
-	Node  string     `json:"node,omitempty"`
-	For   JobID      `json:"for,omitempty"` // the job it waits behind
-	Until Instant    `json:"until,omitempty"`
-	Text  string     `json:"text,omitempty"` // a message from outside, such as a launch error
+	Code ReasonCode `json:"code,omitempty"`
+	Need Vector     `json:"need,omitzero"`  // of one worker
+	Have Vector     `json:"have,omitzero"`  // on the node that comes nearest
+	Want int        `json:"want,omitempty"` // workers
+	Fit  int        `json:"fit,omitempty"`  // workers that would fit now
+	Node string     `json:"node,omitempty"`
+	For  JobID      `json:"for,omitempty"` // the job it waits behind
+	// As is what For is called if not by its id alone, such as 7_3; "": by its id
+	As    string  `json:"as,omitempty"`
+	Until Instant `json:"until,omitempty"`
+	Text  string  `json:"text,omitempty"` // a message from outside, such as a launch error
 }
 
 // Reason codes.
@@ -57,8 +59,17 @@ const (
 	ReasonNoVictim      ReasonCode = "NoVictim"     // no job may be preempted for it
 	ReasonTELimit       ReasonCode = "TELimit"      // its account or user holds as much in trial-and-error jobs as it may
 	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
+	ReasonLicenses      ReasonCode = "Licenses"     // others hold the licences that it asks for
 	ReasonPaused        ReasonCode = "Paused"       // an operator has paused all scheduling
 )
+
+// Called returns the reason with a name for the job that it is about, such as 7_3.
+func (r Reason) Called(name string) Reason {
+	if r.For != 0 && r.As == "" && name != fmt.Sprint(int64(r.For)) {
+		r.As = name
+	}
+	return r
+}
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for
 // no reason. What the numbers of the reason leave open is left out. A message from outside (Text)
@@ -91,7 +102,7 @@ var sentences = map[ReasonCode]struct {
 	ReasonCycleLimit: {"not looked at yet: this scheduling cycle starts as many jobs as one may, and the next goes on",
 		nil},
 	ReasonPriority: {"its room goes to ", func(r Reason) string {
-		return jobOr(r.For, "a job that comes first")
+		return r.jobOr("a job that comes first")
 	}},
 	ReasonReservation:   {"the room it would need is reserved for ", Reason.otherJob},
 	ReasonResources:     {"", Reason.noRoom},
@@ -125,11 +136,12 @@ var sentences = map[ReasonCode]struct {
 	ReasonSuspended:  {"it has paused for ", Reason.suspended},
 	ReasonNoVictim:   {"it needs room now, and none of the jobs that hold some may be asked to leave", nil},
 	ReasonLimit:      {"its account, or its user in it, may not hold more at once", nil},
+	ReasonLicenses:   {"", nil},
 	ReasonPaused:     {"an operator has paused all scheduling: nothing starts until it is resumed", nil},
 	ReasonTELimit:    {"there is a limit on how much trial-and-error jobs hold at once", nil},
 }
 
-func (r Reason) otherJob() string { return jobOr(r.For, "another job") }
+func (r Reason) otherJob() string { return r.jobOr("another job") }
 
 func (r Reason) noRoom() string {
 	if r.Want > 0 && r.Fit >= r.Want {
@@ -166,12 +178,12 @@ func (r Reason) preempting() string {
 	if r.For == 0 {
 		return "room is being freed that is kept for it" + r.onNode()
 	}
-	return jobOr(r.For, "") + " is leaving to make room for it" + r.onNode()
+	return r.jobOr("") + " is leaving to make room for it" + r.onNode()
 }
 
 // suspended says for which job one has paused, and when it goes on.
 func (r Reason) suspended() string {
-	node, beneficiary := r.onNode(), jobOr(r.For, "other jobs")
+	node, beneficiary := r.onNode(), r.jobOr("other jobs")
 	r.Node = ""
 	return beneficiary + " and keeps its memory; it goes on when there is room where it is" + r.shortage() + node
 }
@@ -204,11 +216,14 @@ func (r Reason) onNode() string {
 	return " (" + r.Node + ")"
 }
 
-func jobOr(id JobID, otherwise string) string {
-	if id == 0 {
+func (r Reason) jobOr(otherwise string) string {
+	switch {
+	case r.For == 0:
 		return otherwise
+	case r.As != "":
+		return "job " + r.As
 	}
-	return fmt.Sprintf("job %d", id)
+	return fmt.Sprintf("job %d", r.For)
 }
 
 // gpuText writes thousandths of a GPU as GPUs.

@@ -22,8 +22,9 @@ type GroupKey struct {
 	Class    jobspec.Class
 	Priority int
 	Shape    Shape
-	Held     bool // so that a cycle passes over any number of held jobs at once
-	Level    int  // see [Job.Level]
+	Held     bool   // so that a cycle passes over any number of held jobs at once
+	Level    int    // see [Job.Level]
+	Licenses string // what they hold while they run, see [jobspec.LicenseText]
 }
 
 // IsSetAside reports whether a waiting job cannot start whatever room there is.

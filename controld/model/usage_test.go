@@ -5,8 +5,8 @@ import "testing"
 // TestUsed shows how the usage of workers adds up.
 func TestUsed(t *testing.T) {
 	a := &Attempt{Workers: []Worker{
-		{Place: Place{GPUs: []int{0, 1}}, Usage: &Usage{CPUMS: 1000, SystemMS: 20, PeakCores: 500, PeakMemory: 7, GPU: 400, PeakGPU: 900,
-			GPUMemory: 10, PeakGPUMemory: 20}},
+		{Place: Place{GPUs: []int{0, 1}}, Usage: &Usage{CPUMS: 1000, SystemMS: 20, PeakCores: 500, PeakMemory: 7,
+			GPU: 400, PeakGPU: 900, GPUMemory: 10, PeakGPUMemory: 20}},
 		{Place: Place{GPUs: []int{0}}, Usage: &Usage{CPUMS: 3000, SystemMS: 1, PeakCores: 1500, PeakMemory: 5,
 			GPU: 700, PeakGPU: 700, GPUMemory: 1, PeakGPUMemory: 2}},
 		{Usage: &Usage{CPUMS: 1}}, // it has no GPU
@@ -31,7 +31,8 @@ func TestPossibleUsage(t *testing.T) {
 			t.Errorf("%+v is not possible", u)
 		}
 	}
-	for _, u := range []Usage{{CPUMS: -1}, {SystemMS: -1}, {CPUMS: 1, SystemMS: 2}, {PeakCores: -1}, {PeakMemory: -1}, {GPU: -1}, {PeakGPU: -1}, {GPUMemory: -1},
+	for _, u := range []Usage{{CPUMS: -1}, {SystemMS: -1}, {CPUMS: 1, SystemMS: 2}, {PeakCores: -1}, {PeakMemory: -1},
+		{GPU: -1}, {PeakGPU: -1}, {GPUMemory: -1},
 		{PeakGPUMemory: -1}, {GPU: 1001}, {PeakGPU: 1001}} {
 		if u.Possible() {
 			t.Errorf("%+v is possible", u)

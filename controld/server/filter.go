@@ -25,6 +25,9 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 	q := x.query
 	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"),
 		name: q.Get("name"), all: x.flag("all")}
+	if f.queue != "" {
+		f.queue = x.config().QueueName(f.queue)
+	}
 	err := x.selectNamed(&f, splitAll(q["id"]))
 	if err != nil {
 		return f, err

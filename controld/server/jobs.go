@@ -300,7 +300,7 @@ func (x *exchange) reasonOf(j *model.Job, why model.Reason) api.Reason {
 	if !x.mayOn(partDetails, j) {
 		return present.PublicReason(why)
 	}
-	return present.Reason(why)
+	return present.Reason(x.view, why)
 }
 
 func presentFunnel(steps []explain.Step) []api.FunnelStep {

@@ -72,8 +72,8 @@ func logs(x *exchange) (any, error) {
 
 func (x *exchange) logRequest(j *model.Job) (logRequest, error) {
 	q := logRequest{id: j.ID, stream: cmp.Or(x.query.Get("stream"), "stdout")}
-	if q.stream != "stdout" && q.stream != "stderr" {
-		return q, problem.Invalid("parameter stream=%q: write stdout or stderr", q.stream)
+	if q.stream != "stdout" && q.stream != "stderr" && q.stream != "both" {
+		return q, problem.Invalid("parameter stream=%q: write stdout, stderr or both", q.stream)
 	}
 	if q.task = x.query.Get("task"); q.task != "" && !slices.Contains(taskNames(j.Spec), q.task) {
 		return q, problem.NotFound("job %d has no task %q; it has %s", j.ID, q.task, strings.Join(taskNames(j.Spec), ", "))

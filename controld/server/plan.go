@@ -50,7 +50,7 @@ func plan(x *exchange, req *api.PlanRequest) (*api.PlanResponse, error) {
 	}
 	if !resp.Starts {
 		e := sched.Explain(trial, now, trial.Config().Policy, id)
-		resp.Reason, resp.Funnel = present.Reason(e.Reason), presentFunnel(e.Funnel)
+		resp.Reason, resp.Funnel = present.Reason(x.view, e.Reason), presentFunnel(e.Funnel)
 		resp.Ahead, resp.Advice = e.Ahead, e.Advice
 		resp.Quotas, resp.After = x.presentQuotas(e.Quotas), x.presentAfter(e.After)
 		resp.Steering = presentSteering(x.view)

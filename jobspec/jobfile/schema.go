@@ -59,6 +59,9 @@ var jobSchema = hclfile.For[jobspec.Job](&hclfile.Block{
 		hclfile.Named("nodes").With("any", "only these nodes, as in `[\"gpu[01-04]\"]`"),
 		hclfile.Named("exclude_nodes").With("none", "not these nodes"),
 		hclfile.Named("features").With("none", "keys of labels that a node must have"),
+		hclfile.Named("licenses").
+			With("none", "licences of the cluster that the job holds while it runs, as in `{ matlab = 2 }`; each element of an "+
+				"array holds as many"),
 		hclfile.Named("workdir").With("the submit directory", "absolute path where the tasks start"),
 		hclfile.Named("export").
 			With("none", "names of variables to copy from the submit side; `*` and `?` stand for parts of a name, and "+

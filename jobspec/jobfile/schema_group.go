@@ -91,7 +91,9 @@ var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 		hclfile.Named("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
 		hclfile.Named("max_workers_per_node").AtLeastOne().
 			With("1", "how many workers may share a node"),
-		hclfile.Named("exclusive").With("false", "share the nodes with no other job"),
+		hclfile.Named("exclusive").
+			With("false", "whole nodes: no other job runs there, and the workers get all cores and all memory; "+
+				"resources say what a node must have at least"),
 		hclfile.Named("success").
 			With("all", "whose success is the group's: `all` workers', the `leader`'s (the first worker's), or `any` one's"),
 		hclfile.Named("on_worker_failure").

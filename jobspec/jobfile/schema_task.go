@@ -90,7 +90,9 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 	},
 	Attrs: []hclfile.Attr{
 		hclfile.Named("cores").AtLeastOne().With("1", "whole cores"),
-		hclfile.Named("memory").AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
+		hclfile.Named("memory").AtLeastOne().
+			With("4GiB for each core", "limit; beyond it the kernel kills; for all of a node write "+
+				"`exclusive = true` in the group"),
 		hclfile.Named("shm").AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
 		hclfile.Named("tmp").AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
 		hclfile.Later("swap", "leave it out: jobs do not swap"),
@@ -108,7 +110,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			}
 			return unless(r.GPUs, 0)
 		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
-		hclfile.Later("licenses", "leave it out"),
+		hclfile.Later("licenses", "write licenses = { NAME = COUNT } in the job"),
 	},
 	Blocks: []hclfile.Nested{
 		{

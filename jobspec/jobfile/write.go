@@ -159,6 +159,8 @@ func expression(value any, isTemplate bool) string {
 		return listed(v, isTemplate)
 	case []int:
 		return strings.Join(strings.Fields(fmt.Sprint(v)), ", ")
+	case map[string]int:
+		return counts(v)
 	case []jobspec.Axis:
 		return matrix(v)
 	}
@@ -170,7 +172,7 @@ func expression(value any, isTemplate bool) string {
 		return quoted(opened(v.String(), isTemplate))
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool())
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int16, reflect.Int64:
 		return strconv.FormatInt(v.Int(), 10)
 	case reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
@@ -184,6 +186,22 @@ func listed(values []string, isTemplate bool) string {
 		parts[i] = quoted(opened(v, isTemplate))
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// counts writes numbers by name.
+func counts(values map[string]int) string {
+	if len(values) == 0 {
+		return ""
+	}
+	parts := make([]string, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		key := name
+		if !jobspec.ValidParameter(name) {
+			key = quoted(name)
+		}
+		parts = append(parts, key+" = "+strconv.Itoa(values[name]))
+	}
+	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
 func matrix(axes []jobspec.Axis) string {

@@ -6,7 +6,9 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -75,6 +77,7 @@ func (c *checker) job(j *jobspec.Job) {
 		c.between("priority", *j.Priority, 0, jobspec.MaxPriority)
 	}
 	c.duration("time_limit", j.TimeLimit)
+	c.licenses(j.Licenses)
 	if !c.scheduling {
 		c.jobTexts(j)
 	}
@@ -146,7 +149,7 @@ func (c *checker) exitCodes(path string, codes []int) {
 
 func (c *checker) checkpoint(j *jobspec.Job) {
 	if j.RequeueExit != 0 {
-		c.between("requeue_exit_code", j.RequeueExit, 1, 127)
+		c.between("requeue_exit_code", int(j.RequeueExit), 1, 127)
 		if j.Checkpoint != nil {
 			c.add(jobspec.CodeConflict, "requeue_exit_code", "write checkpoint { exit_code = ... } instead",
 				"a job with a checkpoint block has its exit code there")
@@ -259,6 +262,26 @@ func (c *checker) preemptionMode(j *jobspec.Job, mode string) {
 		case j.Groups[i].Elastic != nil:
 			c.add(jobspec.CodeUnsupported, at("groups", i)+".elastic", "leave out mode: an elastic job gives up workers first",
 				"mode \"suspend\" in an elastic job is not supported yet")
+		}
+	}
+}
+
+// licenses checks what a job asks for of the cluster's licences.
+func (c *checker) licenses(licenses map[string]int) {
+	if len(licenses) == 0 {
+		return
+	}
+	if len(licenses) > jobspec.MaxLicenses {
+		c.add(jobspec.CodeRange, "licenses", "", "there are %d licences: at most %d", len(licenses), jobspec.MaxLicenses)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(licenses)) {
+		if !jobspec.ValidName(name) {
+			c.add(jobspec.CodeName, "licenses", "write the name that the cluster has for it", "%q is not a name", name)
+		}
+		if n := licenses[name]; n < 1 || n > jobspec.MaxLicenseCount {
+			c.add(jobspec.CodeRange, "licenses", "", "%d of licence %s is out of range: 1 to %d", n, name,
+				jobspec.MaxLicenseCount)
 		}
 	}
 }

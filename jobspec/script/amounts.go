@@ -39,7 +39,7 @@ func sizeFlag(field func(a *request) *counted) func(*request, setting) {
 			a.badValue(s, "write a number with K, M, G or T behind it, such as 64G; without one it is MiB", "%q is not a size",
 				s.value)
 		case n == 0 && s.spec.Name == "mem":
-			a.refuseFlag(s, "write how much the job needs", "0, all memory of a node, is not supported")
+			a.mem, a.allMemory = counted{by: s}, s
 		case n == 0:
 			a.badValue(s, "", "%q: the amount must not be zero", s.value)
 		default:

@@ -29,6 +29,11 @@ type setting struct {
 	layer int    // the place it is from; a higher one overrides a lower one
 }
 
+// blamed reports whether a problem is about the flag.
+func (s setting) blamed(p Problem) bool {
+	return p.Flag == s.shown() && p.Line == s.line && p.Where == s.where
+}
+
 // shown returns the flag for messages: as written, with its whole name when that was shortened.
 func (s setting) shown() string {
 	if s.spec == nil || len(s.given) <= 2 || s.given == "--"+s.spec.Name || slices.Contains(s.spec.Also,

@@ -19,8 +19,10 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	task.Script = a.scriptText(t, p)
-	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}
-	a.warnOfWholeNodes(s)
+	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.ownsNodes(s)}
+	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
+		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
+	}
 	a.launch(&task, s, p)
 	if a.goOn && p.mode == eachRank {
 		g.OnWorkerFailure = "ignore"
@@ -39,14 +41,21 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	j.Groups = []jobspec.Group{g}
 }
 
-// warnOfWholeNodes warns that a script with --exclusive and no number of cores does not get all
-// cores of its nodes.
-func (a *request) warnOfWholeNodes(s shape) {
-	if a.wholeNodes.spec != nil && a.cpus.n+a.cpusPerGPU.n+a.minCPUs.n+a.ntasks.n+a.perNode.n+a.perGPU.n == 0 {
-		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for them: -c, and --gpus-per-node for GPUs",
-			"keeps other jobs away, and the job gets %d of a node's cores and %d of its GPUs; in Slurm it gets all",
-			s.cores, s.gpus)
+// ownsNodes reports whether the job gets whole nodes. It says so if it was given one thing of a node
+// in two ways, or asks for no GPUs, which Slurm would give to it with --exclusive.
+func (a *request) ownsNodes(s shape) bool {
+	if a.allMemory.spec != nil {
+		for _, other := range []*counted{&a.memPerCPU, &a.memPerGPU} {
+			if other.n > 0 && other.by.layer == a.allMemory.layer {
+				a.conflict(other.by, "keep one of them", "and %s exclude each other", a.allMemory.shown())
+			}
+		}
 	}
+	if a.wholeNodes.spec != nil && s.gpus == 0 && a.gpuGres.by.spec == nil {
+		a.addFlag(Warning, CodeChanged, a.wholeNodes, "ask for GPUs with --gpus-per-node, or say --gres=none",
+			"gives the job all cores and all memory of its nodes, and no GPUs; in Slurm it gets these too")
+	}
+	return a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 
 // longestGrace is how long a job may take to leave for another one where no queue says otherwise: a
@@ -76,7 +85,7 @@ func (a *request) setStopSignal() {
 		}
 		checkpoint.BeforeLimit = a.early.Ahead
 		if j.RequeueExit != 0 {
-			checkpoint.ExitCode, j.RequeueExit = j.RequeueExit, 0
+			checkpoint.ExitCode, j.RequeueExit = int(j.RequeueExit), 0
 		}
 		j.Preemption, j.Checkpoint = &preemption, &checkpoint
 	}

@@ -37,6 +37,7 @@ var origins = []struct {
 	{"dependencies", []string{"dependency"}},
 	{"array", []string{"array"}},
 	{"features", []string{"constraint"}},
+	{"licenses", []string{"licenses"}},
 	{"nodes", []string{"nodelist"}},
 	{"exclude_nodes", []string{"exclude", "nodelist"}},
 	{"workdir", []string{"chdir", "container-workdir"}},

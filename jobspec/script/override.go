@@ -123,7 +123,7 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 			r.Tmp = 0
 		}
 	}
-	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil
+	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 
 // overrideGPUs changes how many GPUs a worker has. Other requirements stay as in the file, except

@@ -34,6 +34,7 @@ const (
 	CodeIgnored   = "SB-090" // a flag without effect
 	CodeChanged   = "SB-091" // something that is done in another way
 	CodeLooksLike = "SB-092" // a comment that looks like a directive
+	CodeUnclear   = "SB-094" // something that could not be checked, and may be right
 )
 
 // Problem is one mistake in a script, or one thing in it that is not done as written.

@@ -24,6 +24,7 @@ type request struct {
 	imageDir                      string
 	mounted                       []jobspec.Mount
 	noRequeue, wholeNodes, listed setting
+	allMemory                     setting // --mem=0
 	early                         slurm.EarlySignal
 	earlyFlag                     setting
 	goOn                          bool // tasks go on when one of them fails
@@ -213,6 +214,34 @@ func (a *request) constraint(s setting) {
 	}
 }
 
+// licenses reads NAME[:COUNT] or NAME=COUNT with commas.
+func (a *request) licenses(s setting) {
+	if strings.ContainsAny(s.value, "|@") {
+		a.refuseFlag(s, "write name:count with commas between them",
+			"%q: a choice of licences, and licences of a server, are not supported", cutShort(s.value))
+		return
+	}
+	list := map[string]int{}
+	for item := range strings.SplitSeq(s.value, ",") {
+		name, count, given := strings.Cut(strings.Replace(item, "=", ":", 1), ":")
+		n := 1
+		if given {
+			var ok bool
+			if n, ok = a.number(s, count); !ok {
+				return
+			}
+		}
+		if name == "" {
+			a.badValue(s, "write matlab:2", "%q: a name is missing", cutShort(s.value))
+			return
+		}
+		if len(list) <= jobspec.MaxLicenses {
+			list[name] += n
+		}
+	}
+	a.job.Licenses = list
+}
+
 func (a *request) nodelist(s setting) {
 	if _, ok := a.hosts(s); ok {
 		a.job.Nodes, a.listed = []string{s.value}, s
@@ -330,7 +359,7 @@ func (a *request) image(s setting) {
 }
 
 func (a *request) mounts(s setting) {
-	list, err := slurm.Mounts(s.value)
-	a.accept(s, err)
-	a.mounted = list
+	if list, err := slurm.Mounts(s.value); a.accept(s, err) {
+		a.mounted = list
+	}
 }

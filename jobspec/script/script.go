@@ -84,9 +84,7 @@ func Read(src []byte, opts Options) Result {
 
 // finish returns the result of a job that is filled in.
 func (a *request) finish() Result {
-	if !a.list.Has(Mistake) {
-		a.checkRules()
-	}
+	a.checkRules()
 	a.result.Problems = a.sorted()
 	if !a.result.Problems.Has(Mistake) {
 		a.job.Default()
@@ -214,14 +212,20 @@ func (a *request) applyFlags(all []setting) {
 	}
 }
 
-// checkRules reports which rules of all jobs the job breaks, with the flag that is the reason.
+// checkRules reports which rules of all jobs the job breaks, with the flag that is the reason. If
+// there are mistakes already, so that the job is not whole, only those of flags are reported that have
+// none.
 func (a *request) checkRules() {
+	mistaken := a.list.Of(Mistake)
 	problems := rules.Validate(a.job)
 	if a.opts.Clock.Civil != nil {
 		problems = append(problems, rules.ValidateAt(a.job, a.opts.Clock.Now)...)
 	}
 	for _, p := range problems {
 		place, by, found := a.originOf(p.Path)
+		if len(mistaken) > 0 && (!found || slices.ContainsFunc(mistaken, by.blamed)) {
+			continue
+		}
 		text := p.Text
 		if place != "" && (!found || p.Code == jobspec.CodeRange) { // a bare number does not say what it counts
 			text = place + ": " + text
@@ -231,6 +235,9 @@ func (a *request) checkRules() {
 		} else {
 			a.add(Problem{Kind: Mistake, Code: p.Code, Text: text, Hint: p.Hint})
 		}
+	}
+	if len(mistaken) > 0 {
+		return
 	}
 	for _, p := range rules.Warnings(a.job) {
 		if p.Code == jobspec.CodeTryTooMuch {

@@ -255,11 +255,11 @@ func TestOverride(t *testing.T) {
 		t.Fatal(r.Problems.Format("x"))
 	}
 	k := task(job)
-	if job.Groups[0].Count != 2 || k.Resources.Cores != 4 || k.Resources.Memory != 16*jobspec.GiB ||
+	if job.Groups[0].Count != 2 || k.Resources.Cores != 4 || k.Resources.Memory != 4*jobspec.GiB ||
 		k.Resources.GPUs != 4 || job.Array.MaxParallel != 2 || k.Log.Stdout != "%x-%n.out" ||
 		job.Preemption.Signal != "SIGUSR2" || job.Checkpoint.BeforeLimit != 10 || !job.Groups[0].Exclusive ||
 		job.Workdir != "/d/sub" || !job.Hold || job.Class != jobspec.TE || job.TimeLimit != 600 ||
-		k.Resources.Shm != 8*jobspec.GiB {
+		k.Resources.Shm != 2*jobspec.GiB {
 		t.Errorf("got %+v of %+v", job, k)
 	}
 	two := &jobspec.Job{Name: "a", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1"}}}},

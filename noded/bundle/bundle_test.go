@@ -643,7 +643,8 @@ func TestHostsFile(t *testing.T) {
 		}
 		n := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc/hosts" })
 		etc := slices.IndexFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/etc" })
-		if (n >= 0) != want || want && (n < etc || spec.Mounts[n].Source != d.hosts || !slices.Contains(spec.Mounts[n].Options, "ro")) {
+		if (n >= 0) != want || want && (n < etc || spec.Mounts[n].Source != d.hosts ||
+			!slices.Contains(spec.Mounts[n].Options, "ro")) {
 			t.Errorf("%s: mount %d of %+v", kind, n, spec.Mounts)
 		}
 	}

@@ -29,9 +29,10 @@ func TestUsed(t *testing.T) {
 		}, Used{200 * time.Millisecond, 50 * time.Millisecond, 5, 7}},
 		"both": {map[string]string{"/cpu,cpuacct" + group + "/cpuacct.usage": "2000000\n",
 			"/unified" + group + "/cpu.stat": "usage_usec 5\nsystem_usec 3\n"}, Used{CPU: 2 * time.Millisecond}},
-		"neither":  {map[string]string{"/net_cls" + group + "/net_cls.classid": "0\n"}, Used{}},
-		"nonsense": {map[string]string{group + "/cpu.stat": "usage_usec -\n", "/cpuacct" + group + "/cpuacct.usage": "x"}, Used{}},
-		"another":  {map[string]string{"/rota/n1/7.2.0/cpu.stat": "usage_usec 5\n"}, Used{}},
+		"neither": {map[string]string{"/net_cls" + group + "/net_cls.classid": "0\n"}, Used{}},
+		"nonsense": {map[string]string{group + "/cpu.stat": "usage_usec -\n",
+			"/cpuacct" + group + "/cpuacct.usage": "x"}, Used{}},
+		"another": {map[string]string{"/rota/n1/7.2.0/cpu.stat": "usage_usec 5\n"}, Used{}},
 	} {
 		mount := t.TempDir()
 		for path, text := range c.files {

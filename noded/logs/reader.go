@@ -123,7 +123,7 @@ func (r *logReader) seekTail(n int) error {
 }
 
 // tailStart finds where the last n lines of a file start, and how many lines are still missing.
-func tailStart(f *os.File, size int64, n int, last bool) (at int64, left int, err error) {
+func tailStart(f io.ReaderAt, size int64, n int, last bool) (at int64, left int, err error) {
 	if n == 0 {
 		return size, 0, nil
 	}

@@ -42,8 +42,8 @@ type query struct {
 func parseQuery(r *http.Request) (query, error) {
 	v := r.URL.Query()
 	q := query{task: v.Get("task"), stream: cmp.Or(v.Get("stream"), "stdout"), tail: -1}
-	if q.stream != "stdout" && q.stream != "stderr" {
-		return q, fmt.Errorf("stream %q is neither stdout nor stderr", q.stream)
+	if q.stream != "stdout" && q.stream != "stderr" && q.stream != bothStreams {
+		return q, fmt.Errorf("stream %q is neither stdout nor stderr, nor both", q.stream)
 	}
 	var errs [3]error
 	if s := v.Get("follow"); s != "" {
@@ -55,7 +55,19 @@ func parseQuery(r *http.Request) (query, error) {
 	if s := v.Get("offset"); s != "" {
 		q.offset, errs[2] = strconv.ParseInt(s, 10, 64)
 	}
+	if q.stream == bothStreams && q.offset != 0 {
+		return q, errNoOffset
+	}
 	return q, errors.Join(errs[:]...)
+}
+
+// bothStreams are stdout and stderr, in the order in which they were written.
+const bothStreams = "both"
+
+// source is a log that can be read.
+type source interface {
+	copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error
+	close()
 }
 
 // ServeHTTP implements http.Handler.
@@ -101,7 +113,7 @@ func (f flusher) Write(b []byte) (int, error) {
 
 // open finds the log. A log that is to be followed may not exist yet, because its container is
 // being created: then open waits.
-func (l *Server) open(ctx context.Context, id container.ID, q query) (*logReader, error) {
+func (l *Server) open(ctx context.Context, id container.ID, q query) (source, error) {
 	for {
 		live := l.Live(id)
 		r, err := l.find(id, q)
@@ -115,7 +127,7 @@ func (l *Server) open(ctx context.Context, id container.ID, q query) (*logReader
 }
 
 // find opens the log of a container, in the container's directory or where it is kept afterwards.
-func (l *Server) find(id container.ID, q query) (*logReader, error) {
+func (l *Server) find(id container.ID, q query) (source, error) {
 	dir := filepath.Join(l.Store.Containers, id.String())
 	kept := filepath.Join(l.Store.Dir, id.String())
 	settings, err := container.ReadSettings(dir)
@@ -133,16 +145,33 @@ func (l *Server) find(id container.ID, q query) (*logReader, error) {
 	} else if len(settings.Tasks) > 0 {
 		task.Log = settings.Tasks[0].Log // its files lie in the worker's own directory
 	}
-	places := []string{
-		filepath.Join(container.LogDir(dir), task.Name, q.stream), filepath.Join(kept, task.Name, q.stream),
+	dirs := []string{filepath.Join(container.LogDir(dir), task.Name), filepath.Join(kept, task.Name)}
+	at := func(stream string) place {
+		if path := userPath(task.Log, stream); err == nil && path != "" {
+			return place{[]string{path}, &settings.User}
+		}
+		return place{[]string{filepath.Join(dirs[0], stream), filepath.Join(dirs[1], stream)}, nil}
 	}
-	var user *container.User
-	if path := userPath(task.Log, q.stream); err == nil && path != "" {
-		places, user = []string{path}, &settings.User
+	if q.stream == bothStreams {
+		r, oerr := openOrdered(dirs, map[string]place{"stdout": at("stdout"), "stderr": at("stderr")})
+		if oerr == nil && q.tail >= 0 {
+			oerr = r.seekTail(q.tail)
+		}
+		if oerr == nil {
+			return r, nil
+		}
+		if r != nil {
+			r.close()
+		}
+		if !errors.Is(oerr, fs.ErrNotExist) {
+			return nil, oerr
+		}
+		q.stream = "stdout" // both go there, or their order is not known
 	}
-	for _, path := range places {
+	from := at(q.stream)
+	for _, path := range from.paths {
 		var r *logReader
-		if r, err = openLog(path, user); err == nil {
+		if r, err = openLog(path, from.user); err == nil {
 			return r, r.seek(q)
 		}
 	}

@@ -321,4 +321,4 @@ func (in taskInput) rankEnvironment(local int) []string {
 func itoa(n int) string { return fmt.Sprint(n) }
 
 // Commands are the other names of the command rota in containers: those of Slurm's commands.
-func Commands() []string { return []string{"scontrol", "squeue", "srun"} }
+func Commands() []string { return []string{"sacct", "scontrol", "sinfo", "squeue", "srun"} }

@@ -34,10 +34,15 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 	if cfg.Stdout != "" || cfg.Stderr != "" {
 		as = userAccess{u}
 	}
+	var order *logOrder
+	if !cfg.Join {
+		order = openLogOrder(dir) // before the files, so that a reader of them finds it
+	}
 	out, err := openLog(dir, cfg, cfg.Stdout, "stdout", as)
 	if err != nil {
 		return nil, err
 	}
+	out.order = order
 	if l.stdout, err = l.pipe(out, scan.stream("stdout")); err != nil {
 		return nil, err
 	}
@@ -49,6 +54,7 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 		if out, err = openLog(dir, cfg, cfg.Stderr, "stderr", as); err != nil {
 			return nil, err
 		}
+		out.order = order
 	}
 	l.stderr, err = l.pipe(out, scan.stream("stderr"))
 	return l, err
@@ -57,7 +63,7 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 // openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
 // That one never gets larger than the defaults, so that no job can fill the machine's disk.
 func openLog(dir string, cfg container.LogFiles, path, name string, as fileAccess) (*rotatingFile, error) {
-	f := &rotatingFile{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
+	f := &rotatingFile{stream: name, path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
 	if f.max <= 0 {
 		f.max = int64(jobspec.DefaultLogSize)
 	}
@@ -131,16 +137,20 @@ func (l *logs) awaitRest(limit time.Duration) {
 
 // rotatingFile is a file that is renamed when it has grown to max bytes; keep older files stay.
 type rotatingFile struct {
-	path string
-	max  int64
-	keep int
-	as   fileAccess
+	stream string
+	path   string
+	max    int64
+	keep   int
+	as     fileAccess
 
-	mu    sync.Mutex
-	users int // pipes that go here
-	file  *os.File
-	size  int64
-	lost  int64 // bytes dropped since the last successful write
+	order *logOrder // nil: both streams go here
+
+	mu     sync.Mutex
+	users  int // pipes that go here
+	number int // of the file, from 0
+	file   *os.File
+	size   int64
+	lost   int64 // bytes dropped since the last successful write
 }
 
 func (r *rotatingFile) open(truncate bool) error {
@@ -162,10 +172,18 @@ func (r *rotatingFile) open(truncate bool) error {
 
 // write returns how many bytes could not be written.
 func (r *rotatingFile) write(b []byte) int {
+	if o := r.order; o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		defer o.wrote(r)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.size > 0 && r.size+int64(len(b)) > r.max {
 		r.rotate()
+	}
+	if r.order != nil {
+		r.order.begin(r)
 	}
 	if r.lost > 0 {
 		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no space left for the log]\n", r.lost)
@@ -199,6 +217,7 @@ func (r *rotatingFile) rotate() {
 	old := r.file
 	if r.open(r.keep == 0) == nil {
 		old.Close()
+		r.number++
 	}
 }
 

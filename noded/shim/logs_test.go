@@ -1,8 +1,11 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,4 +69,89 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	}
 	out.Close()
 	never.Close()
+}
+
+// TestOrderOfStreams shows the lines that say in which order two streams were written, with files that
+// are rotated, and that they go when they would be too many.
+func TestOrderOfStreams(t *testing.T) {
+	dir := t.TempDir()
+	order := openLogOrder(dir)
+	file := func(stream string) *rotatingFile {
+		f, err := openLog(dir, container.LogFiles{MaxSize: 8, Keep: 1}, "", stream, rootAccess{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.order = order
+		return f
+	}
+	out, errs := file("stdout"), file("stderr")
+	inode := func(name string) uint64 {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return inodeOf(f)
+	}
+	for _, w := range []struct {
+		to   *rotatingFile
+		text string
+	}{{out, "ab"}, {out, "cd"}, {errs, "ef"}, {out, "gh"}, {out, "ijk"}, {errs, "l"}} {
+		if lost := w.to.write([]byte(w.text)); lost != 0 {
+			t.Fatalf("%d bytes are lost", lost)
+		}
+	}
+	want := []container.Run{
+		{Stream: "stdout", Inode: inode("stdout.1")}, {Stream: "stderr", Inode: inode("stderr"), Until: 4},
+		{Stream: "stdout", Inode: inode("stdout.1"), From: 4, Until: 2},
+		{Stream: "stdout", File: 1, Inode: inode("stdout"), Until: 6},
+		{Stream: "stderr", Inode: inode("stderr"), From: 2, Until: 3},
+	}
+	b, err := os.ReadFile(filepath.Join(dir, container.OrderFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []container.Run
+	for line := range strings.Lines(string(b)) {
+		run, ok := container.ParseRun(strings.TrimSuffix(line, "\n"))
+		if !ok {
+			t.Fatalf("line %q", line)
+		}
+		got = append(got, run)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("runs %+v\nwant %+v", got, want)
+	}
+	order.size = maxOrder
+	for _, f := range []*rotatingFile{out, errs, out} {
+		if lost := f.write([]byte("x")); lost != 0 {
+			t.Errorf("%d bytes are lost", lost)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, container.OrderFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the order is still there: %v", err)
+	}
+}
+
+// TestOrderIsKept shows that the order of two pipes is noted where they go to two files, and only
+// there.
+func TestOrderIsKept(t *testing.T) {
+	for _, join := range []bool{false, true} {
+		dir := t.TempDir()
+		l, err := logsOf(t, dir, container.LogFiles{Join: join}, self())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*os.File{l.stderr, l.stdout} {
+			if _, err := f.WriteString("x\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.closeContainerEnds()
+		l.copying.Wait()
+		b, err := os.ReadFile(filepath.Join(dir, container.OrderFile))
+		if n := strings.Count(string(b), "\n"); join != errors.Is(err, os.ErrNotExist) || !join && n != 2 {
+			t.Errorf("joined %t: %d runs, %v", join, n, err)
+		}
+	}
 }

@@ -478,8 +478,8 @@ func TestDevKeepsResults(t *testing.T) {
 	result := filepath.Join(w.dir, "shared", "result")
 	w.start("dev", "--", "sh", "-c", "echo 17 > "+result)
 	code, _ := w.ended()
-	if got := w.stderr.String(); code != 0 || !strings.Contains(got, "rota: jobs of root run as nobody, which cannot write to "+
-		filepath.Join(w.home, "work")+": they can write to "+w.dir+"/shared, or use \"chmod o+rwx .\"\n") ||
+	if got := w.stderr.String(); code != 0 || !strings.Contains(got, "rota: jobs of root run as nobody, which cannot "+
+		"write to "+filepath.Join(w.home, "work")+": they can write to "+w.dir+"/shared, or use \"chmod o+rwx .\"\n") ||
 		!strings.HasSuffix(got, "rota: what jobs wrote to "+w.dir+"/shared stays there\n") {
 		t.Errorf("exit %d, %s", code, got)
 	}

@@ -88,6 +88,7 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 		maps.Copy(all, req.Job.ExportEnv)
 		req.Job.ExportEnv = all
 	}
+	WarnOfPaths(env, req)
 	return req, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/oci"
 )
 
 // jobRow is a row about a job, about the pending tasks of an array, or about those that were cancelled
@@ -294,6 +295,13 @@ var jobFields = []field[*jobRow]{
 	{letter: 'Z', long: "WorkDir", title: "WORK_DIR", acct: "WorkDir", width: 20, key: "WorkDir",
 		json: "current_working_directory", past: "working_directory", needs: "workdir",
 		text: notOfSteps(func(r *jobRow) string { return r.Workdir })},
+	{long: "STDOUT", key: "StdOut", json: "standard_output", needs: "spec id name user array nodes attempt",
+		text:  func(r *jobRow) string { return orNull(r.output(false)) },
+		value: func(r *jobRow) any { return r.output(false) }},
+	{long: "STDERR", key: "StdErr", json: "standard_error", needs: "spec id name user array nodes attempt",
+		text:  func(r *jobRow) string { return orNull(r.output(true)) },
+		value: func(r *jobRow) any { return r.output(true) }},
+	{long: "STDIN", key: "StdIn", json: "standard_input", text: func(*jobRow) string { return "/dev/null" }},
 	{long: "RestartCnt", title: "RESTART_COUNT", key: "Restarts", acct: "Restarts", json: "restart_cnt",
 		past: "restart_cnt", needs: "attempt", text: func(r *jobRow) string { return strconv.Itoa(r.restarts()) },
 		value: func(r *jobRow) any { return r.restarts() }},
@@ -431,6 +439,33 @@ func (r *jobRow) command() string {
 		}
 	}
 	return ""
+}
+
+// output returns the file with the output or the errors of a job's first worker, "" if its output is
+// kept by Rota alone, or is that of several tasks.
+func (r *jobRow) output(errors bool) string {
+	spec := r.spec()
+	if len(spec.Groups) == 0 || len(spec.Groups[0].Tasks) == 0 || r.Array.Indices != "" {
+		return ""
+	}
+	log := spec.Groups[0].Tasks[0].Log
+	if log == nil || log.Stdout == "" {
+		return ""
+	}
+	in := oci.Input{Job: r.ID, Spec: spec, Owner: model.Identity{User: r.User}, Restarts: r.restarts(), Nodes: r.Nodes,
+		GPUs: make([]int, r.GPUs/max(r.Workers, 1)), Node: oci.Node{Name: r.batchHost()}}
+	if r.Array.Index != nil {
+		in.Array = &oci.ArrayTask{ArrayJob: r.Array.Job, Index: *r.Array.Index}
+	}
+	pattern := log.Stdout
+	if errors && log.Stderr != "" {
+		pattern = log.Stderr
+	}
+	path, err := oci.LogPath(in, pattern)
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 func (r *jobRow) nodeCount() int {

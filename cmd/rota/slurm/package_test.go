@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // linkLines are the lines of packaging/contents.txt for the links of the package rota-slurm, by path.
@@ -12,7 +14,7 @@ func linkLines() map[string]string {
 	lines := map[string]string{}
 	for _, name := range Names() {
 		for _, path := range []string{"/usr/bin/" + name, "/usr/share/man/man1/" + name + ".1.gz"} {
-			lines[path] = "lrwxrwxrwx root/root " + path
+			lines[path] = "l--------- root/root " + path
 		}
 	}
 	return lines
@@ -49,6 +51,21 @@ func withLinks(contents string) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
+// knows says in a few words what a command takes: its flags, if nothing else is written about it.
+func knows(name string) string {
+	if text := help[name]; text != "" {
+		return text
+	}
+	var all []string
+	flagsOf(name).VisitAll(func(f *pflag.Flag) {
+		if f.Shorthand != "" {
+			all = append(all, "-"+f.Shorthand)
+		}
+		all = append(all, "--"+f.Name)
+	})
+	return strings.Join(all, ", ")
+}
+
 // manual is the page of the manual that the package has for each of the names.
 func manual() string {
 	var b strings.Builder
@@ -61,7 +78,7 @@ func manual() string {
 		"A flag that it does not know is\nrefused by name. Below\n.I https://github.com/rota\\-hpc/rota\n" +
 		"the pages docs/from\\-slurm.md and docs/slurm\\-flags.md say what is there.\n.SH COMMANDS\n")
 	for _, name := range Names() {
-		b.WriteString(".TP\n.B " + name + "\n" + dashed.Replace(help[name]) + "\n")
+		b.WriteString(".TP\n.B " + name + "\n" + dashed.Replace(knows(name)) + "\n")
 	}
 	b.WriteString(".SH ENVIRONMENT\n.TP\n.B ROTA_ADDR\nThe address of the controllers, see\n.BR rota (1).\n.TP\n" +
 		".BR SBATCH_* \", \" SCANCEL_*\nStand for flags, as in Slurm.\n.SH EXIT STATUS\n0 if all went well, otherwise 1. " +

@@ -50,7 +50,9 @@ func liveJobs() []api.Job {
 		jobOf(7, "train", model.Running, "RUNNING", func(j *api.Job) {
 			ran(j)
 			j.Comment, j.Nodes, j.Workers = "https://ci/7", []string{"gpu01", "gpu02"}, 2
-			j.Spec = &jobspec.Job{Features: []string{"nvlink"}, ExcludeNodes: []string{"gpu09"}}
+			j.Spec = &jobspec.Job{Name: j.Name, Workdir: j.Workdir, Features: []string{"nvlink"},
+				ExcludeNodes: []string{"gpu09"}, Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
+					Log: &jobspec.Log{Stdout: "logs/%x-%j.out"}}}}}}
 		}),
 		jobOf(8, "sweep", model.Running, "RUNNING", func(j *api.Job) {
 			j.Array = api.ArrayPlace{Indices: "4-9%2", Dropped: "2,11", Size: 10, MaxParallel: 2, Live: 1}
@@ -421,6 +423,7 @@ func TestQueriesRefused(t *testing.T) {
 		"sinfo -T":                     "sinfo: error: unknown shorthand flag: 'T'",
 		"scontrol show node gpu99":     "Node gpu99 not found\n",
 		"scontrol show partition nope": "Partition nope not found\n",
+		"scontrol hold 99":             "scontrol: error: Invalid job id specified for job 99\n",
 		"scontrol show reservation":    "scontrol: error: invalid entity: reservation",
 		"scontrol update NodeName=gpu01 State=DRAIN":  "scontrol: error: You must specify a reason when DRAINING a node.",
 		"scontrol update NodeName=gpu01 State=FAIL":   "scontrol: error: Invalid node state specified: FAIL",

@@ -322,7 +322,6 @@ func (a *acctList) print(ctx context.Context) error {
 // requests is in both answers.
 func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	var rows []*jobRow
-	at := map[model.JobID]bool{}
 	add := func(j *api.Job) {
 		for _, r := range a.source.unfold(j, false) {
 			if a.which.selects(r) && a.isThere(r) {
@@ -330,7 +329,6 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 			}
 		}
 	}
-	var live []api.Job
 	filter := api.JobFilter{}
 	a.which.narrow(&filter)
 	if !a.asJSON {
@@ -344,28 +342,26 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	}
 	filter.Spec = a.asJSON || slices.Contains(filter.Fields, "spec")
 	if err := eachJob(ctx, a.session, filter, func(j *api.Job) error {
-		live = append(live, *j)
+		kept := *j
+		add(&kept)
 		return nil
 	}); err != nil && !isNotFound(err) {
 		return nil, loadFailure(err)
 	}
+	live, ended := len(rows), map[model.JobID]bool{}
 	if err := a.eachEnded(ctx, func(j *api.Job) {
-		at[j.ID] = true
+		ended[j.ID] = true
 		add(j)
 	}); err != nil && !isNotFound(err) {
 		return nil, loadFailure(err)
 	}
-	for i := range live {
-		if j := &live[i]; !at[j.ID] && !j.Code.Final() {
-			add(j)
-		}
-	}
+	rows = append(slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] }), rows[live:]...)
 	slices.SortStableFunc(rows, func(x, y *jobRow) int { return cmp.Compare(x.ID, y.ID) })
 	return rows, nil
 }
 
-// historyPage is how many ended jobs are asked for at once, the most that a controller gives.
-const historyPage = 10_000
+// historyPage is how many ended jobs are asked for at once.
+const historyPage = 1000
 
 // eachEnded visits the ended jobs that may be asked for.
 func (a *acctList) eachEnded(ctx context.Context, visit func(*api.Job)) error {

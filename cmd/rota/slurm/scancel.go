@@ -321,7 +321,7 @@ func (c *cancelling) matching(ctx context.Context) ([]string, error) {
 		switch {
 		case j.Code.Final() || own && j.UID != uid || show.IsPipeline(j) || show.IsArray(j) && j.Array.Indices == "":
 		case c.nodes != "" && !slices.ContainsFunc(j.Nodes, func(n string) bool { return slices.Contains(on, n) }):
-		case c.signal != "" && waits(j):
+		case c.signal != "" && (j.Code == model.Pending || j.Array.Indices != ""): // nothing of it runs
 		case c.ask && !c.confirmed(answers, j, ref):
 		default:
 			refs = append(refs, ref)

@@ -40,6 +40,8 @@ func cancels(t *testing.T) *rotatest.Answers {
 			a.Give("POST /v1/jobs/"+ref+"/"+verb, done)
 		}
 		a.Refuse("POST /v1/jobs/21/"+verb, wrong)
+		a.Refuse("POST /v1/jobs/31/"+verb, api.Problem{Status: 429, Code: api.CodeLimit, Detail: "too many requests",
+			Hint: "end some of them"})
 		a.Refuse("POST /v1/jobs/30/"+verb, api.Problem{Status: 403, Code: api.CodeDenied, Detail: "no"})
 	}
 	a.Give("POST /v1/jobs/20/cancel", done)
@@ -96,6 +98,8 @@ func TestScancel(t *testing.T) {
 			said: "scancel: error: Kill job error on job id 20: Job is pending execution\n"},
 		{args: "99 7", asked: []string{`POST /v1/jobs/99/cancel {}`, cancel7}, code: 1,
 			said: "scancel: error: Kill job error on job id 99: Invalid job id specified\n"},
+		{args: "31", asked: []string{`POST /v1/jobs/31/cancel {}`}, code: 1,
+			said: "scancel: error: Kill job error on job id 31: too many requests (end some of them)\n"},
 		{args: "30", asked: []string{`POST /v1/jobs/30/cancel {}`}, code: 1,
 			said: "scancel: error: Kill job error on job id 30: Access/permission denied\n"},
 	} {

@@ -105,6 +105,9 @@ func (t *tool) each(what string, refs []string, do func(ref string) (*api.Contro
 		switch {
 		case isUnreachable(err):
 			return asSlurm(err)
+		case isNotFound(err) && what == "job":
+			t.errorf("Invalid job id specified for job %s", show.Clean(ref)) // clients look for these words
+			failure = errSaid
 		case err != nil:
 			t.errorf("%s", show.Clean(command.About(what+" "+ref, asSlurm(err)).Error()))
 			failure = errSaid

@@ -87,7 +87,7 @@ var jobLines = []string{
 	"JobId ArrayJobId ArrayTaskId JobName", "UserId GroupId", "Priority Nice Account QOS", "JobState Reason Dependency",
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
 	"Partition", "ReqNodeList ExcNodeList", "NodeList", "BatchHost", "NumNodes NumCPUs NumTasks CPUs/Task", "ReqTRES",
-	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir", "Comment",
+	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir", "StdErr StdIn StdOut", "Comment",
 	"TresPerNode",
 }
 

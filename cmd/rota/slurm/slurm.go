@@ -4,6 +4,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func (t *tool) about(flag string) bool {
 	case "-V", "--version":
 		fmt.Fprintf(t.Stdout, "slurm %s\n", slurmVersion)
 	case "-h", "--help", "--usage":
-		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, help[t.name])
+		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, cmp.Or(help[t.name], "see its manual page"))
 	default:
 		return false
 	}

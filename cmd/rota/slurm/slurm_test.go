@@ -194,7 +194,8 @@ func TestScontrol(t *testing.T) {
 			"EligibleTime=Unknown StartTime=2026-11-21T12:02:00 EndTime=2026-11-21T12:03:00 Deadline=N/A Partition=gpu " +
 			"ReqNodeList=(null) ExcNodeList=(null) NodeList=n3 BatchHost=n3 NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 " +
 			"ReqTRES=cpu=1,mem=1G,node=1,billing=1 AllocTRES=cpu=1,mem=1G,node=1,billing=1 MinMemoryNode=1G " +
-			"MinTmpDiskNode=0 Features=(null) OverSubscribe=OK Command=(null) WorkDir=\n",
+			"MinTmpDiskNode=0 Features=(null) OverSubscribe=OK Command=(null) WorkDir= StdErr=(null) StdIn=/dev/null " +
+			"StdOut=(null)\n",
 	} {
 		if code, out, said := run(t, a.URL, list, append([]string{"scontrol"}, strings.Fields(args)...)...); code != 0 ||
 			out != want || said != "" {

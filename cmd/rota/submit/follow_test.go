@@ -138,12 +138,12 @@ func TestLogs(t *testing.T) {
 	})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for command, want := range map[string]string{
-		"logs 7":                      "0: \n1: worker=1\n",
-		"logs 7.1 --tail 3":           "tail=3&worker=1\n",
+		"logs 7":                      "0: stream=both\n1: stream=both&worker=1\n",
+		"logs 7.1 --tail 3":           "stream=both&tail=3&worker=1\n",
 		"logs 7 --worker 0 --stderr":  "stream=stderr\n",
-		"logs 7.0 --attempt 2 -n 5":   "attempt=2&tail=5\n",
-		"logs --task main 7.1":        "task=main&worker=1\n",
-		"logs 7.1 --follow --tail=10": "follow=true&tail=10&worker=1\n",
+		"logs 7.0 --attempt 2 -n 5":   "attempt=2&stream=both&tail=5\n",
+		"logs --task main 7.1":        "stream=both&task=main&worker=1\n",
+		"logs 7.1 --follow --tail=10": "follow=true&stream=both&tail=10&worker=1\n",
 	} {
 		if got := s.Run(strings.Fields(command)...); got.Code != 0 || got.Stdout != want {
 			t.Errorf("rota %s: %+v, want %q", command, got, want)

@@ -74,11 +74,15 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if err := override(job, c); err != nil {
 		return nil, err
 	}
-	input.WarnOfExports(env, &input.Submission{Job: job, Shown: c.Command.HelpName})
+	req := &input.Submission{Job: job, Shown: c.Command.HelpName}
+	input.WarnOfExports(env, req)
 	workdir := job.Workdir
-	err = input.SetOrigin(env, job)
+	if err := input.SetOrigin(env, job); err != nil {
+		return nil, err
+	}
+	input.WarnOfPaths(env, req)
 	job.Workdir = workdir // without one it runs where it was submitted, if the node has that
-	return job, err
+	return job, nil
 }
 
 // jobName returns a job name for a command: its base name, with invalid characters replaced.

@@ -148,7 +148,8 @@ func TestOptionsOverJobFiles(t *testing.T) {
 
 func TestConvert(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: "unix:/nowhere"}
-	file := batchScript(t, "train.sh", strings.Replace(smallScript, "gpu:2 ", "gpu:a100:2 --mem=0 --begin=now+2hours ", 1))
+	file := batchScript(t, "train.sh", strings.Replace(smallScript, "gpu:2 ",
+		"gpu:a100:2 --reboot --begin=now+2hours ", 1))
 	got := s.Run("convert", file, "--lr", "3")
 	if got.Code != 0 {
 		t.Fatalf("%+v", got)
@@ -158,7 +159,7 @@ func TestConvert(t *testing.T) {
 		!strings.Contains(got.Stdout, `begin             = "now+2h"`) {
 		t.Errorf("%v of %s", diags, got.Stdout)
 	}
-	refused, warned := strings.Index(got.Stderr, "--mem 0, all memory of a node, is not supported"),
+	refused, warned := strings.Index(got.Stderr, "--reboot is not supported"),
 		strings.Index(got.Stderr, "--mail-type is left out")
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.Stderr)
@@ -195,7 +196,7 @@ func TestScriptMistakes(t *testing.T) {
 		{"submit -N1 : -N2 " + good, "heterogeneous jobs are not supported"},
 		{"submit --wrap=ls " + good, "--wrap and a script exclude each other"},
 		{"submit -var a=1 " + good, "-var is for job files"},
-		{"submit --mem=0 " + good, "all memory of a node"},
+		{"submit --reboot " + good, "nodes are not booted for jobs"},
 		{"validate " + bad, "bad.sh:2: --time \"soon\" is not a time"},
 	} {
 		got := s.Run(strings.Fields(c.args)...)

@@ -15,8 +15,8 @@ import (
 
 // effJob is a job of two workers that has run for 1,000 s twice, and has ended.
 func effJob(id model.JobID) api.Job {
-	return api.Job{ID: id, Name: "train", State: "COMPLETED", Code: model.Completed, Workers: 2, Cores: 8, Memory: 64 << 30,
-		GPUs: 4, Attempt: 2, Attempts: []api.Attempt{
+	return api.Job{ID: id, Name: "train", State: "COMPLETED", Code: model.Completed, Workers: 2, Cores: 8,
+		Memory: 64 << 30, GPUs: 4, Attempt: 2, Attempts: []api.Attempt{
 			{N: 1, Start: rotatest.At("2026-03-01T12:00:00Z"), End: rotatest.At("2026-03-01T12:16:40Z"), Nodes: []string{"g1"},
 				Workers: 2, Usage: &api.Usage{CPUSeconds: 80, Workers: 1, Memory: 1 << 30, PeakMemory: 1 << 30}},
 			{N: 2, Start: rotatest.At("2026-03-01T13:00:00Z"), End: rotatest.At("2026-03-01T13:33:20Z"), SuspendedSeconds: 1000,
@@ -37,7 +37,8 @@ func TestEfficiency(t *testing.T) {
 	cpuOnly.GPUs, cpuOnly.Attempts = 0, cpuOnly.Attempts[:1]
 	gone := effJob(11)
 	gone.Attempts[1].Usage = nil
-	array := api.Job{ID: 20, Name: "sweep", State: "RUNNING", Code: model.Running, Array: api.ArrayPlace{Size: 3, Indices: "2"}}
+	array := api.Job{ID: 20, Name: "sweep", State: "RUNNING", Code: model.Running,
+		Array: api.ArrayPlace{Size: 3, Indices: "2"}}
 	empty := array
 	empty.ID = 30
 	task := func(j api.Job, index int) api.Job {
@@ -78,7 +79,8 @@ func TestEfficiency(t *testing.T) {
 		all.WriteString("$ rota " + args + "\n" + got.Stdout)
 	}
 	rotatest.Golden(t, *update, "eff.txt", all.String())
-	for args, want := range map[string]int{"eff 7 --attempt 3": exit.NotFound, "eff 7 --attempt 0": exit.Usage, "eff": exit.Usage} {
+	for args, want := range map[string]int{"eff 7 --attempt 3": exit.NotFound, "eff 7 --attempt 0": exit.Usage,
+		"eff": exit.Usage} {
 		if got := s.Run(strings.Fields(args)...); got.Code != want || got.Stdout != "" {
 			t.Errorf("rota %s: %+v", args, got)
 		}

@@ -44,6 +44,9 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	return endOfLogs(ctx, follow.Outputs(ctx, session, job, o))
 }
 
+// bothStreams are stdout and stderr, in the order in which they were written.
+const bothStreams = "both"
+
 // endOfLogs drops the error of an interrupt, which is the normal end of following.
 func endOfLogs(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -57,8 +60,15 @@ func endOfLogs(ctx context.Context, err error) error {
 func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"),
 		Follow: c.Bool("follow"), Tail: c.Int("tail")}
-	if c.Bool("stderr") {
+	switch {
+	case c.Bool("stderr") && c.Bool("stdout"):
+		o.Stream = bothStreams
+	case c.Bool("stderr"):
 		o.Stream = "stderr"
+	case c.Bool("stdout"):
+		o.Stream = "stdout"
+	default:
+		o.Stream = bothStreams
 	}
 	for _, flag := range []struct {
 		name  string

@@ -270,8 +270,8 @@ func (s sections) used(j *api.Job) {
 		if u == nil {
 			continue
 		}
-		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker", show.Clock(jobspec.Seconds(u.CPUSeconds)),
-			show.Size(u.PeakMemory))
+		text := fmt.Sprintf("%s of processor time, at most %s of memory in a worker",
+			show.Clock(jobspec.Seconds(u.CPUSeconds)), show.Size(u.PeakMemory))
 		if u.PeakGPUMemory > 0 {
 			text += fmt.Sprintf(", GPUs %d%% busy, at most %s of their memory", u.GPUUtil, show.Size(u.PeakGPUMemory))
 		}

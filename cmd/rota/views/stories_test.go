@@ -444,10 +444,12 @@ func TestWhatLogsAsk(t *testing.T) {
 	}
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for args, want := range map[string]string{
-		"logs 7": "7/logs", "logs 7.2": "7/logs?worker=2", "logs 7 --worker 2": "7/logs?worker=2",
-		"logs 7.2 --worker 2": "7/logs?worker=2",
-		"logs 7 --stderr":     "7/logs?stream=stderr", "logs 12_4": "17/logs", "logs 20.train.1": "21/logs?worker=1",
-		"log 7 -n 3 --attempt 2 --task main": "7/logs?attempt=2&tail=3&task=main",
+		"logs 7": "7/logs?stream=both", "logs 7.2": "7/logs?stream=both&worker=2",
+		"logs 7 --worker 2 --stdout --stderr": "7/logs?stream=both&worker=2",
+		"logs 7.2 --worker 2 --stdout":        "7/logs?stream=stdout&worker=2",
+		"logs 7 --stderr":                     "7/logs?stream=stderr", "logs 12_4": "17/logs?stream=both",
+		"logs 20.train.1":                    "21/logs?stream=both&worker=1",
+		"log 7 -n 3 --attempt 2 --task main": "7/logs?attempt=2&stream=both&tail=3&task=main",
 	} {
 		if got := s.Run(strings.Fields(args)...); got.Code != 0 || got.Stdout != "/v1/jobs/"+want+"\n" {
 			t.Errorf("rota %s: %+v", args, got)

@@ -61,8 +61,8 @@ func Commands() []*command.Command {
 			), Arguments: complete.AllJobs},
 		{Name: "eff", Aliases: []string{"seff"}, Usage: "show what a job used of what it asked for",
 			ArgsUsage: "[JOB...]", Action: showEfficiency, OwnJob: true,
-			Description: "Cores, memory and GPUs, in percent of what the job had. Of a job that runs, its nodes are asked what " +
-				"it has used by now. Of an array, there is a line for each task that has started.",
+			Description: "Cores, memory and GPUs, in percent of what the job had. Of a job that runs, its nodes are asked " +
+				"what it has used by now. Of an array, there is a line for each task that has started.",
 			Flags: command.WithCommon(
 				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
 			), Arguments: complete.AllJobs},
@@ -73,7 +73,8 @@ func Commands() []*command.Command {
 			Flags: command.WithCommon(
 				command.Switch("follow,f", "continue until the job ends"),
 				command.Number("tail,n", "only the last `N` lines"),
-				command.Switch("stderr", "show standard error, if the job keeps it in a separate file"),
+				command.Switch("stdout", "only standard output"),
+				command.Switch("stderr", "only standard error, if the job keeps it in a separate file"),
 				&cli.IntFlag{Name: "worker", Usage: "only worker `N`", Value: -1, DefaultText: "all"},
 				command.Text("task", "output of `TASK`"),
 				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},

@@ -40,10 +40,17 @@ func CheckConfig(c *model.Config) error {
 		return fmt.Errorf("max_requeues of a queue is below 0: %w", model.ErrBadConfig)
 	case len(c.Queues) > model.MaxQueues:
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
+	case len(c.Licenses) > model.MaxLicenses || slices.ContainsFunc(slices.Collect(maps.Values(c.Licenses)),
+		func(n int) bool { return n < 0 || n > jobspec.MaxLicenseCount }):
+		return fmt.Errorf("more than %d licences, or a count that is not from 0 to %d: %w", model.MaxLicenses,
+			jobspec.MaxLicenseCount, model.ErrBadConfig)
 	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
 		return fmt.Errorf("lease and node_down must be positive: %w", model.ErrBadConfig)
 	}
 	if err := c.CheckSharing(); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
+	}
+	if err := c.CheckAliases(); err != nil {
 		return fmt.Errorf("%w: %w", model.ErrBadConfig, err)
 	}
 	if err := model.CheckAccounts(c); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/fsm/table"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Group is the pending jobs that are alike for scheduling, with the held ones and those not yet
@@ -99,7 +100,8 @@ func (q *Queue) Find(k model.GroupKey) *Group {
 // KeyOf returns the key of a pending job's group.
 func KeyOf(j *model.Job) model.GroupKey {
 	return model.GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority,
-		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel()}
+		Shape: model.ShapeOf(j), Held: model.IsSetAside(j), Level: j.ServiceLevel(),
+		Licenses: jobspec.LicenseText(j.Spec.Licenses)}
 }
 
 // Update keeps the groups in step with a job that has changed from old, nil if it is new, to next.

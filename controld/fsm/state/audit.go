@@ -220,6 +220,7 @@ func (a *Auditor) checkTotals() {
 	}
 	a.note(v.keys.CheckYoungest())
 	a.s.checkReservations(a.note)
+	a.note(a.s.checkLicenses())
 	if a.around.stock {
 		if want := v.inventoryOf(); !v.inventory.All.Equal(&want.All) || !v.inventory.Up.Equal(&want.Up) {
 			a.bad("the inventory is %+v, made anew %+v", *v.inventory, *want)

@@ -112,6 +112,9 @@ func (r *Reasons) Reason(id model.JobID) model.Reason {
 	case scratch.Full(j):
 		return filled(j)
 	}
+	if why := r.after.LacksLicenses(j); why.Code != model.ReasonNone {
+		return why
+	}
 	if r.after.Cut {
 		return model.Reason{Code: model.ReasonCycleLimit}
 	}

@@ -45,6 +45,9 @@ func (r *Reasons) notYetItsTurn(parent *model.Job) model.Reason {
 	if r.after.Started[parent.ID] >= parent.Startable() {
 		return filled(parent)
 	}
+	if why := r.after.LacksLicenses(parent); why.Code != model.ReasonNone {
+		return why
+	}
 	return model.Reason{Code: model.ReasonPriority, For: parent.ID, Need: parent.Request.Active, Want: parent.Workers}
 }
 

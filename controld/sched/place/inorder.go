@@ -33,7 +33,7 @@ func InOrder(r *Rules) {
 		if l.Empty() {
 			return
 		}
-		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) {
+		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) || r.LacksLicenses(c.Job).Code != model.ReasonNone {
 			l.Skip()
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -12,7 +13,7 @@ import (
 // setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without
 // the node. before it, several with a semicolon between: constraint=cores:>=:8;label.rack:in:a,b,
 // prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory and max-memory (GiB),
-// exclusive=yes,
+// exclusive=yes, licenses=NAME:COUNT,
 // and parts=ps:2x0,worker:4x2 for a gang of several groups.
 func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
 	if r.GPU == nil && (k == "model" || k == "gpu-memory" || k == "max-memory") {
@@ -48,6 +49,16 @@ func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, 
 		n, err := strconv.Atoi(v)
 		r.GPU.MaxMemory = jobspec.Bytes(n) * jobspec.GiB
 		return err
+	case "licenses": // NAME:COUNT,…
+		spec.Licenses = map[string]int{}
+		for text := range strings.SplitSeq(v, ",") {
+			name, count, _ := strings.Cut(text, ":")
+			n, err := strconv.Atoi(count)
+			if err != nil {
+				return err
+			}
+			spec.Licenses[name] = n
+		}
 	case "exclusive":
 		group.Exclusive = v == "yes"
 	case "parts":
@@ -64,6 +75,21 @@ func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, 
 		return fmt.Errorf("no property %q of a job", k)
 	}
 	return nil
+}
+
+// license configures how many licences there are.
+func (w *World) license(options map[string]string) error {
+	c := *w.State.View().Config()
+	c.Licenses = map[string]int{}
+	for name, count := range options {
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return err
+		}
+		c.Licenses[name] = n
+	}
+	_, err := w.Apply(fsm.SetConfig{Config: c})
+	return err
 }
 
 func condition(text string) jobspec.Constraint {

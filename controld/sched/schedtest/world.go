@@ -70,6 +70,8 @@ func (w *World) Run(line string) error {
 		return w.policy(options)
 	case "account":
 		return w.account(names, options)
+	case "license": // NAME=COUNT
+		return w.license(options)
 	case "shares":
 		return w.shares()
 	case "node":

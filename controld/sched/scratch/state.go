@@ -44,6 +44,8 @@ type State struct {
 	wake    model.Instant
 	starts  int
 	awaited map[model.JobID]bool // jobs for which others leave; nil until it is needed
+	// licences that are held, those of this cycle's starts included; nil until it is needed
+	licenses map[string]int
 }
 
 // New returns the scratch state of a cycle that begins. It overwrites room.
@@ -87,7 +89,8 @@ func (t *State) Waits(id model.JobID) bool {
 // Startable reports whether a job may start now, as far as no policy objects. A job in back-off
 // wakes the cycle when that is over.
 func (t *State) Startable(j *model.Job) bool {
-	if j.Hold != model.NotHeld || j.Blocked() || t.Late[j.ID] || t.Begun[j.ID] || Full(j) {
+	if j.Hold != model.NotHeld || j.Blocked() || t.Late[j.ID] || t.Begun[j.ID] || Full(j) ||
+		t.LacksLicenses(j).Code != model.ReasonNone {
 		return false
 	}
 	if j.Eligible > t.Now {
@@ -95,6 +98,20 @@ func (t *State) Startable(j *model.Job) bool {
 		return false
 	}
 	return !t.awaitsWorkers(j)
+}
+
+// LacksLicenses says which licences are missing for a job to start, what the plan starts so far
+// included, or nothing if none are.
+func (t *State) LacksLicenses(j *model.Job) model.Reason {
+	if len(j.Spec.Licenses) == 0 {
+		return model.Reason{}
+	}
+	if t.licenses == nil {
+		if t.licenses = model.HeldLicenses(t.View.Live()); t.licenses == nil {
+			t.licenses = map[string]int{}
+		}
+	}
+	return t.View.Config().LacksLicenses(j, t.licenses)
 }
 
 // Full reports whether an array may start no further task: as many run as max_parallel allows, or
@@ -177,8 +194,15 @@ func (t *State) Reserve(r *model.Reservation) {
 
 // Start plans the next attempt of a job, or of the array task with a number, and takes its
 // room. past is the queue head that it goes past, 0 if there is none. The first place gets the port
-// at which the gang meets.
+// at which the gang meets. What has started before in the cycle may have left no licences for it: then
+// nothing is planned.
 func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) {
+	if t.LacksLicenses(j).Code != model.ReasonNone {
+		return
+	}
+	if len(j.Spec.Licenses) > 0 {
+		model.AddLicenses(t.licenses, j)
+	}
 	port := t.Room.Take(g, spots)
 	t.Revision++
 	t.Act(fsm.Action{Start: &fsm.StartJob{

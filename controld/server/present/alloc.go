@@ -2,6 +2,7 @@ package present
 
 import (
 	"net"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm/lifecycle"
@@ -16,7 +17,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
 		Job: j.ID, Attempt: a.N, Worker: w.Worker, Joined: a.Workers[w.Worker].Joined, GPUs: a.Workers[w.Worker].GPUs,
-		Request:  j.RequestOf(w.Worker),
+		Request:  j.Granted(a, w.Worker),
 		Released: a.Released, Stop: a.StopOf(w.Worker),
 		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
 		Nodes:      nodesOfPart(j, a, part),
@@ -39,6 +40,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 		place.Size = j.Spec.Array.Len()
 		out.Array, out.Spec = &place, withoutOtherTasks(out.Spec)
 	}
+	out.Spec = withGrant(out.Spec, out.Group, j.RequestOf(w.Worker).Active, out.Request.Active)
 	out.Submitted, out.Checkpoint = j.Submitted.Wall, Checkpoint(v, j, w.Worker)
 	for i := range j.Parts {
 		out.Hosts = append(out.Hosts, hostsOf(v, j, a, i))
@@ -52,6 +54,30 @@ func withoutOtherTasks(spec *jobspec.Job) *jobspec.Job {
 	out, array := *spec, *spec.Array
 	array.Matrix, array.Columns, array.Rows = nil, nil, nil
 	out.Array = &array
+	return &out
+}
+
+// withGrant returns a specification in which the leading task of a group has what the worker was
+// granted beyond what it asks for. What was half of the task's memory stays half of it.
+func withGrant(spec *jobspec.Job, group int, asked, granted model.Vector) *jobspec.Job {
+	g := &spec.Groups[group]
+	leader := slices.IndexFunc(g.Tasks, func(t jobspec.Task) bool { return t.Leader != nil && *t.Leader })
+	if asked == granted || leader < 0 {
+		return spec
+	}
+	out := *spec
+	out.Groups = slices.Clone(spec.Groups)
+	g = &out.Groups[group]
+	g.Tasks = slices.Clone(g.Tasks)
+	r := &g.Tasks[leader].Resources
+	halfShm, halfTmp := r.Shm == r.Memory/2, r.Tmp == r.Memory/2
+	r.Cores, r.Memory = r.Cores+int(granted.Cores-asked.Cores), r.Memory+granted.Memory-asked.Memory
+	if halfShm {
+		r.Shm = r.Memory / 2
+	}
+	if halfTmp {
+		r.Tmp = r.Memory / 2
+	}
 	return &out
 }
 

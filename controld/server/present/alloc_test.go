@@ -108,6 +108,58 @@ func TestAllocOfElement(t *testing.T) {
 	}
 }
 
+// TestAllocOfWholeNodes: workers that have a node for themselves divide all its cores and memory, in
+// their limits and in what their leading task is told, on each node what it has.
+func TestAllocOfWholeNodes(t *testing.T) {
+	m := fsm.New(model.DefaultConfig())
+	apply := func(index uint64, c fsm.Command) {
+		t.Helper()
+		if _, err := m.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1000}, Command: c}); err != nil {
+			t.Fatalf("%s: %v", c.Kind(), err)
+		}
+	}
+	task := func(name string, cores int) jobspec.Task {
+		return jobspec.Task{Name: name, Command: []string{"true"}, Resources: jobspec.Resources{Cores: cores}}
+	}
+	helper := task("helper", 1)
+	helper.Lifecycle = &jobspec.Lifecycle{Hook: "prestart", Sidecar: true}
+	spec := &jobspec.Job{Name: "whole", Groups: []jobspec.Group{{Count: 3, MaxWorkersPerNode: 2, Exclusive: true,
+		Tasks: []jobspec.Task{helper, task("main", 2)}}}}
+	spec.Default()
+	if got := spec.Groups[0].Tasks[1].Resources.Memory; got != 4*jobspec.GiB {
+		t.Errorf("a node needs %v for a task that gets all of its memory", got)
+	}
+	apply(1, fsm.RegisterNode{Node: model.Node{Name: "n1", BootID: "b", Cores: 17, Memory: 64 * jobspec.GiB}})
+	apply(2, fsm.RegisterNode{Node: model.Node{Name: "n2", BootID: "b", Cores: 6, Memory: 40 * jobspec.GiB}})
+	apply(3, fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
+	apply(4, fsm.CommitPlan{Actions: []fsm.Action{{
+		Start: &fsm.StartJob{Job: 1, Places: []model.Place{{Node: "n1"}, {Node: "n1"}, {Node: "n2"}}},
+	}}})
+	v := m.View()
+	for worker, want := range []struct {
+		cores            int64
+		memory, shm, tmp jobspec.Bytes
+	}{{9, 32, 14, 14}, {8, 32, 14, 14}, {6, 40, 18, 18}} {
+		got := Alloc(v, state.DesiredWorker{Job: v.Job(1), Worker: worker})
+		r := got.Request
+		if r.Active.Cores != want.cores || r.Active.Memory != want.memory*jobspec.GiB ||
+			r.Resident.Memory != r.Active.Memory {
+			t.Errorf("worker %d holds %+v, want %+v", worker, r, want)
+		}
+		tasks := got.Spec.Groups[0].Tasks
+		if main := tasks[1].Resources; int64(main.Cores) != want.cores-1 || main.Memory != (want.memory-4)*jobspec.GiB ||
+			main.Shm != want.shm*jobspec.GiB || main.Tmp != want.tmp*jobspec.GiB {
+			t.Errorf("the main task of worker %d is told %+v, want %+v", worker, main, want)
+		}
+		if tasks[0].Resources.Cores != 1 || tasks[0].Resources.Memory != 4*jobspec.GiB {
+			t.Errorf("the sidecar of worker %d is told %+v", worker, tasks[0].Resources)
+		}
+	}
+	if kept := v.Job(1).Spec.Groups[0].Tasks[1].Resources; kept.Cores != 2 || kept.Memory != 4*jobspec.GiB {
+		t.Errorf("the job's own specification became %+v", kept)
+	}
+}
+
 func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
 	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
 		if got := leaseGrace(&model.Config{MarginMS: margin}); got != want {

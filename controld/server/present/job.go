@@ -35,7 +35,7 @@ func Job(v *state.View, j *model.Job, why model.Reason, p telemetry.Progress, no
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, GID: j.Owner.GID,
 		Account: j.Account, Queue: j.Queue, Class: j.Class,
-		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
+		State: StateNames[state], Code: state, Flags: flags(j), Reason: Reason(v, why), Priority: j.Priority,
 		Attempt:   j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
 		Elapsed:   elapsed(j, at, now),
@@ -146,8 +146,12 @@ func nodesOf(a *model.Attempt) []string {
 	return nodes
 }
 
-// Reason is a reason with its sentence.
-func Reason(r model.Reason) api.Reason {
+// Reason is a reason with its sentence, which names an element of an array as users do. v is nil for a
+// job of the history.
+func Reason(v *state.View, r model.Reason) api.Reason {
+	if v != nil && r.For != 0 {
+		r = r.Called(v.NameOf(r.For))
+	}
 	return api.Reason{Code: string(r.Code), Text: r.Sentence()}
 }
 
@@ -226,6 +230,9 @@ func Node(v *state.View, n *model.Node, position int) api.Node {
 	}
 	total, free := g.Capacity(position), g.Free(position)
 	out.CoresUsed, out.MemoryUsed = total.Cores-free.Cores, total.Memory-g.FreeResident(position).Memory
+	if g.Exclusive(position) {
+		out.CoresUsed, out.MemoryUsed = total.Cores, total.Memory
+	}
 	for _, gpu := range n.GPUs {
 		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
 	}

@@ -30,5 +30,5 @@ func WithoutSteps(j *api.Job) {
 // PublicReason is a reason without the message from outside.
 func PublicReason(why model.Reason) api.Reason {
 	why.Text = ""
-	return Reason(why)
+	return Reason(nil, why)
 }

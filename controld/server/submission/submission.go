@@ -4,6 +4,7 @@ package submission
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -58,15 +59,45 @@ func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.J
 	if create, err = payer.charge(v, jobs); err != nil {
 		return "", err
 	}
-	known := map[model.Shape]bool{}
+	known, found := map[model.Shape]bool{}, &findings{jobs: jobs}
 	for i := range jobs {
 		jobs[i] = jobs[i].Loosen()
-		if p := possible(v, jobs[i], known); p != nil {
-			p.Detail = Prefix(jobs, i) + p.Detail
-			return "", p
-		}
+		found.job = i
+		found.impossible(v, jobs[i], known)
+		found.notHonoured(v, owner, jobs[i])
 	}
-	return create, honoured(v, owner, jobs)
+	return create, found.problem()
+}
+
+// findings are what keeps jobs from running in this cluster, so that all of it is said at once.
+type findings struct {
+	jobs   []*jobspec.Job
+	job    int          // which of them is looked at
+	first  *api.Problem // nil: nothing was found
+	errors []string
+}
+
+// add notes what is wrong with a job, and what to do about it.
+func (f *findings) add(code, hint, format string, args ...any) {
+	detail := Prefix(f.jobs, f.job) + fmt.Sprintf(format, args...)
+	if f.first == nil {
+		f.first = &api.Problem{Status: http.StatusUnprocessableEntity, Code: code, Detail: detail, Hint: hint}
+	}
+	if len(f.errors) < maxProblems && !slices.Contains(f.errors, detail) {
+		f.errors = append(f.errors, detail)
+	}
+}
+
+// problem returns the answer, nil if nothing was found. It has all that was found, and the hint of the
+// first.
+func (f *findings) problem() error {
+	if f.first == nil {
+		return nil
+	}
+	if len(f.errors) > 1 {
+		f.first.Errors = f.errors
+	}
+	return f.first
 }
 
 // check fills in defaults and refuses jobs that break a rule of the language, with all problems.
@@ -98,35 +129,52 @@ func Prefix(jobs []*jobspec.Job, i int) string {
 	return fmt.Sprintf("jobs[%d]: ", i)
 }
 
-// possible refuses a job that no node could ever run.
-func possible(v *state.View, j *jobspec.Job, known map[model.Shape]bool) *api.Problem {
-	if p := reachable(v, j.Workdir); p != nil {
-		return p
+// impossible finds what no node could ever do.
+func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Shape]bool) {
+	f.unreachable(v, j.Workdir)
+	if why := v.Config().LacksLicenses(&model.Job{Spec: j}, nil); why.Code != model.ReasonNone {
+		f.add(api.CodeImpossible, "the cluster has "+cmp.Or(jobspec.LicenseText(v.Config().Licenses), "no licences"),
+			"%s", why.Sentence())
 	}
 	for _, s := range model.ShapesOf(j) {
 		if known[s] {
 			continue
 		}
-		if ok, why := v.NearestFit(s); !ok {
-			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeImpossible,
-				Detail: why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
+		if ok, why := v.NearestFit(s); ok {
+			known[s] = true
+		} else {
+			hint := "`rota nodes` shows what the nodes have"
+			if why.Need.Memory > why.Have.Memory && usualMemory(j) {
+				hint = fmt.Sprintf("a task that does not say how much memory it needs asks for %v for each of its cores: "+
+					"write memory, or --mem; %s", jobspec.DefaultMemoryPerCore, hint)
+			}
+			f.add(api.CodeImpossible, hint, "%s", why.Sentence())
 		}
-		known[s] = true
 	}
-	return nil
 }
 
-// reachable refuses a working directory that is not below a path that the nodes share.
-func reachable(v *state.View, dir string) *api.Problem {
+// usualMemory reports whether a task asks for as much memory as one that does not say how much.
+func usualMemory(j *jobspec.Job) bool {
+	return slices.ContainsFunc(j.Groups, func(g jobspec.Group) bool {
+		return slices.ContainsFunc(g.Tasks, func(t jobspec.Task) bool {
+			usual := jobspec.Resources{Cores: t.Resources.Cores}
+			usual.Default()
+			return t.Resources.Memory == usual.Memory
+		})
+	})
+}
+
+// unreachable finds a working directory that is not below a path that the nodes share.
+func (f *findings) unreachable(v *state.View, dir string) {
 	nodes := v.Nodes()
 	if dir == "" || len(nodes) == 0 {
-		return nil
+		return
 	}
 	var shared []string
 	for _, n := range nodes {
 		for _, p := range n.SharedPath {
 			if below(dir, p) {
-				return nil
+				return
 			}
 			if !slices.Contains(shared, p) {
 				shared = append(shared, p)
@@ -138,9 +186,8 @@ func reachable(v *state.View, dir string) *api.Problem {
 	if len(shared) > 0 {
 		list = "the nodes share " + strings.Join(shared, ", ")
 	}
-	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob,
-		Detail: fmt.Sprintf("the working directory %s is not on the nodes: %s", dir, list),
-		Hint:   "submit from a directory below one of these, or set workdir"}
+	f.add(api.CodeInvalidJob, "submit from a directory below one of these, or set workdir",
+		"the working directory %s is not on the nodes: %s", dir, list)
 }
 
 // below reports whether dir is root or lies in it.
@@ -149,40 +196,43 @@ func below(dir, root string) bool {
 	return dir == root || root == "/" || strings.HasPrefix(dir, root+"/")
 }
 
-// honoured refuses what a job asks of this cluster and would not get: another user, or more time to
+// notHonoured finds what a job asks of this cluster and would not get: another user, or more time to
 // stop than its queue allows.
-func honoured(v *state.View, owner model.Identity, jobs []*jobspec.Job) error {
-	for i, j := range jobs {
-		q, known := v.Config().Queues[cmp.Or(j.Queue, "default")]
-		for g := range j.Groups {
-			for _, t := range j.Groups[g].Tasks {
-				if t.User != "" && t.User != owner.User {
-					return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
-						Detail: fmt.Sprintf("%suser = %q: running as another user than the submitter (%s) is not supported yet",
-							Prefix(jobs, i), t.User, owner.User)}
-				}
-				if known && q.MaxGrace > 0 && t.KillTimeout > q.MaxGrace {
-					return tooLong(jobs, i, "kill_timeout", t.KillTimeout, q.MaxGrace)
-				}
+func (f *findings) notHonoured(v *state.View, owner model.Identity, j *jobspec.Job) {
+	name := v.Config().QueueName(j.Queue)
+	q, known := v.Config().Queues[name]
+	if !known {
+		f.add(api.CodeInvalidJob, "", "queue %q: %v: the cluster has %s", name, model.ErrNoQueue,
+			strings.Join(slices.Sorted(maps.Keys(v.Config().Queues)), ", "))
+	}
+	for g := range j.Groups {
+		for _, t := range j.Groups[g].Tasks {
+			if t.User != "" && t.User != owner.User {
+				f.add(api.CodeUnsupported, "", "user = %q: running as another user than the submitter (%s) is not supported yet",
+					t.User, owner.User)
+			}
+			if known {
+				f.tooLong("kill_timeout", t.KillTimeout, q.MaxGrace)
 			}
 		}
-		if p := j.Preemption; known && p != nil && p.Mode == jobspec.PreemptSuspend &&
-			cmp.Or(j.Class, q.DefaultClass) == jobspec.TE {
-			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob,
-				Detail: fmt.Sprintf("%spreemption.mode: jobs of queue %q are trial-and-error jobs unless they say otherwise, "+
-					"which are never asked to leave, so they do not pause either", Prefix(jobs, i), cmp.Or(j.Queue, "default")),
-				Hint: `leave mode out, or write class = "be"`}
-		}
-		if p := j.Preemption; known && p != nil && q.MaxGrace > 0 && p.GracePeriod > q.MaxGrace {
-			return tooLong(jobs, i, "grace_period", p.GracePeriod, q.MaxGrace)
-		}
 	}
-	return nil
+	p := j.Preemption
+	if !known || p == nil {
+		return
+	}
+	if p.Mode == jobspec.PreemptSuspend && cmp.Or(j.Class, q.DefaultClass) == jobspec.TE {
+		f.add(api.CodeInvalidJob, `leave mode out, or write class = "be"`,
+			"preemption.mode: jobs of queue %q are trial-and-error jobs unless they say otherwise, which are never asked to "+
+				"leave, so they do not pause either", name)
+	}
+	f.tooLong("grace_period", p.GracePeriod, q.MaxGrace)
 }
 
-func tooLong(jobs []*jobspec.Job, i int, name string, got, most jobspec.Seconds) error {
-	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob,
-		Detail: fmt.Sprintf("%s%s of %v is longer than the queue's max_grace of %v", Prefix(jobs, i), name, got, most)}
+// tooLong finds a time to stop that a queue does not allow. most 0 allows any.
+func (f *findings) tooLong(name string, got, most jobspec.Seconds) {
+	if most > 0 && got > most {
+		f.add(api.CodeInvalidJob, "", "%s of %v is longer than the queue's max_grace of %v", name, got, most)
+	}
 }
 
 // Warnings says what jobs that were accepted ask for and do not get with the nodes that there are.

@@ -1,10 +1,13 @@
 package submission
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -25,7 +28,7 @@ func TestWhatWouldNotBeHonouredIsRefused(t *testing.T) {
 		j := &jobspec.Job{Name: "x", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Command: []string{"true"}}}}}}
 		j.Default()
 		change(j)
-		err := honoured(v, owner, []*jobspec.Job{j})
+		err := found(v, owner, j)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
@@ -50,7 +53,7 @@ func TestPausingIsPromisedOnlyWhereNodesCan(t *testing.T) {
 		t.Errorf("of a job that does not ask for it: %q", got)
 	}
 	j.Queue = "quick"
-	if err := honoured(m.View(), model.Identity{}, []*jobspec.Job{j}); err == nil ||
+	if err := found(m.View(), model.Identity{}, j); err == nil ||
 		!strings.Contains(err.Error(), `"quick"`) {
 		t.Errorf("in a queue of trial-and-error jobs: %v", err)
 	}
@@ -60,5 +63,41 @@ func TestPausingIsPromisedOnlyWhereNodesCan(t *testing.T) {
 	}
 	if got := Warnings(m.View(), []*jobspec.Job{j}); got != nil {
 		t.Errorf("with such a node: %q", got)
+	}
+}
+
+// found returns what is wrong with one job in a cluster.
+func found(v *state.View, owner model.Identity, j *jobspec.Job) error {
+	f := &findings{jobs: []*jobspec.Job{j}}
+	f.impossible(v, j, map[model.Shape]bool{})
+	f.notHonoured(v, owner, j)
+	return f.problem()
+}
+
+// TestAllThatIsWrongIsSaidAtOnce: a job of which several things cannot be is refused with all of them,
+// and is told how much memory it asks for if it does not say so itself.
+func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
+	m := fsm.New(model.DefaultConfig())
+	node := model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 100 * jobspec.GiB, SharedPath: []string{"/home"}}
+	if _, err := m.Apply(1, fsm.Entry{Command: fsm.RegisterNode{Node: node}}); err != nil {
+		t.Fatal(err)
+	}
+	j := &jobspec.Job{Name: "x", Workdir: "/scratch/x", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
+		Command: []string{"true"}, User: "eve", Resources: jobspec.Resources{Cores: 32}}}}}}
+	j.Default()
+	var p *api.Problem
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || len(p.Errors) != 3 ||
+		!strings.Contains(p.Errors[0], "/scratch/x") || !strings.Contains(p.Errors[1], "100 GiB of 128 GiB memory") ||
+		!strings.Contains(p.Errors[2], "eve") {
+		t.Errorf("got %v with %q", err, p.Errors)
+	}
+	j.Workdir, j.Groups[0].Tasks[0].User = "", ""
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) ||
+		!strings.Contains(p.Hint, "4GiB for each of its cores") || p.Errors != nil {
+		t.Errorf("got %+v", p)
+	}
+	j.Groups[0].Tasks[0].Resources.Memory = 127 * jobspec.GiB
+	if err := found(m.View(), model.Identity{User: "ada"}, j); !errors.As(err, &p) || strings.Contains(p.Hint, "4GiB") {
+		t.Errorf("of a job that says how much it needs: %+v", p)
 	}
 }

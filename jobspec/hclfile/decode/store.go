@@ -78,6 +78,11 @@ func Into(into any, value cty.Value, positive bool) error {
 	case **int:
 		*field = new(int)
 		return storeInt(*field, value, positive)
+	case *int16:
+		n := int64(*field)
+		err := storeWhole(&n, value, positive, math.MaxInt16)
+		*field = int16(n)
+		return err
 	case *int64:
 		return storeWhole(field, value, positive, 1<<53)
 	case *[]string:
@@ -219,7 +224,7 @@ func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 		return noUnit(field, text)
 	}
 	if value.Type() != cty.String {
-		return wrongType(value, "write it in quotes, with a unit: \""+field.Example("1")+"\"")
+		return wrongType(value, "write it in quotes, with a unit: "+field.Example("1"))
 	}
 	text := value.AsString()
 	if _, isNumber := new(big.Float).SetString(text); isNumber {
@@ -237,7 +242,7 @@ func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 
 func noUnit(field Quantity, text string) error {
 	return &Error{Code: diagnostic.CodeNoUnit, Text: fmt.Sprintf("%s has no unit", Shorten(text)),
-		Hint: fmt.Sprintf("write %q", field.Example(Shorten(text)))}
+		Hint: "write " + field.Example(Shorten(text))}
 }
 
 // isZero reports whether a quantity of an integer type holds zero, by way of its text form.

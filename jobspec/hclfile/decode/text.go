@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
@@ -44,7 +45,7 @@ func (d *Duration) FromText(text string) error {
 func (*Duration) Kind() string { return "duration" }
 
 // Example implements [Quantity].
-func (*Duration) Example(number string) string { return number + "s" }
+func (*Duration) Example(number string) string { return strconv.Quote(number + "s") }
 
 // TypeName is the type of a field, for messages and documentation. It panics for a type that no
 // attribute can be stored in.
@@ -56,7 +57,7 @@ func TypeName(into any) string {
 		return "string"
 	case *bool, **bool:
 		return "bool"
-	case *int, **int, *int64:
+	case *int, **int, *int16, *int64:
 		return "int"
 	case *[]string:
 		return "list(string)"
@@ -79,5 +80,5 @@ func TypeName(into any) string {
 type Quantity interface {
 	FromText(text string) error
 	Kind() string
-	Example(number string) string
+	Example(number string) string // how one with that number is written, in quotes
 }

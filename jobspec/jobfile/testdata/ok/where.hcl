@@ -2,6 +2,7 @@ job "where" {
   nodes         = ["gpu[01-04,07]", "big"]
   exclude_nodes = ["gpu03"]
   features      = ["ib", "h100"]
+  licenses      = { matlab = 2, ansys = 1 }
 
   constraint {
     attribute = "node.memory"

@@ -2,6 +2,7 @@ job "where" {
   nodes         = ["gpu[01-04,07]", "big"]
   exclude_nodes = ["gpu03"]
   features      = ["ib", "h100"]
+  licenses      = { ansys = 1, matlab = 2 }
 
   constraint {
     attribute = "node.memory"

@@ -1,0 +1,54 @@
+package input_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
+)
+
+// TestPathsThatAreNowhere: all paths of a job that this host knows to be wrong are named when it is
+// submitted, in one go, and none that it cannot judge. It is submitted all the same.
+func TestPathsThatAreNowhere(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file.txt")
+	closed := filepath.Join(dir, "closed")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	submit := func(flags ...string) (stderr string) {
+		t.Helper()
+		s := rotatest.Session{Commands: groups, T: t, Addr: takesJobs(t).URL, Stdin: script}
+		got := s.Run(append([]string{"submit", "--export=NONE"}, append(flags, "-")...)...)
+		if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" {
+			t.Fatalf("%q: %+v", flags, got)
+		}
+		return got.Stderr
+	}
+	for _, flags := range [][]string{
+		{"--chdir=" + dir, "--output=new/%x/out", "--container-image=" + dir},
+		{"--chdir=/no-such-disk/here", "--container-image=/no-such-disk/image", "--error=/no-such-disk/err"},
+		{"--chdir=" + dir, "--output=/dev/null"},
+	} {
+		if got := submit(flags...); strings.Contains(got, "this host") || strings.Contains(got, "directory:") {
+			t.Errorf("%q: %s", flags, got)
+		}
+	}
+	got := submit("--chdir="+dir+"/gone", "--container-image="+file, "--output="+closed+"/new/%j.out",
+		"--error="+file+"/%j.err")
+	want := []string{"the working directory " + dir + "/gone is not on this host", "the image " + file +
+		" is not a directory", "the output's directory " + file + " is not a directory"}
+	if os.Getuid() != 0 {
+		want = append(want, "the output's directory "+closed+" cannot be written by you")
+	}
+	for _, text := range want {
+		if !strings.Contains(got, text) {
+			t.Errorf("%q is missing in %s", text, got)
+		}
+	}
+}

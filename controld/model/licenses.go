@@ -1,0 +1,44 @@
+package model
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// MaxLicenses bounds the kinds of licences of a cluster.
+const MaxLicenses = 1000
+
+// HeldLicenses adds up the licences that attempts in progress hold, those of suspended ones included.
+// It is nil if there are none.
+func HeldLicenses(live iter.Seq[*Job]) (held map[string]int) {
+	for j := range live {
+		if len(j.Spec.Licenses) > 0 && j.Live() != nil {
+			if held == nil {
+				held = map[string]int{}
+			}
+			AddLicenses(held, j)
+		}
+	}
+	return held
+}
+
+// AddLicenses adds what one attempt of a job holds.
+func AddLicenses(held map[string]int, j *Job) {
+	for name, n := range j.Spec.Licenses {
+		held[name] += n
+	}
+}
+
+// LacksLicenses says which licences are missing for a job to start, the first by name, or nothing if
+// none are.
+func (c *Config) LacksLicenses(j *Job, held map[string]int) Reason {
+	for _, name := range slices.Sorted(maps.Keys(j.Spec.Licenses)) {
+		if n, all := j.Spec.Licenses[name], c.Licenses[name]; held[name]+n > all {
+			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s; %d of %d are free", n, name,
+				max(0, all-held[name]), all)}
+		}
+	}
+	return Reason{}
+}

@@ -1,0 +1,11 @@
+job "x" {
+  licenses = { "mat lab" = 1, ansys = 0 }
+
+  task "main" {
+    command = ["true"]
+
+    resources {
+      licenses = 1
+    }
+  }
+}

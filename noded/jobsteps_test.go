@@ -1,0 +1,167 @@
+package noded
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// withStep gives a worker a launch type for steps, and a part of one that runs beside it.
+func (w *world) withStep(id container.ID, to string) container.ID {
+	part := id.OfStep(0)
+	w.change(func() {
+		w.allocs[id].Spec = &jobspec.Job{Preemption: &jobspec.Preemption{SignalTo: to},
+			Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Launch: &jobspec.Launch{Type: jobspec.LaunchSteps}}}}}}
+		w.containers[part] = &fakeContainer{state: container.Running}
+		w.emit(part)
+	})
+	settle(time.Second)
+	return part
+}
+
+// TestStepsAreStoppedWithTheirJob notices steps that are not asked to stop, a signal for which a job has
+// said that it is not for them, and a worker that leaves before the steps that it holds room for.
+func TestStepsAreStoppedWithTheirJob(t *testing.T) {
+	for _, c := range []struct {
+		to      string
+		cause   model.Cause
+		worker  int
+		program bool // is signalled
+		steps   bool // are signalled
+	}{
+		{"", model.CauseCancelled, 0, true, true}, {"", model.CauseTE, 0, true, true},
+		{jobspec.SignalScript, model.CauseTE, 0, true, false}, {jobspec.SignalScript, model.CauseTimeout, 0, true, true},
+		{"", model.CauseCancelled, 1, false, true},
+	} {
+		scene(t, func(t *testing.T, w *world) {
+			id := container.ID{Job: 1, Attempt: 1, Worker: c.worker}
+			w.assign(id, true)
+			settle(time.Second)
+			part := w.withStep(id, c.to)
+			w.change(func() {
+				w.containers[id].exits = func(int) *container.Exit { return nil }
+				w.containers[part].exits = func(int) *container.Exit { return nil }
+			})
+			w.stop(id, c.cause, 30*time.Second)
+			settle(5 * time.Second)
+			if got := len(w.container(id).stops) > 0; got != c.program {
+				t.Errorf("%+v: the worker got %v", c, w.container(id).stops)
+			}
+			if got := len(w.container(part).stops) > 0; got != c.steps {
+				t.Errorf("%+v: the step got %v", c, w.container(part).stops)
+			}
+			if c.worker == 0 {
+				return
+			}
+			w.change(func() { w.containers[id].exits = nil })
+			w.leave(part, container.Exit{})
+			settle(time.Second)
+			if b := w.container(id); b.state != container.Exited || len(b.stops) == 0 || b.stops[0].Number != int(unix.SIGTERM) {
+				t.Errorf("the worker without steps is %s, stopped by %v", b.state, b.stops)
+			}
+		})
+	}
+}
+
+// TestTheEarlySignalOfSteps notices an early signal that goes to the commands that have started the
+// steps, or to steps although it is for the script.
+func TestTheEarlySignalOfSteps(t *testing.T) {
+	for to, want := range map[string][2]int{"": {1, 1}, jobspec.SignalScript: {1, 0}, jobspec.SignalPrograms: {0, 1}} {
+		scene(t, func(t *testing.T, w *world) {
+			w.assign(wid(1), true)
+			settle(time.Second)
+			part := w.withStep(wid(1), to)
+			w.change(func() {
+				w.allocs[wid(1)].Early = &api.Early{Limit: clockNow() + 60_000, Signal: "SIGUSR1"}
+				w.containers[wid(1)].exits = func(int) *container.Exit { return nil }
+				w.containers[part].exits = func(int) *container.Exit { return nil }
+			})
+			settle(time.Second)
+			if got := [2]int{len(w.container(wid(1)).early), len(w.container(part).early)}; got != want {
+				t.Errorf("to %q: the script and the step got %v, not %v", to, got, want)
+			}
+		})
+	}
+}
+
+// TestAStepEndsWithItsWorker notices a step that goes on when its worker has ended, and one whose lease is
+// not renewed while its worker runs.
+func TestAStepEndsWithItsWorker(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		part := w.withStep(wid(1), "")
+		settle(2 * time.Minute)
+		if lease := w.container(part).lease; time.Until(lease) <= 0 {
+			t.Errorf("its lease ends at %v", lease)
+		}
+		w.leave(wid(1), container.Exit{})
+		settle(time.Minute)
+		if b := w.container(part); b.state != container.Exited || b.exit.Signal != 9 {
+			t.Errorf("it is %s, %+v", b.state, b.exit)
+		}
+	})
+}
+
+// TestRowsOfStepsArriveInOrder notices rows that overtake each other, or that come after the end of the
+// worker that has them, when no controller answers for a while and the daemon is restarted.
+func TestRowsOfStepsArriveInOrder(t *testing.T) {
+	o := newOutbox()
+	id := container.ID{Job: 1, Attempt: 1}
+	for row := 1; row <= reportMax+2; row++ {
+		o.putStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: row}})
+	}
+	end, other := reportOf(id, model.WorkerExited), reportOf(wid(2), model.WorkerExited)
+	o.putReport(end)
+	o.putReport(other)
+	b := o.nextBatch()
+	if len(b.steps) != reportMax || b.steps[0].Row != 1 || len(b.workers) != 1 || b.workers[0] != other {
+		t.Errorf("first %d steps and %+v", len(b.steps), b.workers)
+	}
+	o.putStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: reportMax + 3}})
+	o.dropConfirmed(b)
+	if b = o.nextBatch(); len(b.steps) != 3 || b.steps[0].Row != reportMax+1 || len(b.workers) != 1 || b.workers[0] != end {
+		t.Errorf("then %+v", b)
+	}
+	o.dropConfirmed(b)
+	if b = o.nextBatch(); !b.empty() {
+		t.Errorf("last %+v", b)
+	}
+}
+
+// TestRowsSurviveTheDaemon notices the row of a step that a controller has not confirmed and that is not
+// reported by the next daemon, and one that is reported for ever.
+func TestRowsSurviveTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.start()
+		w.assign(container.ID{Job: 1, Attempt: 1}, true)
+		settle(time.Second)
+		w.change(func() { w.down = true })
+		row := model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: 1, Name: "x"}}
+		if err := w.life.journal.Append(journal.Record{Op: journal.StepEnded, ID: "1.1.0",
+			Step: &journal.Step{Report: &row}}); err != nil {
+			t.Fatal(err)
+		}
+		w.kill()
+		w.start()
+		defer func() { w.kill() }()
+		settle(time.Minute)
+		if len(w.rows) != 0 {
+			t.Errorf("reported without a controller: %+v", w.rows)
+		}
+		w.change(func() { w.down = false })
+		settle(time.Minute)
+		if e, _ := w.life.journal.Entry("1.1.0"); len(w.rows) != 1 || w.rows[0].Name != "x" || len(e.Steps) != 0 {
+			t.Errorf("rows %+v, journal %+v", w.rows, e)
+		}
+	})
+}
