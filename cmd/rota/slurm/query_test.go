@@ -1,6 +1,8 @@
 package slurm
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -52,7 +54,7 @@ func liveJobs() []api.Job {
 			j.Comment, j.Nodes, j.Workers = "https://ci/7", []string{"gpu01", "gpu02"}, 2
 			j.Spec = &jobspec.Job{Name: j.Name, Workdir: j.Workdir, Features: []string{"nvlink"},
 				ExcludeNodes: []string{"gpu09"}, Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
-					Log: &jobspec.Log{Stdout: "logs/%x-%j.out"}}}}}}
+					Launch: &jobspec.Launch{Type: "slurm", Nproc: 4}, Log: &jobspec.Log{Stdout: "logs/%x-%j.out"}}}}}}
 		}),
 		jobOf(8, "sweep", model.Running, "RUNNING", func(j *api.Job) {
 			j.Array = api.ArrayPlace{Indices: "4-9%2", Dropped: "2,11", Size: 10, MaxParallel: 2, Live: 1}
@@ -494,6 +496,49 @@ func TestTimesOfSacct(t *testing.T) {
 			t.Errorf("%q is %s", text, got)
 		}
 	}
+}
+
+// TestValuesOfJSON: what is written without reflection is what encoding/json writes.
+func TestValuesOfJSON(t *testing.T) {
+	for _, v := range []any{"", "plain",
+		`a"b\c`, "<&>", "é\n\x00\xff", true, 7, int64(-1), uint32(9), model.JobID(3), numberOf(5),
+		number{Infinite: true}, []string{"a"}, map[string]any{"b": nil}} {
+		got, err := appendValue(nil, v)
+		want, _ := json.Marshal(v)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%#v is %s, %v; want %s", v, got, err, want)
+		}
+	}
+}
+
+// FuzzFormats reads any text as a format. What can be read can be written.
+func FuzzFormats(f *testing.F) {
+	for _, seed := range []string{queueFormat, "%", "%.", "%#", "%#.5", "%é", "a%20ib", "%99999999999i",
+		"Name:.5x,State", ":", ",",
+		"Name:", "State%20", "JobID%-", "%P%%"} {
+		f.Add(seed)
+	}
+	job := liveJobs()[0]
+	src := &source{never: "N/A", groups: map[uint32]string{}}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, read := range []func() ([]column[*jobRow], error){
+			func() ([]column[*jobRow], error) { return parseLetters(jobFields, text) },
+			func() ([]column[*jobRow], error) { return parseNames(jobFields, text) },
+			func() ([]column[*jobRow], error) { return acctColumns(text, true) },
+		} {
+			columns, err := read()
+			if err != nil {
+				continue
+			}
+			var out bytes.Buffer
+			l := lines[*jobRow]{columns, bufio.NewWriter(&out)}
+			l.header()
+			l.row(&jobRow{Job: &job, source: src})
+			if err := l.out.Flush(); err != nil || strings.Count(out.String(), "\n") < 2 {
+				t.Errorf("%q: %v %q", text, err, out.String())
+			}
+		}
+	})
 }
 
 // TestFields: no name, letter or member is there twice, and what is cut from the wire is what is read.

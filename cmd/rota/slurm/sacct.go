@@ -283,8 +283,9 @@ func (a *acctList) print(ctx context.Context) error {
 	if a.asJSON {
 		d := document{out: out}
 		d.begin("jobs")
+		tree := treeOf(jobFields, func(f *field[*jobRow]) string { return f.past })
 		for _, r := range rows {
-			if err := d.add(objectOf(jobFields, func(f *field[*jobRow]) string { return f.past }, r)); err != nil {
+			if err := addRow(&d, tree, r); err != nil {
 				return err
 			}
 		}
@@ -355,7 +356,9 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	}); err != nil && !isNotFound(err) {
 		return nil, loadFailure(err)
 	}
-	rows = append(slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] }), rows[live:]...)
+	late := rows[live:]
+	rows = slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] })
+	rows = append(rows, late...)
 	slices.SortStableFunc(rows, func(x, y *jobRow) int { return cmp.Compare(x.ID, y.ID) })
 	return rows, nil
 }

@@ -265,15 +265,16 @@ func (q *queueList) printSorted(ctx context.Context, l *lines[*jobRow]) error {
 func (q *queueList) printJSON(ctx context.Context, out *bufio.Writer) error {
 	d := document{out: out}
 	d.begin("jobs")
-	if err := q.eachRow(ctx, func(r *jobRow) error { return d.add(liveObject(r)) }); err != nil {
+	tree := liveTree()
+	if err := q.eachRow(ctx, func(r *jobRow) error { return addRow(&d, tree, r) }); err != nil {
 		return err
 	}
 	return d.end(q.tool, q.source.cluster)
 }
 
-// liveObject is the JSON of a row in squeue and scontrol.
-func liveObject(r *jobRow) any {
-	return objectOf(jobFields, func(f *field[*jobRow]) string { return f.json }, r)
+// liveTree is the JSON of a row in squeue and scontrol.
+func liveTree() []member[*jobRow] {
+	return treeOf(jobFields, func(f *field[*jobRow]) string { return f.json })
 }
 
 // eachRow visits the rows that are asked for.
