@@ -59,7 +59,8 @@ func treeOf[T any](fields []field[T], path func(*field[T]) string) []member[T] {
 
 func graft[T any](tree []member[T], path string, f *field[T]) []member[T] {
 	name, rest, nested := strings.Cut(path, ".")
-	at, found := slices.BinarySearchFunc(tree, name, func(m member[T], name string) int { return cmp.Compare(m.name, name) })
+	at, found := slices.BinarySearchFunc(tree, name,
+		func(m member[T], name string) int { return cmp.Compare(m.name, name) })
 	if !found {
 		tree = slices.Insert(tree, at, member[T]{name: name})
 	}

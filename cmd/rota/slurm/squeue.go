@@ -180,8 +180,12 @@ func (q *queueList) selectJobs() error {
 		}
 	}
 	if q.jobs != "" {
-		if w.refs, err = command.JobRefs([]string{q.jobs}); err != nil {
+		refs, err := command.JobRefs([]string{q.jobs})
+		if err != nil {
 			return fmt.Errorf("Invalid job id: %s", q.jobs)
+		}
+		if err := w.addRefs(refs); err != nil {
+			return err
 		}
 	}
 	w.narrow(&q.filter)
@@ -281,12 +285,12 @@ func liveTree() []member[*jobRow] {
 func (q *queueList) eachRow(ctx context.Context, visit func(*jobRow) error) error {
 	found := false
 	err := eachJob(ctx, q.session, q.filter, func(j *api.Job) error {
-		found = true
-		if j.Code.Final() && j.Ended != nil && q.source.now.Sub(j.Ended.Time) > minJobAge*time.Second {
+		if found = found || len(q.which.tasks) == 0; j.Code.Final() && j.Ended != nil &&
+			q.source.now.Sub(j.Ended.Time) > minJobAge*time.Second {
 			return nil
 		}
-		for _, r := range q.source.unfold(j, q.apart) {
-			if q.which.selects(r) {
+		for _, r := range q.which.named(q.source.unfold(j, q.apart)) {
+			if found = true; q.which.selects(r) {
 				if err := visit(r); err != nil {
 					return err
 				}
