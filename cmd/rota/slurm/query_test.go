@@ -234,7 +234,8 @@ func TestClients(t *testing.T) {
 		{"squeue", "--name=buildkite", "--noheader", "--format=%k,%A"},
 		// people
 		{"squeue"}, {"squeue", "-l", "-S", "-i"}, {"squeue", "-r", "-j", "8", "-t", "PD,CA", "-o", "%i %F %K %t"},
-		{"squeue", "-h", "-j", "8_5", "-o", "%i %T"}, {"squeue", "-h", "-j", "8_3,8_[5-6]", "-o", "%i %T"}, {"squeue", "--start"}, {"squeue", "-O", "JobID:10,Name:.6,State:|,TimeLimit:12|"},
+		{"squeue", "-h", "-j", "8_5", "-o", "%i %T"}, {"squeue", "-h", "-j", "8_3,8_[5-6]", "-o", "%i %T"},
+		{"squeue", "--start"}, {"squeue", "-O", "JobID:10,Name:.6,State:|,TimeLimit:12|"},
 		{"sacct", "-a", "-S", "12:00"}, {"sacct", "-b", "-j", "4"}, {"sacct", "-a", "-s", "F", "-S", "12:00", "-E",
 			"12:25", "-X"},
 		{"sacct", "-lp", "-j", "5"}, {"sacct", "-a", "-X", "-s", "R"}, {"sacct", "-X", "-j", "8", "-o",
