@@ -151,9 +151,9 @@ var jobFields = []field[*jobRow]{
 		text: func(r *jobRow) string { return strconv.Itoa(r.allocated()) }},
 	{acct: "NCPUS", needs: "cores started array code",
 		text: func(r *jobRow) string { return strconv.Itoa(r.allocated()) }},
-	{long: "NumTasks", title: "TASKS", key: "NumTasks", json: "tasks", needs: "workers",
-		text:  func(r *jobRow) string { return strconv.Itoa(r.Workers) },
-		value: func(r *jobRow) any { return numberOf(r.Workers) }},
+	{long: "NumTasks", title: "TASKS", key: "NumTasks", json: "tasks", needs: "workers gpus spec",
+		text:  func(r *jobRow) string { return strconv.Itoa(r.taskCount()) },
+		value: func(r *jobRow) any { return numberOf(r.taskCount()) }},
 	{acct: "NTasks", width: 8, needs: "nodes", text: func(r *jobRow) string {
 		if r.step == nil {
 			return ""
@@ -163,9 +163,16 @@ var jobFields = []field[*jobRow]{
 	{letter: 'c', long: "MinCpus", title: "MIN_CPUS", json: "minimum_cpus_per_node", needs: "cores workers",
 		text:  func(r *jobRow) string { return strconv.Itoa(r.perWorker()) },
 		value: func(r *jobRow) any { return numberOf(r.perWorker()) }},
-	{long: "cpus-per-task", title: "CPUS_PER_TASK", key: "CPUs/Task", json: "cpus_per_task", needs: "cores workers",
-		text:  func(r *jobRow) string { return strconv.Itoa(r.perWorker()) },
-		value: func(r *jobRow) any { return numberOf(r.perWorker()) }},
+	{long: "cpus-per-task", title: "CPUS_PER_TASK", key: "CPUs/Task", json: "cpus_per_task",
+		needs: "cores workers gpus spec",
+		text:  func(r *jobRow) string { return strconv.Itoa(r.Cores / max(r.taskCount(), 1)) },
+		value: func(r *jobRow) any { return numberOf(r.Cores / max(r.taskCount(), 1)) }},
+	{json: "job_resources.nodes.count", needs: "nodes array code", text: zero,
+		value: func(r *jobRow) any { return len(r.Nodes) }},
+	{json: "job_resources.nodes.list", needs: "nodes array code",
+		text: func(r *jobRow) string { return show.Hosts(r.Nodes) }},
+	{json: "job_resources.cpus", needs: "cores started array code", text: zero,
+		value: func(r *jobRow) any { return r.allocated() }},
 	{letter: 'd', long: "MinTmpDisk", title: "MIN_TMP_DISK", key: "MinTmpDiskNode", json: "minimum_tmp_disk_per_node",
 		text: zero, value: func(*jobRow) any { return numberOf(0) }},
 	{letter: 'm', long: "MinMemory", title: "MIN_MEMORY", json: "memory_per_node", key: "MinMemoryNode",
@@ -468,8 +475,23 @@ func (r *jobRow) output(errors bool) string {
 	return path
 }
 
-func (r *jobRow) nodeCount() int {
-	return show.NodeCount(r.Job)
+func (r *jobRow) nodeCount() int { return show.NodeCount(r.Job) }
+
+// taskCount returns how many processes a job starts, as far as its specification may be seen.
+func (r *jobRow) taskCount() int {
+	n := max(r.Workers, 1)
+	spec := r.spec()
+	if len(spec.Groups) != 1 || len(spec.Groups[0].Tasks) != 1 {
+		return n
+	}
+	switch l := spec.Groups[0].Tasks[0].Launch; {
+	case l == nil:
+		return n
+	case l.Type == "per_gpu" || l.NprocGPU:
+		return max(r.GPUs, n)
+	default:
+		return n * max(l.Nproc, 1)
+	}
 }
 
 func (r *jobRow) perWorker() int { return r.Cores / max(r.Workers, 1) }

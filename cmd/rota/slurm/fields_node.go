@@ -84,7 +84,7 @@ var nodeFields = []field[*nodeRow]{
 	{letter: 'b', long: "features_act", title: "ACTIVE_FEATURES", json: "features.active",
 		text:  func(r *nodeRow) string { return orNull(features(r.first())) },
 		value: func(r *nodeRow) any { return features(r.first()) }},
-	{letter: 'E', long: "Reason", json: "reason.description",
+	{letter: 'E', long: "Reason", json: "reason",
 		text:  func(r *nodeRow) string { return cmp.Or(r.first().Reason, "none") },
 		value: func(r *nodeRow) any { return r.first().Reason }},
 	{letter: 'u', long: "User", text: words("Unknown")},

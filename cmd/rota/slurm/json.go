@@ -2,9 +2,13 @@ package slurm
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -34,44 +38,92 @@ func asNumber(value any) (float64, bool) {
 	return 0, false
 }
 
-// put sets a member of an object by its path.
-func put(object map[string]any, path string, value any) {
-	for {
-		first, rest, more := strings.Cut(path, ".")
-		if !more {
-			object[first] = value
-			return
-		}
-		inner, ok := object[first].(map[string]any)
-		if !ok {
-			inner = map[string]any{}
-			object[first] = inner
-		}
-		object, path = inner, rest
-	}
+// member is a member of the JSON of a row: a field, or an object with members of its own.
+type member[T any] struct {
+	name  string
+	field *field[T]
+	inner []member[T]
 }
 
-// objectOf makes the JSON of a row: the members whose paths path returns.
-func objectOf[T any](fields []field[T], path func(*field[T]) string, row T) map[string]any {
-	object := map[string]any{}
+// treeOf arranges fields by the paths that path returns, in order of their names. Fields without a
+// path are left out.
+func treeOf[T any](fields []field[T], path func(*field[T]) string) []member[T] {
+	var tree []member[T]
 	for i := range fields {
-		f := &fields[i]
-		p := path(f)
-		switch {
-		case p == "":
-		case f.value != nil:
-			put(object, p, f.value(row))
-		default:
-			put(object, p, f.text(row))
+		if p := path(&fields[i]); p != "" {
+			tree = graft(tree, p, &fields[i])
 		}
 	}
-	return object
+	return tree
+}
+
+func graft[T any](tree []member[T], path string, f *field[T]) []member[T] {
+	name, rest, nested := strings.Cut(path, ".")
+	at, found := slices.BinarySearchFunc(tree, name,
+		func(m member[T], name string) int { return cmp.Compare(m.name, name) })
+	if !found {
+		tree = slices.Insert(tree, at, member[T]{name: name})
+	}
+	if nested {
+		tree[at].inner = graft(tree[at].inner, rest, f)
+	} else {
+		tree[at].field = f
+	}
+	return tree
+}
+
+// appendObject appends the JSON of a row.
+func appendObject[T any](b []byte, tree []member[T], row T) ([]byte, error) {
+	var err error
+	b = append(b, '{')
+	for i := range tree {
+		m := &tree[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), m.name...), '"', ':')
+		switch {
+		case m.field == nil:
+			b, err = appendObject(b, m.inner, row)
+		case m.field.value != nil:
+			b, err = appendValue(b, m.field.value(row))
+		default:
+			b, err = appendValue(b, m.field.text(row))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// appendValue appends the JSON of a value. What rows have most of is written without reflection.
+func appendValue(b []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case string:
+		if show.IsPlain(v) && !strings.ContainsAny(v, `"\<>&`) {
+			return append(append(append(b, '"'), v...), '"'), nil
+		}
+	case number:
+		b = strconv.AppendBool(append(b, `{"set":`...), v.Set)
+		b = strconv.AppendBool(append(b, `,"infinite":`...), v.Infinite)
+		return append(strconv.AppendInt(append(b, `,"number":`...), v.Number, 10), '}'), nil
+	case bool:
+		return strconv.AppendBool(b, v), nil
+	case int:
+		return strconv.AppendInt(b, int64(v), 10), nil
+	case int64:
+		return strconv.AppendInt(b, v, 10), nil
+	}
+	text, err := json.Marshal(value)
+	return append(b, text...), err
 }
 
 // document writes the JSON of a command: a list under its name, as Slurm's data_parser v0.0.42 has it.
 type document struct {
 	out   *bufio.Writer
 	count int
+	buf   []byte // of the last row
 }
 
 // begin writes what is before the list.
@@ -82,15 +134,28 @@ func (d *document) begin(list string) {
 // add writes an item of the list.
 func (d *document) add(item any) error {
 	text, err := json.Marshal(item)
-	if err != nil {
-		return err
+	if err == nil {
+		d.write(text)
 	}
+	return err
+}
+
+// addRow writes an item that is a row.
+func addRow[T any](d *document, tree []member[T], row T) error {
+	text, err := appendObject(d.buf[:0], tree, row)
+	if err == nil {
+		d.buf = text
+		d.write(text)
+	}
+	return err
+}
+
+func (d *document) write(text []byte) {
 	if d.count++; d.count > 1 {
 		_ = d.out.WriteByte(',')
 	}
 	_, _ = d.out.WriteString("\n    ")
-	_, err = d.out.Write(text)
-	return err
+	_, _ = d.out.Write(text)
 }
 
 // end writes what follows the list.

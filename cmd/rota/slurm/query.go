@@ -242,6 +242,85 @@ type selection struct {
 	users, accounts, names, queues, classes, nodes []string
 	states                                         []model.JobState
 	refs                                           []string
+	tasks                                          map[model.JobID]map[int]bool // of arrays of which only these are named
+}
+
+// addRefs reads the names of jobs. Tasks of arrays are chosen from all of them, because those that
+// wait are in one row.
+func (s *selection) addRefs(refs []string) error {
+	if s.tasks == nil {
+		s.tasks = map[model.JobID]map[int]bool{}
+	}
+	for _, ref := range refs {
+		array, indices, isTask := strings.Cut(ref, "_")
+		id, err := strconv.ParseInt(array, 10, 64)
+		if !isTask || err != nil {
+			s.refs = append(s.refs, ref)
+			continue
+		}
+		some := s.tasks[model.JobID(id)]
+		if some == nil {
+			if slices.Contains(s.refs, array) {
+				continue // the whole array is named as well
+			}
+			some = map[int]bool{}
+			s.tasks[model.JobID(id)] = some
+			s.refs = append(s.refs, array)
+		}
+		indices, _, _ = strings.Cut(strings.Trim(indices, "[]"), "%")
+		for part := range strings.SplitSeq(indices, ",") {
+			runs, err := jobspec.ParseIndices(part)
+			if err != nil {
+				return fmt.Errorf("Invalid job id: %s", ref)
+			}
+			for n := runs[0].First; n <= runs[0].Last; n += runs[0].Step {
+				some[n] = true
+			}
+		}
+	}
+	for _, ref := range refs {
+		if id, err := strconv.ParseInt(ref, 10, 64); err == nil {
+			delete(s.tasks, model.JobID(id))
+		}
+	}
+	return nil
+}
+
+// named returns the rows of those that are named, and of the tasks in a row those that are.
+func (s *selection) named(rows []*jobRow) []*jobRow {
+	if len(s.tasks) == 0 {
+		return rows
+	}
+	return slices.DeleteFunc(rows, func(r *jobRow) bool {
+		if some := s.tasks[r.Array.Job]; some != nil && r.Array.Index != nil {
+			return !some[*r.Array.Index]
+		}
+		some := s.tasks[r.ID]
+		if some == nil || r.Array.Indices == "" {
+			return false
+		}
+		indices, most, _ := strings.Cut(r.Array.Indices, "%")
+		runs, err := jobspec.ParseIndices(indices)
+		var kept []int
+		for _, run := range runs {
+			for n := run.First; n <= run.Last; n += run.Step {
+				if some[n] {
+					kept = append(kept, n)
+				}
+			}
+		}
+		switch {
+		case err != nil || len(kept) == 0:
+			return true
+		case len(kept) == 1:
+			r.Array = api.ArrayPlace{Job: r.ID, Index: &kept[0]}
+			return false
+		}
+		if r.Array.Indices = jobspec.MakeIndices(kept).String(); most != "" {
+			r.Array.Indices += "%" + most
+		}
+		return false
+	})
 }
 
 // narrow has the controllers leave out what one name of each kind leaves out.

@@ -1,6 +1,8 @@
 package slurm
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -52,7 +54,7 @@ func liveJobs() []api.Job {
 			j.Comment, j.Nodes, j.Workers = "https://ci/7", []string{"gpu01", "gpu02"}, 2
 			j.Spec = &jobspec.Job{Name: j.Name, Workdir: j.Workdir, Features: []string{"nvlink"},
 				ExcludeNodes: []string{"gpu09"}, Groups: []jobspec.Group{{Tasks: []jobspec.Task{{
-					Log: &jobspec.Log{Stdout: "logs/%x-%j.out"}}}}}}
+					Launch: &jobspec.Launch{Type: "slurm", Nproc: 4}, Log: &jobspec.Log{Stdout: "logs/%x-%j.out"}}}}}}
 		}),
 		jobOf(8, "sweep", model.Running, "RUNNING", func(j *api.Job) {
 			j.Array = api.ArrayPlace{Indices: "4-9%2", Dropped: "2,11", Size: 10, MaxParallel: 2, Live: 1}
@@ -232,6 +234,7 @@ func TestClients(t *testing.T) {
 		{"squeue", "--name=buildkite", "--noheader", "--format=%k,%A"},
 		// people
 		{"squeue"}, {"squeue", "-l", "-S", "-i"}, {"squeue", "-r", "-j", "8", "-t", "PD,CA", "-o", "%i %F %K %t"},
+		{"squeue", "-h", "-j", "8_5", "-o", "%i %T"}, {"squeue", "-h", "-j", "8_3,8_[5-6]", "-o", "%i %T"},
 		{"squeue", "--start"}, {"squeue", "-O", "JobID:10,Name:.6,State:|,TimeLimit:12|"},
 		{"sacct", "-a", "-S", "12:00"}, {"sacct", "-b", "-j", "4"}, {"sacct", "-a", "-s", "F", "-S", "12:00", "-E",
 			"12:25", "-X"},
@@ -407,6 +410,8 @@ func TestQueriesRefused(t *testing.T) {
 		"squeue -j 99":                 "slurm_load_jobs error: Invalid job id specified\n",
 		"squeue -w ,":                  "squeue: error: --nodelist is empty\n",
 		"squeue -L matlab":             "squeue: error: unknown shorthand flag: 'L'",
+		"squeue -j 8_10":               "slurm_load_jobs error: Invalid job id specified\n",
+		"squeue -j 8_x":                "squeue: error: Invalid job id: 8_x\n",
 		"sacct -o jobid,nonsense":      "sacct: error: Invalid field requested: \"nonsense\"\n",
 		"sacct -o jobid%x":             "sacct: error: Invalid field width: \"jobid%x\"\n",
 		"sacct -S soon":                "sacct: error: Invalid time specification (pos=0): soon",
@@ -459,6 +464,11 @@ func TestWhoseJobsSacctShows(t *testing.T) {
 		"-u 4000003":             "21",
 		"-j 4":                   "4",
 		"-j 4,99 -j 5":           "4 5",
+		"-j 8_4":                 "8_4",
+		"-j 8_[4,5,2],8_3,8_0":   "8_[4-5%2] 8_2 8_0 8_3",
+		"-j 8_5,8,4":             "4 8_[4-9%2] 8_[2,11] 8_0 8_3",
+		"-j 8 -j 8_5":            "8_[4-9%2] 8_[2,11] 8_0 8_3",
+		"-j 8_10":                "",
 		"-a -N gpu02 -S 12:45":   "7",
 		"-a -S now -s PD":        "8_[4-9%2] 20 21",
 		"-a -s OOM,F -S 2026-11": "",
@@ -494,6 +504,49 @@ func TestTimesOfSacct(t *testing.T) {
 			t.Errorf("%q is %s", text, got)
 		}
 	}
+}
+
+// TestValuesOfJSON: what is written without reflection is what encoding/json writes.
+func TestValuesOfJSON(t *testing.T) {
+	for _, v := range []any{"", "plain",
+		`a"b\c`, "<&>", "é\n\x00\xff", true, 7, int64(-1), uint32(9), model.JobID(3), numberOf(5),
+		number{Infinite: true}, []string{"a"}, map[string]any{"b": nil}} {
+		got, err := appendValue(nil, v)
+		want, _ := json.Marshal(v)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%#v is %s, %v; want %s", v, got, err, want)
+		}
+	}
+}
+
+// FuzzFormats reads any text as a format. What can be read can be written.
+func FuzzFormats(f *testing.F) {
+	for _, seed := range []string{queueFormat, "%", "%.", "%#", "%#.5", "%é", "a%20ib", "%99999999999i",
+		"Name:.5x,State", ":", ",",
+		"Name:", "State%20", "JobID%-", "%P%%"} {
+		f.Add(seed)
+	}
+	job := liveJobs()[0]
+	src := &source{never: "N/A", groups: map[uint32]string{}}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, read := range []func() ([]column[*jobRow], error){
+			func() ([]column[*jobRow], error) { return parseLetters(jobFields, text) },
+			func() ([]column[*jobRow], error) { return parseNames(jobFields, text) },
+			func() ([]column[*jobRow], error) { return acctColumns(text, true) },
+		} {
+			columns, err := read()
+			if err != nil {
+				continue
+			}
+			var out bytes.Buffer
+			l := lines[*jobRow]{columns, bufio.NewWriter(&out)}
+			l.header()
+			l.row(&jobRow{Job: &job, source: src})
+			if err := l.out.Flush(); err != nil || strings.Count(out.String(), "\n") < 2 {
+				t.Errorf("%q: %v %q", text, err, out.String())
+			}
+		}
+	})
 }
 
 // TestFields: no name, letter or member is there twice, and what is cut from the wire is what is read.

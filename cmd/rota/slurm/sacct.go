@@ -216,6 +216,7 @@ func (a *acctList) selectJobs() error {
 			return fmt.Errorf("Invalid node name %s: %w", a.nodes, err)
 		}
 	}
+	named := 0
 	for _, jobs := range a.jobs {
 		refs, err := command.JobRefs([]string{jobs})
 		if err != nil {
@@ -223,12 +224,16 @@ func (a *acctList) selectJobs() error {
 		}
 		for _, ref := range refs {
 			job, step := cutStep(ref)
-			if w.refs = append(w.refs, job); step != "" {
+			if step != "" {
 				a.onlySteps = append(a.onlySteps, step)
+			}
+			named++
+			if err := w.addRefs([]string{job}); err != nil {
+				return err
 			}
 		}
 	}
-	if n := len(a.onlySteps); n > 0 && n < len(w.refs) {
+	if n := len(a.onlySteps); n > 0 && n < named {
 		return errors.New("jobs and steps cannot be named together: ask for them apart")
 	}
 	if uid := os.Getuid(); len(w.users) == 0 && len(w.refs) == 0 && !a.everyone && uid != 0 {
@@ -283,8 +288,9 @@ func (a *acctList) print(ctx context.Context) error {
 	if a.asJSON {
 		d := document{out: out}
 		d.begin("jobs")
+		tree := treeOf(jobFields, func(f *field[*jobRow]) string { return f.past })
 		for _, r := range rows {
-			if err := d.add(objectOf(jobFields, func(f *field[*jobRow]) string { return f.past }, r)); err != nil {
+			if err := addRow(&d, tree, r); err != nil {
 				return err
 			}
 		}
@@ -323,7 +329,7 @@ func (a *acctList) print(ctx context.Context) error {
 func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	var rows []*jobRow
 	add := func(j *api.Job) {
-		for _, r := range a.source.unfold(j, false) {
+		for _, r := range a.which.named(a.source.unfold(j, false)) {
 			if a.which.selects(r) && a.isThere(r) {
 				rows = append(rows, r)
 			}
@@ -355,7 +361,9 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	}); err != nil && !isNotFound(err) {
 		return nil, loadFailure(err)
 	}
-	rows = append(slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] }), rows[live:]...)
+	late := rows[live:]
+	rows = slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] })
+	rows = append(rows, late...)
 	slices.SortStableFunc(rows, func(x, y *jobRow) int { return cmp.Compare(x.ID, y.ID) })
 	return rows, nil
 }

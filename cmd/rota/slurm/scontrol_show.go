@@ -87,7 +87,8 @@ var jobLines = []string{
 	"JobId ArrayJobId ArrayTaskId JobName", "UserId GroupId", "Priority Nice Account QOS", "JobState Reason Dependency",
 	"Requeue Restarts BatchFlag ExitCode", "RunTime TimeLimit", "SubmitTime EligibleTime", "StartTime EndTime Deadline",
 	"Partition", "ReqNodeList ExcNodeList", "NodeList", "BatchHost", "NumNodes NumCPUs NumTasks CPUs/Task", "ReqTRES",
-	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir", "StdErr StdIn StdOut", "Comment",
+	"AllocTRES", "MinMemoryNode MinTmpDiskNode", "Features", "OverSubscribe", "Command", "WorkDir",
+	"StdErr StdIn StdOut", "Comment",
 	"TresPerNode",
 }
 
@@ -137,12 +138,12 @@ func (t *tool) showJobs(ctx context.Context, text string, o *controlOptions) err
 		}
 		d.begin("jobs")
 	}
-	found := false
+	found, tree := false, liveTree()
 	visit := func(j *api.Job) error {
 		for _, r := range src.unfold(j, false) {
 			if found = true; !o.asJSON {
 				o.record(out, jobRecord(r))
-			} else if err := d.add(liveObject(r)); err != nil {
+			} else if err := addRow(&d, tree, r); err != nil {
 				return err
 			}
 		}

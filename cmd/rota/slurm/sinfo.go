@@ -121,8 +121,9 @@ func (t *tool) sinfo(ctx context.Context, args []string) error {
 	if o.asJSON {
 		d := document{out: out}
 		d.begin("sinfo")
+		tree := treeOf(nodeFields, func(f *field[*nodeRow]) string { return f.json })
 		for _, r := range rows {
-			if err := d.add(objectOf(nodeFields, func(f *field[*nodeRow]) string { return f.json }, r)); err != nil {
+			if err := addRow(&d, tree, r); err != nil {
 				return err
 			}
 		}

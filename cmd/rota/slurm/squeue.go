@@ -180,8 +180,12 @@ func (q *queueList) selectJobs() error {
 		}
 	}
 	if q.jobs != "" {
-		if w.refs, err = command.JobRefs([]string{q.jobs}); err != nil {
+		refs, err := command.JobRefs([]string{q.jobs})
+		if err != nil {
 			return fmt.Errorf("Invalid job id: %s", q.jobs)
+		}
+		if err := w.addRefs(refs); err != nil {
+			return err
 		}
 	}
 	w.narrow(&q.filter)
@@ -265,27 +269,28 @@ func (q *queueList) printSorted(ctx context.Context, l *lines[*jobRow]) error {
 func (q *queueList) printJSON(ctx context.Context, out *bufio.Writer) error {
 	d := document{out: out}
 	d.begin("jobs")
-	if err := q.eachRow(ctx, func(r *jobRow) error { return d.add(liveObject(r)) }); err != nil {
+	tree := liveTree()
+	if err := q.eachRow(ctx, func(r *jobRow) error { return addRow(&d, tree, r) }); err != nil {
 		return err
 	}
 	return d.end(q.tool, q.source.cluster)
 }
 
-// liveObject is the JSON of a row in squeue and scontrol.
-func liveObject(r *jobRow) any {
-	return objectOf(jobFields, func(f *field[*jobRow]) string { return f.json }, r)
+// liveTree is the JSON of a row in squeue and scontrol.
+func liveTree() []member[*jobRow] {
+	return treeOf(jobFields, func(f *field[*jobRow]) string { return f.json })
 }
 
 // eachRow visits the rows that are asked for.
 func (q *queueList) eachRow(ctx context.Context, visit func(*jobRow) error) error {
 	found := false
 	err := eachJob(ctx, q.session, q.filter, func(j *api.Job) error {
-		found = true
-		if j.Code.Final() && j.Ended != nil && q.source.now.Sub(j.Ended.Time) > minJobAge*time.Second {
+		if found = found || len(q.which.tasks) == 0; j.Code.Final() && j.Ended != nil &&
+			q.source.now.Sub(j.Ended.Time) > minJobAge*time.Second {
 			return nil
 		}
-		for _, r := range q.source.unfold(j, q.apart) {
-			if q.which.selects(r) {
+		for _, r := range q.which.named(q.source.unfold(j, q.apart)) {
+			if found = true; q.which.selects(r) {
 				if err := visit(r); err != nil {
 					return err
 				}
