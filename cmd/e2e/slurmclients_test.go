@@ -60,8 +60,8 @@ func (s *slurmClient) run(args ...string) (stdout, stderr string) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(s.ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.from, &out, &said
-	cmd.Env = []string{"PATH=" + filepath.Join(s.dir, "slurm") + ":" + bin + ":/usr/bin:/bin", "HOME=" + s.from, "ROTA_ADDR=" + s.addr,
-		"LANG=C.UTF-8"}
+	cmd.Env = []string{"PATH=" + filepath.Join(s.dir, "slurm") + ":" + bin + ":/usr/bin:/bin",
+		"HOME=" + s.from, "ROTA_ADDR=" + s.addr, "LANG=C.UTF-8"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := cmd.Run(); err != nil {
 		s.t.Fatalf("%q: %v\n%s\n%s\n%s", args, err, &out, &said, s.outputs())
@@ -118,7 +118,8 @@ of rota
 CANCELLED
 scancel ended with 1
 `
-	if out != want || !strings.Contains(said, "scancel: error: Kill job error on job id 99999: Invalid job id specified\n") {
+	const unknown = "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
+	if out != want || !strings.Contains(said, unknown) {
 		t.Errorf("it says\n%swant\n%s%s\n%s", out, want, said, s.outputs())
 	}
 	s.noJobsLeft()

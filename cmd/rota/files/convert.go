@@ -59,7 +59,8 @@ func addSubmitOptions(r *script.Result) {
 	for _, said := range []struct {
 		flag string
 		set  bool
-	}{{"--wait", r.Wait}, {"--parsable", r.Parsable}, {"--test-only", r.TestOnly}} {
+	}{{"--wait", r.Wait}, {"--parsable", r.Parsable}, {"--test-only", r.TestOnly},
+		{"--quiet", r.Quiet}, {"--clusters", r.Clusters != ""}} {
 		if said.set {
 			r.Problems = append(r.Problems, script.Problem{Kind: script.Warning, Code: script.CodeIgnored, Flag: said.flag,
 				Text: "concerns the submission, not the job", Hint: "pass it to rota submit"})

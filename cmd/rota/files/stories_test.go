@@ -167,11 +167,12 @@ func TestNewJobFiles(t *testing.T) {
 
 // TestConversions notices an option of a script that the job file loses in silence.
 func TestConversions(t *testing.T) {
-	script := "#!/bin/bash\n#SBATCH -J train -W --parsable --deadline=now+3hours --begin=now+1hour\ntrue\n"
+	script := "#!/bin/bash\n#SBATCH -J train -W --parsable -Q -M all --deadline=now+3hours --begin=now+1hour\ntrue\n"
 	file := write(t, filepath.Join(t.TempDir(), "train.sh"), script)
 	s := rotatest.Session{Commands: groups, T: t}
 	got := s.Run("convert", file)
-	for _, want := range []string{"--wait concerns the submission, not the job", "--parsable concerns the submission"} {
+	for _, want := range []string{"--wait concerns the submission, not the job", "--parsable concerns the submission",
+		"--quiet concerns", "--clusters concerns"} {
 		if !strings.Contains(got.Stderr, want) {
 			t.Errorf("stderr lacks %q: %+v", want, got)
 		}
@@ -191,7 +192,7 @@ func TestConversions(t *testing.T) {
 	}
 	got = s.Run("convert", "--test-only", "-o", "json", file)
 	if err := json.Unmarshal([]byte(got.Stdout), &out); err != nil || !strings.Contains(out.HCL, "job \"train\"") ||
-		len(out.Unmapped) != 3 || got.Stderr != "" {
+		len(out.Unmapped) != 5 || got.Stderr != "" {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 	for _, c := range []struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -237,7 +238,7 @@ func (c *cancelling) tell(format string, args ...any) {
 func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
 	text := c.inSlurmsWords(ctx, ref, err)
 	ended := text == alreadyEnded
-	if !ended || !c.quiet {
+	if !c.quiet || !ended && text != noSuchJob {
 		c.errorf("Kill job error on job id %s: %s", ref, show.Clean(text))
 	}
 	return ended && c.signal == ""
@@ -273,9 +274,18 @@ func (c *cancelling) selection(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failure error
+	for _, ref := range c.refs { // one that does not match is no mistake, but one that there is not is
+		if _, _, err := c.session.JobBy(ctx, ref, api.Read{}); exit.IsNotFound(err) && !c.said(ctx, ref, err) {
+			failure = errSaid
+		}
+	}
 	if c.signal != "" || c.verbose > 0 {
 		c.refs = refs
-		return c.named(ctx)
+		if err := c.named(ctx); err != nil {
+			return err
+		}
+		return failure
 	}
 	for chunk := range slices.Chunk(refs, model.MaxJobsPerCall) {
 		resp, err := c.session.CancelMany(ctx, api.CancelRequest{Refs: chunk})
@@ -287,14 +297,11 @@ func (c *cancelling) selection(ctx context.Context) error {
 				continue // or it has ended since it was found
 			}
 			if !c.said(ctx, show.ID(item.ID), item.Error) {
-				err = errSaid
+				failure = errSaid
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return failure
 }
 
 // waits reports whether a job, or all tasks of a row of an array, have not started.
