@@ -77,6 +77,7 @@ type Local struct {
 	mu      sync.Mutex
 	status  map[container.ID]container.Status
 	changes uint64                         // grows with every part that is started or removed
+	noted   uint64                         // mark of the last list
 	started map[container.ID]uint64        // at which change a part was started, until a later list has it
 	removed map[container.ID]uint64        // at which it was removed, until a later list has it not
 	busy    map[container.ID]chan struct{} // parts that are being started or removed
@@ -109,6 +110,10 @@ func (l *Local) Mark() uint64 {
 func (l *Local) Note(mark uint64, all []container.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if mark < l.noted {
+		return // a newer list was there first
+	}
+	l.noted = mark
 	now := make(map[container.ID]container.Status, len(all))
 	for _, s := range all {
 		if l.removed[s.ID] <= mark {
