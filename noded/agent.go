@@ -322,6 +322,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	a.mu.Lock()
 	began := a.changes
 	a.mu.Unlock()
+	mark := a.markSteps()
 	all, err := a.Runtime.List(ctx)
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
@@ -354,7 +355,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 			a.setStatus(w, container.Status{ID: id})
 		}
 	}
-	a.noteSteps(parts)
+	a.noteSteps(mark, parts)
 	for _, w := range a.workers {
 		a.recoverSteps(w)
 		a.reconcile(w)

@@ -79,13 +79,21 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	return out, nil
 }
 
+// markSteps returns what noteSteps gets with what is listed after it.
+func (a *Agent) markSteps() uint64 {
+	if a.jobSteps.Manager == nil {
+		return 0
+	}
+	return a.jobSteps.Local.Mark()
+}
+
 // noteSteps takes what is true of the parts of steps here. Those end whose workers have ended. The mutex
 // is held.
-func (a *Agent) noteSteps(parts []container.Status) {
+func (a *Agent) noteSteps(mark uint64, parts []container.Status) {
 	if a.jobSteps.Manager == nil {
 		return
 	}
-	a.jobSteps.Local.Note(parts)
+	a.jobSteps.Local.Note(mark, parts)
 	count := map[container.ID]int{}
 	for _, s := range parts {
 		if s.State != container.Created && s.State != container.Running {

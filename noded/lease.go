@@ -60,7 +60,9 @@ func (a *Agent) renewLease(w *worker, l lease) {
 	defer cancel()
 	err := a.Runtime.Renew(ctx, w.id, l.end())
 	for _, part := range a.liveSteps(w.id) {
-		err = errors.Join(err, a.Runtime.Renew(ctx, part, l.end()))
+		if lost := a.Runtime.Renew(ctx, part, l.end()); !errors.Is(lost, container.ErrUnknown) { // it has just ended
+			err = errors.Join(err, lost)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		a.logOf(w.id).Warn("cannot renew a lease", "err", err)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -63,4 +65,31 @@ func loginShell(env []string) string {
 		}
 	}
 	return "/bin/sh"
+}
+
+// ownProgram is this program, as the process that starts it sees it.
+const ownProgram = "/proc/self/exe"
+
+// becomeTask has this process become a rank that knows its own id. It returns a shell's exit code if that
+// cannot be.
+func becomeTask(variable, path string, args []string) int {
+	err := unix.Exec(path, args, append(os.Environ(), variable+"="+strconv.Itoa(os.Getpid())))
+	dir, _ := os.Getwd() // it is only for the message
+	fmt.Fprintf(os.Stderr, "rota-init: %s\n", startFailure(args[0], path, dir, err))
+	if errors.Is(err, os.ErrNotExist) {
+		return 127
+	}
+	return 126
+}
+
+// executable returns why a program cannot be executed from a directory: what the kernel would say later,
+// to another process.
+func executable(path, dir string) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return &os.PathError{Op: "exec", Path: path, Err: err}
+	}
+	return nil
 }

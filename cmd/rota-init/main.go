@@ -24,6 +24,9 @@ func main() {
 	if text := os.Getenv(launch.ExecEnv); text != "" && len(os.Args) == 2 && os.Args[1] == "exec" {
 		os.Exit(execute(launch.PlanFile, text))
 	}
+	if len(os.Args) > 4 && os.Args[1] == launch.TaskArgument {
+		os.Exit(becomeTask(os.Args[2], os.Args[3], os.Args[4:]))
+	}
 	if len(os.Args) > 1 {
 		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}

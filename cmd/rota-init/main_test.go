@@ -296,7 +296,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envMain) != "" {
+	if os.Getenv(envMain) != "" || len(os.Args) > 1 && os.Args[1] == launch.TaskArgument {
 		main()
 	}
 	if path := os.Getenv(envRun); path != "" {

@@ -371,3 +371,25 @@ func TestHold(t *testing.T) {
 	check(t, c.Process.Signal(unix.SIGUSR1))
 	check(t, c.Wait())
 }
+
+// TestARankKnowsItsProcess notices a rank that is told the id of another process, one that runs in
+// another directory or with other arguments, and a program that cannot be started without its code.
+func TestARankKnowsItsProcess(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(dir+"/here", []byte("#!/bin/sh\necho $TASK $$ $1 $MINE >> out\n"), 0o755))
+	check(t, os.WriteFile(dir+"/broken", []byte("#!/no/such/interpreter\n"), 0o755))
+	check(t, os.WriteFile(dir+"/closed", nil, 0o644))
+	for args, want := range map[string]int{"./here x": 0, "./broken x": 127, "./closed x": 126, "./none x": 127,
+		"false x": 1} {
+		path := planFile(t, launch.Plan{Dir: dir, PIDVariable: "TASK", Env: []string{"MINE=it's mine", "PATH=/bin"},
+			Ranks: []launch.Rank{{Name: "task 0", Args: strings.Fields(args)}}})
+		if got := runPlan(t, path); got != want {
+			t.Errorf("%s: exit code %d, not %d", args, got, want)
+		}
+	}
+	b, err := os.ReadFile(dir + "/out")
+	words := strings.Fields(string(b))
+	if err != nil || len(words) != 5 || words[0] != words[1] || words[2] != "x" || words[3] != "it's" {
+		t.Errorf("it says %q, %v", b, err)
+	}
+}

@@ -189,7 +189,15 @@ func (w *worker) start(plan *launch.Rank, files rankFiles, terminal *launch.Term
 	if err == nil {
 		own := &syscall.SysProcAttr{Setpgid: terminal == nil, Setsid: terminal != nil, Setctty: terminal != nil}
 		var p *os.Process
-		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{Dir: w.plan.Dir, Env: env, Files: files[:], Sys: own})
+		program, args := path, plan.Args
+		if name := w.plan.PIDVariable; name != "" {
+			if err = executable(path, w.plan.Dir); err == nil {
+				program, args = ownProgram, append([]string{"rota-init", launch.TaskArgument, name, path}, args...)
+			}
+		}
+		if err == nil {
+			p, err = os.StartProcess(program, args, &os.ProcAttr{Dir: w.plan.Dir, Env: env, Files: files[:], Sys: own})
+		}
 		if err == nil {
 			pid := p.Pid
 			_ = p.Release() // reap waits for it; CRIU cannot save a descriptor of a process before 4.1

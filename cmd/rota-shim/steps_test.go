@@ -85,7 +85,7 @@ func TestAStepSharesWithItsWorker(t *testing.T) {
 	eventually(t, "the program is ready", func() bool { return strings.Contains(n.said(batch, "main"), "ready") })
 	id := batch.OfStep(0)
 	n.step(t, in, id, "sh", "-c", "cat /tmp/a /dev/shm/b; readlink /proc/self/ns/ipc; echo x > /tmp/c; cp /bin/true /tmp/; "+
-		"/tmp/true && "+inCgroup())
+		"/tmp/true && [ $SLURM_TASK_PID = $$ ] && "+inCgroup())
 	if e := n.exit(id); e.Code != 0 || e.Signal != 0 {
 		t.Fatalf("%+v: %s", e, n.output(id))
 	}

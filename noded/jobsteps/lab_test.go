@@ -99,8 +99,9 @@ func (l *lab) start() {
 		}
 		local.Init()
 		note := func() {
+			mark := local.Mark()
 			if list, err := rt.List(context.Background()); err == nil {
-				local.Note(list)
+				local.Note(mark, list)
 			}
 		}
 		note()

@@ -76,6 +76,10 @@ type Local struct {
 
 	mu      sync.Mutex
 	status  map[container.ID]container.Status
+	changes uint64                         // grows with every part that is started or removed
+	noted   uint64                         // mark of the last list
+	started map[container.ID]uint64        // at which change a part was started, until a later list has it
+	removed map[container.ID]uint64        // at which it was removed, until a later list has it not
 	busy    map[container.ID]chan struct{} // parts that are being started or removed
 	changed chan struct{}                  // closed at the next change of a status
 	slots   chan struct{}
@@ -90,20 +94,42 @@ const createSlots = 16
 // Init prepares a Local whose fields are set.
 func (l *Local) Init() {
 	l.status, l.busy = map[container.ID]container.Status{}, map[container.ID]chan struct{}{}
+	l.started, l.removed = map[container.ID]uint64{}, map[container.ID]uint64{}
 	l.changed, l.slots = make(chan struct{}), make(chan struct{}, createSlots)
 }
 
-// Note takes what is true of the parts here now.
-func (l *Local) Note(all []container.Status) {
+// Mark is to be passed to Note, with what was listed after it.
+func (l *Local) Mark() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.changes
+}
+
+// Note takes what was true of the parts here after a mark. Of parts that were started or removed since it
+// knows more itself.
+func (l *Local) Note(mark uint64, all []container.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if mark < l.noted {
+		return // a newer list was there first
+	}
+	l.noted = mark
 	now := make(map[container.ID]container.Status, len(all))
 	for _, s := range all {
-		now[s.ID] = s
+		if l.removed[s.ID] <= mark {
+			now[s.ID] = s
+		}
 	}
-	for id := range l.busy { // what is about to exist may be newer than this
-		if old, ok := l.status[id]; ok {
+	for id, at := range l.started {
+		if old, ok := l.status[id]; ok && at > mark {
 			now[id] = later(old, now[id])
+		} else {
+			delete(l.started, id)
+		}
+	}
+	for id, at := range l.removed {
+		if at <= mark {
+			delete(l.removed, id)
 		}
 	}
 	l.status = now
@@ -182,7 +208,19 @@ func (l *Local) get(id container.ID) (container.Status, <-chan struct{}) {
 func (l *Local) set(id container.ID, state container.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.changes++
+	l.started[id] = l.changes
 	l.status[id] = later(l.status[id], container.Status{ID: id, State: state})
+}
+
+// drop notes that a part was removed.
+func (l *Local) drop(id container.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes++
+	l.removed[id] = l.changes
+	delete(l.status, id)
+	delete(l.started, id)
 }
 
 // Start implements [Node].
@@ -239,9 +277,7 @@ func (l *Local) clear(id container.ID) error {
 	if errors.Is(err, container.ErrLive) {
 		return nil // it is removed with its worker
 	}
-	l.mu.Lock()
-	delete(l.status, id)
-	l.mu.Unlock()
+	l.drop(id)
 	return err
 }
 
@@ -353,9 +389,7 @@ func (l *Local) Remove(ctx context.Context, id container.ID) (*container.Exit, e
 	if err := l.Runtime.Remove(ctx, id); err != nil {
 		return s.Exit, err
 	}
-	l.mu.Lock()
-	delete(l.status, id)
-	l.mu.Unlock()
+	l.drop(id)
 	return s.Exit, nil
 }
 

@@ -338,3 +338,34 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		}
 	})
 }
+
+// TestAListThatIsLate notices a part that is taken for lost because it was started while containers were
+// listed, and one that seems to be there again after it was removed.
+func TestAListThatIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a")
+		local := l.locals["a"]
+		before := local.Mark()
+		p, err := l.ask(api.StepRequest{Tasks: 1})
+		if err != nil || !p.read(stream.Stdout) {
+			t.Fatal(err)
+		}
+		id := first.OfStep(0)
+		local.Note(before, nil)
+		if live := local.Live(first); !slices.Equal(live, []container.ID{id}) {
+			t.Errorf("it has started and is lost: %v", live)
+		}
+		running := local.Mark()
+		l.endPart(0, 0, container.Exit{})
+		p.read(stream.End)
+		synctest.Wait()
+		local.Note(running, []container.Status{{ID: id, State: container.Running}})
+		if all := local.All(first); len(all) != 0 {
+			t.Errorf("it was removed and is there: %v", all)
+		}
+		local.Note(local.Mark(), []container.Status{{ID: id, State: container.Exited}})
+		if all := local.All(first); len(all) != 1 {
+			t.Errorf("it is there: %v", all)
+		}
+	})
+}

@@ -56,7 +56,7 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Independent: true, Env: t.stepEnvironment(), Dir: cmp.Or(s.Workdir, in.Spec.Workdir, "/tmp"),
+	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(), Dir: cmp.Or(s.Workdir, in.Spec.Workdir, "/tmp"),
 		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
@@ -90,6 +90,9 @@ func StepTask(tasks []jobspec.Task) int {
 		return t.Launch != nil && t.Launch.Type == jobspec.LaunchSteps
 	})
 }
+
+// taskPID is the variable with the id of a task's process.
+const taskPID = "SLURM_TASK_PID"
 
 // stepTask returns the task beside which a step runs, with the step.
 func (in Input) stepTask(s Step) (taskInput, error) {
@@ -146,6 +149,12 @@ func (in taskInput) stepEnvironment() []string {
 		in.stepVariables()} {
 		maps.Copy(env, source)
 	}
+	// of a variable that is there twice many programs take the first
+	for _, pair := range in.stepRank(0) {
+		name, _, _ := strings.Cut(pair, "=")
+		delete(env, name)
+	}
+	delete(env, taskPID)
 	return sortedPairs(env)
 }
 

@@ -31,6 +31,10 @@ const ChannelEnv = "ROTA_INIT_CHANNEL"
 // rota-init reads and writes.
 const FilesEnv = "ROTA_INIT_FILES"
 
+// TaskArgument is the argument of a rota-init that becomes a rank: the name of the variable with its own
+// id, the program and its arguments follow.
+const TaskArgument = "task"
+
 // ExecEnv names the variable with the [Exec] of a rota-init that is started beside the first process, as
 // "rota-init exec".
 const ExecEnv = "ROTA_INIT_EXEC"
@@ -64,6 +68,8 @@ type Plan struct {
 	// Hold, without ranks: it holds the room of a worker in which only steps run, and ends with exit code 0
 	// by the first signal. The daemon sends that when the steps have ended.
 	Hold bool `json:"hold,omitempty"`
+	// PIDVariable names a variable with the id of the rank's own process, as the container counts; "": none
+	PIDVariable string `json:"pid_variable,omitempty"`
 	// Independent: a rank that fails does not stop the others.
 	Independent bool     `json:"independent,omitempty"`
 	KillTimeout int64    `json:"kill_timeout_ms"` // how long the other ranks may take to stop after one has failed
