@@ -154,7 +154,7 @@ var environment = [][2]string{
 	{"ROTA_ADDR", "Address of the controllers, unless --addr is given: http://host:port, unix:PATH, or a " +
 		"comma-separated list. The default is\n" +
 		"/run/rota/controld.sock and /run/rota/rota.sock, then the \"rota dev\" of the current directory, or of " +
-			"one above it."},
+		"one above it."},
 	{"ROTA_TOKEN", "API token to show to the controllers, unless --token is given: \"rota token create\" makes one."},
 	{"ROTA_JOB_ID", "Set in jobs: status, why, logs, requeue and update without an id are about that job."},
 	{"ROTA_OUTPUT", "Default for -o, for commands that support the format."},
