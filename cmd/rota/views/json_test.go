@@ -19,8 +19,8 @@ func TestJSONOfViews(t *testing.T) {
 	a.Give("GET /v1/jobs/7/usage", api.JobUsage{Job: 7, Attempt: 2, Live: true,
 		Usage: &api.Usage{CPUSeconds: 60, Workers: 4, Memory: 1 << 30, PeakMemory: 1 << 28}})
 	a.Give("GET /v1/jobs/7/series", api.Series{Job: 7, Metric: "loss", Points: []api.Point{{Step: 1, Value: 0.5}}})
-	a.Give("GET /v1/audit", api.AuditList{List: rotatest.List("AuditList", api.AuditEntry{User: "ada", Action: "POST /v1/jobs",
-		At: rotatest.At("2026-11-21T08:00:05Z"), Status: 200, Code: "ok", Times: 1})})
+	a.Give("GET /v1/audit", api.AuditList{List: rotatest.List("AuditList", api.AuditEntry{User: "ada",
+		Action: "POST /v1/jobs", At: rotatest.At("2026-11-21T08:00:05Z"), Status: 200, Code: "ok", Times: 1})})
 	a.Give("GET /v1/priorities", rotatest.List("PriorityList", api.Priority{Position: 1, ID: 8, Name: "x", Ref: "8"}))
 	jobs := sampleJobs()[:3]
 	for i := range jobs { // as controllers send them
@@ -30,8 +30,8 @@ func TestJSONOfViews(t *testing.T) {
 	a.On("GET /v1/jobs", rotatest.StreamOf(jobs))
 	nullable := regexp.MustCompile(`"(\w+)": ?null`)
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
-	for _, args := range []string{"queue", "nodes", "nodes --summary", "status 7", "status 7 --plot", "eff 7", "why 8", "hist",
-		"audit", "share", "prio", "events"} {
+	for _, args := range []string{"queue", "nodes", "nodes --summary", "status 7", "status 7 --plot", "eff 7", "why 8",
+		"hist", "audit", "share", "prio", "events"} {
 		got := s.Run(append(strings.Fields(args), "-o", "json")...)
 		if got.Code != exit.OK {
 			t.Errorf("rota %s: %+v", args, got)
