@@ -80,7 +80,7 @@ func peerAddr(p member.Peer) (netip.Addr, bool) {
 }
 
 // hostsText returns the lines of a hosts file for nodes, and then those of the machine's own file. A
-// name for which that has another address than the machine's loopback is left to it.
+// name that is there is left to it, such as localhost, but for this machine's own at its loopback.
 func hostsText(system []byte, addrs map[string]netip.Addr, node, hostname string) []byte {
 	own := map[string]bool{}
 	for line := range strings.Lines(string(system)) {
@@ -89,8 +89,10 @@ func hostsText(system []byte, addrs map[string]netip.Addr, node, hostname string
 		if len(words) < 2 {
 			continue
 		}
-		if a, err := netip.ParseAddr(words[0]); err == nil && !a.IsLoopback() {
-			for _, name := range words[1:] {
+		a, err := netip.ParseAddr(words[0])
+		for _, name := range words[1:] {
+			itself := strings.EqualFold(name, node) || strings.EqualFold(name, hostname)
+			if err == nil && (!a.IsLoopback() || !itself) {
 				own[strings.ToLower(name)] = true
 			}
 		}

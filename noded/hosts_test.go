@@ -30,6 +30,7 @@ func TestHostsOfContainers(t *testing.T) {
 		peer(member.Noded, "n7", "10.0.0.7:7070", ""), // the machine's own file knows better
 		peer(member.Noded, "n8", "10.0.0.8:7070", ""),
 		peer(member.Noded, "n9", "machine9:7070", ""), peer(member.Noded, "n 1", "10.0.0.9:1", ""),
+		peer(member.Noded, "localhost", "10.0.0.11:7070", ""), peer(member.Noded, "IP6-localhost", "10.0.0.12:7070", ""),
 		peer(member.Controld, "c1", "10.0.0.10:7070", ""),
 	}
 	text := func() string {

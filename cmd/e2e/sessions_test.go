@@ -247,6 +247,7 @@ var (
 	}{
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?`), "YYYY-MM-DDThh:mm:ss"},
 		{regexp.MustCompile(`\b0:[0-5]\d\b`), "0:ss"},
+		{regexp.MustCompile(`at most \S+ of memory in a worker`), "at most SIZE of memory in a worker"},
 		{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "hh:mm:ss"},
 	}
 )

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -83,18 +82,19 @@ func attemptOf(j *model.Job, n int) *model.Attempt {
 // what its node says, or why it says nothing.
 func (x *exchange) liveUsage(id model.JobID, a *model.Attempt) ([]*api.NodeUsage, []error) {
 	found, errs := make([]*api.NodeUsage, len(a.Workers)), make([]error, len(a.Workers))
-	var asking errgroup.Group
-	asking.SetLimit(usageAtOnce)
+	var asking sync.WaitGroup
+	slots := make(chan struct{}, usageAtOnce)
 	for i := range a.Workers {
 		if a.Ended.At != 0 || a.Workers[i].State != model.WorkerRunning {
 			continue
 		}
-		asking.Go(func() error {
+		slots <- struct{}{}
+		asking.Go(func() {
 			found[i], errs[i] = x.usageOf(a.Workers[i].Node, fmt.Sprintf("%d.%d.%d", id, a.N, i))
-			return nil
+			<-slots
 		})
 	}
-	_ = asking.Wait() // each has its own error
+	asking.Wait()
 	return found, errs
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/script"
@@ -43,7 +44,8 @@ func convert(env *command.Env, c *cli.Context) error {
 		return fmt.Errorf("convert %s: %w", req.Shown, err)
 	}
 	if req.AsJSON {
-		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
+		err = table.PrintJSON(env.Stdout, map[string]any{"apiVersion": api.Version, "kind": "Conversion",
+			"hcl":      string(text),
 			"unmapped": append(script.Problems{}, req.Result.Problems...)})
 	} else {
 		_, err = env.Stdout.Write(text)

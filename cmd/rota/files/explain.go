@@ -37,9 +37,14 @@ func explainWords(env *command.Env, c *cli.Context) error {
 		found = append(found, entries...)
 	}
 	if asJSON {
-		return table.PrintJSON(env.Stdout, found)
+		return table.PrintJSON(env.Stdout, explanationList{found})
 	}
 	return explain.Write(env.Stdout, found)
+}
+
+// explanationList is what rota explain prints as JSON.
+type explanationList struct {
+	Items []explain.Entry `json:"items"`
 }
 
 func completeExplained(*command.Line) []command.Candidate {

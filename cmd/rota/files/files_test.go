@@ -165,9 +165,9 @@ func TestExplain(t *testing.T) {
 	if got := s.Run("explain", "priorty"); got.Code != exit.NotFound || !strings.Contains(got.Stderr, "did you mean") {
 		t.Errorf("%+v", got)
 	}
-	var entries []map[string]string
+	var entries struct{ Items []map[string]string }
 	if got := s.Run("explain", "TO", "-o", "json"); json.Unmarshal([]byte(got.Stdout), &entries) != nil ||
-		len(entries) == 0 || entries[0]["text"] == "" {
+		len(entries.Items) == 0 || entries.Items[0]["text"] == "" {
 		t.Errorf("%+v", got)
 	}
 }

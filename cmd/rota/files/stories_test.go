@@ -279,9 +279,9 @@ func TestWordsAreExplained(t *testing.T) {
 		!strings.Contains(got.Stdout, "time_limit") {
 		t.Errorf("%+v", got)
 	}
-	var entries []struct{ Name string }
+	var entries struct{ Items []struct{ Name string } }
 	got := s.Run("explain", "PD", "-o", "json")
-	if err := json.Unmarshal([]byte(got.Stdout), &entries); err != nil || len(entries) == 0 {
+	if err := json.Unmarshal([]byte(got.Stdout), &entries); err != nil || len(entries.Items) == 0 {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 	got = s.Run("explain", "PD", "time_limmit")

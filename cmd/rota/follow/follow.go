@@ -27,15 +27,32 @@ const PollWait = 50 * time.Second
 // progressWait is how often progress is read for a terminal. No log entry announces progress.
 const progressWait = 3 * time.Second
 
-// WaitForEnd waits for a job to end, and returns it.
+// quietWait is how long a wait takes before a terminal shows what is waited for.
+const quietWait = time.Second
+
+// WaitForEnd waits for a job to end, and returns it. If stderr is a terminal, and the wait takes longer
+// than quietWait, it shows what the job does.
 func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
-	return waitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
+	if !session.IsTerminal(session.Stderr) {
+		return waitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
+	}
+	say, answers := stateReporter(session.Env), 0
+	return waitFor(ctx, session, id, progressWait, func(j *api.Job) bool {
+		if answers++; answers > 1 && !j.Code.Final() {
+			say(j)
+		}
+		return j.Code.Final()
+	})
 }
 
 // waitFor polls a job until wanted returns true for it. wanted sees every answer.
 func waitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
+	next := wait
+	if wait == progressWait {
+		next = quietWait
+	}
 	away := Retry{Env: session.Env, What: JobGoesOn(id)}
 	for {
 		job, answer, err := session.Job(ctx, id, read)
@@ -52,7 +69,8 @@ func waitFor(ctx context.Context, session *command.Session, id model.JobID, wait
 		if wanted(job) {
 			return job, nil
 		}
-		read = api.Read{After: max(answer.Index, 1), Wait: wait}
+		read = api.Read{After: max(answer.Index, 1), Wait: next}
+		next = wait
 	}
 }
 

@@ -235,7 +235,7 @@ func TestTheTwoMeaningsOfOutput(t *testing.T) {
 	file := rotatest.JobFile(t, rotatest.SmallJob)
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for output, want := range map[string]string{"%x-%j.out": "Submitted batch job 17\n", "jsn": "Submitted batch job 17\n",
-		"table": "Submitted batch job 17\n", "json": `{"ids":[17]}`} {
+		"table": "Submitted batch job 17\n", "json": `{"apiVersion":"v1","kind":"SubmitResponse","ids":[17]}`} {
 		got := s.Run("submit", file, "-o", output)
 		log := sent(t, a).Groups[0].Tasks[0].Log
 		isFile := log != nil && log.Stdout == output
@@ -297,7 +297,8 @@ func TestWarningsOfAFile(t *testing.T) {
 	}
 	got = s.Run("submit", "-", "-o", "json")
 	if err := json.Unmarshal([]byte(got.Stderr), &report); err != nil || got.Code != 0 || len(report.Files) != 1 ||
-		len(report.Files[0].Diagnostics) != 1 || strings.Join(strings.Fields(got.Stdout), "") != `{"ids":[17]}` {
+		len(report.Files[0].Diagnostics) != 1 ||
+		strings.Join(strings.Fields(got.Stdout), "") != `{"apiVersion":"v1","kind":"SubmitResponse","ids":[17]}` {
 		t.Errorf("as JSON: %+v, %v", got, err)
 	}
 	s.Stdin = "#!/bin/sh\n#SBATCH --mail-type=END\ntrue\n"

@@ -45,7 +45,8 @@ func showVersion(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if asJSON {
-		return table.PrintJSON(env.Stdout, map[string]string{"version": api.Build(), "go": runtime.Version()})
+		return table.PrintJSON(env.Stdout, map[string]string{"apiVersion": api.Version, "kind": "Version",
+			"version": api.Build(), "go": runtime.Version()})
 	}
 	_, err = fmt.Fprintf(env.Stdout, "rota %s\n", api.Build())
 	return err

@@ -60,7 +60,7 @@ func TestSubmitOutput(t *testing.T) {
 		t.Errorf("key %q, want mine", key)
 	}
 	if got := s.Run("submit", "-", "-o", "json"); got.Code != 0 ||
-		strings.Join(strings.Fields(got.Stdout), "") != `{"ids":[17]}` {
+		strings.Join(strings.Fields(got.Stdout), "") != `{"apiVersion":"v1","kind":"SubmitResponse","ids":[17]}` {
 		t.Errorf("-o json: %+v", got)
 	}
 	if got := s.Run("submit", "-", "--idempotency-key", "two words"); got.Code != exit.Usage {

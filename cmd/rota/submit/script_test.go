@@ -106,7 +106,8 @@ func TestSubmitScriptsInOtherWays(t *testing.T) {
 		t.Errorf("directives of the command: %+v", got)
 	}
 	if got := s.Run("submit", "-o", "json", batchScript(t, "x.sh",
-		smallScript)); strings.Join(strings.Fields(got.Stdout), "") != `{"ids":[17]}` ||
+		smallScript)); strings.Join(strings.Fields(got.Stdout), "") !=
+		`{"apiVersion":"v1","kind":"SubmitResponse","ids":[17]}` ||
 		!strings.HasPrefix(got.Stderr, `{"warnings":[{"kind":"warning","code":"SB-090"`) {
 		t.Errorf("-o json: %+v", got)
 	}

@@ -80,3 +80,20 @@ func TestWaitForAJobThatIsNotThere(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestWhatAWaitShows: a terminal shows what a job does for which it is waited, but not at once.
+func TestWhatAWaitShows(t *testing.T) {
+	running := api.Job{ID: 1, State: "RUNNING", Code: model.Running, Nodes: []string{"n1"}}
+	ended := api.Job{ID: 1, State: "COMPLETED", Code: model.Completed}
+	for looks, want := range map[int]string{0: "", 1: "", 3: "job 1 RUNNING on n1\n"} {
+		a := rotatest.NewAnswers(t)
+		a.On("GET /v1/jobs/1", rotatest.WhenAsked(looks, running, ended))
+		s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Terminal: true, Env: []string{"NO_COLOR=1"}}
+		if got := s.Run("wait", "1"); got.Code != 0 || got.Stderr != want || got.Stdout != "" {
+			t.Errorf("after %d looks: %+v", looks, got)
+		}
+		if all := a.Requests(); looks > 0 && !strings.Contains(all[len(all)-looks].What, "wait=1s") {
+			t.Errorf("the second look is not after a second: %+v", all)
+		}
+	}
+}

@@ -1,20 +1,109 @@
 package table
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rota-hpc/rota/controld/api"
 )
 
-// PrintJSON writes v as indented JSON.
+// PrintJSON writes v as indented JSON. A structure that has no apiVersion gets one, and the name of its
+// type as its kind; one with a schema is described by that. A list in it is never null.
 func PrintJSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
+	v = withoutNull(v)
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
-	return out.Encode(v)
+	if err := out.Encode(v); err != nil {
+		return err
+	}
+	b := text.Bytes()
+	if kind := kindOf(v); kind != "" {
+		var has struct {
+			APIVersion string          `json:"apiVersion"`
+			Schema     json.RawMessage `json:"schema"`
+		}
+		if err := json.Unmarshal(b, &has); err == nil && has.APIVersion == "" && has.Schema == nil {
+			head := fmt.Sprintf("{\n  \"apiVersion\": %q,\n  \"kind\": %q", api.Version, kind)
+			if rest := bytes.TrimPrefix(b, []byte("{")); rest[0] == '}' {
+				b = append([]byte(head+"\n"), rest...)
+			} else {
+				b = append([]byte(head+","), rest...)
+			}
+		}
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// kindOf returns the kind of a structure, "" of anything else. A type that only adds to another one
+// for showing it is called so: clusterShown.
+func kindOf(v any) string {
+	t := reflect.TypeOf(v)
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct || t.Name() == "" {
+		return ""
+	}
+	name, _, _ := strings.Cut(t.Name(), "[")
+	name = strings.TrimSuffix(name, "Shown")
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// withoutNull returns v, or a copy, in which lists and maps that would be null are empty.
+func withoutNull(v any) any {
+	at := reflect.ValueOf(v)
+	if !at.IsValid() {
+		return v
+	}
+	if at.Kind() != reflect.Pointer {
+		whole := reflect.New(at.Type())
+		whole.Elem().Set(at)
+		at = whole
+	}
+	if !at.IsNil() {
+		empty(at.Elem(), false)
+	}
+	return at.Interface()
+}
+
+// empty makes lists and maps in a value empty that are nil, unless they are left out then.
+func empty(v reflect.Value, leftOut bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			empty(v.Elem(), false)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
+				empty(v.Field(i), strings.Contains(f.Tag.Get("json"), ",omit"))
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // bytes are a text
+		}
+		if v.IsNil() && !leftOut && v.CanSet() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			empty(v.Index(i), false)
+		}
+	case reflect.Map:
+		if v.IsNil() && !leftOut && v.CanSet() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+	}
 }
 
 // PrintYAML writes value as YAML with the names and values of its JSON.

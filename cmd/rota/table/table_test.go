@@ -176,3 +176,40 @@ tilde: "~"
 		t.Errorf("got\n%s\nwant\n%s", &yaml, want)
 	}
 }
+
+// TestJSON shows what programs find at the top of a structure, and that a list is never null.
+func TestJSON(t *testing.T) {
+	type inner struct {
+		Names []string          `json:"names"`
+		Few   []string          `json:"few,omitempty"`
+		Words map[string]string `json:"words"`
+	}
+	type Thing struct {
+		inner
+		More []inner         `json:"more"`
+		One  *inner          `json:"one"`
+		Raw  json.RawMessage `json:"raw,omitempty"`
+	}
+	for want, v := range map[string]any{
+		`{"apiVersion":"v1","kind":"Thing","names":[],"words":{},"more":[{"names":[],"words":{}}],"one":null}`: Thing{
+			More: []inner{{}}},
+		`{"apiVersion":"v1","kind":"Thing","names":["a"],"words":{},"more":[],"one":{"names":[],"words":{}}}`: &Thing{
+			inner: inner{Names: []string{"a"}}, One: &inner{}},
+		`{"apiVersion":"v1","kind":"Empty"}`:        emptyShown{},
+		`{"apiVersion":"v1","items":[],"kind":"X"}`: map[string]any{"apiVersion": "v1", "kind": "X", "items": []int{}},
+		`{"schema":1}`: struct {
+			Schema int `json:"schema"`
+		}{1},
+		`[]`: []int(nil),
+	} {
+		var out strings.Builder
+		if err := table.PrintJSON(&out, v); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strings.Fields(out.String()), ""); got != want {
+			t.Errorf("%+v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+type emptyShown struct{}

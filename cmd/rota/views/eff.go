@@ -319,8 +319,12 @@ func printMembers(out io.Writer, j *api.Job, members []efficiency) error {
 	if err := t.Print(b, table.Wide, true); err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "All together used %s of their processor time, %s of their memory, and %s of their GPUs.\n",
-		percentText(percentOf(used, had)), percentText(percentOf(peak, memory)), percentText(percentOf(busy, gpus)))
+	fmt.Fprintf(b, "All together used %s of their processor time and %s of their memory",
+		percentText(percentOf(used, had)), percentText(percentOf(peak, memory)))
+	if gpus > 0 {
+		fmt.Fprintf(b, ", and %s of their GPUs", percentText(percentOf(busy, gpus)))
+	}
+	fmt.Fprintln(b, ".")
 	if len(notes) > 0 {
 		fmt.Fprintf(b, "Not all is known: %s\n", show.Clean(strings.Join(notes[:min(3, len(notes))], "; ")))
 	}

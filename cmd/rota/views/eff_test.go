@@ -79,6 +79,11 @@ func TestEfficiency(t *testing.T) {
 		all.WriteString("$ rota " + args + "\n" + got.Stdout)
 	}
 	rotatest.Golden(t, *update, "eff.txt", all.String())
+	used := "  used         41:20 of processor time, at most 24G of memory in a worker, GPUs 71% busy, at most 200G of " +
+		"their memory\n"
+	if got := s.Run("status", "7"); got.Code != exit.OK || !strings.Contains(got.Stdout, used) {
+		t.Errorf("rota status 7: %+v", got)
+	}
 	for args, want := range map[string]int{"eff 7 --attempt 3": exit.NotFound, "eff 7 --attempt 0": exit.Usage,
 		"eff": exit.Usage} {
 		if got := s.Run(strings.Fields(args)...); got.Code != want || got.Stdout != "" {
