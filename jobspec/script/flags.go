@@ -102,7 +102,7 @@ func jobFlags() []Spec {
 			"`MODE` append or truncate, at the start of an attempt", (*request).openMode),
 		honoured("export=SBATCH_EXPORT", "variables",
 			"`VARIABLES` to copy: ALL (default), NONE, or names and NAME=VALUE with commas", (*request).export),
-		honoured("constraint/C=SBATCH_CONSTRAINT", "features", "only on nodes with `FEATURES`: a&b", (*request).constraint),
+		honoured("constraint/C=SBATCH_CONSTRAINT", "features", "only on nodes with `FEATURES`: a&b, a|b, a&(b|c)", (*request).constraint),
 		honoured("licenses/L", "licences", "hold `LICENCES` while it runs: matlab:2,ansys", (*request).licenses),
 		honoured("nodelist/w", "nodes", "only on `NODES`: gpu[01-04]", (*request).nodelist),
 		honoured("exclude/x", "nodes", "not on `NODES`", (*request).exclude),

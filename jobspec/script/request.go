@@ -26,7 +26,8 @@ type request struct {
 	noRequeue, wholeNodes, listed setting
 	allMemory                     setting // --mem=0
 	early                         slurm.EarlySignal
-	earlyFlag                     setting
+	earlyFlag, wantedBy           setting
+	wanted                        slurm.Wanted
 	goOn                          bool // tasks go on when one of them fails
 	seeAll                        bool // every task sees all GPUs of its worker
 
@@ -196,20 +197,25 @@ func (a *request) export(s setting) {
 
 // constraint reads features that a node must have.
 func (a *request) constraint(s setting) {
-	if strings.ContainsAny(s.value, "|*[]()!") {
-		a.refuseFlag(s, "write features with & between them, or a constraint in a job file",
-			"%q: only a list of features that a node must all have is supported", s.value)
-		return
+	wanted, err := slurm.Features(s.value)
+	if a.job.Features = nil; a.accept(s, err) {
+		a.job.Features, a.wanted, a.wantedBy = wanted.Features, wanted, s
 	}
-	a.job.Features = nil
-	for feature := range strings.SplitSeq(strings.ReplaceAll(s.value, ",", "&"), "&") {
-		if feature = strings.TrimSpace(feature); feature == "" {
-			a.badValue(s, "write a&b", "%q: a feature is missing", s.value)
+}
+
+// checkWanted refuses features that only a part of the nodes is to have, or of which all nodes are to
+// have the same one.
+func (a *request) checkWanted(nodes int) {
+	for _, n := range a.wanted.Counts {
+		if n != nodes {
+			a.refuseFlag(a.wantedBy, "submit a job for each kind of nodes, or write a job file with a group for each",
+				"%q: features of %d of the job's %d nodes are not supported", cutShort(a.wantedBy.value), n, nodes)
 			return
 		}
-		if len(a.job.Features) <= jobspec.MaxFeatures && !slices.Contains(a.job.Features, feature) {
-			a.job.Features = append(a.job.Features, feature)
-		}
+	}
+	if a.wanted.Same && nodes > 1 {
+		a.refuseFlag(a.wantedBy, "write one feature, or leave the brackets out if the nodes may differ",
+			"%q: one feature for all nodes, whichever it is, is not supported", cutShort(a.wantedBy.value))
 	}
 }
 
