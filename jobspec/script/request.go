@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ type request struct {
 	early                         slurm.EarlySignal
 	earlyFlag, wantedBy           setting
 	wanted                        slurm.Wanted
+	mailTold                      bool // that none is sent
 	goOn                          bool // tasks go on when one of them fails
 	seeAll                        bool // every task sees all GPUs of its worker
 
@@ -103,6 +105,52 @@ func (a *request) priority(s setting) {
 		return
 	}
 	a.job.Priority = &n
+}
+
+// nice lowers the priority as far as it goes. Raising it is for --priority.
+func (a *request) nice(s setting) {
+	n := jobspec.DefaultPriority
+	if s.has {
+		var err error
+		if n, err = strconv.Atoi(s.value); err != nil {
+			a.badValue(s, "write --nice=10", "%q is not a number", s.value)
+			return
+		}
+	}
+	if by, given := a.applied["priority"]; given && by.layer >= s.layer {
+		return // it says more
+	}
+	if n < 0 {
+		a.addFlag(Warning, CodeIgnored, s, "use --priority=60", "is left out: it only lowers the priority")
+		return
+	}
+	priority := max(0, jobspec.DefaultPriority-n)
+	a.job.Priority = &priority
+}
+
+// keep notes a value in the job's meta.
+func (a *request) keep(s setting) {
+	if s.value == "" {
+		a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
+		return
+	}
+	meta := maps.Clone(a.job.Meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[s.spec.Name] = s.value
+	a.job.Meta = meta
+}
+
+func (a *request) wckey(s setting) { a.keep(s) }
+
+// mail keeps what is wanted, and says once that nothing is sent.
+func (a *request) mail(s setting) {
+	if a.keep(s); !a.mailTold && !strings.EqualFold(s.value, "none") {
+		a.mailTold = true
+		a.addFlag(Warning, CodeIgnored, s, "rota wait ID && mail ..., or rota events -f",
+			"is kept, and no mail is sent yet")
+	}
 }
 
 func (a *request) time(s setting) {
