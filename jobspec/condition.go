@@ -228,11 +228,14 @@ func lookUp(name string) (nodeAttribute, error) {
 		case a.kind != "label" && a.name == name:
 			return a, nil
 		case a.kind == "label" && isLabel && key != "":
-			a.get = func(n *NodeFacts) []fact {
-				if v, ok := n.Labels[key]; ok {
-					return []fact{{text: v}}
+			keys := strings.Split(key, "|")
+			a.get = func(n *NodeFacts) (facts []fact) {
+				for _, k := range keys {
+					if v, ok := n.Labels[k]; ok {
+						facts = append(facts, fact{text: v})
+					}
 				}
-				return nil
+				return facts
 			}
 			return a, nil
 		}

@@ -50,6 +50,8 @@ func TestConditions(t *testing.T) {
 		{Constraint{Attribute: "node.label.none", Operator: "not_in", Values: []string{"a", "b"}}, &someNode, true},
 		{Constraint{Attribute: "node.label.none", Value: ""}, &someNode, false},
 		{Constraint{Attribute: "node.label.empty", Operator: "is_set"}, &someNode, true},
+		{Constraint{Attribute: "node.label.gone|empty", Operator: "is_set"}, &someNode, true},
+		{Constraint{Attribute: "node.label.gone|lost", Operator: "is_set"}, &someNode, false},
 		{Constraint{Attribute: "node.label.empty", Value: ""}, &someNode, true},
 		{Constraint{Attribute: "node.label.weight", Operator: "<", Value: "10"}, &someNode, true},
 		{Constraint{Attribute: "node.label.rack", Operator: "<", Value: "10"}, &someNode, false},

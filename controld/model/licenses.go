@@ -35,7 +35,10 @@ func AddLicenses(held map[string]int, j *Job) {
 // none are.
 func (c *Config) LacksLicenses(j *Job, held map[string]int) Reason {
 	for _, name := range slices.Sorted(maps.Keys(j.Spec.Licenses)) {
-		if n, all := j.Spec.Licenses[name], c.Licenses[name]; held[name]+n > all {
+		switch n, all := j.Spec.Licenses[name], c.Licenses[name]; {
+		case all == 0:
+			return Reason{Code: ReasonLicenses, Text: "the cluster has no licence " + name}
+		case held[name]+n > all:
 			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s; %d of %d are free", n, name,
 				max(0, all-held[name]), all)}
 		}

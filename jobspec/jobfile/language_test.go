@@ -143,7 +143,7 @@ var language = map[string]string{
 	"task": "image command script script_file entrypoint user leader kill_signal kill_timeout writable resources " +
 		"launch env mount log progress " +
 		"lifecycle secret constraint ulimit",
-	"resources": "cores memory swap shm tmp gpus rdma licenses gpu",
+	"resources": "cores memory swap shm tmp gpus rdma gpu",
 	"gpu":       "count vendor model min_memory min_compute driver nvlink share max_memory mig mps compute_mode",
 	"launch":    "type nproc max_restarts port rdzv",
 	"mount":     "source target type read_only options",

@@ -87,6 +87,7 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...",
 		"memory_mb": "write memory = ... with a unit",
 		"device":    "write gpus = ...", "gres": "write gpus = ...",
+		"licenses": "write licenses = { NAME = COUNT } in the job",
 	},
 	Attrs: []hclfile.Attr{
 		hclfile.Named("cores").AtLeastOne().With("1", "whole cores"),
@@ -110,7 +111,6 @@ var resourcesSchema = hclfile.For[jobspec.Resources](&hclfile.Block{
 			}
 			return unless(r.GPUs, 0)
 		}).With("0", "whole GPUs, on one node; `0.5`: half of one, of its time and of its memory"),
-		hclfile.Later("licenses", "write licenses = { NAME = COUNT } in the job"),
 	},
 	Blocks: []hclfile.Nested{
 		{

@@ -53,7 +53,7 @@ func (c *checker) nodeNames(j *jobspec.Job) {
 	c.atMost("features", len(j.Features), jobspec.MaxFeatures, "features")
 	taken := map[string]bool{}
 	for i, key := range j.Features {
-		if key == "" || len(key) > 253 || strings.ContainsAny(key, " \t\n\r\x00=,") {
+		if slices.Contains(strings.Split(key, "|"), "") || len(key) > 253 || strings.ContainsAny(key, " \t\n\r\x00=,") {
 			c.add(jobspec.CodeText, at("features", i), "write the key of a label as its operator gave it",
 				"%q is not the key of a label", key)
 		}

@@ -83,6 +83,11 @@ func jobFlags() []Spec {
 			textFlag(func(a *request) *string { return &a.job.Account })),
 		honoured("qos,class/q=SBATCH_QOS", "class", "`CLASS` be, or te for trial and error; normal is be", (*request).qos),
 		honoured("priority", "n", "`N` from 0 to 100 among the account's jobs", (*request).priority),
+		honoured("nice", "[n]", "go behind other jobs of the account: `N` (100) less than the usual priority of 50",
+			(*request).nice),
+		honoured("wckey=SBATCH_WCKEY", "key", "keep `KEY` as wckey in the job's meta", (*request).wckey),
+		honoured("mail-type", "events", "kept as mail-type in the job's meta: nothing is sent yet", (*request).mail),
+		honoured("mail-user", "address", "kept as mail-user in the job's meta: nothing is sent yet", (*request).mail),
 		honoured("time/t=SBATCH_TIMELIMIT", "time", "limit each attempt to `TIME`: 90 (minutes), 1:30:00, 2-0, 30m",
 			(*request).time),
 		honoured("begin/b", "time", "do not start before `TIME`: now+1hour, 16:00, 2026-03-01T08:00", (*request).begin),
@@ -102,7 +107,8 @@ func jobFlags() []Spec {
 			"`MODE` append or truncate, at the start of an attempt", (*request).openMode),
 		honoured("export=SBATCH_EXPORT", "variables",
 			"`VARIABLES` to copy: ALL (default), NONE, or names and NAME=VALUE with commas", (*request).export),
-		honoured("constraint/C=SBATCH_CONSTRAINT", "features", "only on nodes with `FEATURES`: a&b", (*request).constraint),
+		honoured("constraint/C=SBATCH_CONSTRAINT", "features", "only on nodes with `FEATURES`: a&b, a|b, a&(b|c)",
+			(*request).constraint),
 		honoured("licenses/L", "licences", "hold `LICENCES` while it runs: matlab:2,ansys", (*request).licenses),
 		honoured("nodelist/w", "nodes", "only on `NODES`: gpu[01-04]", (*request).nodelist),
 		honoured("exclude/x", "nodes", "not on `NODES`", (*request).exclude),
@@ -175,14 +181,12 @@ func shapeFlags() []Spec {
 func ignoredFlags() []Spec {
 	const (
 		placed    = "the node chooses whole cores near the GPUs"
-		noMail    = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
 		frequency = "the system sets frequencies"
 		reserved  = "the node keeps what it needs for itself"
 		recorded  = "what a job uses is always recorded: see rota eff"
 		always    = "this is always so"
 	)
 	return slices.Concat(
-		specs(Warning, Value, noMail, "mail-type mail-user"),
 		specs(Warning, Value, "the programs find each other by the variables that the job is given", "mpi"),
 		specs(Warning, Value, placed, "hint=SBATCH_HINT"),
 		specs(Warning, Value, frequency, "cpu-freq gpu-freq=SBATCH_GPU_FREQ"),
@@ -202,9 +206,7 @@ func ignoredFlags() []Spec {
 		specs(Warning, Perhaps, "a job that loses a node is started again as a whole", "no-kill/k=SBATCH_NO_KILL"),
 		specs(Warning, Nothing, "cores and GPUs belong to one job at a time", "oversubscribe,share/s"),
 		specs(Warning, Nothing, "every task gets the cores that it asks for", "overcommit/O=SBATCH_OVERCOMMIT"),
-		specs(Warning, Perhaps, "the order within an account is set with --priority", "nice"),
 		specs(Warning, Value, recorded, "profile=SBATCH_PROFILE acctg-freq=SBATCH_ACCTG_FREQ"),
-		specs(Warning, Value, "accounts are the only keys", "wckey=SBATCH_WCKEY"),
 		specs(Warning, Perhaps, "login files are not read: read them in the script", "get-user-env=SBATCH_GET_USER_ENV"),
 		specs(Warning, Perhaps, "limits are set in a job file, with ulimit { }", "propagate"),
 		specs(Warning, Nothing, "directives of PBS are always comments", "ignore-pbs=SBATCH_IGNORE_PBS"),

@@ -37,6 +37,7 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	}
 	task.Log = a.logFiles(writers)
 	a.warnOfNodeList(s.nodes)
+	a.checkWanted(s.nodes)
 	g.Tasks = []jobspec.Task{task}
 	j.Groups = []jobspec.Group{g}
 }

@@ -123,6 +123,7 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 			r.Tmp = 0
 		}
 	}
+	a.checkWanted(s.nodes)
 	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil || a.allMemory.spec != nil
 }
 

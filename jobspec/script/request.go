@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -26,7 +27,9 @@ type request struct {
 	noRequeue, wholeNodes, listed setting
 	allMemory                     setting // --mem=0
 	early                         slurm.EarlySignal
-	earlyFlag                     setting
+	earlyFlag, wantedBy           setting
+	wanted                        slurm.Wanted
+	mailTold                      bool // that none is sent
 	goOn                          bool // tasks go on when one of them fails
 	distribution                  string
 	seeAll                        bool // every task sees all GPUs of its worker
@@ -103,6 +106,52 @@ func (a *request) priority(s setting) {
 		return
 	}
 	a.job.Priority = &n
+}
+
+// nice lowers the priority as far as it goes. Raising it is for --priority.
+func (a *request) nice(s setting) {
+	n := jobspec.DefaultPriority
+	if s.has {
+		var err error
+		if n, err = strconv.Atoi(s.value); err != nil {
+			a.badValue(s, "write --nice=10", "%q is not a number", s.value)
+			return
+		}
+	}
+	if by, given := a.applied["priority"]; given && by.layer >= s.layer {
+		return // it says more
+	}
+	if n < 0 {
+		a.addFlag(Warning, CodeIgnored, s, "use --priority=60", "is left out: it only lowers the priority")
+		return
+	}
+	priority := max(0, jobspec.DefaultPriority-n)
+	a.job.Priority = &priority
+}
+
+// keep notes a value in the job's meta.
+func (a *request) keep(s setting) {
+	if s.value == "" {
+		a.addFlag(Mistake, CodeNoValue, s, s.spec.example(), "needs a value")
+		return
+	}
+	meta := maps.Clone(a.job.Meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta[s.spec.Name] = s.value
+	a.job.Meta = meta
+}
+
+func (a *request) wckey(s setting) { a.keep(s) }
+
+// mail keeps what is wanted, and says once that nothing is sent.
+func (a *request) mail(s setting) {
+	if a.keep(s); !a.mailTold && !strings.EqualFold(s.value, "none") {
+		a.mailTold = true
+		a.addFlag(Warning, CodeIgnored, s, "rota wait ID && mail ..., or rota events -f",
+			"is kept, and no mail is sent yet")
+	}
 }
 
 func (a *request) time(s setting) {
@@ -197,20 +246,25 @@ func (a *request) export(s setting) {
 
 // constraint reads features that a node must have.
 func (a *request) constraint(s setting) {
-	if strings.ContainsAny(s.value, "|*[]()!") {
-		a.refuseFlag(s, "write features with & between them, or a constraint in a job file",
-			"%q: only a list of features that a node must all have is supported", s.value)
-		return
+	wanted, err := slurm.Features(s.value)
+	if a.job.Features = nil; a.accept(s, err) {
+		a.job.Features, a.wanted, a.wantedBy = wanted.Features, wanted, s
 	}
-	a.job.Features = nil
-	for feature := range strings.SplitSeq(strings.ReplaceAll(s.value, ",", "&"), "&") {
-		if feature = strings.TrimSpace(feature); feature == "" {
-			a.badValue(s, "write a&b", "%q: a feature is missing", s.value)
+}
+
+// checkWanted refuses features that only a part of the nodes is to have, or of which all nodes are to
+// have the same one.
+func (a *request) checkWanted(nodes int) {
+	for _, n := range a.wanted.Counts {
+		if n != nodes {
+			a.refuseFlag(a.wantedBy, "submit a job for each kind of nodes, or write a job file with a group for each",
+				"%q: features of %d of the job's %d nodes are not supported", cutShort(a.wantedBy.value), n, nodes)
 			return
 		}
-		if len(a.job.Features) <= jobspec.MaxFeatures && !slices.Contains(a.job.Features, feature) {
-			a.job.Features = append(a.job.Features, feature)
-		}
+	}
+	if a.wanted.Same && nodes > 1 {
+		a.refuseFlag(a.wantedBy, "write one feature, or leave the brackets out if the nodes may differ",
+			"%q: one feature for all nodes, whichever it is, is not supported", cutShort(a.wantedBy.value))
 	}
 }
 

@@ -304,7 +304,7 @@ func (in taskInput) rankEnvironment(local int) []string {
 		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank),
 		"SLURM_LOCALID": itoa(local),
 	}
-	if in.kind != "torchrun" && in.kind != jobspec.LaunchSteps {
+	if in.numbersRanks() {
 		maps.Copy(env, map[string]string{
 			"RANK": itoa(rank), "WORLD_SIZE": itoa(in.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(in.local),
 			"NODE_RANK": itoa(in.GroupWorker), "GROUP_RANK": itoa(in.GroupWorker),
@@ -316,6 +316,13 @@ func (in taskInput) rankEnvironment(local int) []string {
 		}
 	}
 	return sortedPairs(env)
+}
+
+// numbersRanks reports whether the processes are ranks of a launch that Rota numbers. A program that is
+// the only one starts ranks by itself, if it has several GPUs, and must not take itself for one.
+func (in taskInput) numbersRanks() bool {
+	alone := in.kind == "single" && in.all == 1 && in.group.Most() == 1 && len(in.Hosts) <= 1
+	return in.kind != "torchrun" && in.kind != jobspec.LaunchSteps && !alone
 }
 
 func itoa(n int) string { return fmt.Sprint(n) }

@@ -97,6 +97,42 @@ func TestPlanGolden(t *testing.T) {
 	}
 }
 
+// TestOnlyProgramIsNoRank: a program that is the only one of its job sees all its GPUs and finds no
+// number of a rank, and one of several finds its own.
+func TestOnlyProgramIsNoRank(t *testing.T) {
+	variables := func(change func(*Input)) string {
+		in := example(nil)
+		in.Spec.Groups[0].Count, in.Nodes, in.GroupWorker, in.Worker = 1, in.Nodes[:1], 0, 0
+		change(&in)
+		plan, err := Plan(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(append(plan.Env, plan.Ranks[0].Env...), "\n")
+	}
+	alone := variables(func(*Input) {})
+	for _, name := range []string{"RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "NODE_RANK="} {
+		if strings.Contains("\n"+alone, "\n"+name) {
+			t.Errorf("a program alone finds %s", name)
+		}
+	}
+	if !strings.Contains(alone, "CUDA_VISIBLE_DEVICES=0,1") || !strings.Contains(alone, "SLURM_PROCID=0") {
+		t.Errorf("it does not see its GPUs: %s", alone)
+	}
+	for what, change := range map[string]func(*Input){
+		"an elastic group": func(in *Input) { in.Spec.Groups[0].Elastic = &jobspec.Elastic{Min: 1, Max: 4} },
+		"several groups":   func(in *Input) { in.Hosts = []Hosts{{Group: "main"}, {Group: "ps"}} },
+		"ranks of one GPU": func(in *Input) { in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "per_gpu"} },
+		"a launch by Slurm's": func(in *Input) {
+			in.Spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "slurm", Nproc: 1}
+		},
+	} {
+		if got := variables(change); !strings.Contains(got, "\nLOCAL_RANK=0") {
+			t.Errorf("%s has no LOCAL_RANK: %s", what, got)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	task := func(in *Input) *jobspec.Task { return &in.Spec.Groups[0].Tasks[0] }
 	for want, edit := range map[string]func(*Input){

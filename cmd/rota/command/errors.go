@@ -51,8 +51,12 @@ func (env *Env) PrintError(asJSON bool, err error) {
 			return
 		}
 	}
-	env.Notef("%s", strings.TrimSpace(p.Detail))
+	detail := strings.TrimSpace(p.Detail)
+	env.Notef("%s", detail)
 	for _, line := range p.Errors {
+		if strings.HasSuffix(detail, line) {
+			continue // it is the first of them
+		}
 		fmt.Fprintf(env.Stderr, "  %s\n", line)
 	}
 	if p.Hint != "" {

@@ -59,7 +59,8 @@ func TestSubmitScript(t *testing.T) {
 	if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" {
 		t.Fatalf("%+v", got)
 	}
-	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN",
+	for _, part := range []string{"train.sh:3: warning: --mail-type is kept, and no mail is sent yet",
+		"leaves out HF_TOKEN",
 		"leaves out LAB: it copies the usual", "leaves out TORCH_X: values must be UTF-8",
 		"leaves out shell functions: module"} {
 		if !strings.Contains(got.Stderr, part) {
@@ -161,7 +162,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("%v of %s", diags, got.Stdout)
 	}
 	refused, warned := strings.Index(got.Stderr, "--reboot is not supported"),
-		strings.Index(got.Stderr, "--mail-type is left out")
+		strings.Index(got.Stderr, "--mail-type is kept")
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.Stderr)
 	}

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -131,6 +132,42 @@ func TestMounts(t *testing.T) {
 		"/a:/b:umask=0": true} {
 		if got, err := Mounts(text); err == nil || err.Unsupported != unsupported {
 			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestFeatures(t *testing.T) {
+	for text, want := range map[string]string{
+		"a":               "[a] false []",
+		"a&b,c":           "[a b c] false []",
+		"b|a":             "[a|b] false []",
+		"a & ( c | b )":   "[a b|c] false []",
+		"(a&b)|c":         "[a|c b|c] false []",
+		"(a|b)&(a|b)":     "[a|b] false []",
+		"[a|b]":           "[a|b] true []",
+		"[a&b]":           "[a b] false []",
+		"a*2":             "[a] false [2]",
+		"[(a&b)*2&c*1]":   "[a b c] false [2 1]",
+		"a&b|c":           `error true "a&b|c": & and | stand beside each other`,
+		"a&!b":            `error true "a&!b": brackets inside of others, and !, are not supported`,
+		"a&":              `error false "a&": a feature or a parenthesis is missing`,
+		"(a":              `error false "(a": a feature or a parenthesis is missing`,
+		"a)":              `error false "a)": a feature or a parenthesis is missing`,
+		"a*x":             `error false "a*x": a count of nodes is missing behind *`,
+		"((((((((((a))))": `error false "((((((((((a))))": a feature or a parenthesis is missing`,
+	} {
+		w, err := Features(text)
+		got := fmt.Sprint(w.Features, w.Same, w.Counts)
+		if got = strings.ReplaceAll(got, "]false", "] false"); err != nil {
+			got = fmt.Sprintf("error %v %s", err.Unsupported, err.Text)
+		}
+		if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	for _, op := range []string{"|", "&"} {
+		if _, err := Features(strings.Repeat("a"+op, 300_000) + "a"); err == nil {
+			t.Error("no bound")
 		}
 	}
 }

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -C "skylake&ib"
+#SBATCH -N 1 -n 16
+mpirun ./x
