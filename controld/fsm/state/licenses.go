@@ -18,12 +18,15 @@ func (v *View) LacksLicenses(j *model.Job) model.Reason {
 // before the configuration came into force may hold what was there then.
 func (s *State) checkLicenses() error {
 	held := model.HeldLicenses(s.v.Live())
+	if held == nil {
+		return nil
+	}
 	since := model.Instant(-1)
 	if all := s.v.versions.Versions; len(all) > 0 {
 		since = all[len(all)-1].Made.At
 	}
 	for j := range s.v.Live() {
-		if j.Live().Assigned.At <= since {
+		if a := j.Live(); a == nil || a.Assigned.At <= since {
 			continue
 		}
 		for name := range j.Spec.Licenses {
