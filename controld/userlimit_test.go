@@ -90,6 +90,21 @@ func TestJobsAndPollsOfOneUser(t *testing.T) {
 	if err := controlled(greedy.Control(t.Context(), fmt.Sprint(id), model.VerbCancel, "")); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
+	var refused error
+	for range 2 * 10 * model.DefaultMaxReads {
+		if _, _, err := greedy.Jobs(t.Context(), api.JobFilter{}, api.Read{}); err != nil {
+			refused = err
+			break
+		}
+	}
+	if refused == nil {
+		t.Error("a loop that reads is not refused")
+	} else if p := wantProblem(t, refused, api.CodeLimit); !strings.Contains(p.Hint, "rota wait") {
+		t.Errorf("the refusal of a loop has the hint %q", p.Hint)
+	}
+	if _, _, err := other.Jobs(t.Context(), api.JobFilter{}, api.Read{}); err != nil {
+		t.Errorf("another user beside the loop: %v", err)
+	}
 	cancel()
 	polls.Wait()
 	if _, err := greedy.Submit(t.Context(), "", job("again")); err != nil {

@@ -60,6 +60,7 @@ type Cluster struct {
 type Limits struct {
 	MaxSubmitJobs int `hcl:"max_submit_jobs,optional"` // unfinished jobs, array tasks counted
 	MaxRequests   int `hcl:"max_requests,optional"`    // requests that wait or follow, at one controller
+	MaxReads      int `hcl:"max_reads,optional"`       // reads in a second that do not wait, at one controller
 }
 
 // Queue is a set of defaults and limits. A setting that is not written is as in the queue "default"
@@ -142,7 +143,7 @@ func (f *File) Replicated() *model.Config {
 		cfg.ClusterName = f.Cluster.Name
 	}
 	if f.Limits != nil {
-		cfg.MaxSubmitJobs, cfg.MaxRequests = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests
+		cfg.MaxSubmitJobs, cfg.MaxRequests, cfg.MaxReads = f.Limits.MaxSubmitJobs, f.Limits.MaxRequests, f.Limits.MaxReads
 	}
 	base := cfg.Queues["default"]
 	for _, q := range f.Queues {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 
+	"golang.org/x/time/rate"
+
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -14,8 +16,30 @@ import (
 // goroutine, and a condition that every change of the state is held against. Other requests are not
 // counted, so that a user with too many can cancel jobs all the same.
 type userRequests struct {
-	mu sync.Mutex
-	by map[uint32]int
+	mu    sync.Mutex
+	by    map[uint32]int
+	reads map[uint32]*rate.Limiter // of users that have read lately
+}
+
+// Of users that read.
+const (
+	readBurst = 10   // seconds' worth of reads that may come at once
+	readers   = 1000 // of how many users is known when they have read
+)
+
+// mayRead takes one of a user's reads, of which there are so many in a second.
+func (u *userRequests) mayRead(uid uint32, most int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	l := u.reads[uid]
+	if l == nil || l.Burst() != most*readBurst {
+		if u.reads == nil || len(u.reads) >= readers { // they begin anew
+			u.reads = map[uint32]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(rate.Limit(most), most*readBurst)
+		u.reads[uid] = l
+	}
+	return l.Allow()
 }
 
 // begin counts a request of a user, and returns how many the user has now.
@@ -37,12 +61,16 @@ func (u *userRequests) end(uid uint32) {
 	}
 }
 
-// begin counts a request that waits or follows for its user. Its error says that the user has too many. Members of the
-// cluster, operators and admins are not bound. end ends what was begun.
+// begin counts a request that waits or follows for its user, and takes one that only reads from those
+// of the second. Its error says that the user has too many. Members of the cluster, operators and admins
+// are not bound. end ends what was begun.
 func (x *exchange) begin() (end func(), err error) {
 	q := x.r.URL.Query()
-	if x.caller == nil || x.caller.Machine || q.Get("wait") == "" && q.Get("follow") == "" {
+	if x.caller == nil || x.caller.Machine {
 		return func() {}, nil
+	}
+	if q.Get("wait") == "" && q.Get("follow") == "" {
+		return func() {}, x.takeRead()
 	}
 	uid := x.caller.User.UID
 	n := x.s.requests.begin(uid)
@@ -58,6 +86,22 @@ func (x *exchange) begin() (end func(), err error) {
 			x.caller.User.User, n-1, most),
 		Hint: "end some of them, or wait for several jobs with one command; the limit is max_requests of the cluster's " +
 			"configuration"}
+}
+
+// takeRead counts a request that only reads. What changes something is never refused for that.
+func (x *exchange) takeRead() error {
+	if x.r.Method != http.MethodGet || x.r.Header.Get(headerForwarded) != "" {
+		return nil
+	}
+	cfg := x.config()
+	most := cmp.Or(cfg.MaxReads, model.DefaultMaxReads)
+	if x.s.rolesOf(x.caller, cfg)&operators != 0 || x.s.requests.mayRead(x.caller.User.UID, most) {
+		return nil
+	}
+	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
+		Detail: fmt.Sprintf("user %s has asked more than %d times a second", x.caller.User.User, most),
+		Hint: "wait for a change (rota wait; wait= and after= of the API), or ask for many jobs with one command; the limit " +
+			"is max_reads of the cluster's configuration"}
 }
 
 // limited runs the request within the limits of its user.
