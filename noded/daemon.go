@@ -22,9 +22,9 @@
 //   - Controllers and the proxy for local users: controllers.go, for processes of jobs: jobapi.go.
 //
 // Packages below: container talks to the shims, bundle writes what a container is made from, oci
-// computes its runtime spec, jobsteps runs the steps of jobs, journal keeps what a restarted daemon must know, logs keeps and serves
-// output, progress reads progress files, profile finds the rhythm of a GPU in samples, machine and
-// gpu describe the hardware.
+// computes its runtime spec, jobsteps runs the steps of jobs, journal keeps what a restarted daemon
+// must know, logs keeps and serves output, progress reads progress files, profile finds the rhythm of
+// a GPU in samples, machine and gpu describe the hardware.
 package noded
 
 import (

@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -12,9 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/api/pki/pkitest"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/jobsteps"
+	"github.com/rota-hpc/rota/noded/journal"
 )
 
 // jobWorld has the sockets of jobs of node n1, before a controller that answers with the headers that
@@ -25,6 +30,7 @@ type jobWorld struct {
 	control *controllers
 	of      func(pid int) (container.ID, bool)
 	api     *jobAPI
+	url     string // that is asked for; "": a job is cancelled
 }
 
 func newJobWorld(t *testing.T, own container.ID) *jobWorld {
@@ -32,6 +38,9 @@ func newJobWorld(t *testing.T, own container.ID) *jobWorld {
 	cluster := pkitest.New(t)
 	controller := serving(t, cluster.First(), func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.Header.Get("Rota-Uid")+" in job "+r.Header.Get("Rota-Job"))
+		if strings.Contains(r.URL.Path, "steps") {
+			io.WriteString(w, ": "+r.URL.Path)
+		}
 	})
 	w := &jobWorld{t: t, dir: t.TempDir(), control: &controllers{credential: cluster.Member(pki.Node, "n1"),
 		static: []string{controller}, log: slog.New(slog.DiscardHandler)}}
@@ -68,7 +77,7 @@ func (w *jobWorld) ask(path, body string) (int, string) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("unix", filepath.Join(w.dir, path, "run/rota.sock"))
 		}}}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://rota/v1/jobs/8/cancel",
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://rota"+cmp.Or(w.url, "/v1/jobs/8/cancel"),
 		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
@@ -167,5 +176,49 @@ func TestTheSocketOfAJobLivesAsItsJob(t *testing.T) {
 	both(0, "after the end")
 	if err := w.api.Open(container.ID{Job: 8}); err == nil {
 		t.Error("a container that there is not has a socket")
+	}
+}
+
+// TestStepsAreAskedForAtTheJobsSocket notices a request for a step that is not answered by the node of the
+// job's first worker, one of a process of another job, and one at another worker that does not go to the
+// controllers as a request about its own job.
+func TestStepsAreAskedForAtTheJobsSocket(t *testing.T) {
+	own := container.ID{Job: 7, Attempt: 1}
+	w := newJobWorld(t, own)
+	me := uint32(os.Getuid())
+	steps := &jobspec.Job{Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Launch: &jobspec.Launch{Type: "steps"}}}}}}
+	holds := false
+	local := &jobsteps.Local{Worker: func(id container.ID) (jobsteps.Worker, error) {
+		a := &api.Alloc{Job: 7, Attempt: 1, Spec: steps, Nodes: []string{"n1", "n2"}}
+		if holds {
+			a.Worker = 1
+		}
+		return jobsteps.Worker{ID: id, Alloc: a}, nil
+	}}
+	local.Init()
+	j, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	w.api.runSteps(jobSteps{jobsteps.NewManager(t.Context(), jobsteps.Config{Name: "n1", Local: local, Journal: j,
+		Log: slog.New(slog.DiscardHandler)})})
+	w.bundle(own, me, 1)
+	w.bundle(own.OfStep(3), me, 1)
+	w.bundle(container.ID{Job: 9, Attempt: 1}, me, 1)
+	w.url = "/v1/steps/0/signal"
+	for _, at := range []string{own.String(), own.OfStep(3).String()} {
+		if status, text := w.ask(at, `{"signal":"SIGTERM"}`); status != http.StatusNotFound ||
+			!strings.Contains(text, "job 7 has no step 0 that runs") {
+			t.Errorf("at the socket of %s: %d %s", at, status, text)
+		}
+	}
+	if status, text := w.ask("9.1.0", `{"signal":"SIGTERM"}`); status != http.StatusUnauthorized {
+		t.Errorf("at the socket of another job: %d %s", status, text)
+	}
+	holds = true
+	want := strconv.Itoa(os.Getuid()) + " in job 7: /v1/jobs/7/steps/0/signal"
+	if status, text := w.ask(own.String(), `{"signal":"SIGTERM"}`); status != http.StatusOK || text != want {
+		t.Errorf("at another worker: %d %s", status, text)
 	}
 }

@@ -128,7 +128,8 @@ func TestRowsOfStepsArriveInOrder(t *testing.T) {
 	}
 	o.putStep(model.StepReport{Job: 1, Attempt: 1, Step: model.Step{Row: reportMax + 3}})
 	o.dropConfirmed(b)
-	if b = o.nextBatch(); len(b.steps) != 3 || b.steps[0].Row != reportMax+1 || len(b.workers) != 1 || b.workers[0] != end {
+	if b = o.nextBatch(); len(b.steps) != 3 || b.steps[0].Row != reportMax+1 || len(b.workers) != 1 ||
+		b.workers[0] != end {
 		t.Errorf("then %+v", b)
 	}
 	o.dropConfirmed(b)

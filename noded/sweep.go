@@ -24,7 +24,10 @@ func sweepContainers(ctx context.Context, containers string, b Bundles, rt conta
 		if written, known := j.Entry(id.String()); !ok || there || known && written.Final == nil {
 			continue
 		}
-		err = errors.Join(err, b.Retire(id), rt.Remove(ctx, id))
+		if id.Step == 0 { // a part of a step has no log
+			err = errors.Join(err, b.Retire(id))
+		}
+		err = errors.Join(err, rt.Remove(ctx, id))
 	}
 	return err
 }

@@ -130,6 +130,10 @@ func TestStepsEndWithTheirWorker(t *testing.T) {
 			if e := n.exit(id); e.Signal != int(unix.SIGKILL) {
 				t.Errorf("the step has ended with %+v", e)
 			}
+			check(t, n.shims.Remove(t.Context(), id))
+			if _, err := os.Lstat(n.shims.Path(id)); !os.IsNotExist(err) {
+				t.Errorf("its directory is left: %v", err)
+			}
 		})
 	}
 }

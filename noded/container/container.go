@@ -179,7 +179,8 @@ type Runtime interface {
 	Save(ctx context.Context, id ID, o SaveOrder) error
 	// Renew moves the end of the lease.
 	Renew(ctx context.Context, id ID, lease time.Time) error
-	// Remove removes an ended container: its cgroup, its mounts, its shim's files. Its log stays.
+	// Remove removes an ended container: its cgroup, its mounts, its shim's files. Its log stays; a part of
+	// a step has none.
 	Remove(ctx context.Context, id ID) error
 	// List returns every existing container, in order of ID.
 	List(ctx context.Context) ([]Status, error)

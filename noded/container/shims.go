@@ -202,7 +202,7 @@ func (s *Shims) Remove(_ context.Context, id ID) error {
 	}
 	err := sweepLeftovers(s.Path(id))
 	if err == nil {
-		err = clearDir(s.Path(id))
+		err = clearDir(s.Path(id), id.Step == 0)
 	}
 	if err != nil {
 		return fmt.Errorf("remove container %s: %w", id, err)
@@ -223,9 +223,9 @@ func sweepLeftovers(dir string) error {
 	return sweepCgroup(settings.Cgroup)
 }
 
-// clearDir removes everything in dir but logs. The shim's identity goes first, because without it
+// clearDir removes everything in dir, but logs that are to be kept. The shim's identity goes first, because without it
 // there is no container.
-func clearDir(dir string) error {
+func clearDir(dir string, keepLogs bool) error {
 	if err := RemoveProcess(dir); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func clearDir(dir string) error {
 	}
 	err = errors.Join(err, UnmountShm(dir), UnmountTmp(dir), unmountProgress(dir))
 	for _, e := range entries {
-		if e.Name() != logDir {
+		if e.Name() != logDir || !keepLogs {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}

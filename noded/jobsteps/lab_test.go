@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -363,6 +364,13 @@ func (p *person) read(kind stream.Kind) bool {
 func (l *lab) endPart(node, step int, e container.Exit) {
 	id := container.ID{Job: 7, Attempt: 1, Worker: node}.OfStep(step)
 	l.worlds[l.nodes[node]].End(id, e)
+}
+
+// ended returns the rows that were reported.
+func (l *lab) ended() []model.StepReport {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.rows)
 }
 
 // left lists the containers of all nodes.

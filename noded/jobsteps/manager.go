@@ -461,7 +461,8 @@ func (j *job) removeParts(s *step) *model.Usage {
 		if sum == nil {
 			sum = &model.Usage{}
 		}
-		sum.CPUMS += max(0, e.UserMS+e.SystemMS)
+		system := max(0, e.SystemMS)
+		sum.CPUMS, sum.SystemMS = sum.CPUMS+max(0, e.UserMS)+system, sum.SystemMS+system
 		sum.PeakMemory = max(sum.PeakMemory, jobspec.Bytes(e.PeakMem))
 		s.worst.OOM = s.worst.OOM || e.OOM
 	}

@@ -69,7 +69,7 @@ func TestNodesStartPartsForEachOther(t *testing.T) {
 		t.Errorf("it has ended with %+v, and wrote %q", p.end, p.got)
 	}
 	l.until("the row", func() bool { return len(l.rows) == 1 })
-	if r := l.rows[0]; r.Usage == nil || r.Usage.CPUMS != 10 || len(l.left()) != 0 {
+	if r := l.ended()[0]; r.Usage == nil || r.Usage.CPUMS != 10 || len(l.left()) != 0 {
 		t.Errorf("row %+v, left %v", r, l.left())
 	}
 }

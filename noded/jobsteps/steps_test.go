@@ -39,10 +39,10 @@ func TestAStepOnTwoNodes(t *testing.T) {
 			t.Errorf("%+v, %+v", p.of, p.end)
 		}
 		synctest.Wait()
-		if len(l.rows) != 1 || len(l.left()) != 0 {
-			t.Fatalf("rows %+v, left %v", l.rows, l.left())
+		if len(l.ended()) != 1 || len(l.left()) != 0 {
+			t.Fatalf("rows %+v, left %v", l.ended(), l.left())
 		}
-		r := l.rows[0]
+		r := l.ended()[0]
 		if !r.Possible() || r.Row != 1 || r.ID != 0 || r.Name != "hello" || r.Tasks != 4 || r.Cores != 8 || r.GPUs != 4 ||
 			r.Usage == nil || r.Usage.CPUMS != 60 || r.Usage.PeakMemory != 100 {
 			t.Errorf("row %+v", r)
@@ -138,8 +138,8 @@ func TestWhatEndsAStep(t *testing.T) {
 					t.Errorf("after %v: %+v", time.Since(begun), p.end)
 				}
 				synctest.Wait()
-				if len(l.rows) != 1 || l.rows[0].Why != c.want.Why || len(l.left()) != 0 {
-					t.Errorf("rows %+v, left %v", l.rows, l.left())
+				if len(l.ended()) != 1 || l.ended()[0].Why != c.want.Why || len(l.left()) != 0 {
+					t.Errorf("rows %+v, left %v", l.ended(), l.left())
 				}
 			})
 		})
@@ -226,8 +226,8 @@ func TestAClientComesBack(t *testing.T) {
 				t.Errorf("restarted %v: output %q", restart, again.got)
 			}
 			synctest.Wait()
-			if len(l.rows) != 1 || l.rows[0].ExitCode != 2 || len(l.left()) != 0 {
-				t.Errorf("restarted %v: rows %+v, left %v", restart, l.rows, l.left())
+			if len(l.ended()) != 1 || l.ended()[0].ExitCode != 2 || len(l.left()) != 0 {
+				t.Errorf("restarted %v: rows %+v, left %v", restart, l.ended(), l.left())
 			}
 			next, _ := l.ask(api.StepRequest{})
 			if !next.read(stream.Begun) || next.of.Step != 1 {
@@ -253,13 +253,13 @@ func TestAStepWithoutItsCommandEnds(t *testing.T) {
 			}
 			time.Sleep(clientPatience - time.Second)
 			synctest.Wait()
-			if len(l.left()) != 2 || len(l.rows) != 0 {
-				t.Errorf("restarted %v: it has ended too early: %+v", restart, l.rows)
+			if len(l.left()) != 2 || len(l.ended()) != 0 {
+				t.Errorf("restarted %v: it has ended too early: %+v", restart, l.ended())
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if len(l.left()) != 0 || len(l.rows) != 1 || l.rows[0].Why != "srun is gone" {
-				t.Errorf("restarted %v: left %v, rows %+v", restart, l.left(), l.rows)
+			if len(l.left()) != 0 || len(l.ended()) != 1 || l.ended()[0].Why != "srun is gone" {
+				t.Errorf("restarted %v: left %v, rows %+v", restart, l.left(), l.ended())
 			}
 		})
 	}
@@ -292,12 +292,12 @@ func TestADaemonThatIsKilledAnywhere(t *testing.T) {
 			synctest.Wait()
 			what := fmt.Sprintf("killed at call %d", n)
 			rows := map[int]bool{}
-			for _, r := range l.rows {
+			for _, r := range l.ended() {
 				rows[r.Row] = true
 			}
 			e, _ := l.keep.Entry(first.String())
 			if len(rows) > 1 || len(e.Steps) > 1 || len(e.Steps) == 1 && e.Steps[0].Report == nil {
-				t.Errorf("%s: rows %+v, journal %+v", what, l.rows, e.Steps)
+				t.Errorf("%s: rows %+v, journal %+v", what, l.ended(), e.Steps)
 			}
 			if p.of.Nodes != nil && len(e.Steps) != 1 {
 				t.Errorf("%s: a step that had begun has no row: %+v", what, e)

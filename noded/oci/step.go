@@ -56,8 +56,8 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(), Dir: cmp.Or(s.Workdir, in.Spec.Workdir, "/tmp"),
-		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(),
+		Dir: cmp.Or(s.Workdir, in.Spec.Workdir, "/tmp"), KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
