@@ -142,7 +142,7 @@ func TestSrunFromOutside(t *testing.T) {
 	w.must(w.client.SignalStep(w.ctx, id, 0, "SIGUSR1"))
 	j := w.ends(id)
 	if text := w.readFile(out); j.Code != "CD" || !regexp.MustCompile(
-		`^told\n(User defined signal 1\n)?srun: error: n\d: task 0: Exited with exit code 3\ncode 3\n$`).MatchString(text) {
+		`^(User defined signal 1\n)?told\n(User defined signal 1\n)?srun: error: n\d: task 0: Exited with exit code 3\ncode 3\n$`).MatchString(text) {
 		t.Errorf("it ended as %s, and wrote\n%s", j.Code, text)
 	}
 }
