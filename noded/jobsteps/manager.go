@@ -135,6 +135,19 @@ func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 	return j
 }
 
+// Running reports whether steps of a worker's job run.
+func (m *Manager) Running(id container.ID) bool {
+	m.mu.Lock()
+	j := m.jobs[id]
+	m.mu.Unlock()
+	if j == nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.steps) > 0
+}
+
 // Recover goes on with the steps of a worker that runs here: the last daemon may have started some.
 func (m *Manager) Recover(id container.ID) {
 	e, ok := m.Journal.Entry(id.String())
