@@ -94,6 +94,9 @@ func TestSrunOfClients(t *testing.T) {
 				"srun: error: Unable to create step for job 7: Requested node configuration is not available"},
 		"input": {text: two + "printf 'a\\nb\\n' | srun -n1 -N1 cat\nprintf 'x\\n' | srun -n2 -N2 -l cat | sort\n",
 			want: "0: x\n1: x\na\nb"},
+		"much": {text: two + "srun -n1 -N1 head -c 50000000 /dev/zero | wc -c\n" +
+			"head -c 5000000 /dev/zero | srun -n1 -N1 wc -c\n", want: "5000000\n50000000"},
+		"terminal": {text: two + "srun -n1 -N1 --pty sh -c 'test -t 0 && stty size' | tr -d '\\r'\n", want: "24 80"},
 		"killed": {text: two + "srun -K -n2 -N2 sh -c '[ $SLURM_PROCID = 0 ] && exit 5; sleep 1000' 2>/dev/null\necho over $?\n",
 			want: "over 5"},
 	} {
