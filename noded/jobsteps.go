@@ -69,6 +69,9 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	}
 	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid}
 	switch {
+	case w.Actual == container.Created: // its program is faster than this daemon, and asks again
+		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: fmt.Sprintf("job %d begins on node %s", id.Job, a.Node.Name)}
 	case w.Actual != container.Running:
 		out.Refuse = &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
 			Detail: fmt.Sprintf("job %d does not run on node %s", id.Job, a.Node.Name)}
