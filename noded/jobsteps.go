@@ -69,6 +69,9 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	}
 	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid}
 	switch {
+	case w.Actual == container.Created: // its program is faster than this daemon, and asks again
+		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: fmt.Sprintf("job %d begins on node %s", id.Job, a.Node.Name)}
 	case w.Actual != container.Running:
 		out.Refuse = &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
 			Detail: fmt.Sprintf("job %d does not run on node %s", id.Job, a.Node.Name)}
@@ -144,17 +147,23 @@ func (a *Agent) signalSteps(ctx context.Context, id container.ID, s container.Si
 }
 
 // signalWithSteps sends a signal to a worker and to the steps beside it, or to one of them as it says. What
-// a script runs beside its steps are the commands that have started them, which the signal is not for.
+// a script runs beside its steps are the commands that have started them, which the signal is not for. A
+// script without a step runs its programs itself.
 func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.Alloc, s container.Signal) error {
 	var errs []error
 	steps := d != nil && d.RunsSteps()
-	if !steps || !d.Holds() && s.To != jobspec.SignalPrograms {
+	if !steps || !d.Holds() && (s.To != jobspec.SignalPrograms || !a.runsSteps(id)) {
 		errs = append(errs, a.Runtime.Signal(ctx, id, s))
 	}
 	if steps && s.To != jobspec.SignalScript {
 		errs = append(errs, a.signalSteps(ctx, id, s))
 	}
 	return errors.Join(errs...)
+}
+
+// runsSteps reports whether the job of a first worker has steps that run, here or on other nodes.
+func (a *Agent) runsSteps(id container.ID) bool {
+	return a.jobSteps.Manager != nil && a.jobSteps.Running(id)
 }
 
 // desired returns what the controllers want for a worker, nil if that is not known.

@@ -135,6 +135,19 @@ func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 	return j
 }
 
+// Running reports whether steps of a worker's job run.
+func (m *Manager) Running(id container.ID) bool {
+	m.mu.Lock()
+	j := m.jobs[id]
+	m.mu.Unlock()
+	if j == nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.steps) > 0
+}
+
 // Recover goes on with the steps of a worker that runs here: the last daemon may have started some.
 func (m *Manager) Recover(id container.ID) {
 	e, ok := m.Journal.Entry(id.String())
@@ -392,6 +405,12 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 	j.follow(s)
 }
 
+// begins reports whether a node does not yet know that its worker runs: the first one may be faster.
+func begins(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeNoLeader
+}
+
 // startParts has all nodes start their parts.
 func (j *job) startParts(s *step, req *api.StepRequest) error {
 	b := s.begun()
@@ -411,7 +430,16 @@ func (j *job) startParts(s *step, req *api.StepRequest) error {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(j.m.ctx, askTime)
 			defer cancel()
-			if err := p.node.Start(ctx, p.id, one); err != nil {
+			err := p.node.Start(ctx, p.id, one)
+			for delay := retryMin; begins(err); delay = min(2*delay, retryMax) {
+				select {
+				case <-time.After(delay):
+					err = p.node.Start(ctx, p.id, one)
+				case <-ctx.Done():
+					err = context.Cause(ctx)
+				}
+			}
+			if err != nil {
 				errs[i] = fmt.Errorf("node %s: %w", p.name, err)
 			}
 		})

@@ -129,6 +129,7 @@ func TestSrunAsks(t *testing.T) {
 			prog + `,"nodes":1,"node_list":["n2"],"tasks":1,"tasks_per_node":1,"kill_on_bad_exit":true}`,
 		"--jobid 7 --overl ./a": `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"tasks_per_node":2,"overlap":true}`,
 		"-i none ./a":           `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"tasks_per_node":2,"stdin":"none"}`,
+		"--pty -n1 -N1 ./a":     `{"name":"a",` + prog + `,"nodes":1,"tasks":1,"terminal":{"rows":24,"columns":80}}`,
 		"-i 3 ./a":              `{"name":"a",` + prog + `,"nodes":2,"tasks":4,"tasks_per_node":2,"stdin":"3"}`,
 	} {
 		got = nil

@@ -82,6 +82,10 @@ func (t *tool) runStep(ctx context.Context, args []string) error {
 	if s.request, err = t.stepRequest(line, own); err != nil {
 		return err
 	}
+	if line.is("pty") {
+		size := t.terminalSize()
+		s.request.Terminal, line.values["unbuffered"] = &size, "1"
+	}
 	if s.output, err = t.newStepOutput(line, s.request); err != nil {
 		return err
 	}
@@ -146,7 +150,15 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 	if err != nil {
 		return s.notCreated(err)
 	}
+	s.conn = conn
 	defer func() { _ = s.conn.Close() }()
+	if s.request.Terminal != nil {
+		stop, err := s.useTerminal(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	if s.input != nil {
 		defer s.input.Close()
 		go func() {
