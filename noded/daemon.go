@@ -407,6 +407,8 @@ func (d *daemon) run(ctx context.Context) error {
 			return d.control.mayCopy(ctx, d.cfg.Name, d.machine.Node.BootID, id.String(), node)
 		}})
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
+	mux.HandleFunc("POST /v1/exec/{id}", d.execWorker)
+	mux.HandleFunc("POST /v1/attach/{id}", d.attachWorker)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())

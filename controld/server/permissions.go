@@ -64,6 +64,7 @@ var (
 	forControllers = access.Rule{Roles: access.Controller}
 	forAnyone      = access.Rule{Roles: access.Anyone}
 	actOnJob       = access.Rule{Roles: family | operators, About: access.OneJob}
+	ownJob         = access.Rule{Roles: access.Owner, About: access.OneJob}
 	seeJob         = access.Rule{Roles: access.User | family | operators, About: access.OneJob,
 		Private: []string{model.PrivateJobs}}
 	seeNodes = access.Rule{Roles: access.User | operators, About: access.ManyJobs,
@@ -184,6 +185,9 @@ func (x *exchange) hides(id model.JobID) bool {
 
 // deniedJob is the refusal of a request for another user's job.
 func (x *exchange) deniedJob(j *model.Job) error {
+	if x.rt.rule.Roles == access.Owner {
+		return problem.Denied("job %d is of %s: only its owner may use %s", j.ID, j.Owner.User, x.rt.Path)
+	}
 	return problem.Denied("job %d is of %s: only its owner, coordinators of account %s, operators and admins may use %s",
 		j.ID, j.Owner.User, j.Account, x.rt.Path)
 }

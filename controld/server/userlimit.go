@@ -41,7 +41,7 @@ func (u *userRequests) end(uid uint32) {
 // cluster, operators and admins are not bound. end ends what was begun.
 func (x *exchange) begin() (end func(), err error) {
 	q := x.r.URL.Query()
-	if x.caller == nil || x.caller.Machine || q.Get("wait") == "" && q.Get("follow") == "" {
+	if x.caller == nil || x.caller.Machine || q.Get("wait") == "" && q.Get("follow") == "" && !api.AsksForStream(x.r) {
 		return func() {}, nil
 	}
 	uid := x.caller.User.UID
