@@ -255,7 +255,9 @@ func (x *exchange) rolesTo(j *model.Job) access.Role {
 	if has&access.User == 0 {
 		return has
 	}
-	if j.Owner.UID == x.caller.User.UID {
+	// the jobs of root run as another account, and are root's all the same
+	asRoot := x.caller.User.UID == 0 && x.s.RootJobsAs != "" && j.Owner.User == x.s.RootJobsAs
+	if j.Owner.UID == x.caller.User.UID || asRoot {
 		has |= access.Owner
 	}
 	if x.coordinates(j.Account) {

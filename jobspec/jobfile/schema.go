@@ -137,6 +137,7 @@ func sections() []section {
 		{"lifecycle", "in task", lifecycleSchema},
 		{"secret", "in task", secretSchema},
 		{"ulimit", "in task", ulimitSchema},
+		{"terminal", "in task", terminalSchema},
 	}
 }
 

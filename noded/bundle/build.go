@@ -102,6 +102,9 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
 		return b, err
 	}
+	if t := tasks[0].Terminal; t != nil {
+		b.Settings.IO = &container.IO{Drop: true, HangUpMS: int64(t.HangUp) * 1000}
+	}
 	several := len(tasks) > 1
 	if several {
 		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))

@@ -29,11 +29,11 @@ const progressWait = 3 * time.Second
 
 // WaitForEnd waits for a job to end, and returns it.
 func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
-	return waitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
+	return WaitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
 }
 
-// waitFor polls a job until wanted returns true for it. wanted sees every answer.
-func waitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
+// WaitFor polls a job until wanted returns true for it. wanted sees every answer.
+func WaitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	away := Retry{Env: session.Env, What: JobGoesOn(id)}
@@ -77,7 +77,7 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 		}
 	}()
 	started, reported := false, false
-	job, err := waitFor(ctx, session, id, wait, func(j *api.Job) bool {
+	job, err := WaitFor(ctx, session, id, wait, func(j *api.Job) bool {
 		if note := OutputElsewhere(j); note != "" && !reported {
 			reported = true
 			session.Notef("%s", note)

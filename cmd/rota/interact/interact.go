@@ -27,12 +27,13 @@ func Commands() []*command.Command {
 			command.Text("workdir,w", "start in `DIR`; without it, in that of the job"),
 			command.List("env,e", "set `NAME=VALUE` beside the variables of the job"))...)
 	}
-	const where = "JOB is an id, or JOB.WORKER for another worker than the first. It runs as the job's user, with the GPUs, " +
-		"cores, memory and variables of that worker, and ends with it. Only the job's owner can do this."
+	const where = "JOB is an id, or JOB.WORKER for another worker than the first. It runs as the job's user, with " +
+		"the GPUs, cores, memory and variables of that worker, and ends with it. Only the job's owner can do this."
 	return command.InCategory("Jobs", []*command.Command{
 		{Name: "exec", Usage: "run a command in a running job", ArgsUsage: "[-t | -T] JOB[.WORKER] -- COMMAND [ARGUMENT...]",
-			Description: where + "\nThe exit code is the command's. If standard input and output are a terminal, it gets one too.",
-			EndsFlags:   command.AtFirstArgument, JobCode: true, Action: execute,
+			Description: where + "\nThe exit code is the command's. If standard input and output are a terminal, it gets " +
+				"one too.",
+			EndsFlags: command.AtFirstArgument, JobCode: true, Action: execute,
 			Flags: inJob(command.Switch("tty,t", "give it a terminal in any case"),
 				command.Switch("no-tty,T", "give it no terminal")),
 			Arguments: complete.Jobs(model.Running)},
@@ -40,8 +41,8 @@ func Commands() []*command.Command {
 			Description: where + "\nThe shell is $SHELL of the job, else bash, else sh.", JobCode: true, Action: shell,
 			Flags: inJob(), Arguments: complete.Jobs(model.Running)},
 		{Name: "attach", Usage: "go on with the terminal of a job", ArgsUsage: "JOB[.WORKER]",
-			Description: "The job must have been submitted with a terminal. Ctrl-P Ctrl-Q leaves it, and the job goes on. Another " +
-				"command that is attached ends. The exit code is the program's.",
+			Description: "The job must have been submitted with a terminal. Ctrl-P Ctrl-Q leaves it, and the job goes on. " +
+				"Another command that is attached ends. The exit code is the program's.",
 			JobCode: true, Action: attach, Flags: command.CommonFlags(), Arguments: complete.Jobs(model.Running)},
 	})
 }

@@ -200,7 +200,7 @@ func (r *run) connect(ctx context.Context) (stream.StepEnd, error) {
 			return *how, nil
 		case ctx.Err() != nil:
 			return stream.StepEnd{}, context.Cause(ctx)
-		case errors.As(err, &refused), !isConnection(err):
+		case errors.As(err, &refused) && refused.Status < 500, !isConnection(err):
 			return stream.StepEnd{}, err
 		}
 		if lost.IsZero() {
@@ -210,6 +210,9 @@ func (r *run) connect(ctx context.Context) (stream.StepEnd, error) {
 			}
 		}
 		if time.Since(lost) >= r.Retry {
+			if refused != nil {
+				return stream.StepEnd{}, err
+			}
 			return stream.StepEnd{}, fmt.Errorf("%w: %w", ErrLost, err)
 		}
 		select {
