@@ -473,7 +473,8 @@ var trees = map[string]string{
 
 // rotaShared are the packages below cmd/rota that its groups of commands share. The other packages
 // there are groups, which main alone imports.
-var rotaShared = []string{"command", "complete", "exit", "follow", "input", "listing", "show", "table", "rotatest"}
+var rotaShared = []string{"command", "complete", "exit", "follow", "input", "listing", "show", "table", "terminal",
+	"rotatest"}
 
 // technologies may each be imported in one place only, so that replacing one is work in one place.
 // The last rows hold walls of our own in the same way.

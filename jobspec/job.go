@@ -288,6 +288,16 @@ type Task struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"` // nil: a main task
 	Secrets   []Secret   `json:"secrets,omitempty"`
 	Ulimits   *Ulimits   `json:"ulimits,omitempty"`
+	Terminal  *Terminal  `json:"terminal,omitempty"` // nil: output goes to its log, and there is no input
+}
+
+// Terminal has the task's process run at a terminal, to which its owner attaches. What it shows is in
+// no log.
+type Terminal struct {
+	Rows    int `json:"rows,omitempty"`    // default 24, until a terminal is attached
+	Columns int `json:"columns,omitempty"` // default 80, the same
+	// HangUp is how long the owner may not be attached; then the process is hung up. 0: any time.
+	HangUp Seconds `json:"hang_up,omitempty"`
 }
 
 // Lifecycle says when a task runs that is not a main task. A sidecar runs as long as the main

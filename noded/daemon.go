@@ -432,6 +432,8 @@ func (d *daemon) run(ctx context.Context) error {
 	mux.Handle(jobsteps.Path, (&jobsteps.Server{Local: d.agent.jobSteps.Local, Ctx: running}).Handler())
 	mux.Handle(jobsteps.JobPath, d.agent.jobSteps.ForControllers())
 	mux.HandleFunc("POST /v1/signal/{id}", d.agent.passSignal)
+	mux.HandleFunc("POST /v1/exec/{id}", d.execWorker)
+	mux.HandleFunc("POST /v1/attach/{id}", d.attachWorker)
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
 		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())

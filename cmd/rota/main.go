@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/dev"
 	"github.com/rota-hpc/rota/cmd/rota/doctor"
 	"github.com/rota-hpc/rota/cmd/rota/files"
+	"github.com/rota-hpc/rota/cmd/rota/interact"
 	"github.com/rota-hpc/rota/cmd/rota/manual"
 	"github.com/rota-hpc/rota/cmd/rota/simulate"
 	"github.com/rota-hpc/rota/cmd/rota/slurm"
@@ -32,7 +33,7 @@ func main() {
 
 // commands lists the commands in the order in which they are shown.
 func commands() []*command.Command {
-	all := slices.Concat(submit.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
+	all := slices.Concat(submit.Commands(), interact.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
 		admin.Commands(), simulate.Commands(), dev.Commands(slurm.Names()...))
 	return append(all, manual.Commands(all)...)
 }

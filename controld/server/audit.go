@@ -144,6 +144,10 @@ func (s *Server) StoreAudit(ctx context.Context) error {
 // record enters the request into the audit log if it belongs there: it changed something, or it was
 // refused to its caller.
 func (x *exchange) record(err error) {
+	if x.recorded {
+		return
+	}
+	x.recorded = true
 	e := history.AuditEntry{At: replica.WallNow(), UID: -1, Origin: x.origin(), Method: x.rt.Method,
 		Route: x.rt.Path, Jobs: x.about.jobs, Account: x.about.account,
 		Object: cmp.Or(x.about.object, x.r.PathValue("name")),

@@ -61,6 +61,7 @@ type exchange struct {
 	after       uint64
 	view        *state.View // what the answer is made from
 	sent        bool        // the handler has written the answer
+	recorded    bool        // in the audit log
 	about       subject     // of the request, for the audit log
 	bodyBytes   int64       // what its body has taken of the memory for bodies
 }

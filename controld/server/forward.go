@@ -46,11 +46,18 @@ func (x *exchange) forward() error {
 		return err
 	}
 	x.copyHeaders(req.Header)
+	if api.AsksForStream(x.r) {
+		api.RequestStream(req)
+	}
 	resp, err := x.s.Client.Do(req)
 	if err != nil {
 		return forwardError(ctx, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		x.about.relayed = true
+		return x.passStream(resp)
+	}
 	return x.relay(ctx, resp)
 }
 

@@ -186,6 +186,9 @@ func (x *exchange) hides(id model.JobID) bool {
 
 // deniedJob is the refusal of a request for another user's job.
 func (x *exchange) deniedJob(j *model.Job) error {
+	if x.rt.rule.Roles == access.Owner {
+		return problem.Denied("job %d is of %s: only its owner may use %s", j.ID, j.Owner.User, x.rt.Path)
+	}
 	return problem.Denied("job %d is of %s: only its owner, coordinators of account %s, operators and admins may use %s",
 		j.ID, j.Owner.User, j.Account, x.rt.Path)
 }
@@ -253,7 +256,9 @@ func (x *exchange) rolesTo(j *model.Job) access.Role {
 	if has&access.User == 0 {
 		return has
 	}
-	if j.Owner.UID == x.caller.User.UID {
+	// the jobs of root run as another account, and are root's all the same
+	asRoot := x.caller.User.UID == 0 && x.s.RootJobsAs != "" && j.Owner.User == x.s.RootJobsAs
+	if j.Owner.UID == x.caller.User.UID || asRoot {
 		has |= access.Owner
 	}
 	if x.coordinates(j.Account) {

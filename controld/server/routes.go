@@ -74,6 +74,9 @@ var (
 	}
 )
 
+// streamMedia is what frames are called in the description of the API, see package stream.
+const streamMedia = "application/x-rota-stream"
+
 // routes is the whole API.
 func routes() []route { return slices.Concat(jobRoutes(), nodeRoutes(), systemRoutes()) }
 
@@ -100,6 +103,10 @@ func jobRoutes() []route {
 	finished := poll("/v1/history", "Finished jobs, the last to end first", inQuery(openapi.Array, "id", "state"),
 		inQuery(openapi.String, "user", "account", "name"), inQuery(openapi.Instant, "since", "until"),
 		inQuery(openapi.Boolean, "steps"), paging)
+	process := post("/v1/jobs/{id}/exec", "Start a process in a running job; the answer is a stream of frames", pathID)
+	process.In, process.Media = reflect.TypeFor[api.ExecRequest](), streamMedia
+	terminal := post("/v1/jobs/{id}/attach", "Go on with the terminal of a job; the answer is a stream of frames", pathID)
+	terminal.In, terminal.Media = reflect.TypeFor[api.AttachRequest](), streamMedia
 	return []route{
 		returning(route{Operation: submission, rule: with(forUsers, partDepend), place: onLeader,
 			token: model.ScopeSubmit}, submit),
@@ -128,6 +135,8 @@ func jobRoutes() []route {
 			rule: with(seeJob, partDetails), past: true, ready: jobReady}, getJob),
 		returning(route{Operation: poll("/v1/jobs/{id}/why", "Why a job waits", pathID),
 			rule: with(seeJob, partDetails), past: true}, why),
+		{Operation: process, rule: ofOwner, token: model.ScopeSubmit, handle: execJob},
+		{Operation: terminal, rule: ofOwner, token: model.ScopeSubmit, handle: attachJob},
 		{Operation: output, rule: actOnJob, inJob: itsOwn, handle: logs},
 		{Operation: newStep, rule: ofOwner, token: model.ScopeSubmit, inJob: itsOwn, handle: jobSteps},
 		{Operation: steps, rule: actOnJob, inJob: itsOwn, handle: jobSteps},

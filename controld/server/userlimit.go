@@ -69,7 +69,7 @@ func (x *exchange) begin() (end func(), err error) {
 	if x.caller == nil || x.caller.Machine {
 		return func() {}, nil
 	}
-	if q.Get("wait") == "" && q.Get("follow") == "" {
+	if q.Get("wait") == "" && q.Get("follow") == "" && !api.AsksForStream(x.r) {
 		return func() {}, x.takeRead()
 	}
 	uid := x.caller.User.UID

@@ -35,6 +35,7 @@ var inTask = map[string][2]string{
 	"lifecycle": {"lifecycle {\nhook = \"prestart\"\n", "\n}"},
 	"secret":    {"secret \"s\" {\nsource = \"/a\"\n", "\n}"},
 	"ulimit":    {"ulimit {\n", "\n}"},
+	"terminal":  {"terminal {\n", "\n}"},
 }
 
 // wholeFile is a job file with text in a section.
@@ -142,7 +143,7 @@ var language = map[string]string{
 	"network": "mode port",
 	"task": "image command script script_file entrypoint user leader kill_signal kill_timeout writable resources " +
 		"launch env mount log progress " +
-		"lifecycle secret constraint ulimit",
+		"lifecycle secret constraint ulimit terminal",
 	"resources": "cores memory swap shm tmp gpus rdma gpu",
 	"gpu":       "count vendor model min_memory min_compute driver nvlink share max_memory mig mps compute_mode",
 	"launch":    "type nproc max_restarts port rdzv",
@@ -152,6 +153,7 @@ var language = map[string]string{
 	"lifecycle": "hook sidecar",
 	"secret":    "source env file",
 	"ulimit":    "memlock nofile stack core",
+	"terminal":  "rows columns hang_up",
 }
 
 // TestWholeLanguage wants every name of the language to be honoured or refused by name, never

@@ -140,6 +140,7 @@ func sections() []section {
 		{"lifecycle", "in task", lifecycleSchema},
 		{"secret", "in task", secretSchema},
 		{"ulimit", "in task", ulimitSchema},
+		{"terminal", "in task", terminalSchema},
 	}
 }
 

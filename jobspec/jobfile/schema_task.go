@@ -46,6 +46,8 @@ var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 		hclfile.NamedBlock("secret", "secrets",
 			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
 		hclfile.NamedBlock("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
+		hclfile.NamedBlock("terminal", "terminal", "the program runs at a terminal, which `rota attach` shows; it is in no log",
+			terminalSchema),
 		implied(hclfile.NamedBlock("log", "log", "where output goes", logSchema)),
 		hclfile.NamedBlock("progress", "progress",
 			"how far the program has come; $ROTA_PROGRESS_FILE is read without it", progressSchema),
@@ -299,6 +301,14 @@ var ulimitSchema = hclfile.For[jobspec.Ulimits](&hclfile.Block{
 		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "8 MiB; the job may raise it",
 			"stack of a thread"),
 		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "none; the job may raise it", "core file"),
+	},
+})
+
+var terminalSchema = hclfile.For[jobspec.Terminal](&hclfile.Block{
+	Attrs: []hclfile.Attr{
+		hclfile.Named("rows").AtLeastOne().With("24", "its height in characters, until one is attached"),
+		hclfile.Named("columns").AtLeastOne().With("80", "its width in characters, until one is attached"),
+		hclfile.Named("hang_up").AtLeastOne().With("never", "the program is hung up when nothing was attached for so long"),
 	},
 })
 

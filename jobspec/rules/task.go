@@ -31,6 +31,7 @@ func (c *checker) task(where string, t *jobspec.Task, only bool) {
 	c.lifecycle(where+".lifecycle", t.Lifecycle)
 	c.secrets(where+".secrets", t)
 	c.ulimits(where+".ulimits", t.Ulimits)
+	c.terminal(where+".terminal", t, only)
 }
 
 func (c *checker) image(where, image string) {
@@ -233,6 +234,29 @@ func (c *checker) launch(where string, t *jobspec.Task) {
 	if l.Type != "torchrun" && (l.MaxRestarts != 0 || l.Rdzv != "") {
 		c.add(jobspec.CodeConflict, where, `set type = "torchrun", or leave them out`,
 			"max_restarts and rdzv belong to launch type torchrun")
+	}
+}
+
+// maxTerminal is how many rows or columns a terminal has at most.
+const maxTerminal = 65535
+
+// terminal checks the terminal of a task. There is one for a worker.
+func (c *checker) terminal(where string, t *jobspec.Task, only bool) {
+	if t.Terminal == nil {
+		return
+	}
+	c.between(where+".rows", t.Terminal.Rows, 0, maxTerminal)
+	c.between(where+".columns", t.Terminal.Columns, 0, maxTerminal)
+	c.duration(where+".hang_up", t.Terminal.HangUp)
+	l := t.Launch
+	switch {
+	case !only:
+		c.add(jobspec.CodeConflict, where, "keep one task", "a group whose task has a terminal has no other tasks")
+	case l != nil && l.Type != "" && l.Type != "single" && l.Type != jobspec.LaunchSteps:
+		c.add(jobspec.CodeConflict, where, `leave launch out`, "a task with a terminal is one process, and launch type %s "+
+			"starts several", l.Type)
+	case t.Progress != nil && t.Progress.Pattern != "":
+		c.add(jobspec.CodeConflict, where, "write progress to a file", "what a terminal shows is not searched for progress")
 	}
 }
 

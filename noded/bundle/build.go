@@ -106,6 +106,9 @@ func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (contain
 	if b.Settings.Place = starter >= 0; b.Settings.Place {
 		b.Settings.Tmp = int64(tasks[starter].Resources.Tmp)
 	}
+	if t := tasks[0].Terminal; t != nil {
+		b.Settings.IO = &container.IO{Drop: true, HangUpMS: int64(t.HangUp) * 1000}
+	}
 	several := b.Settings.Place || len(tasks) > 1
 	if several {
 		b.Settings.Success, b.Settings.Shm = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(tasks))

@@ -79,6 +79,9 @@ func Plan(in Input) (*launch.Plan, error) {
 			Name: "rank " + strconv.Itoa(t.base+local), Args: args, Env: t.rankEnvironment(local),
 		})
 	}
+	if size := t.task.Terminal; size != nil {
+		p.Ranks[0].Terminal = &launch.Terminal{Rows: uint16(cmp.Or(size.Rows, 24)), Columns: uint16(cmp.Or(size.Columns, 80))}
+	}
 	return p, nil
 }
 

@@ -34,10 +34,10 @@ const quietWait = time.Second
 // than quietWait, it shows what the job does.
 func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
 	if !session.IsTerminal(session.Stderr) {
-		return waitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
+		return WaitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
 	}
 	say, answers := stateReporter(session.Env), 0
-	return waitFor(ctx, session, id, progressWait, func(j *api.Job) bool {
+	return WaitFor(ctx, session, id, progressWait, func(j *api.Job) bool {
 		if answers++; answers > 1 && !j.Code.Final() {
 			say(j)
 		}
@@ -45,8 +45,8 @@ func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (
 	})
 }
 
-// waitFor polls a job until wanted returns true for it. wanted sees every answer.
-func waitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
+// WaitFor polls a job until wanted returns true for it. wanted sees every answer.
+func WaitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	next := wait
@@ -95,7 +95,7 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 		}
 	}()
 	started, reported := false, false
-	job, err := waitFor(ctx, session, id, wait, func(j *api.Job) bool {
+	job, err := WaitFor(ctx, session, id, wait, func(j *api.Job) bool {
 		if note := OutputElsewhere(j); note != "" && !reported {
 			reported = true
 			session.Notef("%s", note)

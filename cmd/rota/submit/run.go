@@ -28,9 +28,16 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("pty") && c.Int("nodes") > 1 {
+		return exit.Usagef("--pty: a terminal is for one worker, and --nodes asks for %d", c.Int("nodes")).
+			WithHint("submit the job, and open a shell in its workers: rota shell JOB.WORKER")
+	}
 	session, err := env.Dial(c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("pty") {
+		return AtTerminal(c.Context, session, job)
 	}
 	return Attached(c.Context, session, job)
 }

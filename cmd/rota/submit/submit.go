@@ -37,11 +37,12 @@ func Commands() []*command.Command {
 			}, input.ScriptFlags(), input.VarFlags())), EndsFlags: input.IsScript, Arguments: complete.Files},
 		{Name: "run", Usage: "run a command as a job and show its output",
 			ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: runCommand,
-			Description: "The command's standard input is empty. Ctrl-C cancels the job; a second Ctrl-C exits at once. " +
-				"Returns the command's exit code,\n" +
+			Description: "Without --pty the command's standard input is empty. Ctrl-C cancels the job; a second Ctrl-C exits " +
+				"at once. Returns the command's exit code,\n" +
 				"or 128 plus the signal that ended it. Rota's own failures are 120 to 125: usage, not found, denied, no " +
 				"controller, timed out, other.",
 			Flags: command.WithCommon(
+				command.Switch("pty", "run it at this terminal: keys are the command's, and the job ends with the terminal"),
 				command.Text("gpus,G", "`N` GPUs for each worker, or a part of one such as 0.5"),
 				&cli.IntFlag{Name: "cores", Aliases: []string{"c", "cpus-per-task"}, Usage: "`N` cores for each worker",
 					DefaultText: "1"},

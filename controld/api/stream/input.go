@@ -21,6 +21,7 @@ type Input struct {
 	taken   int64     // bytes that programs have taken
 	pending []byte    // sent, and not taken yet
 	ended   bool      // no more follows
+	begun   bool      // Resume was called
 	closed  bool
 }
 
@@ -32,10 +33,14 @@ func NewInput(task uint32) *Input {
 }
 
 // Resume goes on over a connection whose other end has taken so many bytes: it sends the others
-// again. An error says that what is missing is not known any more.
+// again. The first time, what was taken before was of another sender. An error says that what is missing
+// is not known any more.
 func (in *Input) Resume(c *Conn, taken int64) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if !in.begun {
+		in.begun, in.taken = true, taken
+	}
 	if err := in.drop(taken); err != nil {
 		return err
 	}

@@ -267,6 +267,24 @@ func (c *Conn) WriteJSON(kind Kind, task uint32, value any) error {
 	return c.Write(f)
 }
 
+// Join passes the frames of each of two connections on to the other one, until one ends, and closes
+// both. What is not read at one end holds the other back.
+func Join(a, b *Conn) {
+	var both sync.WaitGroup
+	pass := func(to, from *Conn) {
+		defer func() { _, _ = a.Close(), b.Close() }() // the other direction ends with it
+		for {
+			f, err := from.Read()
+			if err != nil || to.Write(f) != nil {
+				return
+			}
+		}
+	}
+	both.Go(func() { pass(a, b) })
+	both.Go(func() { pass(b, a) })
+	both.Wait()
+}
+
 // Close ends the connection at once.
 func (c *Conn) Close() error {
 	c.once.Do(func() { close(c.closed) })
