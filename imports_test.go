@@ -447,7 +447,7 @@ var rules = map[string]rule{
 	"noded": {
 		ours: []string{
 			"jobspec", "jobspec/hostlist", "controld/model", "controld/api", "controld/api/pki", "controld/api/serve",
-			"controld/api/identity", "controld/member", "noded/bundle", "noded/checkpoint", "noded/container",
+			"controld/api/stream", "controld/api/identity", "controld/member", "noded/bundle", "noded/checkpoint", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/profile", "noded/progress",
 			"noded/requirements", "packaging/python",
 		},
