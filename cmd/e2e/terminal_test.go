@@ -90,6 +90,21 @@ func (p *person) sees(text string) {
 	}
 }
 
+// echoes types keys one by one, and returns the 99th percentile of the time until each is shown.
+func (p *person) echoes(n int) time.Duration {
+	p.w.t.Helper()
+	var took []time.Duration
+	for range n {
+		begun := time.Now()
+		p.types("x")
+		p.sees("xx") // the terminal's echo, and what the program writes
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	p.w.t.Logf("echo of %d keys: p50 %v, p99 %v", n, took[n/2], took[n*99/100])
+	return took[n*99/100]
+}
+
 // leaves waits for the command and returns its exit code.
 func (p *person) leaves() int {
 	_ = p.cmd.Wait() // the code tells
@@ -149,6 +164,16 @@ func TestAPersonAtATerminal(t *testing.T) {
 	p.sees("still here")
 	p.types("exit\r")
 	if code := p.leaves(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+
+	p = w.sits("run", "--pty", "--", "sh", "-c", "stty -icanon; echo go; exec cat")
+	p.sees("go\r\n")
+	if p99 := p.echoes(500); p99 > 500*time.Millisecond { // other tests run beside it
+		t.Errorf("a key is echoed after %v", p99)
+	}
+	p.types("\x03")
+	if code := p.leaves(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
 	_, errs, code := w.rota("run", "--pty", "-N", "2", "--", "bash")
