@@ -77,7 +77,8 @@ func (w *jobWorld) ask(path, body string) (int, string) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("unix", filepath.Join(w.dir, path, "run/rota.sock"))
 		}}}
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://rota"+cmp.Or(w.url, "/v1/jobs/8/cancel"),
+	url := "http://rota" + cmp.Or(w.url, "/v1/jobs/8/cancel")
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, url,
 		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)

@@ -84,7 +84,8 @@ func TestAStepSharesWithItsWorker(t *testing.T) {
 	in := n.place(t, batch, "echo one > /tmp/a; echo two > /dev/shm/b; readlink /proc/self/ns/ipc; echo ready; sleep 1000")
 	eventually(t, "the program is ready", func() bool { return strings.Contains(n.said(batch, "main"), "ready") })
 	id := batch.OfStep(0)
-	n.step(t, in, id, "sh", "-c", "cat /tmp/a /dev/shm/b; readlink /proc/self/ns/ipc; echo x > /tmp/c; cp /bin/true /tmp/; "+
+	n.step(t, in, id, "sh", "-c", "cat /tmp/a /dev/shm/b; readlink /proc/self/ns/ipc; "+
+		"echo x > /tmp/c; cp /bin/true /tmp/; "+
 		"/tmp/true && [ $SLURM_TASK_PID = $$ ] && "+inCgroup())
 	if e := n.exit(id); e.Code != 0 || e.Signal != 0 {
 		t.Fatalf("%+v: %s", e, n.output(id))
@@ -173,6 +174,7 @@ func TestStepsAreFrozenWithTheirWorker(t *testing.T) {
 	check(t, n.shims.Switch(t.Context(), batch, container.SwitchOrder{Number: 2}))
 	eventually(t, "the worker goes on", func() bool { return n.status(batch).Switch.Done == 2 })
 	goesOn()
-	check(t, n.shims.Switch(t.Context(), batch, container.SwitchOrder{Number: 3, NoFreeze: "its GPU memory must not stay"}))
+	stay := container.SwitchOrder{Number: 3, NoFreeze: "its GPU memory must not stay"}
+	check(t, n.shims.Switch(t.Context(), batch, stay))
 	eventually(t, "the worker says why it goes on", func() bool { return n.status(batch).Switch.Problem != "" })
 }

@@ -33,7 +33,8 @@ func main() {
 
 // commands lists the commands in the order in which they are shown.
 func commands() []*command.Command {
-	all := slices.Concat(submit.Commands(), interact.Commands(), views.Commands(), control.Commands(), files.Commands(), doctor.Commands(),
+	all := slices.Concat(submit.Commands(), interact.Commands(), views.Commands(), control.Commands(),
+		files.Commands(), doctor.Commands(),
 		admin.Commands(), simulate.Commands(), dev.Commands(slurm.Names()...))
 	return append(all, manual.Commands(all)...)
 }

@@ -124,8 +124,8 @@ func TestRefusedValues(t *testing.T) {
 var language = map[string]string{
 	"job": "class queue account priority time_limit time_min begin deadline hold gang_scope description comment tags " +
 		"meta export workdir " +
-		"on_dependency_failure nodes exclude_nodes features licenses constraint affinity dependency array preemption checkpoint " +
-		"restart hang idle requeue_exit_code " +
+		"on_dependency_failure nodes exclude_nodes features licenses constraint affinity dependency array preemption " +
+		"checkpoint restart hang idle requeue_exit_code " +
 		"log_policy notify group task",
 	"array":      "indices matrix file max_parallel max_failures order stop",
 	"stop":       "metric goal at_step keep",

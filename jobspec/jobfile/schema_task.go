@@ -46,7 +46,8 @@ var taskSchema = hclfile.For[jobspec.Task](&hclfile.Block{
 		hclfile.NamedBlock("secret", "secrets",
 			"a text that is read on the node, as you, and is kept nowhere else", secretSchema),
 		hclfile.NamedBlock("ulimit", "ulimits", "limits of the program's processes", ulimitSchema),
-		hclfile.NamedBlock("terminal", "terminal", "the program runs at a terminal, which `rota attach` shows; it is in no log",
+		hclfile.NamedBlock("terminal", "terminal", "the program runs at a terminal, which `rota attach` shows; "+
+			"it is in no log",
 			terminalSchema),
 		implied(hclfile.NamedBlock("log", "log", "where output goes", logSchema)),
 		hclfile.NamedBlock("progress", "progress",

@@ -173,7 +173,8 @@ func TestSbatch(t *testing.T) {
 		{"-Q --parsable", "7\n", ""},
 		{"-M all", "Submitted batch job 7 on cluster dgx\n", ""},
 		{"-M other,dgx --parsable", "7;dgx\n", ""},
-		{"--mail-type=END", "Submitted batch job 7\n", "sbatch: warning: --mail-type is kept, and no mail is sent yet (SB-090): " +
+		{"--mail-type=END", "Submitted batch job 7\n", "sbatch: warning: --mail-type is kept, and no mail is " +
+			"sent yet (SB-090): " +
 			"rota wait ID && mail ..., or rota events -f\n"},
 		{"--mail-type=END -Q", "", ""},
 	} {

@@ -304,9 +304,6 @@ func (c *cancelling) selection(ctx context.Context) error {
 	return failure
 }
 
-// waits reports whether a job, or all tasks of a row of an array, have not started.
-func waits(j *api.Job) bool { return j.Code == model.Pending || j.Array.Indices != "" }
-
 // matching lists the jobs that have not ended and match. For a user, they are that user's own unless a
 // user is named, as in Slurm.
 func (c *cancelling) matching(ctx context.Context) ([]string, error) {
