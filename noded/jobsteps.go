@@ -163,7 +163,7 @@ func (a *Agent) signalWithSteps(ctx context.Context, id container.ID, d *api.All
 
 // runsSteps reports whether the job of a first worker has steps that run, here or on other nodes.
 func (a *Agent) runsSteps(id container.ID) bool {
-	return a.jobSteps.Manager != nil && a.jobSteps.Running(id)
+	return a.jobSteps.Manager != nil && (a.jobSteps.Running(id) || len(a.liveSteps(id)) > 0)
 }
 
 // desired returns what the controllers want for a worker, nil if that is not known.

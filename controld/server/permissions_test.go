@@ -70,6 +70,7 @@ type cluster struct {
 func config(private ...string) *model.Config {
 	cfg := model.InitialConfig()
 	cfg.Operators, cfg.Admins, cfg.Private = []string{"52003"}, []string{"52004"}, private
+	cfg.MaxReads = 1_000_000
 	cfg.Accounts = map[string]model.Account{
 		"science": {Coordinators: []string{"%daemon"}},
 		"physics": {Parent: "science", Users: map[string]model.Terms{"52001": {}}},

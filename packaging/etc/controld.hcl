@@ -60,6 +60,11 @@ socket = "/run/rota/controld.sock"
 #   max_grace     = "20m"
 # }
 
+# What jobs hold without a node, such as licences of a program: licenses = { matlab = 2 }, or -L matlab:2.
+# license "matlab" {
+#   count = 5
+# }
+
 # policy {
 #   name = "rota"
 # }
