@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,9 +78,20 @@ func start(t *testing.T, o lab.Options) *world {
 	return startWithin(t, 4*time.Minute, o)
 }
 
+// besides are the tests that others may run beside.
+var besides sync.Map
+
+// beside has other tests run beside this one, with clusters of their own: most of the time a test waits.
+func beside(t *testing.T) {
+	if _, again := besides.LoadOrStore(t.Name(), true); !again && !strings.Contains(t.Name(), "/") {
+		t.Parallel()
+	}
+}
+
 // startWithin is start for a test that may take longer.
 func startWithin(t *testing.T, limit time.Duration, o lab.Options) *world {
 	t.Helper()
+	beside(t)
 	if os.Getuid() != 0 {
 		t.Skip("needs root: jobs run in real containers")
 	}
