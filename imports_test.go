@@ -82,7 +82,7 @@ var rules = map[string]rule{
 	},
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
-	"controld/model": {ours: []string{"jobspec", "jobspec/convergence"}, pure: true,
+	"controld/model": {ours: []string{"jobspec", "jobspec/convergence", "jobspec/hostlist"}, pure: true,
 		why: "all daemons and the command share these types, and none needs the state machine"},
 	"controld/fsm/steering": {ours: []string{"controld/model"}, pure: true,
 		why: "what operators tell the scheduler is data, whichever policy honours it"},

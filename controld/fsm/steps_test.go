@@ -26,7 +26,7 @@ func TestStepsAreNoted(t *testing.T) {
 		return err
 	}
 	step := func(row, id int) model.Step {
-		return model.Step{Row: row, ID: id, Name: "true", Nodes: []string{"n1"}, Tasks: 1, Began: 5, Ended: 6}
+		return model.Step{Row: row, ID: id, Name: "true", Nodes: "n1", Tasks: 1, Began: 5, Ended: 6}
 	}
 	w.ok(say("n1", step(1, 1), step(2, 0)))
 	w.ok(say("n1", step(2, 0), step(3, 2)))

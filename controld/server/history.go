@@ -35,10 +35,10 @@ func listHistory(x *exchange) (*api.List[api.Job], error) {
 			continue
 		}
 		out := present.Job(nil, j, j.Reason, x.s.Samples.Of(j.ID), j.Ended.Wall)
-		x.hideOthers(&out)
-		if !steps {
-			present.WithoutSteps(&out)
+		if steps {
+			present.AddSteps(&out, j)
 		}
+		x.hideOthers(&out)
 		if !x.mayOn(partDetails, j) {
 			present.Redact(&out, j.Reason)
 		}

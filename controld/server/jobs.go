@@ -23,12 +23,15 @@ func newList[T any](kind string, v *state.View) *api.List[T] {
 }
 
 // present is a job as the caller may see it, with what this controller knows of it now.
-func (x *exchange) present(j *model.Job, now model.UnixMS, spec bool) api.Job {
+func (x *exchange) present(j *model.Job, now model.UnixMS, spec, steps bool) api.Job {
 	why := j.Reason
 	if j.State == model.Pending || j.Waits() || j.State == model.Suspended {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
 	out := present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
+	if steps {
+		present.AddSteps(&out, j)
+	}
 	x.hideOthers(&out)
 	switch {
 	case !x.mayOn(partDetails, j):
@@ -73,7 +76,7 @@ func getJob(x *exchange) (*api.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := x.present(j, replica.WallNow(), true)
+	out := x.present(j, replica.WallNow(), true, true)
 	return &out, nil
 }
 

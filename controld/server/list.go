@@ -16,7 +16,6 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
-	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
@@ -109,10 +108,7 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.
 			if !x.belongs(l, j, delta) || !x.mayOn(partJobs, j) {
 				continue
 			}
-			item = x.present(j, now, l.spec)
-			if !l.steps {
-				present.WithoutSteps(&item)
-			}
+			item = x.present(j, now, l.spec, l.steps)
 			if !yield(&item) {
 				return
 			}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/pki"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -25,10 +27,13 @@ type userRequests struct {
 const (
 	readBurst = 10   // seconds' worth of reads that may come at once
 	readers   = 1000 // of how many users is known when they have read
+
+	atOnce = 50 * time.Millisecond // what is answered within that has not waited
 )
 
-// mayRead takes one of a user's reads, of which there are so many in a second.
-func (u *userRequests) mayRead(uid uint32, most int) bool {
+// mayRead reports whether a user may read, which is so many times in a second, and takes one of these if
+// it is now.
+func (u *userRequests) mayRead(uid uint32, most int, now bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	l := u.reads[uid]
@@ -38,6 +43,9 @@ func (u *userRequests) mayRead(uid uint32, most int) bool {
 		}
 		l = rate.NewLimiter(rate.Limit(most), most*readBurst)
 		u.reads[uid] = l
+	}
+	if !now {
+		return l.Tokens() >= 1
 	}
 	return l.Allow()
 }
@@ -69,13 +77,19 @@ func (x *exchange) begin() (end func(), err error) {
 	if x.caller == nil || x.caller.Machine {
 		return func() {}, nil
 	}
-	if q.Get("wait") == "" && q.Get("follow") == "" && !api.AsksForStream(x.r) {
-		return func() {}, x.takeRead()
+	waits := q.Get("wait") != "" || q.Get("follow") != "" || api.AsksForStream(x.r)
+	if err := x.takeRead(!waits); err != nil || !waits {
+		return func() {}, err
 	}
 	uid := x.caller.User.UID
 	n := x.s.requests.begin(uid)
-	end = func() { x.s.requests.end(uid) }
-	cfg := x.config()
+	cfg, begun := x.config(), time.Now()
+	end = func() {
+		x.s.requests.end(uid)
+		if time.Since(begun) < atOnce { // it has not waited
+			_ = x.takeRead(true)
+		}
+	}
 	most := cmp.Or(cfg.MaxRequests, model.DefaultMaxRequests)
 	if n <= most || x.s.rolesOf(x.caller, cfg)&operators != 0 {
 		return end, nil
@@ -88,14 +102,15 @@ func (x *exchange) begin() (end func(), err error) {
 			"configuration"}
 }
 
-// takeRead counts a request that only reads. What changes something is never refused for that.
-func (x *exchange) takeRead() error {
-	if x.r.Method != http.MethodGet || x.r.Header.Get(headerForwarded) != "" {
+// takeRead counts a request that only reads, now if it does not wait, and refuses it if there were too
+// many. What changes something is never refused for that.
+func (x *exchange) takeRead(now bool) error {
+	if x.r.Method != http.MethodGet || x.caller.Role == string(pki.Controller) { // another one has counted it
 		return nil
 	}
 	cfg := x.config()
 	most := cmp.Or(cfg.MaxReads, model.DefaultMaxReads)
-	if x.s.rolesOf(x.caller, cfg)&operators != 0 || x.s.requests.mayRead(x.caller.User.UID, most) {
+	if x.s.rolesOf(x.caller, cfg)&operators != 0 || x.s.requests.mayRead(x.caller.User.UID, most, now) {
 		return nil
 	}
 	return &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,

@@ -507,10 +507,12 @@ func (j *job) record(s *step, usage *model.Usage) {
 		ExitCode: end.Code, Signal: end.Signal, OOM: end.OOM, Why: cut(end.Why), Usage: usage,
 		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
 	}}
+	var nodes []string
 	for i, p := range s.parts {
-		r.Nodes = append(r.Nodes, p.name)
+		nodes = append(nodes, p.name)
 		r.Cores, r.GPUs = r.Cores+len(s.Shares[i].Cores), r.GPUs+len(s.Shares[i].GPUs)
 	}
+	r.SetNodes(nodes)
 	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(),
 		Step: &journal.Step{N: s.n, Report: &r}})
 	if err != nil {

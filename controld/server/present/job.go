@@ -90,9 +90,6 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	addSuspension(&out, v, j, a)
 	out.Trials = trials(a)
 	out.Usage = Usage(a.Used())
-	for i := range a.Steps {
-		out.Steps = append(out.Steps, step(&a.Steps[i]))
-	}
 	if s := a.Stop; s != nil && cause.Displaces() {
 		out.For, out.ForUser, out.ForAccount = s.For, s.ForUser, s.ForAccount
 		if v != nil && a.Ended.At == 0 {
@@ -112,13 +109,24 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 	return out
 }
 
+// AddSteps adds the steps that have ended to a job as users see it. In a list there may be thousands of
+// each job.
+func AddSteps(out *api.Job, j *model.Job) {
+	for i := range out.Attempts {
+		for k := range j.Attempts[i].Steps {
+			out.Attempts[i].Steps = append(out.Attempts[i].Steps, step(&j.Attempts[i].Steps[k]))
+		}
+	}
+}
+
 // step is a step that has ended as users see it.
 func step(s *model.Step) api.Step {
+	nodes := s.NodeNames()
 	var used *model.UsageSum
 	if u := s.Usage; u != nil {
-		used = &model.UsageSum{Usage: *u, Memory: u.PeakMemory, Workers: len(s.Nodes)}
+		used = &model.UsageSum{Usage: *u, Memory: u.PeakMemory, Workers: len(nodes)}
 	}
-	return api.Step{ID: s.ID, Name: s.Name, Nodes: s.Nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
+	return api.Step{ID: s.ID, Name: s.Name, Nodes: nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
 		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
 		Usage: Usage(used)}
 }

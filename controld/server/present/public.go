@@ -20,13 +20,6 @@ func Redact(j *api.Job, why model.Reason) {
 	}
 }
 
-// WithoutSteps takes the steps out of a job of a list: there may be thousands of each.
-func WithoutSteps(j *api.Job) {
-	for i := range j.Attempts {
-		j.Attempts[i].Steps = nil
-	}
-}
-
 // PublicReason is a reason without the message from outside.
 func PublicReason(why model.Reason) api.Reason {
 	why.Text = ""
