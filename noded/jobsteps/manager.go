@@ -461,7 +461,7 @@ func (j *job) removeParts(s *step) *model.Usage {
 		if sum == nil {
 			sum = &model.Usage{}
 		}
-		sum.CPUMS += max(0, e.UserMS+e.SystemMS)
+		sum.CPUMS, sum.SystemMS = sum.CPUMS+max(0, e.UserMS+e.SystemMS), sum.SystemMS+max(0, e.SystemMS)
 		sum.PeakMemory = max(sum.PeakMemory, jobspec.Bytes(e.PeakMem))
 		s.worst.OOM = s.worst.OOM || e.OOM
 	}
@@ -478,10 +478,10 @@ func (j *job) record(s *step, usage *model.Usage) {
 		ExitCode: end.Code, Signal: end.Signal, OOM: end.OOM, Why: cut(end.Why), Usage: usage,
 		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
 	}}
-	for i, p := range s.parts {
+	for _, p := range s.parts {
 		r.Nodes = append(r.Nodes, p.name)
-		r.Cores, r.GPUs = r.Cores+len(s.Shares[i].Cores), r.GPUs+len(s.Shares[i].GPUs)
 	}
+	r.Cores, r.GPUs = s.holds()
 	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(),
 		Step: &journal.Step{N: s.n, Report: &r}})
 	if err != nil {

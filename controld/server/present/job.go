@@ -116,7 +116,10 @@ func attempt(v *state.View, j *model.Job, i int, now model.Instant) api.Attempt 
 func step(s *model.Step) api.Step {
 	var used *model.UsageSum
 	if u := s.Usage; u != nil {
-		used = &model.UsageSum{Usage: *u, Memory: u.PeakMemory, Workers: len(s.Nodes)}
+		used = &model.UsageSum{Usage: *u, Workers: len(s.Nodes)}
+		if used.Workers == 1 { // of several nodes only the most that one had is known
+			used.Memory = u.PeakMemory
+		}
 	}
 	return api.Step{ID: s.ID, Name: s.Name, Nodes: s.Nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
 		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
