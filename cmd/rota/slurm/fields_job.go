@@ -326,16 +326,16 @@ var jobFields = []field[*jobRow]{
 		text:  func(r *jobRow) string { return cpuClock(r.cpuSeconds()) },
 		value: func(r *jobRow) any { return splitSeconds(r.cpuSeconds()) }},
 	{acct: "MaxRSS", needs: "attempts", text: func(r *jobRow) string {
-		if r.step == nil || r.step.used.MaxRSS() == 0 {
+		if r.step == nil {
 			return ""
 		}
-		return r.peak(r.step.used.MaxRSS())
+		return r.peakOrNone(r.step.used.MaxRSS())
 	}},
 	{acct: "AveRSS", needs: "attempts", text: func(r *jobRow) string {
-		if r.step == nil || r.step.used.AveRSS() == 0 {
+		if r.step == nil {
 			return ""
 		}
-		return r.peak(r.step.used.AveRSS())
+		return r.peakOrNone(r.step.used.AveRSS())
 	}},
 	{acct: "MaxVMSize", needs: "attempts", text: ofSteps},
 	{acct: "Suspended", past: "time.suspended", needs: "attempts",

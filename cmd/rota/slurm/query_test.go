@@ -160,6 +160,16 @@ func lab(t testing.TB) *rotatest.Answers {
 		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 2, Nodes: []string{"gpu01", "gpu02"}, Tasks: []int{2, 1}},
 			Name: "python", Cores: 6, GPUs: 2, Started: model.UnixMS(minute(30).UnixMilli())},
 		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 3}, Name: "waits", Waits: "Requested nodes are busy"}}})
+	a.Give("GET /v1/jobs/7/usage", api.JobUsage{Job: 7, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 4000,
+		PeakMemory: 3 * jobspec.GiB, Memory: 4 * jobspec.GiB, Workers: 2}, Workers: []api.WorkerUsage{{Node: "gpu01",
+		Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02", Usage: &api.Usage{PeakMemory: 3 * jobspec.GiB}}},
+		Steps: []api.StepUsage{{Step: 2, PeakNode: "gpu02", Usage: &api.Usage{CPUSeconds: 90, Workers: 2,
+			PeakMemory: 3 * jobspec.GiB, Memory: 3*jobspec.GiB + 2*jobspec.MiB}}}})
+	a.Give("GET /v1/jobs/8_3/usage", api.JobUsage{Job: 12, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 1,
+		PeakMemory: jobspec.GiB, Memory: jobspec.GiB, Workers: 1}, Missing: 1, Error: "worker 1 on node gpu02: it is down",
+		Workers: []api.WorkerUsage{{Node: "gpu01", Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02"}}})
+	a.Give("GET /v1/jobs/4/usage", api.JobUsage{Job: 4, Attempt: 1})
+	a.Refuse("GET /v1/jobs/21/usage", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
 	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota", Controllers: []api.Controller{{Name: "c1"},
 		{Name: "c2"}}})
@@ -250,6 +260,8 @@ func TestClients(t *testing.T) {
 			"AveRSS,TotalCPU,AllocTRES%40", "-P"},
 		{"sacct", "-j", "7", "-o", "JobID,JobName,AllocCPUS,NTasks,NNodes,NodeList,State,ExitCode,Elapsed,Start,End,MaxRSS," +
 			"AveRSS,TotalCPU", "-P"},
+		{"sstat", "-j", "7"}, {"sstat", "-a", "-P", "-j", "7"}, {"sstat", "-n", "-j", "7.batch"}, {"sstat", "-j", "8_3"},
+		{"sstat", "-n", "-P", "-j", "7.2", "-o", "jobid%20,avecpu,MaxRSSTask,TRESUsageInTot", "--noconvert"},
 		{"sacct", "-n", "-j", "4.0,8_0.0,7.2,7.1", "-o", "jobid,jobname,state"},
 		{"sacct", "-n", "-j", "8_3.0,4.extern", "-o", "jobid"}, {"sacct", "-n", "-X", "-j", "4.0", "-o", "jobid"},
 		// parsl
@@ -458,6 +470,14 @@ func TestQueriesRefused(t *testing.T) {
 		"sacct -D":                     "sacct: error: unknown shorthand flag: 'D'",
 		"sacct 7":                      "sacct: error: Unrecognized option: 7\n",
 		"sacct -M elsewhere":           "sacct: error: 'elsewhere' can't be reached now",
+		"sstat":                        "sstat: error: You didn't give me any jobs to stat.\n",
+		"sstat -n -j 4":                "sstat: error: problem getting step_layout for 4: Invalid job id specified\n",
+		"sstat -n -j 7.0":              "sstat: error: problem getting step_layout for 7.0: Invalid job id specified\n",
+		"sstat -n -j 7.x":              "sstat: error: problem getting step_layout for 7.x: Invalid job id specified\n",
+		"sstat -n -j 21.0":             "sstat: error: problem getting step_layout for 21.0: Access/permission denied\n",
+		"sstat -j x":                   "sstat: error: Invalid job id: x\n",
+		"sstat -o Watts -j 7":          "sstat: error: Unknown field 'Watts': there are JobID,",
+		"sstat -i -j 7":                "sstat: error: unknown shorthand flag: 'i'",
 		"sinfo -t busy":                "sinfo: error: Bad state string: \"busy\": valid node states are all,",
 		"sinfo -o %k":                  "sinfo: error: %k of the format \"%k\" is not supported",
 		"sinfo -T":                     "sinfo: error: unknown shorthand flag: 'T'",

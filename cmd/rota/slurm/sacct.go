@@ -186,6 +186,12 @@ func (t *tool) printFieldNames() error {
 			all = append(all, name)
 		}
 	}
+	t.printNames(all)
+	return nil
+}
+
+// printNames prints names of fields in columns of four.
+func (t *tool) printNames(all []string) {
 	slices.Sort(all)
 	for i, name := range all {
 		end := " "
@@ -194,7 +200,6 @@ func (t *tool) printFieldNames() error {
 		}
 		fmt.Fprintf(t.Stdout, "%-19s%s", name, end)
 	}
-	return nil
 }
 
 // selectJobs reads which jobs are asked for, as sacct does: those of today, and of the caller unless
