@@ -540,6 +540,40 @@ func TestWhoseJobsSacctShows(t *testing.T) {
 	}
 }
 
+// TestSacctAsksForStepsWhereItShowsThem: and for those that run of so many jobs only.
+func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
+	a := lab(t)
+	asked := func(args ...string) string {
+		before := len(a.Requests())
+		if code, _, said := run(t, a.URL, nil, args...); code != 0 {
+			t.Errorf("%q: %s", args, said)
+		}
+		var all strings.Builder
+		for _, r := range a.Requests()[before:] {
+			all.WriteString(r.What + "\n")
+		}
+		return all.String()
+	}
+	if got := asked("sacct", "-X", "-j", "7"); strings.Contains(got, "steps") {
+		t.Errorf("without steps it asks for\n%s", got)
+	}
+	if got := asked("sacct", "-j", "7"); strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
+		t.Errorf("with steps it asks for\n%s", got)
+	}
+	var many []api.Job
+	for i := range maxAsked + 1 {
+		many = append(many, jobOf(model.JobID(i+100), "x", model.Running, "RUNNING", func(j *api.Job) {
+			j.Started, j.Nodes = minute(1), []string{"n1"}
+		}))
+	}
+	a.On("GET /v1/jobs", rotatest.StreamOf(many))
+	code, out, said := run(t, a.URL, nil, "sacct", "-a", "-n")
+	if code != 0 || strings.Count(out, "RUNNING") != 2*len(many) ||
+		!strings.HasPrefix(said, "sacct: error: 101 jobs run: steps that run are shown of up to 100.") {
+		t.Errorf("of many jobs: %d %s\n%s", code, said, out)
+	}
+}
+
 // TestTimesOfSacct has the forms of times that clients write.
 func TestTimesOfSacct(t *testing.T) {
 	now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.Local)
