@@ -20,6 +20,7 @@ func TestStepsByTheirNames(t *testing.T) {
 		"trap 'echo script >>told' USR1\n"+
 		"srun -J prepare -n1 -N1 sh -c 'for i in $(seq 20000); do :; done; exit 3'\nsrun -J spread true\n"+
 		"srun -J long -n1 -N1 -w n1 --exact --mem=64M sh -c 'trap \"echo step >>told\" USR1; touch up; "+loop+"' &\n"+
+		"until [ -e up ]; do sleep 0.05; done\n"+ // so that their numbers follow the lines
 		"srun -J other -n1 -N1 -w n2 --exact --mem=64M sh -c 'trap \"\" USR1; touch up2; "+loop+"' &\n"+
 		"until [ -e go ]; do sleep 0.05; done\n")
 	w.wait("both steps", func() bool {
