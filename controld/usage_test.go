@@ -17,7 +17,9 @@ import (
 func TestUsageOfARunningJob(t *testing.T) {
 	s := startOne(t)
 	c := s.client(user(1000))
-	answer := api.NodeUsage{Usage: model.Usage{CPUMS: 1500, SystemMS: 500, PeakMemory: 7 << 20}, Memory: 5 << 20}
+	answer := api.NodeUsage{Usage: model.Usage{CPUMS: 1500, SystemMS: 500, PeakMemory: 7 << 20}, Memory: 5 << 20,
+		Steps: []api.NodeStepUsage{{Step: 2, Usage: model.Usage{CPUMS: 700}}, {Step: 0, Usage: model.Usage{CPUMS: 500,
+			PeakMemory: 3 << 20}}}}
 	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/usage/1.1.0" || !strings.Contains(r.Header.Get("Rota-User"), "1000") {
 			t.Errorf("asked for %s by %s", r.URL.Path, r.Header.Get("Rota-User"))
@@ -42,6 +44,10 @@ func TestUsageOfARunningJob(t *testing.T) {
 	if !u.Live || u.Missing != 0 || len(u.Workers) != 1 || u.Workers[0].MemoryNow != 5<<20 || u.Usage == nil ||
 		u.Usage.CPUSeconds != 1.5 || u.Usage.UserCPU() != 1 || u.Usage.MaxRSS() != 7<<20 || u.Usage.AveRSS() != 7<<20 {
 		t.Errorf("it uses %+v", u)
+	}
+	if len(u.Steps) != 2 || u.Steps[0].Step != 0 || u.Steps[0].PeakNode != "n1" || u.Steps[0].Usage.MaxRSS() != 3<<20 ||
+		u.Steps[1].Step != 2 || u.Steps[1].Usage.CPUSeconds != 0.7 {
+		t.Errorf("its steps use %+v", u.Steps)
 	}
 	answer.SystemMS = 2000
 	if u, _, err := c.UsageBy(t.Context(), "1", 1); err != nil || u.Missing != 1 || u.Usage != nil ||

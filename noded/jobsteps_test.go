@@ -92,6 +92,48 @@ func TestTheEarlySignalOfSteps(t *testing.T) {
 	}
 }
 
+// TestPlainSignalsOfSteps notices a signal of a user for the programs of a job that its script gets too,
+// one for the script that its steps get, and one for all that something misses.
+func TestPlainSignalsOfSteps(t *testing.T) {
+	for to, want := range map[string][2]int{"": {1, 1}, jobspec.SignalScript: {1, 0}, jobspec.SignalPrograms: {0, 1}} {
+		scene(t, func(t *testing.T, w *world) {
+			w.assign(wid(1), true)
+			settle(time.Second)
+			part := w.withStep(wid(1), "")
+			s := container.Signal{Number: int(unix.SIGUSR1), To: to, Plain: true}
+			a := w.life.agent
+			if err := a.signalWithSteps(t.Context(), wid(1), a.desired(wid(1)), s); err != nil {
+				t.Fatal(err)
+			}
+			if got := [2]int{len(w.container(wid(1)).plain), len(w.container(part).plain)}; got != want {
+				t.Errorf("to %q: the script and the step got %v, not %v", to, got, want)
+			}
+		})
+	}
+}
+
+// TestUsageOfSteps notices a step that runs and is missing in what its worker uses.
+func TestUsageOfSteps(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		part := w.withStep(wid(1), "")
+		w.change(func() {
+			w.life.cpu = func(id container.ID) time.Duration {
+				if id == part {
+					return 2 * time.Second
+				}
+				return 3 * time.Second
+			}
+		})
+		u, runs := w.life.agent.usageNow(wid(1))
+		want := model.Usage{CPUMS: 2000, SystemMS: 200, PeakMemory: 2 << 20}
+		if !runs || u.CPUMS != 3000 || len(u.Steps) != 1 || u.Steps[0].Step != 0 || u.Steps[0].Usage != want {
+			t.Errorf("%v, %+v", runs, u)
+		}
+	})
+}
+
 // TestAStepEndsWithItsWorker notices a step that goes on when its worker has ended, and one whose lease is
 // not renewed while its worker runs.
 func TestAStepEndsWithItsWorker(t *testing.T) {

@@ -44,6 +44,11 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 		return u, false
 	}
 	used, err := a.Used(id)
+	for _, part := range a.liveSteps(id) {
+		if of, err := a.Used(part); err == nil { // else it has ended, or uses nothing yet
+			u.Steps = append(u.Steps, api.NodeStepUsage{Step: part.Step - 1, Usage: usedNow(of)})
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u.Usage = sampled(w.used.Usage())
@@ -53,6 +58,13 @@ func (a *Agent) usageNow(id container.ID) (u api.NodeUsage, runs bool) {
 	u.SystemMS = min(u.SystemMS, u.CPUMS)
 	u.Memory, u.PeakMemory = jobspec.Bytes(used.Memory), jobspec.Bytes(max(used.PeakMemory, used.Memory))
 	return u, true
+}
+
+// usedNow is what a cgroup tells.
+func usedNow(u container.Used) model.Usage {
+	cpu := u.CPU.Milliseconds()
+	return model.Usage{CPUMS: cpu, SystemMS: min(u.System.Milliseconds(), cpu),
+		PeakMemory: jobspec.Bytes(max(u.PeakMemory, u.Memory))}
 }
 
 // serveUsage answers GET /v1/usage/{job}.{attempt}.{worker} for controllers: what a worker that runs

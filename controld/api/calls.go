@@ -49,6 +49,7 @@ type JobFilter struct {
 	States  []string // letters or long names
 	All     bool     // ended jobs too, as long as the state has them; the history has the rest
 	Spec    bool     // with the job's specification
+	Steps   bool     // with the steps of its attempts that have ended
 	Limit   int      // of one page; the server's default is 1,000 and its maximum 10,000
 	Fields  []string // by their names in JSON; the others stay zero. None: all
 	// with User and Read.After: only what has changed since, what has ended included, if List.Delta
@@ -71,6 +72,7 @@ func (f JobFilter) values() url.Values {
 	}
 	setTrue(v, "all", f.All)
 	setTrue(v, "spec", f.Spec)
+	setTrue(v, "steps", f.Steps)
 	setTrue(v, "delta", f.Delta)
 	if len(f.Fields) > 0 {
 		v.Set("fields", strings.Join(f.Fields, ","))
@@ -176,6 +178,12 @@ func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref)
 func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reason string) (*ControlResponse, error) {
 	q := call{path: refPath(ref, "/"+string(verb)), repeat: verb == model.VerbCancel}
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
+}
+
+// StepsBy lists the steps that wait or run of a job, named as by [Client.JobBy].
+func (c *Client) StepsBy(ctx context.Context, ref string) (*StepList, error) {
+	list, _, err := get[StepList](ctx, c, refPath(ref, "/steps"), nil, Read{})
+	return list, err
 }
 
 // SignalStep sends a signal to all tasks of a step of a job.
@@ -304,6 +312,7 @@ type HistoryFilter struct {
 	States  []string  // letters or long names
 	Since   time.Time // ended at or after
 	Until   time.Time // ended before
+	Steps   bool      // with the steps of their attempts
 	Limit   int       // of one page; the server's default is 1,000 and its maximum 10,000
 	Page    string
 }
@@ -311,7 +320,7 @@ type HistoryFilter struct {
 // History returns one page of finished jobs, the last to end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
 	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States,
-		Limit: f.Limit, Page: f.Page}.values()
+		Limit: f.Limit, Page: f.Page, Steps: f.Steps}.values()
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(timeLayout))
 	}

@@ -98,6 +98,9 @@ type StepSignal struct {
 	Signal string `json:"signal"` // such as SIGTERM
 }
 
+// StepTimedOut is why a step has ended that ran for as long as it may.
+const StepTimedOut = "its time limit is over"
+
 // StepList lists the steps of a job that wait or run.
 type StepList struct {
 	Items []StepStatus `json:"items"`
@@ -107,6 +110,8 @@ type StepList struct {
 type StepStatus struct {
 	StepBegun
 	Name    string       `json:"name"`
+	Cores   int          `json:"cores,omitempty"` // on all nodes
+	GPUs    int          `json:"gpus,omitempty"`
 	Waits   string       `json:"waits,omitempty"` // what for; "": it runs
 	Started model.UnixMS `json:"started,omitempty"`
 }

@@ -11,7 +11,14 @@ import (
 // NodeUsage is what a node says of a worker that runs there.
 type NodeUsage struct {
 	model.Usage
-	Memory jobspec.Bytes `json:"memory,omitempty"` // now
+	Memory jobspec.Bytes   `json:"memory,omitempty"` // now
+	Steps  []NodeStepUsage `json:"steps,omitempty"`  // that run beside it; what they use is in its usage too
+}
+
+// NodeStepUsage is what a node says of its part of a step that runs.
+type NodeStepUsage struct {
+	Step int `json:"step"`
+	model.Usage
 }
 
 // JobUsage is what an attempt of a job has used, by worker. That of workers that run is asked from
@@ -24,8 +31,16 @@ type JobUsage struct {
 	Live       bool          `json:"live"`            // it has not ended
 	Usage      *Usage        `json:"usage,omitempty"` // of all workers of which it is known; none: of none
 	Workers    []WorkerUsage `json:"workers"`         // in order
+	Steps      []StepUsage   `json:"steps"`           // that run, in order
 	Missing    int           `json:"missing"`         // workers that run, of which it is not known
 	Error      string        `json:"error,omitempty"` // why not, of the first of them
+}
+
+// StepUsage is what a step has used by now on the nodes of which it is known. Its workers are its nodes.
+type StepUsage struct {
+	Step     int    `json:"step"`
+	Usage    *Usage `json:"usage"`
+	PeakNode string `json:"peak_node"` // the one whose part had the most memory
 }
 
 // WorkerUsage is what one worker has used by now, or until it ended.

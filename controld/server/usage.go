@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 const (
@@ -30,7 +32,8 @@ func getUsage(x *exchange) (*api.JobUsage, error) {
 	}
 	n := int(x.number("attempt", int64(j.Attempt)))
 	a := attemptOf(j, n)
-	out := &api.JobUsage{APIVersion: api.Version, Kind: "JobUsage", Job: j.ID, Attempt: n, Workers: []api.WorkerUsage{}}
+	out := &api.JobUsage{APIVersion: api.Version, Kind: "JobUsage", Job: j.ID, Attempt: n, Workers: []api.WorkerUsage{},
+		Steps: []api.StepUsage{}}
 	switch {
 	case a == nil && n != 0:
 		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, n)
@@ -65,7 +68,35 @@ func getUsage(x *exchange) (*api.JobUsage, error) {
 	if sum.Workers > 0 {
 		out.Usage = present.Usage(&sum)
 	}
+	out.Steps = usageOfSteps(a, live)
 	return out, nil
+}
+
+// usageOfSteps adds up what nodes say of their parts of steps.
+func usageOfSteps(a *model.Attempt, live []*api.NodeUsage) []api.StepUsage {
+	sums, most := map[int]*model.UsageSum{}, map[int]jobspec.Bytes{}
+	list := []api.StepUsage{}
+	for i, u := range live {
+		if u == nil {
+			continue
+		}
+		for k := range u.Steps {
+			part := &u.Steps[k]
+			at := slices.IndexFunc(list, func(s api.StepUsage) bool { return s.Step == part.Step })
+			if at < 0 {
+				at, list, sums[part.Step] = len(list), append(list, api.StepUsage{Step: part.Step}), &model.UsageSum{}
+			}
+			sums[part.Step].Add(&part.Usage, 0)
+			if list[at].PeakNode == "" || part.PeakMemory > most[part.Step] {
+				list[at].PeakNode, most[part.Step] = a.Workers[i].Node, part.PeakMemory
+			}
+		}
+	}
+	for i := range list {
+		list[i].Usage = present.Usage(sums[list[i].Step])
+	}
+	slices.SortFunc(list, func(a, b api.StepUsage) int { return a.Step - b.Step })
+	return list
 }
 
 // attemptOf returns the attempt of a job with a number, nil if it is not known.
@@ -115,10 +146,11 @@ func (x *exchange) usageOf(node, worker string) (*api.NodeUsage, error) {
 		return nil, fmt.Errorf("it answers %s", resp.Status)
 	}
 	u := new(api.NodeUsage)
-	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 64<<10)).Decode(u); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<20)).Decode(u); err != nil {
 		return nil, fmt.Errorf("its answer cannot be read: %w", err)
 	}
-	if !u.Possible() || u.Memory < 0 {
+	if !u.Possible() || u.Memory < 0 ||
+		slices.ContainsFunc(u.Steps, func(s api.NodeStepUsage) bool { return s.Step < 0 || !s.Possible() }) {
 		return nil, fmt.Errorf("its answer cannot be true")
 	}
 	return u, nil

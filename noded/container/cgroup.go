@@ -41,9 +41,14 @@ type Used struct {
 	Memory, PeakMemory int64         // bytes, with the pages of files that are cached for them
 }
 
-// Used returns what the processes of a container have used by now.
+// Used returns what the processes of a container have used by now; those of a worker with those of the
+// steps in it.
 func (s *Shims) Used(id ID) (Used, error) {
-	return usedBy(cgroupMount, filepath.Join("/", s.cfg.CgroupRoot, id.String()))
+	cgroup := filepath.Join("/", s.cfg.CgroupRoot, id.OfWorker().String())
+	if id.Step > 0 {
+		cgroup = StepCgroup(cgroup, id.Step-1)
+	}
+	return usedBy(cgroupMount, cgroup)
 }
 
 // usedBy returns what a cgroup below a mount of cgroups has used: one of version 2, of version 1, or

@@ -163,7 +163,9 @@ func (m *Manager) list(w http.ResponseWriter, _ *http.Request, j *job) error {
 	out := api.StepList{Items: []api.StepStatus{}}
 	j.mu.Lock()
 	for _, s := range j.steps {
-		out.Items = append(out.Items, api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began()})
+		one := api.StepStatus{StepBegun: s.begun(), Name: s.Name, Started: s.began()}
+		one.Cores, one.GPUs = s.holds()
+		out.Items = append(out.Items, one)
 	}
 	slices.SortFunc(out.Items, func(a, b api.StepStatus) int { return a.Step - b.Step })
 	for i, one := range j.waiting {

@@ -508,11 +508,11 @@ func (j *job) record(s *step, usage *model.Usage) {
 		Ended: max(model.UnixMS(s.ended), model.UnixMS(s.Began)),
 	}}
 	var nodes []string
-	for i, p := range s.parts {
+	for _, p := range s.parts {
 		nodes = append(nodes, p.name)
-		r.Cores, r.GPUs = r.Cores+len(s.Shares[i].Cores), r.GPUs+len(s.Shares[i].GPUs)
 	}
 	r.SetNodes(nodes)
+	r.Cores, r.GPUs = s.holds()
 	err := j.m.Journal.Append(journal.Record{Op: journal.StepEnded, ID: j.id.String(),
 		Step: &journal.Step{N: s.n, Report: &r}})
 	if err != nil {

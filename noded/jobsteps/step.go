@@ -230,7 +230,7 @@ func (s *step) turn(ctx context.Context) {
 		s.kill("its other tasks did not end in time after the first one")
 	case <-s.limit:
 		s.limit = nil
-		s.kill("its time limit is over")
+		s.kill(api.StepTimedOut)
 	case <-ctx.Done():
 	}
 }
@@ -257,6 +257,14 @@ func (s *step) end() api.StepEnd {
 		}
 	}
 	return e
+}
+
+// holds returns how many cores and GPUs a step has on all nodes.
+func (s *step) holds() (cores, gpus int) {
+	for i := range s.Shares {
+		cores, gpus = cores+len(s.Shares[i].Cores), gpus+len(s.Shares[i].GPUs)
+	}
+	return cores, gpus
 }
 
 func severity(e api.StepTaskExit) int {

@@ -359,9 +359,3 @@ func (t *tool) sprio(ctx context.Context, args []string) error {
 	s.noHeader = true
 	return s.print(t.Stdout, rows)
 }
-
-// sstat would show what steps use.
-func (t *tool) sstat(context.Context, []string) error {
-	return errors.New("what jobs use while they run is not there yet under this name: rota status JOB shows how " +
-		"far they are")
-}

@@ -123,7 +123,7 @@ func TestSprio(t *testing.T) {
 			t.Errorf("sprio %s: %d\n%s%s\nwant\n%s", args, code, out, said, want)
 		}
 	}
-	for _, args := range []string{"sprio -w", "sprio x", "sstat -j 7"} {
+	for _, args := range []string{"sprio -w", "sprio x"} {
 		if code, out, said := s.run(strings.Fields(args)...); code != 1 || out != "" || !strings.Contains(said, ": error: ") {
 			t.Errorf("%s: %d %q %q", args, code, out, said)
 		}

@@ -20,13 +20,8 @@ import (
 type jobRow struct {
 	*api.Job
 	*source
-	step *step
-}
-
-// step is a step of a job in sacct.
-type step struct {
-	id string // behind the job's: batch, extern, 0
-	api.Usage
+	step    *step
+	running []api.StepStatus // of a job whose running steps are asked for
 }
 
 // jobFields are all that can be said of a job. The first with a name is the one that it means.
@@ -66,12 +61,7 @@ var jobFields = []field[*jobRow]{
 			return numberOf(r.Array.MaxParallel)
 		}},
 	{letter: 'j', long: "Name", acct: "JobName", key: "JobName", json: "name", past: "name", needs: "name",
-		text: func(r *jobRow) string {
-			if r.step != nil {
-				return r.step.id
-			}
-			return r.Name
-		}},
+		text: func(r *jobRow) string { return r.Name }},
 	{letter: 'u', long: "UserName", title: "USER", acct: "User", width: 9, json: "user_name", past: "user", needs: "user",
 		text: notOfSteps(func(r *jobRow) string { return r.User })},
 	{letter: 'U', long: "UserID", title: "USER_ID", acct: "UID", width: 6, json: "user_id", needs: "uid",
@@ -158,7 +148,7 @@ var jobFields = []field[*jobRow]{
 		if r.step == nil {
 			return ""
 		}
-		return "1"
+		return strconv.Itoa(r.step.tasks)
 	}},
 	{letter: 'c', long: "MinCpus", title: "MIN_CPUS", json: "minimum_cpus_per_node", needs: "cores workers",
 		text:  func(r *jobRow) string { return strconv.Itoa(r.perWorker()) },
@@ -336,12 +326,17 @@ var jobFields = []field[*jobRow]{
 		text:  func(r *jobRow) string { return cpuClock(r.cpuSeconds()) },
 		value: func(r *jobRow) any { return splitSeconds(r.cpuSeconds()) }},
 	{acct: "MaxRSS", needs: "attempts", text: func(r *jobRow) string {
-		if r.step == nil || r.step.PeakMemory == 0 {
+		if r.step == nil {
 			return ""
 		}
-		return r.peak(r.step.PeakMemory)
+		return r.peakOrNone(r.step.used.MaxRSS())
 	}},
-	{acct: "AveRSS", needs: "attempts", text: ofSteps},
+	{acct: "AveRSS", needs: "attempts", text: func(r *jobRow) string {
+		if r.step == nil {
+			return ""
+		}
+		return r.peakOrNone(r.step.used.AveRSS())
+	}},
 	{acct: "MaxVMSize", needs: "attempts", text: ofSteps},
 	{acct: "Suspended", past: "time.suspended", needs: "attempts",
 		text:  func(r *jobRow) string { return clock(r.suspended()) },
@@ -526,8 +521,11 @@ func (r *jobRow) tres(sorted bool) string {
 }
 
 func (r *jobRow) allocatedTRES(sorted bool) string {
-	if r.Started == nil {
+	switch {
+	case r.Started == nil:
 		return ""
+	case r.step != nil:
+		return r.stepTRES()
 	}
 	return r.tres(sorted)
 }
@@ -549,19 +547,6 @@ func (r *jobRow) end() *api.Time {
 	return r.Ended
 }
 
-func (r *jobRow) cpuSeconds() float64 {
-	if r.step != nil {
-		return r.step.CPUSeconds
-	}
-	var sum float64
-	for i := range r.Attempts {
-		if used := r.Attempts[i].Usage; used != nil {
-			sum += used.CPUSeconds
-		}
-	}
-	return sum
-}
-
 func (r *jobRow) suspended() jobspec.Seconds {
 	var sum int64
 	for i := range r.Attempts {
@@ -575,17 +560,6 @@ func limitMinutes(r *jobRow) any {
 		return number{Infinite: true}
 	}
 	return numberOf(int64(r.TimeLimit+59) / 60)
-}
-
-// steps returns the rows of the steps of a job that has begun. What its processes have used is that of
-// its batch step.
-func (r *jobRow) steps() []*jobRow {
-	if r.Started == nil {
-		return nil
-	}
-	used := show.Usage(r.Job)
-	used.CPUSeconds = r.cpuSeconds()
-	return []*jobRow{{Job: r.Job, source: r.source, step: &step{id: "batch", Usage: used}}}
 }
 
 // unfold returns the rows of a job in Slurm's way. An array has one for its pending tasks and one

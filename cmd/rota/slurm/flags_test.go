@@ -55,7 +55,7 @@ func verdict(name, flag string) string {
 		return refused
 	case name == "srun" && flag == "--jobid":
 		return done
-	case tools[name] == nil || name == "sstat":
+	case tools[name] == nil:
 		return refused
 	case name == "sbatch" || name == "srun":
 		table := script.Flags()
@@ -190,7 +190,7 @@ func TestRefusedFlags(t *testing.T) {
 			code, out, said := s.run(args...)
 			isNamed := func(n string) bool { return strings.Contains(said, strings.TrimLeft(n, "-")) }
 			if code != 1 || out != "" || !strings.HasPrefix(said, f.command+": error: ") ||
-				f.command != "sstat" && !slices.ContainsFunc(f.names, isNamed) {
+				!slices.ContainsFunc(f.names, isNamed) {
 				t.Errorf("%s %s: %d\n%s%s", f.command, name, code, out, said)
 			}
 		}
@@ -209,9 +209,6 @@ func TestRefusedFlags(t *testing.T) {
 func TestAbout(t *testing.T) {
 	s := shell{T: t, addr: "unix:/nowhere/at/all"}
 	for _, name := range Names() {
-		if name == "sstat" {
-			continue
-		}
 		for flag, want := range map[string]string{"--version": "slurm 24.11.0\n", "-V": "slurm 24.11.0\n",
 			"--help": name + " of Rota knows: ", "--usage": name + " of Rota knows: "} {
 			if code, out, said := s.run(name, flag); code != 0 || !strings.HasPrefix(out, want) || said != "" {

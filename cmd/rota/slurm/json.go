@@ -216,23 +216,3 @@ func tresList(text string) any {
 	}
 	return list
 }
-
-// stepList is the steps of a job in the JSON of sacct.
-func stepList(r *jobRow) any {
-	list := []any{}
-	for _, row := range r.steps() {
-		list = append(list, map[string]any{
-			"step":      map[string]any{"id": row.rawID(), "name": row.step.id},
-			"state":     []string{row.State},
-			"exit_code": exitCodeOf(row),
-			"nodes":     map[string]any{"count": 1, "range": row.batchHost(), "list": []string{row.batchHost()}},
-			"tasks":     map[string]any{"count": 1},
-			"time": map[string]any{"elapsed": int64(row.Elapsed), "start": numberOf(stampOf(row.Started)),
-				"end": numberOf(stampOf(row.Ended)), "total": splitSeconds(row.cpuSeconds())},
-			"tres": map[string]any{"allocated": tresList(row.allocatedTRES(true)),
-				"requested": map[string]any{"max": []any{map[string]any{"type": "mem", "name": "", "id": 2,
-					"count": int64(row.step.PeakMemory)}}}},
-		})
-	}
-	return list
-}

@@ -107,6 +107,14 @@ func (s *source) peak(b jobspec.Bytes) string {
 	return memory(b)
 }
 
+// peakOrNone is peak, and "" of what is not known.
+func (s *source) peakOrNone(b jobspec.Bytes) string {
+	if b == 0 {
+		return ""
+	}
+	return s.peak(b)
+}
+
 // units are the letters of sizes, by powers of 1024.
 const units = "KMGTP"
 

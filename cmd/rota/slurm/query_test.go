@@ -92,10 +92,25 @@ func endedJobs() []api.Job {
 		liveJobs()[5], liveJobs()[6],
 		jobOf(9, "sweep", model.Completed, "COMPLETED", func(j *api.Job) {
 			ended(40, 0, 0)(j)
+			j.Attempts[0].Steps = []api.Step{{ID: 0, Name: "one", Nodes: j.Nodes, Tasks: 1, Cores: 1, Start: minute(2),
+				End: minute(3)}}
 			j.Array = api.ArrayPlace{Job: 8, Index: new(0)}
 		}),
 		jobOf(5, "oom", model.OutOfMemory, "OUT_OF_MEMORY", ended(30, 0, 9)),
-		jobOf(4, "bad", model.Failed, "FAILED", ended(20, 1, 0)),
+		jobOf(4, "bad", model.Failed, "FAILED", func(j *api.Job) {
+			ended(20, 1, 0)(j)
+			one, two := []string{"gpu02"}, []string{"gpu02", "gpu03"}
+			j.Attempts[0].Steps = []api.Step{
+				{ID: 10, Name: "late", Nodes: one, Tasks: 1, Cores: 2, Start: minute(9), End: minute(10), Signal: 9,
+					Why: api.StepTimedOut},
+				{ID: 0, Name: "prepare", Nodes: one, Tasks: 1, Cores: 8, GPUs: 2, Start: minute(2), End: minute(3),
+					Usage: &api.Usage{CPUSeconds: 30, PeakMemory: jobspec.GiB, Memory: jobspec.GiB, Workers: 1}},
+				{ID: 1, Name: "train", Nodes: two, Tasks: 4, Cores: 16, Start: minute(4), End: minute(5), ExitCode: 3,
+					Usage: &api.Usage{CPUSeconds: 600, PeakMemory: 3 * jobspec.GiB, Workers: 2}},
+				{ID: 2, Name: "large", Nodes: one, Tasks: 1, Cores: 1, Start: minute(6), End: minute(7), Signal: 9, OOM: true},
+				{ID: 3, Name: "cancelled", Nodes: one, Tasks: 1, Cores: 1, Start: minute(7), End: minute(8), Signal: 15},
+			}
+		}),
 		jobOf(3, "gone", model.Cancelled, "CANCELLED", func(j *api.Job) { j.Ended = minute(10) }),
 	}
 }
@@ -112,11 +127,19 @@ func lab(t testing.TB) *rotatest.Answers {
 			(q.Get("user") == "" || q.Get("user") == j.User) && (q.Get("name") == "" || q.Get("name") == j.Name) &&
 			(q.Get("queue") == "" || q.Get("queue") == j.Queue)
 	}
+	withSteps := func(r *http.Request, j api.Job) api.Job {
+		for i := range j.Attempts {
+			if r.URL.Query().Get("steps") != "true" {
+				j.Attempts[i].Steps = nil
+			}
+		}
+		return j
+	}
 	a.On("GET /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
 		var list []api.Job
 		for _, j := range liveJobs() {
 			if named(r, &j) && (!j.Code.Final() || r.URL.Query().Get("all") == "true") {
-				list = append(list, j)
+				list = append(list, withSteps(r, j))
 			}
 		}
 		rotatest.StreamOf(list)(w, r)
@@ -126,13 +149,28 @@ func lab(t testing.TB) *rotatest.Answers {
 		for _, j := range endedJobs() {
 			since, err := time.Parse(time.RFC3339, r.URL.Query().Get("since"))
 			if named(r, &j) && (err != nil || !j.Ended.Before(since)) {
-				list = append(list, j)
+				list = append(list, withSteps(r, j))
 			}
 		}
 		_ = json.NewEncoder(w).Encode(rotatest.List("JobList", list...))
 	})
 	a.Give("GET /v1/jobs/7", liveJobs()[0])
 	a.Give("GET /v1/jobs/8", liveJobs()[1])
+	a.Give("GET /v1/jobs/7/steps", api.StepList{Items: []api.StepStatus{
+		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 2, Nodes: []string{"gpu01", "gpu02"}, Tasks: []int{2, 1}},
+			Name: "python", Cores: 6, GPUs: 2, Started: model.UnixMS(minute(30).UnixMilli())},
+		{StepBegun: api.StepBegun{Job: 7, Attempt: 1, Step: 3}, Name: "waits", Waits: "Requested nodes are busy"}}})
+	a.Give("GET /v1/jobs/7/usage", api.JobUsage{Job: 7, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 4000,
+		PeakMemory: 3 * jobspec.GiB, Memory: 4 * jobspec.GiB, Workers: 2}, Workers: []api.WorkerUsage{{Node: "gpu01",
+		Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02", Usage: &api.Usage{PeakMemory: 3 * jobspec.GiB}}},
+		Steps: []api.StepUsage{{Step: 2, PeakNode: "gpu02", Usage: &api.Usage{CPUSeconds: 90, Workers: 2,
+			PeakMemory: 3 * jobspec.GiB, Memory: 3*jobspec.GiB + 2*jobspec.MiB}}}})
+	a.Give("GET /v1/jobs/8_3/usage", api.JobUsage{Job: 12, Attempt: 1, Live: true, Usage: &api.Usage{CPUSeconds: 1,
+		PeakMemory: jobspec.GiB, Memory: jobspec.GiB, Workers: 1}, Missing: 1, Error: "worker 1 on node gpu02: it is down",
+		Workers: []api.WorkerUsage{{Node: "gpu01", Usage: &api.Usage{PeakMemory: jobspec.GiB}}, {Node: "gpu02"}}})
+	a.Give("GET /v1/jobs/4/usage", api.JobUsage{Job: 4, Attempt: 1})
+	a.Refuse("GET /v1/jobs/21/usage", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 21 is another user's"})
+	a.Refuse("GET /v1/jobs/12/steps", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "job 12 is of another user"})
 	a.Give("GET /v1/cluster", api.Cluster{Name: "lab", Policy: "rota", Controllers: []api.Controller{{Name: "c1"},
 		{Name: "c2"}}})
 	config := model.DefaultConfig()
@@ -217,6 +255,15 @@ func TestClients(t *testing.T) {
 		{"scontrol", "show", "part", "-o"},
 		{"scontrol", "hold", "7"},
 		{"scontrol", "release", "7"},
+		// steps
+		{"sacct", "-j", "4", "-o", "JobID,JobName,AllocCPUS,NTasks,NNodes,NodeList,State,ExitCode,Elapsed,Start,End,MaxRSS," +
+			"AveRSS,TotalCPU,AllocTRES%40", "-P"},
+		{"sacct", "-j", "7", "-o", "JobID,JobName,AllocCPUS,NTasks,NNodes,NodeList,State,ExitCode,Elapsed,Start,End,MaxRSS," +
+			"AveRSS,TotalCPU", "-P"},
+		{"sstat", "-j", "7"}, {"sstat", "-a", "-P", "-j", "7"}, {"sstat", "-n", "-j", "7.batch"}, {"sstat", "-j", "8_3"},
+		{"sstat", "-n", "-P", "-j", "7.2", "-o", "jobid%20,avecpu,MaxRSSTask,TRESUsageInTot", "--noconvert"},
+		{"sacct", "-n", "-j", "4.0,8_0.0,7.2,7.1", "-o", "jobid,jobname,state"},
+		{"sacct", "-n", "-j", "8_3.0,4.extern", "-o", "jobid"}, {"sacct", "-n", "-X", "-j", "4.0", "-o", "jobid"},
 		// parsl
 		{"sacct", "-X", "-a"},
 		{"sacct", "-X", "--noheader", "--format=jobid,state%20", "--job", "4,5,7"},
@@ -423,6 +470,14 @@ func TestQueriesRefused(t *testing.T) {
 		"sacct -D":                     "sacct: error: unknown shorthand flag: 'D'",
 		"sacct 7":                      "sacct: error: Unrecognized option: 7\n",
 		"sacct -M elsewhere":           "sacct: error: 'elsewhere' can't be reached now",
+		"sstat":                        "sstat: error: You didn't give me any jobs to stat.\n",
+		"sstat -n -j 4":                "sstat: error: problem getting step_layout for 4: Invalid job id specified\n",
+		"sstat -n -j 7.0":              "sstat: error: problem getting step_layout for 7.0: Invalid job id specified\n",
+		"sstat -n -j 7.x":              "sstat: error: problem getting step_layout for 7.x: Invalid job id specified\n",
+		"sstat -n -j 21.0":             "sstat: error: problem getting step_layout for 21.0: Access/permission denied\n",
+		"sstat -j x":                   "sstat: error: Invalid job id: x\n",
+		"sstat -o Watts -j 7":          "sstat: error: Unknown field 'Watts': there are JobID,",
+		"sstat -i -j 7":                "sstat: error: unknown shorthand flag: 'i'",
 		"sinfo -t busy":                "sinfo: error: Bad state string: \"busy\": valid node states are all,",
 		"sinfo -o %k":                  "sinfo: error: %k of the format \"%k\" is not supported",
 		"sinfo -T":                     "sinfo: error: unknown shorthand flag: 'T'",
@@ -482,6 +537,40 @@ func TestWhoseJobsSacctShows(t *testing.T) {
 		if got := strings.Join(strings.Fields(out), " "); got != want {
 			t.Errorf("sacct %s: %q %s, want %q", args, got, said, want)
 		}
+	}
+}
+
+// TestSacctAsksForStepsWhereItShowsThem: and for those that run of so many jobs only.
+func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
+	a := lab(t)
+	asked := func(args ...string) string {
+		before := len(a.Requests())
+		if code, _, said := run(t, a.URL, nil, args...); code != 0 {
+			t.Errorf("%q: %s", args, said)
+		}
+		var all strings.Builder
+		for _, r := range a.Requests()[before:] {
+			all.WriteString(r.What + "\n")
+		}
+		return all.String()
+	}
+	if got := asked("sacct", "-X", "-j", "7"); strings.Contains(got, "steps") {
+		t.Errorf("without steps it asks for\n%s", got)
+	}
+	if got := asked("sacct", "-j", "7"); strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
+		t.Errorf("with steps it asks for\n%s", got)
+	}
+	var many []api.Job
+	for i := range maxAsked + 1 {
+		many = append(many, jobOf(model.JobID(i+100), "x", model.Running, "RUNNING", func(j *api.Job) {
+			j.Started, j.Nodes = minute(1), []string{"n1"}
+		}))
+	}
+	a.On("GET /v1/jobs", rotatest.StreamOf(many))
+	code, out, said := run(t, a.URL, nil, "sacct", "-a", "-n")
+	if code != 0 || strings.Count(out, "RUNNING") != 2*len(many) ||
+		!strings.HasPrefix(said, "sacct: error: 101 jobs run: steps that run are shown of up to 100.") {
+		t.Errorf("of many jobs: %d %s\n%s", code, said, out)
 	}
 }
 

@@ -83,7 +83,7 @@ type acctList struct {
 	source     *source
 	columns    []column[*jobRow]
 	which      selection
-	onlySteps  []string  // of the jobs that are named, only these steps; nil: all, and the jobs
+	onlySteps  []stepRef // nil: all, and the jobs
 	from, till time.Time // a job was there between them; zero: at any time
 }
 
@@ -186,6 +186,12 @@ func (t *tool) printFieldNames() error {
 			all = append(all, name)
 		}
 	}
+	t.printNames(all)
+	return nil
+}
+
+// printNames prints names of fields in columns of four.
+func (t *tool) printNames(all []string) {
 	slices.Sort(all)
 	for i, name := range all {
 		end := " "
@@ -194,7 +200,6 @@ func (t *tool) printFieldNames() error {
 		}
 		fmt.Fprintf(t.Stdout, "%-19s%s", name, end)
 	}
-	return nil
 }
 
 // selectJobs reads which jobs are asked for, as sacct does: those of today, and of the caller unless
@@ -224,13 +229,18 @@ func (a *acctList) selectJobs() error {
 		}
 		for _, ref := range refs {
 			job, step := cutStep(ref)
-			if step != "" {
-				a.onlySteps = append(a.onlySteps, step)
-			}
 			named++
 			if err := w.addRefs([]string{job}); err != nil {
 				return err
 			}
+			if step == "" {
+				continue
+			}
+			one := stepRef{id: step}
+			if err := one.of.addRefs([]string{job}); err != nil {
+				return err
+			}
+			a.onlySteps = append(a.onlySteps, one)
 		}
 	}
 	if n := len(a.onlySteps); n > 0 && n < named {
@@ -240,16 +250,6 @@ func (a *acctList) selectJobs() error {
 		w.users = []string{strconv.Itoa(uid)}
 	}
 	return a.readTimes()
-}
-
-// cutStep splits 7.batch, 7.0 or 8_3.extern into a job and a step. Other words behind a dot name
-// groups of jobs.
-func cutStep(ref string) (job, step string) {
-	job, step, ok := strings.Cut(ref, ".")
-	if ok && (isNumber(step) || step == "batch" || step == "extern") {
-		return job, step
-	}
-	return ref, ""
 }
 
 // readTimes reads between when a job was there.
@@ -309,14 +309,14 @@ func (a *acctList) print(ctx context.Context) error {
 		}
 	}
 	for _, r := range rows {
-		if a.onlySteps == nil {
+		if a.onlySteps == nil || a.allocations {
 			l.row(r)
 		}
 		if a.allocations {
 			continue
 		}
 		for _, s := range r.steps() {
-			if a.onlySteps == nil || slices.Contains(a.onlySteps, s.step.id) {
+			if a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, func(one stepRef) bool { return one.names(s) }) {
 				l.row(s)
 			}
 		}
@@ -335,7 +335,7 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 			}
 		}
 	}
-	filter := api.JobFilter{}
+	filter := api.JobFilter{Steps: !a.allocations}
 	a.which.narrow(&filter)
 	if !a.asJSON {
 		filter.Fields = show.Distinct(append(a.which.needs(), append(members(a.columns), "id", "started", "submitted",
@@ -365,7 +365,10 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 	rows = slices.DeleteFunc(slices.Clone(rows[:live]), func(r *jobRow) bool { return ended[r.ID] })
 	rows = append(rows, late...)
 	slices.SortStableFunc(rows, func(x, y *jobRow) int { return cmp.Compare(x.ID, y.ID) })
-	return rows, nil
+	if a.allocations {
+		return rows, nil
+	}
+	return rows, a.askRunning(ctx, a.session, rows)
 }
 
 // historyPage is how many ended jobs are asked for at once.
@@ -377,7 +380,7 @@ func (a *acctList) eachEnded(ctx context.Context, visit func(*api.Job)) error {
 	a.which.narrow(&narrow)
 	return eachRef(narrow.Refs, func(refs []string) error {
 		f := api.HistoryFilter{User: narrow.User, Account: narrow.Account, Name: narrow.Name, Refs: refs, Since: a.from,
-			Limit: historyPage}
+			Limit: historyPage, Steps: !a.allocations}
 		for {
 			list, _, err := a.session.History(ctx, f, api.Read{})
 			if err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,9 +111,6 @@ func (t *tool) variables(f *pflag.FlagSet, prefix string) (err error) {
 	return err
 }
 
-// stepName matches the name of a step: 7.0, 7_3.batch.
-var stepName = regexp.MustCompile(`^\d+(_\d+)?\.(\d+|batch|extern|interactive)$`)
-
 // check reads the ids, and refuses what makes no sense.
 func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 	for _, name := range []string{"account", "name", "jobname", "user", "partition", "qos", "nodelist", "state", "states",
@@ -123,22 +119,25 @@ func (c *cancelling) check(f *pflag.FlagSet, words []string) (err error) {
 			return fmt.Errorf("--%s is empty", name) // of a script's empty variable: it would select all jobs
 		}
 	}
+	if c.user, err = c.whose(); err != nil {
+		return err
+	}
 	for _, word := range words {
 		refs, err := command.JobRefs([]string{word})
 		if err != nil {
 			return fmt.Errorf("Invalid job id %s", word)
 		}
 		for _, ref := range refs {
-			if stepName.MatchString(ref) {
-				job, _, _ := strings.Cut(ref, ".")
-				return fmt.Errorf("Kill job error on job step id %s: a step alone cannot be cancelled yet: \"scancel %s\" cancels "+
-					"the job", ref, job)
+			job, step := cutStep(ref)
+			switch {
+			case step != "" && (c.selects() || c.ask):
+				return fmt.Errorf("Invalid job id %s: a step is named alone, without --interactive and what selects jobs", ref)
+			case step == batchStep && (c.signal == "" || command.SignalName(c.signal) == "SIGKILL"):
+				return fmt.Errorf("Kill job error on job step id %s: a script ends with its job: \"scancel %s\" cancels it",
+					ref, job)
 			}
 		}
 		c.refs = append(c.refs, refs...)
-	}
-	if c.user, err = c.whose(); err != nil {
-		return err
 	}
 	if name := command.SignalName(c.signal); c.signal != "" {
 		if c.signal = name; name == "SIGKILL" {
@@ -198,6 +197,9 @@ func (c *cancelling) named(ctx context.Context) error {
 func (c *cancelling) one(ctx context.Context, ref string) error {
 	var resp *api.ControlResponse
 	var err error
+	if job, step := cutStep(ref); step != "" {
+		return c.step(ctx, ref, job, step)
+	}
 	if c.signal == "" {
 		c.tell("Terminating job %s", ref)
 		resp, err = c.session.Control(ctx, ref, model.VerbCancel, "")
@@ -214,6 +216,24 @@ func (c *cancelling) one(ctx context.Context, ref string) error {
 		}
 	}
 	return err
+}
+
+// step ends or signals a step of a job. That of its script is only signalled.
+func (c *cancelling) step(ctx context.Context, ref, job, step string) error {
+	if c.signal == "" {
+		c.tell("Terminating step %s", ref)
+	} else {
+		c.tell("Signal %s to step %s", c.signal, ref)
+	}
+	if step == batchStep {
+		_, err := c.session.Signal(ctx, job, api.SignalRequest{Signal: c.signal, To: jobspec.SignalScript})
+		return err
+	}
+	n, err := strconv.Atoi(step)
+	if err != nil { // extern or interactive, which jobs here do not have
+		return &api.Problem{Code: api.CodeNotFound}
+	}
+	return c.session.SignalStep(ctx, job, n, cmp.Or(c.signal, "SIGKILL"))
 }
 
 // to is which processes get a signal. Without a flag it is what the script runs, and not its shell.
@@ -236,10 +256,18 @@ func (c *cancelling) tell(format string, args ...any) {
 // said prints why something was not done to a job. It reports whether it is no failure: a job that is
 // to be cancelled and has ended is as it should be.
 func (c *cancelling) said(ctx context.Context, ref string, err error) bool {
-	text := c.inSlurmsWords(ctx, ref, err)
+	what := "job"
+	job, step := cutStep(ref)
+	if step != "" {
+		what = "job step"
+	}
+	text := c.inSlurmsWords(ctx, job, err)
+	if step != "" && text == alreadyEnded {
+		text = noSuchJob
+	}
 	ended := text == alreadyEnded
 	if !c.quiet || !ended && text != noSuchJob {
-		c.errorf("Kill job error on job id %s: %s", ref, show.Clean(text))
+		c.errorf("Kill job error on %s id %s: %s", what, ref, show.Clean(text))
 	}
 	return ended && c.signal == ""
 }

@@ -44,6 +44,12 @@ func cancels(t *testing.T) *rotatest.Answers {
 			Hint: "end some of them"})
 		a.Refuse("POST /v1/jobs/30/"+verb, api.Problem{Status: 403, Code: api.CodeDenied, Detail: "no"})
 	}
+	a.Give("POST /v1/jobs/7/steps/0/signal", struct{}{})
+	a.Give("POST /v1/jobs/7_3/steps/0/signal", struct{}{})
+	a.Give("POST /v1/jobs/7_3/signal", done)
+	a.Refuse("POST /v1/jobs/21/steps/0/signal", wrong)
+	a.Refuse("POST /v1/jobs/20/steps/0/signal", wrong)
+	a.Refuse("POST /v1/jobs/30/steps/0/signal", api.Problem{Status: 403, Code: api.CodeDenied, Detail: "no"})
 	a.Give("POST /v1/jobs/20/cancel", done)
 	a.Refuse("POST /v1/jobs/20/signal", wrong)
 	a.Give("POST /v1/jobs/cancel", done)
@@ -103,6 +109,23 @@ func TestScancel(t *testing.T) {
 			said: "scancel: error: Kill job error on job id 99: Invalid job id specified\n"},
 		{args: "31", asked: []string{`POST /v1/jobs/31/cancel {}`}, code: 1,
 			said: "scancel: error: Kill job error on job id 31: too many requests (end some of them)\n"},
+		{args: "7.0 7_3.0", asked: []string{`POST /v1/jobs/7/steps/0/signal {"signal":"SIGKILL"}`,
+			`POST /v1/jobs/7_3/steps/0/signal {"signal":"SIGKILL"}`}},
+		{args: "-s TERM 7.0", asked: []string{`POST /v1/jobs/7/steps/0/signal {"signal":"SIGTERM"}`}},
+		{args: "-v 7.0", asked: []string{`POST /v1/jobs/7/steps/0/signal {"signal":"SIGKILL"}`},
+			said: "scancel: Terminating step 7.0\n"},
+		{args: "-s USR2 7_3.batch", asked: []string{`POST /v1/jobs/7_3/signal {"signal":"SIGUSR2","to":"script"}`}},
+		{args: "7.5 7.0", asked: []string{`POST /v1/jobs/7/steps/5/signal {"signal":"SIGKILL"}`,
+			`POST /v1/jobs/7/steps/0/signal {"signal":"SIGKILL"}`}, code: 1,
+			said: "scancel: error: Kill job error on job step id 7.5: Invalid job id specified\n"},
+		{args: "21.0", asked: []string{`POST /v1/jobs/21/steps/0/signal {"signal":"SIGKILL"}`}, code: 1,
+			said: "scancel: error: Kill job error on job step id 21.0: Invalid job id specified\n"},
+		{args: "20.0", asked: []string{`POST /v1/jobs/20/steps/0/signal {"signal":"SIGKILL"}`}, code: 1,
+			said: "scancel: error: Kill job error on job step id 20.0: Job is pending execution\n"},
+		{args: "30.0", asked: []string{`POST /v1/jobs/30/steps/0/signal {"signal":"SIGKILL"}`}, code: 1,
+			said: "scancel: error: Kill job error on job step id 30.0: Access/permission denied\n"},
+		{args: "7.x", asked: []string{`POST /v1/jobs/7.x/cancel {}`}, code: 1,
+			said: "scancel: error: Kill job error on job id 7.x: Invalid job id specified\n"},
 		{args: "30", asked: []string{`POST /v1/jobs/30/cancel {}`}, code: 1,
 			said: "scancel: error: Kill job error on job id 30: Access/permission denied\n"},
 	} {
@@ -165,8 +188,12 @@ func TestScancelRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                  "scancel: error: No job identification provided\n",
 		"x":                 "scancel: error: Invalid job id x\n",
-		"7.0":               "scancel: error: Kill job error on job step id 7.0: a step alone cannot be cancelled yet",
-		"7_3.batch":         "scancel: error: Kill job error on job step id 7_3.batch: ",
+		"7.batch":           "scancel: error: Kill job error on job step id 7.batch: a script ends with its job",
+		"-s 9 7_3.batch":    "scancel: error: Kill job error on job step id 7_3.batch: ",
+		"7.extern":          "scancel: error: Kill job error on job step id 7.extern: Invalid job id specified\n",
+		"-n train 7.0":      "scancel: error: Invalid job id 7.0: a step is named alone",
+		"--me 7.0":          "scancel: error: Invalid job id 7.0: a step is named alone",
+		"-i 7.0":            "scancel: error: Invalid job id 7.0: a step is named alone",
 		"--name= ":          "scancel: error: --name is empty\n",
 		"-u , 7":            "scancel: error: --user is empty\n",
 		"--state= 7":        "scancel: error: --state is empty\n",

@@ -198,7 +198,7 @@ var help = map[string]string{
 		"[format=], -n, -p, -P",
 	"sshare": "-A ACCOUNTS, -a, -u USERS, -U, -n, -p, -P, -o FORMAT, -M CLUSTERS",
 	"sprio":  "-h, -j IDS, -u USERS",
-	"sstat":  "nothing yet",
+	"sstat":  "-j JOBS[.STEP], -a, -o FIELDS, -e, -n, -p, -P, --noconvert",
 	"srun": "the flags of docs/from-slurm.md for a step of a job, outside of one those of sbatch about resources, and a " +
 		"command",
 }

@@ -85,6 +85,7 @@ func printStatus(out io.Writer, j *api.Job, utc bool) error {
 	s.placement(j)
 	s.attempts(j, utc)
 	s.used(j)
+	s.steps(j, utc)
 	s.tasks(j.Spec)
 	return s.out.Flush()
 }
@@ -278,6 +279,41 @@ func (s sections) used(j *api.Job) {
 		s.line("used", text)
 		return
 	}
+}
+
+// maxSteps is how many steps are shown of a job.
+const maxSteps = 10
+
+// steps writes the last steps of the last attempt that have ended.
+func (s sections) steps(j *api.Job, utc bool) {
+	n := len(j.Attempts)
+	if n == 0 || len(j.Attempts[n-1].Steps) == 0 {
+		return
+	}
+	all := j.Attempts[n-1].Steps
+	last := all[max(0, len(all)-maxSteps):]
+	title := "Steps that have ended"
+	if len(last) < len(all) {
+		title = fmt.Sprintf("%s: the last %d of %d", title, len(last), len(all))
+	}
+	s.heading(title)
+	t := &table.Table{Columns: []table.Column{{Title: "  ID", Right: true}, {Title: "NAME"}, {Title: "END"},
+		{Title: "TASKS", Right: true}, {Title: "EXIT", Right: true}, {Title: "CPU", Right: true},
+		{Title: "MEMORY", Right: true}, {Title: "NODELIST", Least: 8}, {Title: "WHY"}}}
+	for i := range last {
+		one := &last[i]
+		cpu, memory := "-", "-"
+		if u := one.Usage; u != nil {
+			cpu = show.Clock(jobspec.Seconds(u.CPUSeconds))
+			if u.PeakMemory > 0 {
+				memory = show.Size(u.PeakMemory)
+			}
+		}
+		t.Add(fmt.Sprint(one.ID), show.DashIfEmpty(show.Clean(one.Name)), show.DashIfEmpty(show.Time(one.End, utc)),
+			fmt.Sprint(one.Tasks), fmt.Sprintf("%d:%d", one.ExitCode, one.Signal), cpu, memory, show.Hosts(one.Nodes),
+			show.DashIfEmpty(show.Clean(one.Why)))
+	}
+	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
 }
 
 // trials writes what was tried with the attempts of a job, and what it brought.

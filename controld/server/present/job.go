@@ -124,7 +124,10 @@ func step(s *model.Step) api.Step {
 	nodes := s.NodeNames()
 	var used *model.UsageSum
 	if u := s.Usage; u != nil {
-		used = &model.UsageSum{Usage: *u, Memory: u.PeakMemory, Workers: len(nodes)}
+		used = &model.UsageSum{Usage: *u, Workers: len(nodes)}
+		if used.Workers == 1 { // of several nodes only the most that one had is known
+			used.Memory = u.PeakMemory
+		}
 	}
 	return api.Step{ID: s.ID, Name: s.Name, Nodes: nodes, Tasks: s.Tasks, Cores: s.Cores, GPUs: s.GPUs,
 		Start: api.At(s.Began), End: api.At(s.Ended), ExitCode: s.ExitCode, Signal: s.Signal, OOM: s.OOM, Why: s.Why,
