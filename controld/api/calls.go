@@ -178,6 +178,12 @@ func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reaso
 	return post[ControlResponse](ctx, c, q, ControlRequest{Reason: reason})
 }
 
+// Steps returns the steps of a job that wait or run.
+func (c *Client) Steps(ctx context.Context, ref string) (*StepList, error) {
+	list, _, err := get[StepList](ctx, c, refPath(ref, "/steps"), nil, Read{})
+	return list, err
+}
+
 // SignalStep sends a signal to all tasks of a step of a job.
 func (c *Client) SignalStep(ctx context.Context, ref string, step int, signal string) error {
 	q := call{path: refPath(ref, fmt.Sprintf("/steps/%d/signal", step))}

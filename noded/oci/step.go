@@ -170,7 +170,7 @@ func (s *Step) tasks() int {
 // stepVariables say what is true of a step.
 func (in taskInput) stepVariables() map[string]string {
 	s := in.step
-	all, nodes, number, perNode := itoa(s.tasks()), hostlist.Compress(s.Nodes), itoa(s.Number), compressCounts(s.Counts)
+	all, nodes, number, perNode := itoa(s.tasks()), hostlist.Compress(s.Nodes), itoa(s.Number), hostlist.Counts(s.Counts)
 	addr, _ := in.rendezvous()
 	var numbers []string
 	for _, n := range s.Tasks {
@@ -218,22 +218,4 @@ func (in taskInput) stepRank(local int) []string {
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(own, ",")
 	}
 	return sortedPairs(env)
-}
-
-// compressCounts writes counts as Slurm does, such as 2(x3),1.
-func compressCounts(counts []int) string {
-	var parts []string
-	for i := 0; i < len(counts); {
-		k := i
-		for k < len(counts) && counts[k] == counts[i] {
-			k++
-		}
-		part := itoa(counts[i])
-		if k-i > 1 {
-			part += "(x" + itoa(k-i) + ")"
-		}
-		parts = append(parts, part)
-		i = k
-	}
-	return strings.Join(parts, ",")
 }
