@@ -161,10 +161,13 @@ func (a *allocation) grant(parent context.Context) (*api.Job, error) {
 	if a.id, err = a.session.Submit(ctx, api.NewKey(), a.req.Job); err != nil {
 		return nil, allocationError(err)
 	}
+	allocated := func() {}
 	if a.immediate > 0 {
-		defer time.AfterFunc(a.immediate, func() { end(errBusy) }).Stop()
+		busy := time.AfterFunc(a.immediate, func() { end(errBusy) })
+		allocated = func() { busy.Stop() }
 	}
-	job, err := a.await(ctx)
+	job, err := a.await(ctx, allocated)
+	allocated()
 	if err != nil {
 		a.release("salloc has not waited for it")
 		if a.say("Job allocation %d has been revoked.", a.id); errors.Is(err, exit.ErrInterrupted) {
@@ -185,11 +188,13 @@ func (a *allocation) grant(parent context.Context) (*api.Job, error) {
 	return job, nil
 }
 
-// await waits until the job runs, or has ended.
-func (a *allocation) await(ctx context.Context) (*api.Job, error) {
+// await waits until the job runs, or has ended. It calls allocated once its nodes are chosen.
+func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, error) {
 	answers, waits := 0, false
 	return follow.WaitFor(ctx, a.session, a.id, time.Second, func(j *api.Job) bool {
-		answers++
+		if answers++; j.Code != model.Pending {
+			allocated()
+		}
 		switch {
 		case j.Code == model.Pending && answers > 1 && !waits:
 			waits = true

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,7 +79,8 @@ func (s shell) salloc(args ...string) (code int, stdout, stderr string) {
 // TestSalloc: the command runs here, with what srun reads, and its end gives the nodes back.
 func TestSalloc(t *testing.T) {
 	a := allocating(t, 2, always)
-	s := shell{T: t, addr: a.URL, environ: []string{"PATH=/usr/bin:/bin", "SLURM_GPUS=9", "SALLOC_PARTITION=gpu"}, stdin: "in\n"}
+	s := shell{T: t, addr: a.URL, stdin: "in\n",
+		environ: []string{"PATH=/usr/bin:/bin", "SLURM_GPUS=9", "SALLOC_PARTITION=gpu"}}
 	show := `cat; echo $SLURM_JOB_ID $SLURM_JOB_NODELIST $SLURM_NNODES "$SLURM_TASKS_PER_NODE" $SLURM_NTASKS ` +
 		`$SLURM_CPUS_PER_TASK $SLURM_JOB_PARTITION $SLURM_CLUSTER_NAME "$SLURM_GPUS" $ROTA_ADDR; exit 3`
 	code, out, said := s.salloc("-N2", "--ntasks-per-node=2", "-c3", "-t5", "-J", "x", "sh", "-c", show)
@@ -92,7 +94,8 @@ func TestSalloc(t *testing.T) {
 	j := submitted(t, a)
 	task := j.Groups[0].Tasks[0]
 	if j.Queue != "gpu" || j.Name != "x" || j.TimeLimit != 300 || j.RequeueExit != 0 || j.Groups[0].Count != 2 ||
-		task.Launch.Type != jobspec.LaunchSteps || task.Launch.Nproc != 2 || task.Resources.Cores != 6 || task.Log.Stdout != "" {
+		task.Launch.Type != jobspec.LaunchSteps || task.Launch.Nproc != 2 || task.Resources.Cores != 6 ||
+		task.Log.Stdout != "" {
 		t.Errorf("the job is %+v, its task %+v", j, task)
 	}
 	a = allocating(t, 0, always)
@@ -144,6 +147,51 @@ func TestSallocRevoked(t *testing.T) {
 	}
 }
 
+// TestSallocInterrupted: Ctrl-C while it waits cancels the job.
+func TestSallocInterrupted(t *testing.T) {
+	a := allocating(t, always, 0)
+	var asked atomic.Int32
+	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, r *http.Request) {
+		j := api.Job{ID: 7, State: "PENDING", Code: model.Pending}
+		if asked.Add(1) == 3 {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+		}
+		rotatest.WhenAsked(0, j, j)(w, r)
+	})
+	s := shell{T: t, addr: a.URL}
+	if code, _, said := s.salloc("true"); code != 1 || !isCancelled(a) || said != "salloc: Pending job allocation 7\n"+
+		"salloc: job 7 queued and waiting for resources\nsalloc: Job allocation 7 has been revoked.\n" {
+		t.Errorf("%d %q", code, said)
+	}
+}
+
+// TestSrunInSalloc: tasks start where the user has gone in a shell of salloc, and have the way to the
+// controllers of their own node.
+func TestSrunInSalloc(t *testing.T) {
+	var got *api.StepRequest
+	a := stepNode(t, "/v1/jobs/9/steps", func(c *stream.Conn, r *api.StepRequest) {
+		got = r
+		begin(t, c, []string{"n1"}, 1)
+		send(t, c, frame(t, stream.End, all, api.StepEnd{}))
+	})
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ submitted, args, want string }{{here, "a", ""}, {"/elsewhere", "a", here},
+		{"/elsewhere", "--jobid=9 a", ""}, {"/elsewhere", "-D /w a", "/w"}} {
+		got = nil
+		env := []string{"SLURM_JOB_ID=9", "SLURM_SUBMIT_DIR=" + c.submitted, "Y=z"}
+		code, _, said := run(t, a.URL, env, append([]string{"srun"}, strings.Fields(c.args)...)...)
+		if code != 0 || got == nil || got.Workdir != c.want || !slices.Contains(got.Env, "Y=z") ||
+			slices.ContainsFunc(got.Env, func(v string) bool { return strings.HasPrefix(v, "ROTA_") }) {
+			t.Errorf("srun %s: %d %s, asked for %+v", c.args, code, said, got)
+		}
+	}
+}
+
 // TestSallocRefuses: a wrong command line submits nothing.
 func TestSallocRefuses(t *testing.T) {
 	a := accepting(t)
@@ -190,7 +238,8 @@ func TestSattach(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		send(t, c, frame(t, stream.Stdout, 1, "two\n"), frame(t, stream.Stderr, 0, "bad\n"), frame(t, stream.Stdout, 0, "rest"),
+		send(t, c, frame(t, stream.Stdout, 1, "two\n"), frame(t, stream.Stderr, 0, "bad\n"),
+			frame(t, stream.Stdout, 0, "rest"),
 			frame(t, stream.Exit, 0, api.StepTaskExit{}), frame(t, stream.Exit, 1, api.StepTaskExit{Signal: 9}),
 			frame(t, stream.End, all, api.StepEnd{}))
 	})
