@@ -64,6 +64,12 @@ func TestSalloc(t *testing.T) {
 		!strings.HasSuffix(said, "salloc: Job allocation "+id+" has been revoked.\n") {
 		t.Errorf("at its time limit: exit %d, %s\n%s%s", code, j.Code, out, said)
 	}
+	// a shell on the first node, at a terminal
+	w.must(os.Symlink(filepath.Join(bin, "rota"), filepath.Join(names, "salloc")))
+	out, said, code = w.shell(path + "script -qec 'salloc -Q --mem=128M -t5 srun --pty sh -c \"tty; pwd; exit 5\"' /dev/null")
+	if want := "/dev/pts/0\r\n" + w.shared + "\r\n"; code != 5 || !strings.Contains(out, want) {
+		t.Errorf("at a terminal: exit %d\n%q, not %q\n%s", code, out, want, said)
+	}
 	out, said, id, code = salloc("-N2", "--mem=128M", "-t5", "--no-shell")
 	if code != 0 || out != "" || strings.Contains(said, "Relinquishing") {
 		t.Errorf("--no-shell: exit %d\n%s%s", code, out, said)
