@@ -66,7 +66,8 @@ func TestSalloc(t *testing.T) {
 	}
 	// a shell on the first node, at a terminal
 	w.must(os.Symlink(filepath.Join(bin, "rota"), filepath.Join(names, "salloc")))
-	out, said, code = w.shell(path + "script -qec 'salloc -Q --mem=128M -t5 srun --pty sh -c \"tty; pwd; exit 5\"' /dev/null")
+	out, said, code = w.shell(path +
+		"script -qec 'salloc -Q --mem=128M -t5 srun --pty sh -c \"tty; pwd; exit 5\"' /dev/null")
 	if want := "/dev/pts/0\r\n" + w.shared + "\r\n"; code != 5 || !strings.Contains(out, want) {
 		t.Errorf("at a terminal: exit %d\n%q, not %q\n%s", code, out, want, said)
 	}

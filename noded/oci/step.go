@@ -57,8 +57,8 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 		return nil, err
 	}
 	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(),
-		Dir: cmp.Or(s.Workdir, in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"), Anywhere: s.Workdir == "" && in.Spec.Workdir == "",
-		KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+		Dir:      cmp.Or(s.Workdir, in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
+		Anywhere: s.Workdir == "" && in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
