@@ -48,6 +48,24 @@ func Numbers(numbers []int) string {
 	return runs(digits)
 }
 
+// Counts writes counts in their order as Slurm does: 2(x3),1.
+func Counts(counts []int) string {
+	var parts []string
+	for i := 0; i < len(counts); {
+		k := i
+		for k < len(counts) && counts[k] == counts[i] {
+			k++
+		}
+		part := strconv.Itoa(counts[i])
+		if k-i > 1 {
+			part += "(x" + strconv.Itoa(k-i) + ")"
+		}
+		parts = append(parts, part)
+		i = k
+	}
+	return strings.Join(parts, ",")
+}
+
 // split cuts off the digits at the end, at most as many as an int holds. Numbers of different
 // widths are never grouped.
 func split(name string) (prefix, digits string) {

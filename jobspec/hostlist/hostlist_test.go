@@ -67,3 +67,11 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestCounts(t *testing.T) {
+	for want, counts := range map[string][]int{"2(x3),1": {2, 2, 2, 1}, "1": {1}, "1,2,1(x2)": {1, 2, 1, 1}, "": {}} {
+		if got := Counts(counts); got != want {
+			t.Errorf("%v: %s, not %s", counts, got, want)
+		}
+	}
+}

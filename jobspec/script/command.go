@@ -18,6 +18,11 @@ func SrunFlags(words []string) (flags []Flag, rest []string, bad Problems) {
 	return readFlags(SrunTable(), words, false)
 }
 
+// SallocFlags is [SbatchFlags] for salloc.
+func SallocFlags(words []string) (flags []Flag, rest []string, bad Problems) {
+	return readFlags(SallocTable(), words, false)
+}
+
 // readFlags reads flags. Those of sbatch that are refused are left to [Read], which lists all problems of
 // a script.
 func readFlags(specs []Spec, words []string, isSbatch bool) (flags []Flag, rest []string, bad Problems) {
@@ -65,6 +70,63 @@ var srunOnly = slices.Concat(
 	specs(Refused, Value, "the job has ended when all of its tasks have", "wait/W"),
 	specs(Refused, Nothing, "write a job file with one task for each program", "multi-prog"),
 )
+
+// SallocTable returns the flags of salloc: those of sbatch about resources, and its own.
+func SallocTable() []Spec {
+	out := slices.DeleteFunc(slices.Clone(table), func(s Spec) bool { return notSalloc[s.Name] })
+	for i := range out {
+		out[i].Env = strings.Replace(out[i].Env, "SBATCH_", "SALLOC_", 1)
+	}
+	return slices.Concat(out, sallocOnly)
+}
+
+// OnlySalloc reports whether salloc alone has a flag, so that it says nothing of the job.
+func OnlySalloc(name string) bool {
+	return slices.ContainsFunc(sallocOnly, func(s Spec) bool { return s.Name == name })
+}
+
+// notSalloc are the flags of sbatch that salloc has not: they are about a script and its output.
+var notSalloc = map[string]bool{"array": true, "wrap": true, "parsable": true, "wait": true, "requeue": true,
+	"no-requeue": true, "ignore-pbs": true, "export": true, "export-file": true, "kill-on-invalid-dep": true,
+	"test-only": true, "input": true, "output": true, "error": true, "open-mode": true, "multi-prog": true,
+	"kill-on-bad-exit": true, "mpi": true, "label": true, "unbuffered": true, "propagate": true, "overlap": true,
+	"pty": true, "jobid": true, "het-group": true}
+
+// sallocOnly are the flags that salloc alone has.
+var sallocOnly = slices.Concat(
+	specs("", Perhaps, "", "immediate/I kill-command/K"),
+	specs("", Nothing, "", "bell no-bell no-shell"),
+	specs(Refused, Perhaps, "a step has no display: forward a port with ssh", "x11"),
+)
+
+// holding waits until the job is ended. Signals that are meant for steps do not end it.
+const holding = `#!/bin/sh
+trap 'exit 0' TERM
+trap '' HUP INT QUIT USR1 USR2 ALRM
+while :; do sleep 86400 & wait $!; done
+`
+
+// Allocation returns the job that holds what the flags ask for until it is ended, so that steps can be
+// started in it. The variables of salloc are those of sbatch under SALLOC_*.
+func Allocation(opts Options) Result {
+	if variables := opts.Getenv; variables != nil {
+		opts.Getenv = func(name string) (string, bool) {
+			return variables(strings.Replace(name, "SBATCH_", "SALLOC_", 1))
+		}
+	}
+	result := Result{}
+	a := newRequest(&result, &opts, &jobspec.Job{})
+	t := readText([]byte(holding), a.report)
+	a.applyFlags(a.externalFlags())
+	a.exports = []string{}                          // srun has the variables of its shell
+	a.noRequeue = setting{spec: find("no-requeue")} // its command would not know of it
+	s := a.shape()
+	a.fillJob(t, s, plan{tasks: s.tasks})
+	a.setVariables()
+	apart := false
+	a.job.Groups[0].Tasks[0].Log = &jobspec.Log{Join: &apart}
+	return a.finish()
+}
 
 // commandLine is where flags of a command line are from.
 const commandLine = "command line"

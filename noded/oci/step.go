@@ -57,7 +57,8 @@ func StepPlan(in Input, s Step) (*launch.Plan, error) {
 		return nil, err
 	}
 	p := &launch.Plan{Independent: true, PIDVariable: taskPID, Env: t.stepEnvironment(),
-		Dir: cmp.Or(s.Workdir, in.Spec.Workdir, "/tmp"), KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
+		Dir:      cmp.Or(s.Workdir, in.Spec.Workdir, in.Spec.SubmitDir, "/tmp"),
+		Anywhere: s.Workdir == "" && in.Spec.Workdir == "", KillTimeout: cmp.Or(int64(t.task.KillTimeout)*1000, 30_000)}
 	if p.Secrets, err = secretVariables(t.task); err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (s *Step) tasks() int {
 // stepVariables say what is true of a step.
 func (in taskInput) stepVariables() map[string]string {
 	s := in.step
-	all, nodes, number, perNode := itoa(s.tasks()), hostlist.Compress(s.Nodes), itoa(s.Number), compressCounts(s.Counts)
+	all, nodes, number, perNode := itoa(s.tasks()), hostlist.Compress(s.Nodes), itoa(s.Number), hostlist.Counts(s.Counts)
 	addr, _ := in.rendezvous()
 	var numbers []string
 	for _, n := range s.Tasks {
@@ -218,22 +219,4 @@ func (in taskInput) stepRank(local int) []string {
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(own, ",")
 	}
 	return sortedPairs(env)
-}
-
-// compressCounts writes counts as Slurm does, such as 2(x3),1.
-func compressCounts(counts []int) string {
-	var parts []string
-	for i := 0; i < len(counts); {
-		k := i
-		for k < len(counts) && counts[k] == counts[i] {
-			k++
-		}
-		part := itoa(counts[i])
-		if k-i > 1 {
-			part += "(x" + itoa(k-i) + ")"
-		}
-		parts = append(parts, part)
-		i = k
-	}
-	return strings.Join(parts, ",")
 }

@@ -99,11 +99,3 @@ func TestTheProgramThatStartsSteps(t *testing.T) {
 		t.Errorf("%+v, %v", plan, err)
 	}
 }
-
-func TestCounts(t *testing.T) {
-	for want, counts := range map[string][]int{"2(x3),1": {2, 2, 2, 1}, "1": {1}, "1,2,1(x2)": {1, 2, 1, 1}, "": {}} {
-		if got := compressCounts(counts); got != want {
-			t.Errorf("%v: %s, not %s", counts, got, want)
-		}
-	}
-}

@@ -53,6 +53,23 @@ func Srun(env *command.Env, words []string, flags []script.Flag, say func(script
 	})
 }
 
+// Salloc reads the flags of a command line of salloc. Problems are treated as by [Sbatch]. The job runs where
+// it was submitted, if the node has that.
+func Salloc(env *command.Env, name string, flags []script.Flag, say func(script.Problem)) (*Submission, error) {
+	workdir := ""
+	req, err := fromSlurm(env, name, flags, say, func(opts script.Options) script.Result {
+		result := script.Allocation(opts)
+		if result.Job != nil {
+			workdir = result.Job.Workdir
+		}
+		return result
+	})
+	if err == nil {
+		req.Job.Workdir = workdir
+	}
+	return req, err
+}
+
 func fromSlurm(env *command.Env, name string, flags []script.Flag, say func(script.Problem),
 	read func(script.Options) script.Result) (*Submission, error) {
 	opts, err := optionsHere(env, flags)

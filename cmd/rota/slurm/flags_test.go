@@ -57,10 +57,13 @@ func verdict(name, flag string) string {
 		return done
 	case tools[name] == nil:
 		return refused
-	case name == "sbatch" || name == "srun":
+	case name == "sbatch" || name == "srun" || name == "salloc":
 		table := script.Flags()
-		if name == "srun" {
+		switch name {
+		case "srun":
 			table = script.SrunTable()
+		case "salloc":
+			table = script.SallocTable()
 		}
 		i := slices.IndexFunc(table, func(s script.Spec) bool {
 			return s.Name == long || slices.Contains(s.Also, long) || s.Short != 0 && flag == "-"+string(s.Short)

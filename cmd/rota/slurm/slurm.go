@@ -38,6 +38,8 @@ var tools = map[string]func(*tool, context.Context, []string) error{
 	"scontrol": (*tool).scontrol,
 	"sinfo":    (*tool).sinfo,
 	"squeue":   (*tool).squeue,
+	"salloc":   (*tool).salloc,
+	"sattach":  (*tool).sattach,
 	"sbatch":   (*tool).sbatch,
 	"srun":     (*tool).srun,
 	"scancel":  (*tool).scancel,
@@ -196,9 +198,11 @@ var help = map[string]string{
 		"-f, -i, -Q, -v, -M CLUSTERS",
 	"sacctmgr": "list user|account|association|cluster [NAMES] [withassoc] [where user=, account=, cluster=] " +
 		"[format=], -n, -p, -P",
-	"sshare": "-A ACCOUNTS, -a, -u USERS, -U, -n, -p, -P, -o FORMAT, -M CLUSTERS",
-	"sprio":  "-h, -j IDS, -u USERS",
-	"sstat":  "-j JOBS[.STEP], -a, -o FIELDS, -e, -n, -p, -P, --noconvert",
+	"sshare":  "-A ACCOUNTS, -a, -u USERS, -U, -n, -p, -P, -o FORMAT, -M CLUSTERS",
+	"sprio":   "-h, -j IDS, -u USERS",
+	"sstat":   "-j JOBS[.STEP], -a, -o FIELDS, -e, -n, -p, -P, --noconvert",
+	"salloc":  "the flags of docs/slurm-flags.md about resources, -I, -K, --no-shell, and a command; without one, $SHELL",
+	"sattach": "-l, -Q, JOB.STEP",
 	"srun": "the flags of docs/from-slurm.md for a step of a job, outside of one those of sbatch about resources, and a " +
 		"command",
 }

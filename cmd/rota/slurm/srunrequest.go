@@ -33,19 +33,30 @@ func (t *tool) stepRequest(line *srunLine, own bool) (*api.StepRequest, error) {
 		return nil, fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
 			"the script, with #SBATCH --container-image", image, job)
 	}
-	switch dir := cmp.Or(line.values["container-workdir"], line.values["chdir"]); {
-	case filepath.IsAbs(dir):
-		r.Workdir = filepath.Clean(dir)
-	case own:
-		here, err := os.Getwd()
-		if err != nil {
-			return nil, err
-		}
-		r.Workdir = filepath.Join(here, dir)
-	case dir != "": // the working directory of this machine says nothing of the job's
-		return nil, fmt.Errorf("--chdir=%s: name an absolute path of the job's nodes", dir)
+	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
+	if err := t.setWorkdir(r, dir, own, line.has("jobid")); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// setWorkdir sets where the tasks start: in a directory that is named, in this one within the job, and in
+// that of the job elsewhere. In a shell of salloc it is this one too, once the user has changed it.
+func (t *tool) setWorkdir(r *api.StepRequest, dir string, own, elsewhere bool) error {
+	here, err := os.Getwd()
+	switch {
+	case filepath.IsAbs(dir):
+		r.Workdir = filepath.Clean(dir)
+	case own && err != nil:
+		return err
+	case own:
+		r.Workdir = filepath.Join(here, dir)
+	case dir != "": // the working directory of this machine says nothing of the job's
+		return fmt.Errorf("--chdir=%s: name an absolute path of the job's nodes", dir)
+	case !elsewhere && err == nil && t.Getenv("SLURM_SUBMIT_DIR") != "" && here != t.Getenv("SLURM_SUBMIT_DIR"):
+		r.Workdir = here
+	}
+	return nil
 }
 
 // nodes of the job in which this process runs, 0 if in none.
@@ -312,6 +323,9 @@ func (t *tool) readEnvironment(r *api.StepRequest, line *srunLine) error {
 	}
 	for _, entry := range t.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
+		if t.OwnJob() == "" && !slices.Contains(chosen, name) && (name == "ROTA_ADDR" || name == "ROTA_TOKEN") {
+			continue // tasks have a way to the controllers of their own
+		}
 		// Those of the job are there whatever is chosen, as in Slurm.
 		if (all || slices.Contains(chosen, name) || strings.HasPrefix(name, "SLURM_")) && !slices.Contains(not, name) {
 			r.Env = append(r.Env, entry)
