@@ -98,6 +98,9 @@ func (c Constraint) Compile() (*Condition, error) {
 	if err := c.checkOperands(); err != nil {
 		return nil, err
 	}
+	if c.Operator == "is_set" && attribute.kind == "label" { // a feature, or several of which one is enough
+		attribute.get = labels(strings.Split(strings.TrimPrefix(c.Attribute, labelPrefix), "|")...)
+	}
 	holds, err := c.test(attribute.kind)
 	if err != nil {
 		return nil, err
@@ -228,20 +231,24 @@ func lookUp(name string) (nodeAttribute, error) {
 		case a.kind != "label" && a.name == name:
 			return a, nil
 		case a.kind == "label" && isLabel && key != "":
-			keys := strings.Split(key, "|")
-			a.get = func(n *NodeFacts) (facts []fact) {
-				for _, k := range keys {
-					if v, ok := n.Labels[k]; ok {
-						facts = append(facts, fact{text: v})
-					}
-				}
-				return facts
-			}
+			a.get = labels(key)
 			return a, nil
 		}
 	}
 	hint := cmp.Or(typo.Hint(name, attributeNames()), "write one of "+strings.Join(AttributeNames(), ", "))
 	return nodeAttribute{}, badCondition(CodeAttribute, hint, "nodes have no attribute %q", name)
+}
+
+// labels returns what reads the labels of a node that have one of some keys.
+func labels(keys ...string) func(*NodeFacts) []fact {
+	return func(n *NodeFacts) (facts []fact) {
+		for _, k := range keys {
+			if v, ok := n.Labels[k]; ok {
+				facts = append(facts, fact{text: v})
+			}
+		}
+		return facts
+	}
 }
 
 // distinct turns values into facts. Equal neighbours become one fact, because the GPUs of a node

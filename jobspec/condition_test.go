@@ -52,6 +52,7 @@ func TestConditions(t *testing.T) {
 		{Constraint{Attribute: "node.label.empty", Operator: "is_set"}, &someNode, true},
 		{Constraint{Attribute: "node.label.gone|empty", Operator: "is_set"}, &someNode, true},
 		{Constraint{Attribute: "node.label.gone|lost", Operator: "is_set"}, &someNode, false},
+		{Constraint{Attribute: "node.label.gone|rack", Value: "a"}, &someNode, false},
 		{Constraint{Attribute: "node.label.empty", Value: ""}, &someNode, true},
 		{Constraint{Attribute: "node.label.weight", Operator: "<", Value: "10"}, &someNode, true},
 		{Constraint{Attribute: "node.label.rack", Operator: "<", Value: "10"}, &someNode, false},

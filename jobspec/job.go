@@ -175,7 +175,7 @@ type Checkpoint struct {
 	// Criu says that CRIU saves the container, where it can, in place of the program. The image is
 	// carried as a folder is.
 	Criu bool `json:"criu,omitempty"`
-	// how long before its time limit the job gets the signal of its preemption; 0: it does not
+	// how long before its time limit or deadline the job gets the signal of its preemption; 0: it does not
 	BeforeLimit Seconds `json:"before_limit,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Limits of licences.
 const (
-	MaxLicenses     = 32 // kinds of one job, and of a cluster
+	MaxLicenses     = 32 // kinds of one job
 	MaxLicenseCount = 1_000_000
 )
 

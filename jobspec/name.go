@@ -1,15 +1,25 @@
 package jobspec
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// ValidComment reports whether text can be the comment of a job: at most [MaxComment] bytes of UTF-8
-// without a NUL byte.
-func ValidComment(text string) bool {
-	return len(text) <= MaxComment && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
+// CheckText returns what is wrong with a text, as a [Problem] without a path, nil if nothing is: it has
+// at most so many bytes of UTF-8, and none of them is NUL, which a program cannot be given.
+func CheckText(text string, most int) error {
+	switch {
+	case len(text) > most:
+		return Problem{Code: CodeTooLarge, Text: fmt.Sprintf("%d bytes are too many: at most %d", len(text), most)}
+	case strings.IndexByte(text, 0) >= 0:
+		return Problem{Code: CodeText, Text: "the text has a NUL byte"}
+	case !utf8.ValidString(text):
+		return Problem{Code: CodeText, Hint: "write it in UTF-8, or let a script find it",
+			Text: fmt.Sprintf("the text is not in UTF-8: %q", text[:min(len(text), 60)])}
+	}
+	return nil
 }
 
 // ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters,

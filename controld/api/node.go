@@ -127,10 +127,10 @@ type DroppedCheckpoints struct {
 	IDs []string `json:"ids"`
 }
 
-// Early is the notice and the signal that a worker gets once, before its time limit. It is not being
+// Early is the notice and the signal that a worker gets once, before its time limit or deadline. It is not being
 // stopped by that.
 type Early struct {
-	Limit  model.Instant `json:"limit"`  // when the time limit is over, on the log's clock
+	Limit  model.Instant `json:"limit"`  // when its time is over, on the log's clock
 	Signal string        `json:"signal"` // such as SIGUSR1
 }
 

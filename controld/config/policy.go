@@ -63,7 +63,7 @@ var simulated = []string{"srtf"}
 var common = []parameter{
 	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails),
 		number(maxLaunchFails)},
-	{"max_requeues", "int", "exits that ask for another attempt, unasked or at the time limit, after which a job is held",
+	{"max_requeues", "int", "times that the job itself asked to be started again after which it is held",
 		count(0, maxRequeues), number(maxRequeues)},
 	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses),
 		number(maxNodeLosses)},

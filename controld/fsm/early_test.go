@@ -142,6 +142,56 @@ func TestAJobRequeuesItselfAtItsLimit(t *testing.T) {
 	w.refused(ask(once), model.ErrRunsOnce)
 }
 
+// TestARequestOfItsOwnOutlivesALostNode: a job that has asked to be started again is, by its own request,
+// although one of its nodes is lost while it stops. A cancel ends it.
+func TestARequestOfItsOwnOutlivesALostNode(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		w.node("n2", 8)
+		id := w.running(1, []string{"n1", "n2"}, func(j *jobspec.Job) { j.Groups[0].Success = "leader" })
+		w.ok(w.must(ControlJobs{Verb: model.VerbRequeue, Targets: targets(id), By: 1000,
+			Own: true}).([]model.ControlResult)[0].Err)
+		n := testNode("n2", 8)
+		n.BootID = "b2"
+		w.must(RegisterNode{Node: n})
+		if s := w.job(id).Live().Stop; s.Cause != model.CauseNodeLost || !s.Own {
+			t.Fatalf("it is stopped by %+v", s)
+		}
+		if cancelled {
+			w.ok(w.control(model.VerbCancel, 1000, false, id))
+		}
+		w.report(id, 0, model.WorkerExited, code(0))
+		if cancelled {
+			w.state(id, model.Cancelled)
+			continue
+		}
+		w.state(id, model.Pending)
+		w.cause(id, model.CauseRequeue)
+		if got := w.job(id).Counters; got != (model.Counters{Requeues: 1}) {
+			t.Errorf("counted: %+v", got)
+		}
+	}
+}
+
+// TestADeadlineIsAnnounced: a job is told of its deadline if that comes before its time limit.
+func TestADeadlineIsAnnounced(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id, err := w.timed(0, 1800, func(j *jobspec.Job) { j.Checkpoint = &jobspec.Checkpoint{BeforeLimit: 600} })
+	w.ok(err)
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	due := w.job(id).Deadline - 600_000
+	if got := w.job(id).EarlyAt(w.job(id).Live()); got != due {
+		t.Fatalf("it is told at %d, want %d", got, due)
+	}
+	w.wait(jobspec.Seconds(due-w.at)/1000 - 1)
+	w.refused(w.tell(id), model.ErrWrongState)
+	w.wait(2)
+	w.ok(w.tell(id))
+}
+
 // TestAGangAsksAsOne: at the limit every worker that did not succeed has to ask.
 func TestAGangAsksAsOne(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -38,11 +38,12 @@ func TestLicensesBindStarts(t *testing.T) {
 	w.run(first)
 	w.report(first, 0, model.WorkerExited, code(0))
 	w.ok(w.start(second, "n"))
-	w.job(second).Spec.Licenses["matlab"] = 3
-	if err := w.s.Check(); err == nil || !strings.Contains(err.Error(), "of licence matlab") {
-		t.Errorf("three of one licence: %v", err)
+	all := w.s.View().Config().Licenses
+	all["matlab"] = 0
+	if err := w.s.Check(); err == nil || !strings.Contains(err.Error(), "1 of licence matlab") {
+		t.Errorf("one of no licence: %v", err)
 	}
-	w.job(second).Spec.Licenses["matlab"] = 1
+	all["matlab"] = 1
 }
 
 // TestQueuesByAlias: a job that names its queue by an alias is in the queue.

@@ -8,7 +8,7 @@ import (
 )
 
 // stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never
-// comes later than announced.
+// comes later than announced. That the job asked to be started again stays true, unless it is cancelled.
 func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 	as := ask.Cause
 	if ask.Own { // it has saved before it asked, and waits to be stopped
@@ -20,6 +20,7 @@ func (m *Machine) stop(j *model.Job, a *model.Attempt, ask model.Stop) {
 	if a.Stop != nil {
 		m.cancelResize(j, a, false)
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
+		ask.Own = ask.Own || a.Stop.Own && ask.Cause != model.CauseCancelled
 	}
 	m.nameFor(&ask)
 	a.Stop = &ask

@@ -66,8 +66,11 @@ func checkUpdate(c *UpdateJobs) error {
 		return &model.SpecError{Text: fmt.Sprintf("priority is 0 to %d, not %d", jobspec.MaxPriority, *c.Priority)}
 	case c.Name != nil && !jobspec.ValidName(*c.Name):
 		return &model.SpecError{Text: fmt.Sprintf("%q is not a name", *c.Name)}
-	case c.Comment != nil && !jobspec.ValidComment(*c.Comment):
-		return &model.SpecError{Text: fmt.Sprintf("a comment has at most %d bytes of text in UTF-8", jobspec.MaxComment)}
+	}
+	if c.Comment != nil {
+		if err := jobspec.CheckText(*c.Comment, jobspec.MaxComment); err != nil {
+			return &model.SpecError{Text: "comment: " + err.Error()}
+		}
 	}
 	return model.Limit("the number of jobs in one request", int64(len(c.IDs)), model.MaxJobsPerCall, "")
 }

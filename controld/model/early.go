@@ -1,13 +1,25 @@
 package model
 
-// EarlyAt returns the instant at which an attempt is to be told that its time limit comes, 0 if it
-// need not be told, or was. A limit that was shortened since may make it an instant in the past. As
-// long as it is suspended, or about to be, it cannot be told.
+// EndsAt returns the instant at which an attempt runs out of time: its time limit or the deadline of its
+// job, whichever comes first; 0 if there is neither. As long as it does not run, its limit stands still.
+func (j *Job) EndsAt(a *Attempt) (end Instant) {
+	if j.Limit > 0 && a.Started != (Stamp{}) && !a.Suspended() {
+		end = a.Started.At.After(j.Limit)
+	}
+	if j.Deadline > 0 && (end == 0 || j.Deadline < end) {
+		end = j.Deadline
+	}
+	return end
+}
+
+// EarlyAt returns the instant at which an attempt is to be told that its time runs out, 0 if it need not
+// be told, or was. A limit that was shortened since may make it an instant in the past. As long as it is
+// suspended, or about to be, it cannot be told.
 func (j *Job) EarlyAt(a *Attempt) Instant {
-	k := j.Spec.Checkpoint
-	if k == nil || k.BeforeLimit <= 0 || j.Limit <= 0 || a.Stop != nil || a.Early != 0 || a.Started == (Stamp{}) ||
+	k, end := j.Spec.Checkpoint, j.EndsAt(a)
+	if k == nil || k.BeforeLimit <= 0 || end == 0 || a.Stop != nil || a.Early != 0 || a.Started == (Stamp{}) ||
 		a.Suspended() || a.Suspending() {
 		return 0
 	}
-	return max(a.Started.At, a.Started.At.After(j.Limit-k.BeforeLimit))
+	return max(a.Started.At, end-Instant(k.BeforeLimit)*1000)
 }

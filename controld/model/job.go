@@ -37,7 +37,7 @@ type Counters struct {
 	LaunchFailures int32 `json:"launch_failures,omitempty"`
 	NodeLosses     int32 `json:"node_losses,omitempty"`
 	UserFailures   int32 `json:"user_failures,omitempty"`
-	Requeues       int32 `json:"requeues,omitempty"` // exits with the checkpoint code that were not asked for
+	Requeues       int32 `json:"requeues,omitempty"` // times that the job itself asked to be started again
 	Resizes        int32 `json:"resizes,omitempty"`
 	Migrations     int32 `json:"migrations,omitempty"`
 	// those for a job that came before it count above too

@@ -38,6 +38,9 @@ func (c *Config) LacksLicenses(j *Job, held map[string]int) Reason {
 		switch n, all := j.Spec.Licenses[name], c.Licenses[name]; {
 		case all == 0:
 			return Reason{Code: ReasonLicenses, Text: "the cluster has no licence " + name}
+		case n > all:
+			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s, and the cluster has %d", n,
+				name, all)}
 		case held[name]+n > all:
 			return Reason{Code: ReasonLicenses, Text: fmt.Sprintf("it asks for %d of licence %s; %d of %d are free", n, name,
 				max(0, all-held[name]), all)}

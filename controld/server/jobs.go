@@ -36,6 +36,7 @@ func (x *exchange) present(j *model.Job, now model.UnixMS, spec, steps bool) api
 	switch {
 	case !x.mayOn(partDetails, j):
 		present.Redact(&out, why)
+		out.Reason = present.PublicReason(x.view, why)
 	case spec:
 		out.Spec = j.FullSpec()
 	}
@@ -301,7 +302,7 @@ func why(x *exchange) (*api.Why, error) {
 // reasonOf is a reason of a job as the caller may see it.
 func (x *exchange) reasonOf(j *model.Job, why model.Reason) api.Reason {
 	if !x.mayOn(partDetails, j) {
-		return present.PublicReason(why)
+		return present.PublicReason(x.view, why)
 	}
 	return present.Reason(x.view, why)
 }

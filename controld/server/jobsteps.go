@@ -82,12 +82,10 @@ func starterOf(j *model.Job) (*model.Attempt, int, error) {
 	if a == nil || len(a.Workers) == 0 {
 		return nil, 0, problem.WrongState("job %d does not run: it has no nodes for steps", j.ID)
 	}
-	first := 0 // worker of the group
-	for i := range j.Spec.Groups {
-		if j.Spec.Groups[i].RunsSteps() && first < len(a.Workers) {
-			return a, first, nil
+	for i := range a.Workers {
+		if j.Spec.Groups[j.GroupOf(i)].RunsSteps() {
+			return a, i, nil
 		}
-		first += j.Spec.Groups[i].Count
 	}
 	return nil, 0, problem.WrongState("job %d runs no steps: its launch type is not steps", j.ID)
 }

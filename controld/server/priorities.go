@@ -26,7 +26,7 @@ func listPriorities(x *exchange) (*api.List[api.Priority], error) {
 			UserOver: p.UserOver, Priority: p.Priority, Level: p.Level, Service: p.Service / 1000,
 			Age: p.Age / 1000, Reserved: p.Reserved,
 			AccountShare: shares[model.Association{Account: j.Account}], UserShare: shares[j.Association()],
-			Reason: present.PublicReason(x.s.waiting.reason(x.view, now, j))}
+			Reason: present.PublicReason(x.view, x.s.waiting.reason(x.view, now, j))}
 		list.Items = append(list.Items, item)
 	}
 	return list, nil

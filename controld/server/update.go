@@ -19,9 +19,10 @@ func update(x *exchange, req *api.UpdateRequest) (*api.ControlResponse, error) {
 		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a "+
 			"letter or digit at both ends", *req.Name)
 	}
-	if req.Comment != nil && !jobspec.ValidComment(*req.Comment) {
-		return nil, problem.Invalid("a comment has at most %d bytes of text in UTF-8, and this one has %d bytes",
-			jobspec.MaxComment, len(*req.Comment))
+	if req.Comment != nil {
+		if err := jobspec.CheckText(*req.Comment, jobspec.MaxComment); err != nil {
+			return nil, problem.Invalid("comment: %v", err)
+		}
 	}
 	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.mayOn(partBeyond, r.Job), TimeLimit: req.TimeLimit,
 		AddTime: req.AddTime, Priority: req.Priority, Name: req.Name, Comment: req.Comment, IDs: r.Targets()}

@@ -55,6 +55,10 @@ func (c *checker) groupsTogether(j *jobspec.Job) {
 			c.add(jobspec.CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
 				"groups that start together and groups that wait for others in one job are not supported yet")
 		}
+		if i > 0 && g.RunsSteps() {
+			c.add(jobspec.CodeUnsupported, where+".tasks", "make it the only group with launch type steps, and the first",
+				"of groups that start together, only the first can have launch type steps")
+		}
 		c.groupOfGang(where, g)
 	}
 	c.oneElastic(j)

@@ -7,11 +7,11 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -349,20 +349,13 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 // freeText checks a text for people, nil if there is none.
 func (c *checker) freeText(where string, text *string, most int) {
 	if text != nil {
-		c.atMost(where, len(*text), most, "bytes")
-		c.plainText(where, *text)
+		c.addAt(where, jobspec.CheckText(*text, most))
 	}
 }
 
 // plainText refuses a text that a program cannot be given, or that JSON would change.
 func (c *checker) plainText(path, text string) {
-	if strings.IndexByte(text, 0) >= 0 {
-		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
-	}
-	if !utf8.ValidString(text) {
-		c.add(jobspec.CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q",
-			text[:min(len(text), 60)])
-	}
+	c.addAt(path, jobspec.CheckText(text, math.MaxInt))
 }
 
 func (c *checker) absolute(where, p string) {

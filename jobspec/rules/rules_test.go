@@ -194,6 +194,9 @@ var broken = map[string]rule{
 	"steps without a gang": {minimal, func(j *jobspec.Job) {
 		task(j).Launch, j.Groups[0].Gang, j.Groups[0].Count = &jobspec.Launch{Type: jobspec.LaunchSteps}, &no, 2
 	}, jobspec.CodeConflict, "groups[0].gang"},
+	"steps in a later group": {together, func(j *jobspec.Job) {
+		j.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
+	}, jobspec.CodeUnsupported, "groups[1].tasks"},
 	"too many GPUs": {pipeline,
 		func(j *jobspec.Job) { task(j).Resources.GPUs, j.Groups[0].Tasks[1].Resources.GPUs = 60, 5 }, jobspec.CodeRange,
 		"groups[0].tasks"},

@@ -162,6 +162,11 @@ func TestConfigurationsThatMakeTheStateMisbehave(t *testing.T) {
 		{"no lease", func(c *model.Config) { c.LeaseMS = 0 }, "lease"},
 		{"a margin below 0", func(c *model.Config) { c.MarginMS = -1 }, "lease"},
 		{"nodes are down at once", func(c *model.Config) { c.NodeDownMS = 0 }, "node_down"},
+		{"jobs below 0", func(c *model.Config) { c.MaxSubmitJobs = -1 }, "below 0"},
+		{"requests below 0", func(c *model.Config) { c.MaxRequests = -1 }, "below 0"},
+		{"reads below 0", func(c *model.Config) { c.MaxReads = -1 }, "below 0"},
+		{"a licence", func(c *model.Config) { c.Licenses = map[string]int{"a": 0} }, ""},
+		{"a licence without a name", func(c *model.Config) { c.Licenses = map[string]int{"a b": 1} }, "is named"},
 		{"an account of no parent", func(c *model.Config) {
 			c.Accounts = map[string]model.Account{"a": {Parent: "none"}}
 		}, "none"},

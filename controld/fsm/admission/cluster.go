@@ -40,10 +40,14 @@ func CheckConfig(c *model.Config) error {
 		return fmt.Errorf("max_requeues of a queue is below 0: %w", model.ErrBadConfig)
 	case len(c.Queues) > model.MaxQueues:
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), model.MaxQueues, model.ErrBadConfig)
+	case c.MaxSubmitJobs < 0 || c.MaxRequests < 0 || c.MaxReads < 0:
+		return fmt.Errorf("max_submit_jobs, max_requests or max_reads is below 0: %w", model.ErrBadConfig)
 	case len(c.Licenses) > model.MaxLicenses || slices.ContainsFunc(slices.Collect(maps.Values(c.Licenses)),
 		func(n int) bool { return n < 0 || n > jobspec.MaxLicenseCount }):
 		return fmt.Errorf("more than %d licences, or a count that is not from 0 to %d: %w", model.MaxLicenses,
 			jobspec.MaxLicenseCount, model.ErrBadConfig)
+	case slices.ContainsFunc(slices.Collect(maps.Keys(c.Licenses)), func(n string) bool { return !jobspec.ValidName(n) }):
+		return fmt.Errorf("a licence is named by 1 to 63 letters, digits, '.', '_' and '-': %w", model.ErrBadConfig)
 	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
 		return fmt.Errorf("lease and node_down must be positive: %w", model.ErrBadConfig)
 	}

@@ -93,12 +93,5 @@ func Ends(j *model.Job, a *model.Attempt) model.Instant {
 	if a.Stop != nil {
 		return 0
 	}
-	end := model.Instant(0)
-	if j.Limit > 0 && a.Started != (model.Stamp{}) && !a.Suspended() {
-		end = a.Started.At.After(j.Limit)
-	}
-	if j.Deadline > 0 && (end == 0 || j.Deadline < end) {
-		end = j.Deadline
-	}
-	return end
+	return j.EndsAt(a)
 }

@@ -33,6 +33,8 @@ func OutcomeOf(j *model.Job, a *model.Attempt) Outcome {
 	case o.applyPolicy(j, a):
 	case stop == model.CauseCancelled, stop == model.CauseRequeue: // however politely it went
 		o.Cause, o.Checkpoint = stop, a.Stop.Own
+	case a.Stop != nil && a.Stop.Own && !Yields(stop): // a node was lost while it stopped
+		o.Cause, o.Checkpoint = model.CauseRequeue, true
 	case a.Stop != nil && a.Stop.Own:
 		o.Cause = stop
 	case stop == model.CauseTimeout:

@@ -118,6 +118,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.Drop(int64(s.waiting.ID)) }, "deadlines"},
 		{"a job that is not found by its name", func(s *scene) { s.s.names.Forget(s.waiting) }, "names"},
 		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
+		{"a licence that nothing holds", func(s *scene) { s.s.v.licenses = map[string]int{"a": 1} }, "held licences"},
 		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
 		{"an account with too few active jobs",
 			func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},

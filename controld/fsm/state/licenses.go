@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/rota-hpc/rota/controld/model"
 )
@@ -11,13 +12,41 @@ func (v *View) LacksLicenses(j *model.Job) model.Reason {
 	if len(j.Spec.Licenses) == 0 {
 		return model.Reason{}
 	}
-	return v.config.LacksLicenses(j, model.HeldLicenses(v.Live()))
+	return v.config.LacksLicenses(j, v.licenses)
 }
 
-// checkLicenses says whether more licences are held than there are. An attempt that was assigned
-// before the configuration came into force may hold what was there then.
+// HeldLicenses returns how many of each licence attempts in progress hold, those of suspended ones
+// included. The caller must not change it.
+func (v *View) HeldLicenses() map[string]int { return v.licenses }
+
+// updateLicenses keeps the counts in step with a job that has changed. Earlier views keep theirs.
+func (s *State) updateLicenses(old, next *model.Job) {
+	was, is := old != nil && old.Live() != nil, next.Live() != nil
+	if was == is || len(next.Spec.Licenses) == 0 {
+		return
+	}
+	held := maps.Clone(s.v.licenses)
+	if held == nil {
+		held = map[string]int{}
+	}
+	for name, n := range next.Spec.Licenses {
+		if was {
+			n = -n
+		}
+		if held[name] += n; held[name] == 0 {
+			delete(held, name)
+		}
+	}
+	s.v.licenses = held
+}
+
+// checkLicenses says whether the counts are wrong, or more licences are held than there are. An attempt
+// that was assigned before the configuration came into force may hold what was there then.
 func (s *State) checkLicenses() error {
 	held := model.HeldLicenses(s.v.Live())
+	if !maps.Equal(s.v.licenses, held) {
+		return fmt.Errorf("the counts of held licences are %v, made anew %v", s.v.licenses, held)
+	}
 	if held == nil {
 		return nil
 	}

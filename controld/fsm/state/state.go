@@ -76,6 +76,7 @@ func (s *State) View() *View {
 		usageCounters: s.v.usageCounters.View(), models: s.v.models, inventory: s.v.inventory,
 		accounts: s.v.accounts, tokens: s.v.tokens, steering: s.v.steering, versions: s.v.versions,
 		usage: s.v.usage.View(), dependents: s.v.dependents.View(), dated: s.v.dated.View(), unsettled: s.v.unsettled,
+		licenses: s.v.licenses,
 	}
 	s.cached = v
 	return v
@@ -163,6 +164,7 @@ func (s *State) store(old, next *model.Job) {
 	case wasLive:
 		s.v.live.Drop(int64(next.ID))
 	}
+	s.updateLicenses(old, next)
 	s.updateRun(old, next)
 	if next.Seq > 0 {
 		s.v.finished.Set(next.Seq, next)

@@ -44,6 +44,7 @@ type View struct {
 	accounts     []*model.CreatedAccount // by name; the list is replaced, never changed
 	tokens       []*model.APIToken       // by id; likewise
 	usage        estimate.UsageTable
+	licenses     map[string]int // held by live attempts; replaced, never changed
 
 	// What follows is derived from the above and not in the snapshot.
 	live     table.Table[*model.Job] // with an attempt in progress

@@ -67,8 +67,7 @@ func (d *dragonPolicy) pass() {
 func (d *dragonPolicy) startOne() {
 	for _, j := range d.queue {
 		c := queue.NewContender(nil, j)
-		if spots, ok := d.greedy(c.Gang(d.State), j); ok {
-			c.Start(d.State, spots, 0)
+		if spots, ok := d.greedy(c.Gang(d.State), j); ok && c.Start(d.State, spots, 0) {
 			return
 		}
 	}

@@ -42,7 +42,9 @@ func (f *fairsharePolicy) place() {
 	b := reserve.NewBypass(&reserve.HeadRules{
 		Order:  f.Order,
 		Within: func(j *model.Job) bool { return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) },
-		Start:  func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(f.State, spots, past) },
+		Start: func(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
+			return c.Start(f.State, spots, past)
+		},
 	})
 	for !f.EndsEarly() {
 		c, leaf := f.open.best()
@@ -83,10 +85,15 @@ func (f *fairsharePolicy) serve(b *reserve.Bypass, c *queue.Contender, leaf *drf
 		f.open.pop(leaf) // of the model of GPUs there
 		return
 	}
-	c.Start(f.State, spots, b.Past())
-	b.Passed()
-	f.CatchUp()
-	if c.Advance(f.Order) {
+	next := false
+	if c.Start(f.State, spots, b.Past()) {
+		b.Passed()
+		f.CatchUp()
+		next = c.Advance(f.Order)
+	} else {
+		next = c.Skip(f.Order)
+	}
+	if next {
 		f.open.fix(leaf)
 	} else {
 		f.open.pop(leaf)

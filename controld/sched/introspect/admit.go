@@ -24,8 +24,7 @@ func (s *sharing) begin() {
 		if node < 0 {
 			continue
 		}
-		if spots, ok := s.Room.PlaceOn(c.Gang(s.State), node); ok {
-			c.Start(s.State, spots, 0)
+		if spots, ok := s.Room.PlaceOn(c.Gang(s.State), node); ok && c.Start(s.State, spots, 0) {
 			if s.Begun == nil {
 				s.Begun = map[model.JobID]bool{}
 			}

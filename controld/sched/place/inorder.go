@@ -43,8 +43,9 @@ func InOrder(r *Rules) {
 			l.Fail()
 		case r.Denied != nil && r.Denied(c.Job, spots):
 			l.Skip()
+		case !r.Start(c, spots, b.Past()):
+			l.Skip()
 		default:
-			r.Start(c, spots, b.Past())
 			b.Passed()
 			l.Pass(c)
 		}
@@ -64,6 +65,8 @@ func (r *Rules) choose(l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
 // Standard serves jobs in the order of [compare] and disturbs no running job.
 func Standard(t *scratch.State) {
 	r := &Rules{HeadRules: reserve.HeadRules{Order: &queue.Order{State: t}}}
-	r.HeadRules.Start = func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(t, spots, past) }
+	r.HeadRules.Start = func(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
+		return c.Start(t, spots, past)
+	}
 	InOrder(r)
 }

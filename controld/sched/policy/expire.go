@@ -13,7 +13,7 @@ import (
 // tells those that asked for it that their limit comes.
 // It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
 // waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a
-// pause point, and reservations for room that does not come. What it stops still holds its room:
+// pause point, and reservations for room that does not come, or of jobs whose licences others have taken. What it stops still holds its room:
 // that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
@@ -32,7 +32,7 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	withdrawLate(t)
 	vain := reserve.InVain(t)
 	for _, r := range t.View.Reservations() {
-		if r.Until > t.Now && t.Waits(r.Job) && !vain[r.Job] {
+		if r.Until > t.Now && t.Waits(r.Job) && !vain[r.Job] && hasLicenses(t, r.Job) {
 			t.WakeAt(r.Until)
 			t.Holders[r.Job] = r
 			continue
@@ -47,6 +47,12 @@ func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 		}
 		t.Unreserve(r)
 	}
+}
+
+// hasLicenses reports whether no licence is missing for a job to start. The room of one that cannot is
+// of use to others.
+func hasLicenses(t *scratch.State, id model.JobID) bool {
+	return t.LacksLicenses(t.View.Job(id)).Code == model.ReasonNone
 }
 
 // withdrawLate takes back the suspensions that have not been acknowledged in time. What counted on

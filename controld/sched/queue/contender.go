@@ -35,9 +35,10 @@ func NewContenderFor(o *Order, j *model.Job, g *fit.Gang) *Contender {
 	return &Contender{order: o, Job: j, request: *g}
 }
 
-// Start starts the job, or the next task of the array, at the spots that were found for it.
-func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) {
-	t.Start(c.Job, c.taskNumber(), c.Gang(t), spots, past)
+// Start starts the job, or the next task of the array, at the spots that were found for it, and reports
+// whether it could, see [scratch.State.Start].
+func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) bool {
+	return t.Start(c.Job, c.taskNumber(), c.Gang(t), spots, past)
 }
 
 // StartAll starts the job, or all tasks of the array that may start, where a function puts them. It
@@ -45,10 +46,9 @@ func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) 
 func (c *Contender) StartAll(t *scratch.State, put func() ([]fit.Spot, bool)) bool {
 	for {
 		spots, ok := put()
-		if !ok {
+		if !ok || !c.Start(t, spots, 0) {
 			return false
 		}
-		c.Start(t, spots, 0)
 		if !c.NextTask() {
 			return true
 		}
@@ -69,8 +69,11 @@ func (c *Contender) taskNumber() int {
 // NextTask reports whether more tasks of the array may start.
 func (c *Contender) NextTask() bool { return c.Members != nil && c.Members.Len() > 0 }
 
-// skipTasks lets no further task of the array start.
-func (c *Contender) skipTasks() { c.Members = nil }
+// Skip leaves out the job, with all tasks of an array, and moves on as [Contender.Advance] does.
+func (c *Contender) Skip(o *Order) bool {
+	c.Members = nil
+	return c.Advance(o)
+}
 
 // Advance moves on to the group's next job that may start and reports whether there is one. An
 // array stays until all of its tasks have started that may.

@@ -142,8 +142,7 @@ func (l *Line) Fail() {
 
 // Skip leaves out the job of the best open entry and moves on to the next one of its group.
 func (l *Line) Skip() {
-	l.open[0].skipTasks()
-	if l.open[0].Advance(l.Order) {
+	if l.open[0].Skip(l.Order) {
 		heap.Fix(&l.open, 0)
 	} else {
 		heap.Pop(&l.open)

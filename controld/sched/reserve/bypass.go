@@ -21,7 +21,7 @@ type HeadRules struct {
 	*queue.Order
 	// the job is within its account's quota: its reservation goes before others
 	Within func(*model.Job) bool
-	Start  func(c *queue.Contender, spots []fit.Spot, past model.JobID)
+	Start  func(c *queue.Contender, spots []fit.Spot, past model.JobID) bool // see [scratch.State.Start]
 }
 
 // Bypass bounds how often blocked heads are passed, and makes their reservations.
@@ -57,6 +57,8 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
 	own := b.Holders[h.Job.ID]
 	switch {
+	case b.LacksLicenses(h.Job).Code != model.ReasonNone: // room would stay idle for it
+		return
 	case own != nil && (own.ForPreemptor || own.Guaranteed || !within):
 		return
 	case own == nil && b.LeavesRoom(h.Job):
@@ -114,7 +116,7 @@ func (b *Bypass) Passed() {
 // cluster's limit allows it.
 func (b *Bypass) reserveFor(h *queue.Contender) {
 	within := b.withinQuota(h.Job)
-	if kept(b.State) >= MaxReservations && !within {
+	if kept(b.State) >= MaxReservations && !within || b.LacksLicenses(h.Job).Code != model.ReasonNone {
 		return
 	}
 	restore := func() {}

@@ -89,15 +89,19 @@ func (t *rotaPolicy) serve() {
 	})
 }
 
-// start starts a job and keeps count of what depends on that.
-func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) {
-	t.teCaps.Count(c.Job)
+// start starts a job and keeps count of what depends on that. It reports whether it could.
+func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) bool {
+	if t.LacksLicenses(c.Job).Code != model.ReasonNone {
+		return false
+	}
+	t.teCaps.Count(c.Job) // before its reservation ends
 	c.Start(t.State, spots, past)
 	if c.Job.Class == jobspec.TE {
 		t.spare.begun(c.Gang(t.State), spots)
 	}
 	t.spare.took(spots)
 	t.pack.Took(spots)
+	return true
 }
 
 // reasonOf returns why a job waits, if that is a rule of the policy's own.

@@ -7,6 +7,7 @@
 package scratch
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/fsm"
@@ -107,7 +108,7 @@ func (t *State) LacksLicenses(j *model.Job) model.Reason {
 		return model.Reason{}
 	}
 	if t.licenses == nil {
-		if t.licenses = model.HeldLicenses(t.View.Live()); t.licenses == nil {
+		if t.licenses = maps.Clone(t.View.HeldLicenses()); t.licenses == nil {
 			t.licenses = map[string]int{}
 		}
 	}
@@ -195,10 +196,10 @@ func (t *State) Reserve(r *model.Reservation) {
 // Start plans the next attempt of a job, or of the array task with a number, and takes its
 // room. past is the queue head that it goes past, 0 if there is none. The first place gets the port
 // at which the gang meets. What has started before in the cycle may have left no licences for it: then
-// nothing is planned.
-func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) {
+// nothing is planned, and it returns false.
+func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, past model.JobID) bool {
 	if t.LacksLicenses(j).Code != model.ReasonNone {
-		return
+		return false
 	}
 	if len(j.Spec.Licenses) > 0 {
 		model.AddLicenses(t.licenses, j)
@@ -220,6 +221,7 @@ func (t *State) Start(j *model.Job, task int, g *fit.Gang, spots []fit.Spot, pas
 		t.WakeAt(t.Now + 1)
 		delete(t.Holders, j.ID)
 	}
+	return true
 }
 
 // EndsEarly reports whether nothing more is to be decided in this cycle: what has not started is

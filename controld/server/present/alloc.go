@@ -30,7 +30,7 @@ func Alloc(v *state.View, w state.DesiredWorker) api.Alloc {
 	}
 	if a.Early != 0 {
 		signal, _ := lifecycle.StopSignalAndGrace(j.Spec, j.GroupSpec(), model.CauseRequeue)
-		out.Early = &api.Early{Limit: a.Started.At.After(j.Limit), Signal: signal}
+		out.Early = &api.Early{Limit: j.EndsAt(a), Signal: signal}
 	}
 	if a.Packed() {
 		out.Packing = &api.Packing{Share: a.Packing.Share, Number: a.Packing.Number}

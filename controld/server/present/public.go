@@ -2,6 +2,7 @@ package present
 
 import (
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 )
 
@@ -11,7 +12,7 @@ import (
 func Redact(j *api.Job, why model.Reason) {
 	j.Workdir, j.Comment, j.Metrics, j.ProgressClass, j.Array.Params, j.Spec = "", "", nil, "", nil, nil
 	j.ProgressProblem = ""
-	j.Reason = PublicReason(why)
+	j.Reason = PublicReason(nil, why)
 	for i := range j.Attempts {
 		j.Attempts[i].Findings = nil
 		for k := range j.Attempts[i].Steps {
@@ -20,8 +21,8 @@ func Redact(j *api.Job, why model.Reason) {
 	}
 }
 
-// PublicReason is a reason without the message from outside.
-func PublicReason(why model.Reason) api.Reason {
+// PublicReason is a reason without the message from outside. v is nil for a job of the history.
+func PublicReason(v *state.View, why model.Reason) api.Reason {
 	why.Text = ""
-	return Reason(nil, why)
+	return Reason(v, why)
 }

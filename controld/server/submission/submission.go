@@ -59,7 +59,7 @@ func Accept(v *state.View, owner model.Identity, payer *Payer, jobs []*jobspec.J
 	if create, err = payer.charge(v, jobs); err != nil {
 		return "", err
 	}
-	known, found := map[model.Shape]bool{}, &findings{jobs: jobs}
+	known, found := map[model.Shape]fits{}, &findings{jobs: jobs}
 	for i := range jobs {
 		jobs[i] = jobs[i].Loosen()
 		found.job = i
@@ -129,20 +129,26 @@ func Prefix(jobs []*jobspec.Job, i int) string {
 	return fmt.Sprintf("jobs[%d]: ", i)
 }
 
-// impossible finds what no node could ever do.
-func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Shape]bool) {
+// fits says whether some node could ever do a shape, and else what it lacks.
+type fits struct {
+	ok  bool
+	why model.Reason
+}
+
+// impossible finds what no node could ever do. known are the shapes that were looked up before.
+func (f *findings) impossible(v *state.View, j *jobspec.Job, known map[model.Shape]fits) {
 	f.unreachable(v, j.Workdir)
 	if why := v.Config().LacksLicenses(&model.Job{Spec: j}, nil); why.Code != model.ReasonNone {
 		f.add(api.CodeImpossible, "the cluster has "+cmp.Or(jobspec.LicenseText(v.Config().Licenses), "no licences"),
 			"%s", why.Sentence())
 	}
 	for _, s := range model.ShapesOf(j) {
-		if known[s] {
-			continue
+		at, seen := known[s]
+		if !seen {
+			at.ok, at.why = v.NearestFit(s)
+			known[s] = at
 		}
-		if ok, why := v.NearestFit(s); ok {
-			known[s] = true
-		} else {
+		if why := at.why; !at.ok {
 			hint := "`rota nodes` shows what the nodes have"
 			if why.Need.Memory > why.Have.Memory && usualMemory(j) {
 				hint = fmt.Sprintf("a task that does not say how much memory it needs asks for %v for each of its cores: "+

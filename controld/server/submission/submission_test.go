@@ -69,7 +69,7 @@ func TestPausingIsPromisedOnlyWhereNodesCan(t *testing.T) {
 // found returns what is wrong with one job in a cluster.
 func found(v *state.View, owner model.Identity, j *jobspec.Job) error {
 	f := &findings{jobs: []*jobspec.Job{j}}
-	f.impossible(v, j, map[model.Shape]bool{})
+	f.impossible(v, j, map[model.Shape]fits{})
 	f.notHonoured(v, owner, j)
 	return f.problem()
 }
