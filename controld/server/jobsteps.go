@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -49,6 +51,14 @@ func jobSteps(x *exchange) (any, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.record(nil) // what a person does there follows
 		return nil, x.passStream(resp)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		p := &api.Problem{}
+		if err := json.NewDecoder(io.LimitReader(resp.Body, stepListMax)).Decode(p); err != nil || p.Status == 0 {
+			return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+				Detail: fmt.Sprintf("node %s answers %s", a.Workers[worker].Node, resp.Status)}
+		}
+		return nil, p
 	}
 	x.headers()
 	x.sent = true
