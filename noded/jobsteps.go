@@ -48,6 +48,7 @@ func (a *Agent) runSteps(ctx context.Context, p StepParts) {
 			return dir, err
 		},
 	}
+	local.Dropped = a.closeSocket
 	local.Init()
 	a.jobSteps.Manager = jobsteps.NewManager(ctx, jobsteps.Config{
 		Name: a.Node.Name, Local: local, Remote: p.Remote, Journal: a.Journal, Report: a.out.putStep, Log: a.Log,
@@ -67,7 +68,8 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	default:
 		return jobsteps.Worker{}, fmt.Errorf("worker %s: %w", id, container.ErrUnknown)
 	}
-	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid}
+	out := jobsteps.Worker{ID: id, Alloc: w.Desired, Cores: slices.Clone(w.Entry.Cores), Pid: w.Pid,
+		Paused: w.Switch.Ordered%2 == 1 && w.Switch.Problem == ""}
 	switch {
 	case w.Actual == container.Created: // its program is faster than this daemon, and asks again
 		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
@@ -78,6 +80,9 @@ func (a *Agent) stepWorker(id container.ID) (jobsteps.Worker, error) {
 	case w.Desired.Stop != nil:
 		out.Refuse = &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
 			Detail: fmt.Sprintf("job %d is being stopped", id.Job)}
+	case w.Pid == 0: // whose namespaces its steps need
+		out.Refuse = &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeNoLeader,
+			Detail: fmt.Sprintf("the processes of job %d on node %s are not known yet", id.Job, a.Node.Name)}
 	}
 	return out, nil
 }

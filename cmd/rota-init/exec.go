@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +34,15 @@ func execute(planPath, text string) int {
 	if err != nil {
 		return fail(125, "%v", err)
 	}
-	env := slices.Concat(plan.Env, plan.Ranks[0].Env, e.Env)
-	dir := cmp.Or(e.Dir, plan.Dir)
+	if e.Dir != "" {
+		plan.Dir, plan.Anywhere = e.Dir, false
+	}
+	settle(plan)
+	env, dir := plan.Env, plan.Dir
+	if len(plan.Ranks) > 0 { // a worker that only holds room for steps has none
+		env = slices.Concat(env, plan.Ranks[0].Env)
+	}
+	env = slices.Concat(env, e.Env)
 	args := e.Args
 	if len(args) == 0 {
 		args = []string{loginShell(env)}

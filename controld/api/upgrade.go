@@ -53,8 +53,8 @@ func AsksForStream(r *http.Request) bool {
 // RequestStream has a request ask for a stream: what a daemon passes on to another one.
 func RequestStream(r *http.Request) { askForStream(r.Header) }
 
-// AcceptStream answers a request with a stream, kept alive, that ends with ctx. The request's body must
-// have been read. Headers that are set go with the answer. If the request does not ask for a stream, it
+// AcceptStream answers a request with a stream, kept alive, that ends with ctx. A client of this machine
+// may be silent for as long as it likes: it may be stopped. The request's body must have been read. Headers that are set go with the answer. If the request does not ask for a stream, it
 // is refused and the result is nil.
 func AcceptStream(ctx context.Context, w http.ResponseWriter, r *http.Request) (*stream.Conn, error) {
 	if !AsksForStream(r) {
@@ -68,7 +68,11 @@ func AcceptStream(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 		return nil, err
 	}
 	s := stream.New(conn)
-	s.KeepAlive(ctx)
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "unix" {
+		s.Announce(ctx)
+	} else {
+		s.KeepAlive(ctx)
+	}
 	return s, nil
 }
 

@@ -56,8 +56,8 @@ func (x *exchange) streamFromWorker(verb string, worker int, req any, states ...
 	}
 	a := j.Live()
 	if a == nil || !slices.Contains(states, j.State) {
-		if !x.s.Replica.Leading() && x.r.Header.Get(headerForwarded) == "" && !j.State.Final() {
-			return nil, x.forward() // this replica may be behind
+		if !j.State.Final() && x.maybeBehind() {
+			return nil, x.forward()
 		}
 		return nil, problem.WrongState("job %d is %s: this is for one that runs", j.ID, present.StateNames[j.State])
 	}
@@ -65,8 +65,41 @@ func (x *exchange) streamFromWorker(verb string, worker int, req any, states ...
 		return nil, problem.NotFound("job %d has no worker %d: it has %d, from 0", j.ID, worker, len(a.Workers))
 	}
 	x.about.ofJobs([]model.JobID{j.ID})
-	path := fmt.Sprintf("/v1/%s/%d.%d.%d", verb, j.ID, a.N, worker)
-	return nil, x.streamFromNode(j.ID, a.Workers[worker].Node, path, req)
+	return nil, x.streamFromNode(j.ID, a.Workers[worker].Node, "/v1/"+verb+"/"+workerPath(j.ID, a.N, worker), req)
+}
+
+// maybeBehind reports whether this replica may miss what the leader knows, which can be asked.
+func (x *exchange) maybeBehind() bool {
+	return !x.s.Replica.Leading() && x.r.Header.Get(headerForwarded) == ""
+}
+
+// workerPath names a worker in the routes of nodes.
+func workerPath(id model.JobID, attempt, worker int) string {
+	return fmt.Sprintf("%d.%d.%d", id, attempt, worker)
+}
+
+// passToNode passes a request of the caller on to the node of a job, by ctx.
+func (x *exchange) passToNode(
+	ctx context.Context, id model.JobID, node, method, path string, body []byte, stream bool,
+) (*http.Response, error) {
+	n, _ := x.s.Replica.View().Node(node)
+	if n == nil || n.Addr == "" {
+		return nil, problem.NotFound("job %d is on node %s, which is not in the cluster any more", id, node)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+n.Addr+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	identity.Vouch(req.Header, x.caller.User)
+	if stream {
+		api.RequestStream(req)
+	}
+	resp, err := x.doAtNode(n, req)
+	if err != nil {
+		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err)}
+	}
+	return resp, nil
 }
 
 // streamFromNode has the node of a job answer a request by a stream, and passes that on to the client.
@@ -74,26 +107,15 @@ func (x *exchange) streamFromNode(id model.JobID, node, path string, body any) e
 	if !api.AsksForStream(x.r) {
 		return problem.Invalid("this answer is a stream: send the headers Connection: Upgrade and Upgrade: rota-stream")
 	}
-	n, _ := x.s.Replica.View().Node(node)
-	if n == nil || n.Addr == "" {
-		return problem.NotFound("job %d is on node %s, which is not in the cluster any more", id, node)
-	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(x.ctx(), streamTimeout) // for the head of the answer
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+n.Addr+path, bytes.NewReader(text))
+	resp, err := x.passToNode(ctx, id, node, http.MethodPost, path, text, true)
 	if err != nil {
 		return err
-	}
-	identity.Vouch(req.Header, x.caller.User)
-	api.RequestStream(req)
-	resp, err := x.doAtNode(n, req)
-	if err != nil {
-		return &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
-			Detail: fmt.Sprintf("job %d is on node %s, which does not answer: %v", id, node, err)}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {

@@ -1,13 +1,15 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -18,49 +20,48 @@ const nodeSteps = "/v1/job-steps/"
 // jobSteps answers requests for the steps of a job by passing them on to the node of the worker that
 // starts them.
 func jobSteps(x *exchange) (any, error) {
+	verb, err := x.stepVerb()
+	if err != nil {
+		return nil, err
+	}
 	j, err := x.findJob()
 	if err != nil {
 		return nil, err
 	}
 	a, worker, err := starterOf(j)
 	if err != nil {
-		return nil, err
-	}
-	name := a.Workers[worker].Node
-	n, _ := x.view.Node(name)
-	if n == nil || n.Addr == "" {
-		return nil, problem.WrongState("job %d has lost its node %s", j.ID, name)
-	}
-	_, rest, _ := strings.Cut(x.r.URL.Path, "/steps")
-	u := fmt.Sprintf("https://%s%s%d.%d.%d%s", n.Addr, nodeSteps, j.ID, a.N, worker, rest)
-	req, err := http.NewRequestWithContext(x.s.alive, x.r.Method, u, x.r.Body)
-	if err != nil {
-		return nil, err
-	}
-	if api.AsksForStream(x.r) {
-		api.RequestStream(req)
-	}
-	identity.Vouch(req.Header, x.caller.User)
-	resp, err := x.s.Nodes.Do(req)
-	if err == nil {
-		if m, bad := x.s.Credential.Verify(resp.TLS); bad != nil || m.Name != n.Name {
-			resp.Body.Close()
-			err = fmt.Errorf("at %s answers %s and not node %s", n.Addr, m, n.Name)
+		if j.Children == nil && !j.State.Final() && x.maybeBehind() {
+			return nil, x.forward()
 		}
+		return nil, err
 	}
+	x.about.ofJobs([]model.JobID{j.ID})
+	body, err := x.body()
 	if err != nil {
-		return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
-			Detail: fmt.Sprintf("the steps of job %d are on node %s, which does not answer: %v", j.ID, name, err)}
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(x.ctx(), streamTimeout) // for the answer, or the head of a stream
+	defer cancel()
+	resp, err := x.passToNode(ctx, j.ID, a.Workers[worker].Node, x.r.Method,
+		nodeSteps+workerPath(j.ID, a.N, worker)+verb, body, api.AsksForStream(x.r))
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		x.record(nil) // what a person does there follows
+		return nil, x.passStream(resp)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		p := &api.Problem{}
+		if err := json.NewDecoder(io.LimitReader(resp.Body, stepListMax)).Decode(p); err != nil || p.Status == 0 {
+			return nil, &api.Problem{Status: http.StatusBadGateway, Code: api.CodeInternal,
+				Detail: fmt.Sprintf("node %s answers %s", a.Workers[worker].Node, resp.Status)}
+		}
+		return nil, p
+	}
 	x.headers()
 	x.sent = true
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		if err := api.PassStream(x.s.alive, x.w, resp); err != nil {
-			x.s.Log.Debug("a stream of a step could not be passed on", "error", err)
-		}
-		return nil, nil
-	}
 	x.w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
 	x.w.WriteHeader(resp.StatusCode)
 	_, _ = io.Copy(x.w, io.LimitReader(resp.Body, stepListMax)) // the client may be gone
@@ -69,6 +70,21 @@ func jobSteps(x *exchange) (any, error) {
 
 // stepListMax is how many bytes of an answer are passed on that is no stream.
 const stepListMax = 16 << 20
+
+// stepVerb returns what the node is asked behind its worker: what the route says, with the number of
+// the step. Nothing else of the request's path reaches the node, which asks for no rights of a caller.
+func (x *exchange) stepVerb() (string, error) {
+	_, verb, _ := strings.Cut(x.rt.Path, "/steps")
+	const variable = "{step}"
+	if !strings.Contains(verb, variable) {
+		return verb, nil
+	}
+	n, err := strconv.Atoi(x.r.PathValue("step"))
+	if err != nil || n < 0 {
+		return "", problem.Invalid("step %q: write the number of a step, from 0", x.r.PathValue("step"))
+	}
+	return strings.Replace(verb, variable, strconv.Itoa(n), 1), nil
+}
 
 // starterOf returns the worker that starts the steps of a job, in the attempt that runs.
 func starterOf(j *model.Job) (*model.Attempt, int, error) {
@@ -82,9 +98,9 @@ func starterOf(j *model.Job) (*model.Attempt, int, error) {
 	if a == nil || len(a.Workers) == 0 {
 		return nil, 0, problem.WrongState("job %d does not run: it has no nodes for steps", j.ID)
 	}
-	for i := range a.Workers {
-		if j.Spec.Groups[j.GroupOf(i)].RunsSteps() {
-			return a, i, nil
+	for worker := range a.Workers {
+		if _, number := j.PartOf(worker); number == 0 && j.Spec.Groups[j.GroupOf(worker)].RunsSteps() {
+			return a, worker, nil
 		}
 	}
 	return nil, 0, problem.WrongState("job %d runs no steps: its launch type is not steps", j.ID)

@@ -73,6 +73,16 @@ func (c *client) write(ctx context.Context) {
 	}
 }
 
+// refuse tells the client why there is no step.
+func (c *client) refuse(why error) {
+	f, _ := stream.JSON(stream.End, stream.AllTasks,
+		stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 1}, Why: why.Error()}) // a number and a text
+	select {
+	case c.out <- f:
+	case <-c.gone:
+	}
+}
+
 func (c *client) close() {
 	c.quit()
 	_ = c.conn.Close() // it is read and written no more

@@ -131,12 +131,7 @@ func (j *job) await(g *grant, w *waiter, c *client) bool {
 			out = nil
 		case got, ok := <-w.granted:
 			if !ok {
-				f, _ := stream.JSON(stream.End, stream.AllTasks, api.StepEnd{StepTaskExit: api.StepTaskExit{Code: 1},
-					Why: errEnds.Error()}) // a number and a text
-				select {
-				case c.out <- f:
-				case <-c.gone:
-				}
+				c.refuse(errEnds)
 				return false
 			}
 			*g = got

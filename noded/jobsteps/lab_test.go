@@ -32,12 +32,15 @@ type lab struct {
 	nodes []string
 	alloc api.Alloc
 
-	mu     sync.Mutex
-	worlds map[string]*containertest.World
-	parts  map[container.ID]oci.Step // as built
-	input  map[container.ID]string   // that parts have read
-	rows   []model.StepReport
-	calls  int // until the daemon is killed; 0: it is not
+	mu      sync.Mutex
+	worlds  map[string]*containertest.World
+	parts   map[container.ID]oci.Step // as built
+	input   map[container.ID]string   // that parts have read
+	rows    []model.StepReport
+	calls   int            // until the daemon is killed; 0: it is not
+	refuse  map[string]int // by node: how many more starts it refuses, since its worker only begins
+	paused  bool
+	dropped []container.ID
 
 	ctx    context.Context
 	kill   context.CancelFunc
@@ -86,7 +89,14 @@ func (l *lab) start() {
 			}
 			a := l.alloc
 			a.Worker = i
-			return Worker{ID: id, Alloc: &a, Cores: []int{10, 11, 12, 13}, Pid: 1}, nil
+			w := Worker{ID: id, Alloc: &a, Cores: []int{10, 11, 12, 13}, Pid: 1}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if w.Paused = l.paused; l.refuse[name] > 0 {
+				l.refuse[name]--
+				w.Refuse = &api.Problem{Status: 503, Code: api.CodeNoLeader, Detail: "it begins"}
+			}
+			return w, nil
 		}
 		local.Build = func(_ context.Context, _ Worker, id container.ID, _ []int, s oci.Step, _ *Part) (string, error) {
 			l.mu.Lock()
@@ -97,6 +107,11 @@ func (l *lab) start() {
 		}
 		local.OpenIO = func(_ context.Context, id container.ID, from int64) (*stream.Conn, error) {
 			return l.open(name, id, from), nil
+		}
+		local.Dropped = func(id container.ID) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.dropped = append(l.dropped, id)
 		}
 		local.Init()
 		note := func() {

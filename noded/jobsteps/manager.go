@@ -131,8 +131,27 @@ func (m *Manager) newJob(id container.ID, a *api.Alloc) *job {
 		changed: make(chan struct{})}
 	if e, ok := m.Journal.Entry(id.String()); ok {
 		j.next, j.rows = e.NextStep, e.Rows
+		j.recover(e.Steps)
 	}
 	return j
+}
+
+// recover goes on with the steps that an earlier daemon has started.
+func (j *job) recover(steps []journal.Step) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range steps {
+		var st stepState
+		if s.Report != nil || json.Unmarshal(s.State, &st) != nil {
+			continue
+		}
+		one := newStep(j, s.N, st)
+		j.steps[s.N] = one
+		if !st.Overlap {
+			j.held[s.N] = st.Shares
+		}
+		j.m.runs.Go(func() { j.goOn(one) })
+	}
 }
 
 // Running reports whether steps of a worker's job run.
@@ -150,31 +169,8 @@ func (m *Manager) Running(id container.ID) bool {
 
 // Recover goes on with the steps of a worker that runs here: the last daemon may have started some.
 func (m *Manager) Recover(id container.ID) {
-	e, ok := m.Journal.Entry(id.String())
-	if !ok || len(e.Steps) == 0 {
-		return
-	}
-	j, err := m.find(id)
-	if err != nil {
-		return
-	}
-	for _, s := range e.Steps {
-		var st stepState
-		if s.Report != nil || json.Unmarshal(s.State, &st) != nil {
-			continue
-		}
-		j.mu.Lock()
-		if j.steps[s.N] != nil {
-			j.mu.Unlock()
-			continue
-		}
-		one := newStep(j, s.N, st)
-		j.steps[s.N] = one
-		if !st.Overlap {
-			j.held[s.N] = st.Shares
-		}
-		j.mu.Unlock()
-		m.runs.Go(func() { j.goOn(one) })
+	if e, ok := m.Journal.Entry(id.String()); ok && len(e.Steps) > 0 {
+		_, _ = m.find(id) // a worker that is not known yet is looked at again
 	}
 }
 
@@ -218,6 +214,13 @@ func (p *part) unbegun(ctx context.Context) string {
 	}
 }
 
+// Bounds of requests, so that what is reckoned with them does not overflow.
+const (
+	countMost  = 1 << 20
+	memoryMost = jobspec.Bytes(1) << 40 << 10 // 1 PiB
+	timeMost   = jobspec.Seconds(1) << 31     // 68 years
+)
+
 // check refuses a request that makes no sense.
 func check(req *api.StepRequest) error {
 	for _, n := range []int{req.Nodes, req.Relative, req.Tasks, req.TasksPerNode, req.CoresPerTask, req.GPUsPerNode,
@@ -225,6 +228,15 @@ func check(req *api.StepRequest) error {
 		if n < 0 {
 			return errors.New("a step has no negative numbers")
 		}
+	}
+	if n := max(req.Nodes, req.Relative, req.CoresPerTask, req.GPUs, req.GPUsPerNode, req.GPUsPerTask); n > countMost {
+		return fmt.Errorf("a step has at most %d nodes, cores or GPUs", countMost)
+	}
+	if n := max(req.Memory, req.MemoryPerCore); n > memoryMost {
+		return fmt.Errorf("a step has at most %d bytes of memory", int64(memoryMost))
+	}
+	if n := max(req.Wait, req.TimeLimit); n > timeMost {
+		return fmt.Errorf("the times of a step are at most %d seconds", int64(timeMost))
 	}
 	if len(req.Programs) == 0 {
 		return errors.New("a step needs a program")
@@ -295,6 +307,11 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	if j.closed {
 		return grant{}, nil, errEnds
 	}
+	if len(j.steps)+len(j.waiting) >= stepsMost {
+		return grant{}, nil, &api.Problem{Status: http.StatusTooManyRequests, Code: api.CodeLimit,
+			Detail: fmt.Sprintf("job %d has %d steps that run or wait, as many as a job may have at a time: wait until one ends",
+				j.id.Job, stepsMost)}
+	}
 	shares, err := choose(req, j.alloc, j.allHeld())
 	if err == nil {
 		err = programsCover(req, tasksOf(shares))
@@ -309,6 +326,9 @@ func (j *job) enter(req *api.StepRequest) (grant, *waiter, error) {
 	}
 	return j.grant(req, shares), nil, nil
 }
+
+// stepsMost is how many steps of a job may run and wait at the same time.
+const stepsMost = 1024
 
 var errEnds = errors.New("Job has finished")
 
@@ -380,6 +400,12 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 		Overlap: req.Overlap, Stdin: req.Stdin, KillOnBad: req.KillOnBad, Wait: req.Wait, TimeLimit: req.TimeLimit}
 	s := newStep(j, n, st)
 	j.mu.Lock()
+	if j.closed {
+		delete(j.held, n)
+		j.mu.Unlock()
+		c.refuse(errEnds)
+		return
+	}
 	j.steps[n] = s
 	j.mu.Unlock()
 	state, err := json.Marshal(st)
@@ -387,10 +413,11 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 		err = j.m.Journal.Append(journal.Record{Op: journal.StepBegun, ID: j.id.String(),
 			Step: &journal.Step{N: n, State: state}})
 	}
-	if err == nil {
-		err = j.startParts(s, req)
-	}
 	s.client, s.fresh = c, true
+	var failed []*part
+	if err == nil {
+		failed, err = j.startParts(s, req)
+	}
 	f, bad := stream.JSON(stream.Begun, stream.AllTasks, s.begun())
 	if err == nil {
 		err = bad
@@ -399,6 +426,10 @@ func (j *job) create(req *api.StepRequest, g grant, c *client) {
 		s.kill(err.Error())
 		s.worst = api.StepTaskExit{Code: 1}
 		s.decided = true
+		for _, p := range failed {
+			p.lost = true
+			s.partEnded(p, api.StepEnd{})
+		}
 	} else {
 		s.pending = append(s.pending, f)
 	}
@@ -411,9 +442,10 @@ func begins(err error) bool {
 	return errors.As(err, &p) && p.Code == api.CodeNoLeader
 }
 
-// startParts has all nodes start their parts.
-func (j *job) startParts(s *step, req *api.StepRequest) error {
+// startParts has all nodes start their parts. It returns those that certainly do not run.
+func (j *job) startParts(s *step, req *api.StepRequest) ([]*part, error) {
 	b := s.begun()
+	failed := make([]*part, len(s.parts))
 	errs := make([]error, len(s.parts))
 	var all sync.WaitGroup
 	for i, p := range s.parts {
@@ -441,11 +473,14 @@ func (j *job) startParts(s *step, req *api.StepRequest) error {
 			}
 			if err != nil {
 				errs[i] = fmt.Errorf("node %s: %w", p.name, err)
+				if ctx.Err() == nil && !errors.Is(err, errUncertain) {
+					failed[i] = p
+				}
 			}
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return slices.DeleteFunc(failed, func(p *part) bool { return p == nil }), errors.Join(errs...)
 }
 
 // follow runs a step until it has ended, and writes its row.

@@ -58,6 +58,8 @@ type Worker struct {
 	Alloc *api.Alloc
 	Cores []int // by number; none: any
 	Pid   int   // of the first process of its container
+	// Paused: its processes stand still, srun with them.
+	Paused bool
 	// Refuse is why no more steps start beside it; nil: they may.
 	Refuse error
 }
@@ -71,6 +73,8 @@ type Local struct {
 	// Lease is when the lease of a new container ends.
 	Lease   func() time.Time
 	Runtime container.Runtime
+	// Dropped is told of a part of which nothing is left; it may be nil.
+	Dropped func(id container.ID)
 	// OpenIO connects to the input and output of a container.
 	OpenIO func(ctx context.Context, id container.ID, from int64) (*stream.Conn, error)
 
@@ -215,6 +219,9 @@ func (l *Local) set(id container.ID, state container.State) {
 
 // drop notes that a part was removed.
 func (l *Local) drop(id container.ID) {
+	if l.Dropped != nil {
+		l.Dropped(id)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++

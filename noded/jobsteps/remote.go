@@ -123,36 +123,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id container.ID)
 	if err := decode(w, r, at); err != nil {
 		return err
 	}
-	ctx, end := context.WithCancel(s.Ctx)
-	defer end()
-	part, err := s.Local.Open(r.Context(), ctx, id, at.From)
+	part, err := s.Local.Open(r.Context(), s.Ctx, id, at.From)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = part.Close() }() // it is read no more
-	front, err := api.AcceptStream(ctx, w, r)
+	front, err := api.AcceptStream(s.Ctx, w, r)
 	if err != nil {
 		return nil // the answer has begun
 	}
-	defer func() { _ = front.Close() }() // it is read no more
-	go func() {
-		defer end()
-		pass(part, front)
-	}()
-	pass(front, part)
+	stream.Join(front, part)
 	return nil
-}
-
-// pass copies frames until one of the connections ends.
-func pass(to, from *stream.Conn) {
-	defer func() { _ = to.Close() }()   // it is read no more
-	defer func() { _ = from.Close() }() // it is read no more
-	for {
-		f, err := from.Read()
-		if err != nil || to.Write(f) != nil {
-			return
-		}
-	}
 }
 
 // Remote is another node. It implements [Node].
@@ -186,14 +167,22 @@ func (n *Remote) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
+		transport.CloseIdleConnections()
+		if !pki.NotSent(err) {
+			err = fmt.Errorf("%w: %w", errUncertain, err)
+		}
 		return nil, err
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
+		defer transport.CloseIdleConnections()
 		defer resp.Body.Close()
 		return nil, problemOf(resp)
 	}
 	return resp, nil
 }
+
+// errUncertain is why it is not known whether a node has done what it was asked.
+var errUncertain = errors.New("the connection broke before its daemon had answered")
 
 // openAt asks for the stream of a part.
 type openAt struct {
@@ -210,7 +199,7 @@ func problemOf(resp *http.Response) error {
 	if p.Code == api.CodeNotFound {
 		return fmt.Errorf("%w: %s", container.ErrUnknown, p.Detail)
 	}
-	return errors.New(p.Detail)
+	return &p
 }
 
 // ask sends a request and reads the answer.
@@ -221,7 +210,10 @@ func (n *Remote) ask(ctx context.Context, method, path string, body any) (partSt
 		return out, err
 	}
 	defer resp.Body.Close()
-	return out, json.NewDecoder(resp.Body).Decode(&out)
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, fmt.Errorf("%w: %w", errUncertain, err)
+	}
+	return out, nil
 }
 
 // Start implements [Node].

@@ -64,6 +64,7 @@ type step struct {
 	client   *client
 	watchers []*client
 	gone     <-chan time.Time // when a step without a client is ended
+	paused   bool             // so was its job when a client was last missed
 	late     <-chan time.Time // when the tasks that are left are ended
 	limit    <-chan time.Time
 	pending  []stream.Frame // to the client
@@ -112,6 +113,7 @@ type event struct {
 	gen    int
 	frame  stream.Frame
 	offset int64 // of the output, behind the frame
+	first  bool  // of its connection
 	broken bool
 	lost   string
 }
@@ -173,7 +175,9 @@ func (s *step) run(ctx context.Context) {
 	parts, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, p := range s.parts {
-		go p.follow(parts)
+		if !p.lost {
+			go p.follow(parts)
+		}
 	}
 	if s.client == nil {
 		s.gone = time.After(clientPatience)
@@ -223,16 +227,33 @@ func (s *step) turn(ctx context.Context) {
 	case o := <-s.orders:
 		s.carryOut(o)
 	case <-s.gone:
-		s.gone, s.draining = nil, true
-		s.kill("srun is gone")
+		s.missed()
 	case <-s.late:
-		s.late, s.decided = nil, true
-		s.kill("its other tasks did not end in time after the first one")
+		s.late = nil
+		if s.ended == 0 {
+			s.decided = true
+			s.kill("its other tasks did not end in time after the first one")
+		}
 	case <-s.limit:
 		s.limit = nil
-		s.kill(api.StepTimedOut)
+		if s.ended == 0 {
+			s.kill(api.StepTimedOut)
+		}
 	case <-ctx.Done():
 	}
+}
+
+// missed ends a step whose client does not come back. It is waited for while its job is paused, and once
+// more after that.
+func (s *step) missed() {
+	was := s.paused
+	w, err := s.job.m.Local.Worker(s.job.id)
+	if s.paused = err == nil && w.Paused; s.paused || was {
+		s.gone = time.After(clientPatience)
+		return
+	}
+	s.gone, s.draining = nil, true
+	s.kill("srun is gone")
 }
 
 // finished reports whether all parts have ended, and nothing is left to be told.
@@ -314,6 +335,9 @@ func (s *step) hear(e event) {
 			end.Why = "node " + p.name + " says nothing of its end: " + err.Error()
 		}
 		s.partEnded(p, end)
+		if e.first { // its shim refuses what was asked for: nothing reads the part any more
+			go p.signal(unix.SignalName(unix.SIGKILL))
+		}
 		return
 	default:
 		return
@@ -371,7 +395,7 @@ func (s *step) taskEnded(f stream.Frame) {
 		s.decided = true
 		s.kill("")
 	}
-	if s.Wait > 0 && s.late == nil && !s.killing {
+	if s.Wait > 0 && s.late == nil && !s.killing && s.ended == 0 {
 		s.late = time.After(time.Duration(s.Wait) * time.Second)
 	}
 }
@@ -399,7 +423,9 @@ func (s *step) partEnded(p *part, end api.StepEnd) {
 			return
 		}
 	}
-	s.ended = clock.Wall().UnixMilli()
+	if s.ended == 0 { // the end may be read again
+		s.ended = clock.Wall().UnixMilli()
+	}
 	s.job.freed(s)
 	if f, err := stream.JSON(stream.End, stream.AllTasks, s.end()); err == nil {
 		s.tell(f)
@@ -695,9 +721,7 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 	p.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	for _, task := range p.quiet {
-		if err := conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}); err != nil {
-			return gen, false, err
-		}
+		_ = conn.Write(stream.Frame{Kind: stream.StdinEnd, Task: task}) // what is lost is noticed where it is read
 	}
 	heard := false
 	for {
@@ -717,10 +741,11 @@ func (p *part) read(ctx context.Context) (gen int, ended bool, err error) {
 			}
 			return gen, false, err
 		}
-		heard = true
 		offset += f.Counts()
 		f.Data = append([]byte(nil), f.Data...)
-		if !p.deliver(ctx, event{gen: gen, frame: f, offset: offset}) {
+		e := event{gen: gen, frame: f, offset: offset, first: !heard}
+		heard = true
+		if !p.deliver(ctx, e) {
 			return gen, false, nil
 		}
 		p.mu.Lock()

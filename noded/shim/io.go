@@ -124,10 +124,9 @@ func (o *ioServer) serve(conn net.Conn) {
 	case o.own == nil:
 		err = errors.New("the output of this worker goes to files, and it takes no input")
 	default:
-		if o.own.attach(c, r.Attach.From) == nil {
-			return
+		if err = o.own.attach(c, r.Attach.From); !errors.Is(err, errNotKept) {
+			err = nil // its reader is gone
 		}
-		err = nil
 	}
 	if err != nil { // its reader may be gone
 		_ = c.WriteJSON(stream.End, stream.AllTasks, stream.StepEnd{StepTaskExit: stream.StepTaskExit{Code: 125},

@@ -190,6 +190,9 @@ func (s *session) find(offset int64) (int, bool) {
 	return i, ok || offset == s.to
 }
 
+// errNotKept is why a reader cannot go on where it has stopped.
+var errNotKept = errors.New("it cannot be read on from there")
+
 // attach makes a connection the reader, from an offset of the output on, and returns when it has ended
 // or has read everything.
 func (s *session) attach(c *stream.Conn, from int64) error {
@@ -202,7 +205,8 @@ func (s *session) attach(c *stream.Conn, from int64) error {
 	}
 	if _, ok := s.find(from); !ok {
 		defer s.mu.Unlock()
-		return fmt.Errorf("the output is kept from byte %d to %d, and no frame begins at %d", s.from, s.to, from)
+		return fmt.Errorf("the output is kept from byte %d to %d, and no frame begins at %d: %w", s.from, s.to, from,
+			errNotKept)
 	}
 	s.dropTo(from)
 	if s.reader != nil {

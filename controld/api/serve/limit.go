@@ -24,8 +24,8 @@ const (
 	// MaxUserConnections of one user of the unix socket. Root and the daemon's own account are not
 	// counted.
 	MaxUserConnections = 256
-	// MaxJobConnections of the socket in a job's container.
-	MaxJobConnections = 64
+	// MaxJobConnections of the socket in a job's container: each srun that runs has one.
+	MaxJobConnections = 1024
 )
 
 // limited closes connections beyond the limits of its peers.

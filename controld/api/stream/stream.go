@@ -185,7 +185,13 @@ var ErrSilent = errors.New("the other end of the connection has said nothing for
 // KeepAlive has both ends notice when the other one is gone: it sends frames that say that this end is
 // there, and closes the connection when nothing comes while it is read. Both ends call it, and not
 // those that pass the stream on. The connection ends with ctx too.
-func (c *Conn) KeepAlive(ctx context.Context) {
+func (c *Conn) KeepAlive(ctx context.Context) { c.keepAlive(ctx, true) }
+
+// Announce is KeepAlive at an end that does not close the connection when nothing comes: the other one
+// is a process of this machine, which may be stopped for long, and whose end closes the connection.
+func (c *Conn) Announce(ctx context.Context) { c.keepAlive(ctx, false) }
+
+func (c *Conn) keepAlive(ctx context.Context, closes bool) {
 	each := func(do func()) {
 		tick := time.NewTicker(pingInterval)
 		defer tick.Stop()
@@ -202,7 +208,7 @@ func (c *Conn) KeepAlive(ctx context.Context) {
 	}
 	go each(func() { _ = c.Write(Frame{Kind: Ping, Task: AllTasks}) }) // the read fails too
 	go each(func() {                                                   // a write may be blocked
-		if since := c.since.Load(); since != 0 && time.Since(time.Unix(0, since)) >= maxSilence {
+		if since := c.since.Load(); closes && since != 0 && time.Since(time.Unix(0, since)) >= maxSilence {
 			c.silent.Store(true)
 			_ = c.Close() // the same
 		}
