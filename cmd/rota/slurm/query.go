@@ -207,7 +207,8 @@ func readSwitch(variable, value string) (on bool, err error) {
 	case "0", "no", "false":
 		return false, nil
 	}
-	return false, fmt.Errorf("Unrecognized %s value: %s: write yes or no", variable, value) //nolint:misspell // Slurm's word
+	//nolint:misspell // Slurm's word
+	return false, fmt.Errorf("Unrecognized %s value: %s: write yes or no", variable, value)
 }
 
 // aliased gives an option another name.

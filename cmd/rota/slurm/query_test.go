@@ -175,7 +175,8 @@ func lab(t testing.TB) *rotatest.Answers {
 		{Name: "c2"}}})
 	config := model.DefaultConfig()
 	config.Queues = map[string]model.Queue{
-		"default": {DefaultTime: 3600}, "gpu": {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
+		"default": {DefaultTime: 3600},
+		"gpu":     {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
 	}
 	a.Give("GET /v1/config", config)
 	a.Give("GET /v1/nodes", api.NodeList{List: rotatest.List("NodeList", labNodes()...)})
@@ -514,7 +515,8 @@ func TestAliases(t *testing.T) {
 		"scontrol -o show partition short":          "PartitionName=gpu ",
 		"squeue -h --partitions=short -o %i -j 7,8": "7\n8_[4-9%2]\n",
 	} {
-		code, out, said := run(t, a.URL, []string{"SQUEUE_PARTITION=default", "SQUEUE_FORMAT2=UserName"}, strings.Fields(args)...)
+		environ := []string{"SQUEUE_PARTITION=default", "SQUEUE_FORMAT2=UserName"}
+		code, out, said := run(t, a.URL, environ, strings.Fields(args)...)
 		if code != 0 || !strings.HasPrefix(out, want) || said != "" {
 			t.Errorf("%s: %d %q %s, want %q", args, code, out, said, want)
 		}
@@ -592,7 +594,8 @@ func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
 	if got := asked("sacct", "-X", "-j", "7"); strings.Contains(got, "steps") {
 		t.Errorf("without steps it asks for\n%s", got)
 	}
-	if got := asked("sacct", "-j", "7"); strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
+	got := asked("sacct", "-j", "7")
+	if strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
 		t.Errorf("with steps it asks for\n%s", got)
 	}
 	var many []api.Job

@@ -186,6 +186,11 @@ func TestSbatch(t *testing.T) {
 			t.Errorf("sbatch %s: variables are not read: %q %q", c.args, j.Name, j.Queue)
 		}
 	}
+	_, _, said := s.run("sbatch", "-d", "afterok:3", "-D", "/tmp/there/is/none")
+	if j := submitted(t, a); j.ExportEnv["SLURM_JOB_DEPENDENCY"] != "afterok:3" ||
+		!strings.Contains(said, "the working directory /tmp/there/is/none is not on this host") {
+		t.Errorf("variables %v, said %q", j.ExportEnv, said)
+	}
 	before := len(a.Requests())
 	for args, want := range map[string]string{
 		"--nonsense":         "sbatch: error: --nonsense is not a known flag (SB-004): \"rota help submit\" lists",

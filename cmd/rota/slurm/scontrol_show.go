@@ -337,7 +337,9 @@ func (t *tool) showPartitions(ctx context.Context, names string, o *controlOptio
 	}
 	var missing error
 	for _, name := range wanted {
-		if !slices.ContainsFunc(parts, func(p *partition) bool { return p.name == name || slices.Contains(p.Aliases, name) }) {
+		if !slices.ContainsFunc(parts, func(p *partition) bool {
+			return p.name == name || slices.Contains(p.Aliases, name)
+		}) {
 			fmt.Fprintf(t.Stderr, "Partition %s not found\n", show.Clean(name))
 			missing = errSaid
 		}

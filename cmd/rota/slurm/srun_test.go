@@ -200,7 +200,8 @@ func TestSrunAsks(t *testing.T) {
 		t.Errorf("--mpi=list: %d %s", code, out)
 	}
 	image := append(slices.Clone(inJob), slurm.ImageVariable+"=/images/nemo")
-	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/p:/proc", "--container-workdir=/w", "./a"}
+	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/p:/proc",
+		"--container-workdir=/w", "./a"}
 	if code, _, said := run(t, a.URL, image, args...); code != 0 || got.Workdir != "/w" {
 		t.Errorf("the job's image: %d %s %s", code, said, got.Workdir)
 	}

@@ -110,7 +110,9 @@ func Parse(src, shebang string, from int) *Script {
 		}
 		from, given = next, given+in.given
 	}
-	slices.SortStableFunc(r.found.Commands, func(a, b Command) int { return cmp.Compare(a.Words[0].Begin, b.Words[0].Begin) })
+	slices.SortStableFunc(r.found.Commands, func(a, b Command) int {
+		return cmp.Compare(a.Words[0].Begin, b.Words[0].Begin)
+	})
 	slices.SortStableFunc(r.found.Documents, func(a, b Span) int { return cmp.Compare(a.Begin, b.Begin) })
 	return &r.found
 }
