@@ -53,10 +53,11 @@ func SrunTable() []Spec {
 // sbatchOnly are the flags of sbatch that srun has not, or that mean something else there.
 var sbatchOnly = map[string]bool{"array": true, "wrap": true, "parsable": true, "hold": true, "wait": true,
 	"requeue": true, "no-requeue": true, "ignore-pbs": true, "export-file": true, "get-user-env": true,
-	"kill-on-invalid-dep": true, "test-only": true, "input": true, "clusters": true, "multi-prog": true}
+	"kill-on-invalid-dep": true, "test-only": true, "input": true, "clusters": true, "multi-prog": true, "pty": true}
 
 // srunOnly are the flags that srun alone has. Those of kind Warning change nothing.
 var srunOnly = slices.Concat(
+	specs("", Nothing, "", "pty"), // of srun's caller, which has the terminal
 	specs(Refused, Nothing, "submit a script with sbatch --hold", "hold/H"),
 	specs(Refused, Value, "write < FILE behind the command in a script", "input/i"),
 	specs(Refused, Perhaps, "the job waits in the queue until it fits: rota plan says whether it fits now", "immediate/I"),

@@ -218,6 +218,16 @@ func TestTheScriptStaysAsItIs(t *testing.T) {
 	}
 }
 
+// TestImageOfAProgram: a flag of the program that srun starts is not srun's.
+func TestImageOfAProgram(t *testing.T) {
+	for line, want := range map[string]string{"srun -n 2 python run.py --container-image=/i": "",
+		"srun -l --container-image /i python": "/i", "srun --exact -u --container-image='/i' a": "/i"} {
+		if got := task(read(t, "#!/bin/bash\n#SBATCH -n 2\n"+line+"\n", Options{})).Image; got != want {
+			t.Errorf("%s: the job's image is %q, not %q", line, got, want)
+		}
+	}
+}
+
 // TestHostileScripts reads large scripts whose cost must not grow with the square of their size.
 func TestHostileScripts(t *testing.T) {
 	for _, unit := range []string{"`", "$(", "((", "srun ./x\n", "srun -N2 ./x &\n", "A=1 ", "a<<A\n", "\"", "${",

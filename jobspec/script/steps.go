@@ -120,18 +120,19 @@ func (a *request) useStepImages(t *text) {
 	}
 }
 
-// valueOf returns the value of a flag of a command.
+// valueOf returns the value of a flag of an srun, not of the program that it starts.
 func valueOf(c shell.Command, flag string) (value string, given bool) {
-	for i, w := range c.Words {
-		word := strings.Trim(w.Raw, `"'`)
-		if value, found := strings.CutPrefix(word, "--"+flag+"="); found {
-			return strings.Trim(value, `"'`), true
-		}
-		if word == "--"+flag && i+1 < len(c.Words) {
-			return strings.Trim(c.Words[i+1].Raw, `"'`), true
-		}
+	var words []string
+	for _, w := range c.Words[1:] {
+		words = append(words, strings.Trim(w.Raw, `"'`))
 	}
-	return "", false
+	g := &getopt{specs: SrunTable(), each: func(_ string, spec *Spec, text string, _ bool) {
+		if spec.Name == flag {
+			value, given = strings.Trim(text, `"'`), true
+		}
+	}, bad: func(string, string, string, string) {}} // srun itself says what is wrong
+	g.read(words)
+	return value, given
 }
 
 // useOfStep has the whole job get a flag of one of its steps. It reports whether it did.

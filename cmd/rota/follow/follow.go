@@ -34,10 +34,10 @@ const quietWait = time.Second
 // than quietWait, it shows what the job does.
 func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
 	if !session.IsTerminal(session.Stderr) {
-		return WaitFor(ctx, session, id, PollWait, func(j *api.Job) bool { return j.Code.Final() })
+		return WaitFor(ctx, session, id, PollWait, PollWait, func(j *api.Job) bool { return j.Code.Final() })
 	}
 	say, answers := stateReporter(session.Env), 0
-	return WaitFor(ctx, session, id, progressWait, func(j *api.Job) bool {
+	return WaitFor(ctx, session, id, quietWait, progressWait, func(j *api.Job) bool {
 		if answers++; answers > 1 && !j.Code.Final() {
 			say(j)
 		}
@@ -45,14 +45,12 @@ func WaitForEnd(ctx context.Context, session *command.Session, id model.JobID) (
 	})
 }
 
-// WaitFor polls a job until wanted returns true for it. wanted sees every answer.
-func WaitFor(ctx context.Context, session *command.Session, id model.JobID, wait time.Duration,
+// WaitFor polls a job until wanted returns true for it. wanted sees every answer: the first at once, the
+// next at a change or after the time first, and others at a change or after wait.
+func WaitFor(ctx context.Context, session *command.Session, id model.JobID, first, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
-	next := wait
-	if wait == progressWait {
-		next = quietWait
-	}
+	next := first
 	away := Retry{Env: session.Env, What: JobGoesOn(id)}
 	for {
 		job, answer, err := session.Job(ctx, id, read)
@@ -80,9 +78,9 @@ func JobGoesOn(id model.JobID) string { return fmt.Sprintf("job %d continues", i
 // Job shows a job's output until it ends, and returns the job. If stderr is a terminal, it also
 // shows changes of the job's state.
 func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Job, error) {
-	wait, say := PollWait, func(*api.Job) {}
+	first, wait, say := PollWait, PollWait, func(*api.Job) {}
 	if session.IsTerminal(session.Stderr) {
-		wait, say = progressWait, stateReporter(session.Env)
+		first, wait, say = quietWait, progressWait, stateReporter(session.Env)
 	}
 	begun := make(chan *api.Job, 1)
 	streams := make(chan error, 1)
@@ -95,7 +93,7 @@ func Job(ctx context.Context, session *command.Session, id model.JobID) (*api.Jo
 		}
 	}()
 	started, reported := false, false
-	job, err := WaitFor(ctx, session, id, wait, func(j *api.Job) bool {
+	job, err := WaitFor(ctx, session, id, first, wait, func(j *api.Job) bool {
 		if note := OutputElsewhere(j); note != "" && !reported {
 			reported = true
 			session.Notef("%s", note)

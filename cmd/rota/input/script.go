@@ -79,11 +79,7 @@ func fromSlurm(env *command.Env, name string, flags []script.Flag, say func(scri
 	opts.Name, opts.Getenv = name, env.LookupEnv
 	result := read(opts)
 	req := &Submission{Job: result.Job, Result: result, Shown: name, IsScript: true, say: say}
-	if err := req.check(env); err != nil {
-		return nil, err
-	}
-	WarnOfExports(env, req)
-	return req, SetOrigin(env, req.Job)
+	return req, finish(env, req)
 }
 
 // Read reads the job file or the script in the arguments, and adds what only the submit host knows.
@@ -93,12 +89,17 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 	if err != nil {
 		return nil, err
 	}
+	return req, finish(env, req)
+}
+
+// finish adds what only the submit host knows. It returns what is wrong, and prints warnings.
+func finish(env *command.Env, req *Submission) error {
 	if err := req.check(env); err != nil {
-		return nil, err
+		return err
 	}
 	WarnOfExports(env, req)
 	if err := SetOrigin(env, req.Job); err != nil {
-		return nil, err
+		return err
 	}
 	if len(req.Result.Variables) > 0 {
 		all := maps.Clone(req.Result.Variables)
@@ -106,7 +107,7 @@ func Read(env *command.Env, c *cli.Context) (*Submission, error) {
 		req.Job.ExportEnv = all
 	}
 	WarnOfPaths(env, req)
-	return req, nil
+	return nil
 }
 
 // check returns the mistakes in a script and what Rota refuses, otherwise it prints the warnings.

@@ -111,6 +111,8 @@ func readAccountQuery(entity string, words []string) (*accountQuery, error) {
 		switch k := strings.TrimSuffix(strings.ToLower(key), "s"); {
 		case !is && (k == "where" || k == "withas" || k == "withassoc"):
 			q.whole = q.whole || k != "where"
+		case !is && strings.HasPrefix(k, "with"):
+			return nil, fmt.Errorf("%s is not supported: withassoc is; %s", word, sharesHint)
 		case !is && names != nil:
 			*names = append(*names, command.SplitList(word)...)
 		case k == "format":

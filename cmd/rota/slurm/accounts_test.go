@@ -57,6 +57,7 @@ func TestSacctmgr(t *testing.T) {
 		"-i delete account nlp":   "unknown shorthand flag: 'i'",
 		"list qos":                "lists of qos are not there: users, accounts, associations and clusters are; rota",
 		"list user format=x":      "Unknown field 'x': there are Cluster, Account, ",
+		"list user withcoord":     "withcoord is not supported: withassoc is; rota",
 		"list user state=x":       "Unknown condition: state=x",
 		"list user format=,":      "the format has no field",
 		"list user format=user%0": "the width of \"user%0\" is not a number",

@@ -120,8 +120,8 @@ var jobFields = []field[*jobRow]{
 		text: func(r *jobRow) string { return orNull(strings.Join(r.spec().ExcludeNodes, ",")) }},
 	{letter: 'f', long: "Feature", title: "FEATURES", acct: "Constraints", width: 19, key: "Features", json: "features",
 		past: "constraints", needs: "spec",
-		text:  func(r *jobRow) string { return orNullUnlessPast(r, strings.Join(r.spec().Features, "&")) },
-		value: func(r *jobRow) any { return strings.Join(r.spec().Features, "&") }},
+		text:  func(r *jobRow) string { return orNullUnlessPast(r, r.constraint()) },
+		value: func(r *jobRow) any { return r.constraint() }},
 	{letter: 'D', long: "NumNodes", title: "NODES", acct: "NNodes", width: 8, key: "NumNodes", json: "node_count",
 		past: "allocation_nodes", needs: "nodes workers array code",
 		text: func(r *jobRow) string { return strconv.Itoa(r.nodeCount()) },
@@ -260,7 +260,8 @@ var jobFields = []field[*jobRow]{
 		value: func(r *jobRow) any { return numberOf(r.Priority) }},
 	{letter: 'p', long: "Priority", needs: "priority",
 		text: func(r *jobRow) string { return fmt.Sprintf("%.14f", float64(r.Priority)/jobspec.MaxPriority) }},
-	{letter: 'y', long: "Nice", key: "Nice", json: "nice", text: zero, value: func(*jobRow) any { return 0 }},
+	{letter: 'y', long: "Nice", key: "Nice", json: "nice", needs: "priority",
+		text: func(r *jobRow) string { return strconv.Itoa(r.nice()) }, value: func(r *jobRow) any { return r.nice() }},
 	{letter: 'E', long: "Dependency", key: "Dependency", json: "dependency", needs: "dependencies",
 		text:  func(r *jobRow) string { return orNull(show.Dependencies(r.Job)) },
 		value: func(r *jobRow) any { return show.Dependencies(r.Job) }},
@@ -286,8 +287,12 @@ var jobFields = []field[*jobRow]{
 	}, value: func(r *jobRow) any { return r.command() }},
 	{letter: 'O', long: "Contiguous", json: "contiguous", text: zero, value: func(*jobRow) any { return false }},
 	{letter: 'v', long: "Reservation", acct: "Reservation", width: 20, json: "resv_name", text: none, value: nothing},
-	{letter: 'w', long: "WCKey", acct: "WCKey", json: "wckey", text: none, value: nothing},
-	{letter: 'W', long: "Licenses", acct: "Licenses", json: "licenses", past: "licenses", text: none, value: nothing},
+	{letter: 'w', long: "WCKey", acct: "WCKey", json: "wckey", needs: "spec",
+		text:  func(r *jobRow) string { return orNullUnlessPast(r, r.spec().Meta["wckey"]) },
+		value: func(r *jobRow) any { return r.spec().Meta["wckey"] }},
+	{letter: 'W', long: "Licenses", acct: "Licenses", json: "licenses", past: "licenses", needs: "spec",
+		text:  func(r *jobRow) string { return orNullUnlessPast(r, jobspec.LicenseText(r.spec().Licenses)) },
+		value: func(r *jobRow) any { return jobspec.LicenseText(r.spec().Licenses) }},
 	{letter: 'X', long: "CoreSpec", title: "CORE_SPEC", text: func(*jobRow) string { return "N/A" }},
 	{letter: 'Z', long: "WorkDir", title: "WORK_DIR", acct: "WorkDir", width: 20, key: "WorkDir",
 		json: "current_working_directory", past: "working_directory", needs: "workdir",
@@ -428,6 +433,20 @@ func (r *jobRow) spec() *jobspec.Job {
 	}
 	return r.Spec
 }
+
+// constraint is what is asked for of nodes, as --constraint has it.
+func (r *jobRow) constraint() string {
+	clauses := slices.Clone(r.spec().Features)
+	for i, c := range clauses {
+		if len(clauses) > 1 && strings.Contains(c, "|") {
+			clauses[i] = "(" + c + ")"
+		}
+	}
+	return strings.Join(clauses, "&")
+}
+
+// nice is by how much a job's priority is below the usual one, which is what --nice does.
+func (r *jobRow) nice() int { return max(jobspec.DefaultPriority-r.Job.Priority, 0) }
 
 func (r *jobRow) exclusive() bool {
 	return slices.ContainsFunc(r.spec().Groups, func(g jobspec.Group) bool { return g.Exclusive })

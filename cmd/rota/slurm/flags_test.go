@@ -43,7 +43,7 @@ func verdict(name, flag string) string {
 		has := func(list []srunFlag) bool {
 			return slices.ContainsFunc(list, func(f srunFlag) bool {
 				known, letter, _ := strings.Cut(f.name, "/")
-				return known == long || letter != "" && flag == "-"+letter
+				return f.refused == "" && (known == long || letter != "" && flag == "-"+letter)
 			})
 		}
 		switch {
@@ -78,7 +78,7 @@ func verdict(name, flag string) string {
 		}
 		return done
 	case len(flag) == 2:
-		if flagsOf(name).ShorthandLookup(flag[1:]) == nil {
+		if flagsOf(name).ShorthandLookup(flag[1:]) == nil && flag != "-h" {
 			return refused
 		}
 		return done

@@ -81,7 +81,9 @@ func manual() string {
 		b.WriteString(".TP\n.B " + name + "\n" + dashed.Replace(knows(name)) + "\n")
 	}
 	b.WriteString(".SH ENVIRONMENT\n.TP\n.B ROTA_ADDR\nThe address of the controllers, see\n.BR rota (1).\n.TP\n" +
-		".BR SBATCH_* \", \" SCANCEL_*\nStand for flags, as in Slurm.\n.SH EXIT STATUS\n0 if all went well, otherwise 1. " +
+		".BR SBATCH_* \", \" SALLOC_* \", \" SCANCEL_* \", \" SQUEUE_* \", \" SINFO_* \", \" SACCT_FORMAT \", \" SLURM_*\n" +
+		"Stand for flags, as in Slurm: SLURM_* for those of srun, SLURM_CLUSTERS for \\-M.\n.TP\n" +
+		".B SLURM_TIME_FORMAT\nHow times are written, as for strftime.\n.SH EXIT STATUS\n0 if all went well, otherwise 1. " +
 		"srun, and sbatch with \\-\\-wait, end with the exit code of the job.\n.SH SEE ALSO\n.BR rota (1)\n")
 	return b.String()
 }

@@ -1,9 +1,11 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/user"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -129,23 +132,17 @@ func inUnit(b jobspec.Bytes, unit string) string {
 
 // common are options that all commands that show something have.
 type common struct {
-	noHeader, version, asJSON, exact bool
-	clusters                         string
+	noHeader, asJSON, exact bool
+	clusters                string
 }
 
 // add defines the options. The letter of --noheader differs.
 func (c *common) add(f *pflag.FlagSet, noHeader string) {
 	f.BoolVarP(&c.noHeader, "noheader", noHeader, false, "")
-	f.BoolVarP(&c.version, "version", "V", false, "")
 	f.BoolVar(&c.asJSON, "json", false, "")
 	f.BoolVar(&c.exact, "noconvert", false, "")
 	f.StringVarP(&c.clusters, "clusters", "M", "", "")
 	f.StringVar(&c.clusters, "cluster", "", "")
-}
-
-// printVersion prints what clients read the version of Slurm from.
-func (t *tool) printVersion() {
-	fmt.Fprintf(t.Stdout, "slurm %s\n", release)
 }
 
 // begin reads a command line that has no arguments beside its options. done: there is nothing more
@@ -159,14 +156,16 @@ func (t *tool) begin(f *pflag.FlagSet, c *common, args []string, defaults map[st
 		return false, err
 	case len(rest) > 0:
 		return false, fmt.Errorf("Unrecognized option: %s", rest[0]) //nolint:misspell // Slurm's word
-	case c.version:
-		t.printVersion()
-		return true, nil
+	}
+	if f.Changed("format") || f.Changed("Format") { // one on the command line outweighs both variables
+		defaults = maps.Clone(defaults)
+		delete(defaults, "format")
+		delete(defaults, "Format")
 	}
 	for name, variable := range defaults {
-		if value := t.Getenv(variable); value != "" && !f.Changed(name) {
-			if err := f.Set(name, value); err != nil {
-				return false, fmt.Errorf("%s: %w", variable, err)
+		if value := t.Getenv(variable); value != "" && !given(f, name) {
+			if err := setFrom(f, name, variable, value); err != nil {
+				return false, err
 			}
 		}
 	}
@@ -176,6 +175,40 @@ func (t *tool) begin(f *pflag.FlagSet, c *common, args []string, defaults map[st
 		}
 	})
 	return false, err
+}
+
+// given reports whether a flag is set, by any of its names.
+func given(f *pflag.FlagSet, name string) (is bool) {
+	value := f.Lookup(name).Value
+	f.Visit(func(flag *pflag.Flag) { is = is || flag.Value == value })
+	return is
+}
+
+// setFrom sets a flag to the value of a variable.
+func setFrom(f *pflag.FlagSet, name, variable, value string) error {
+	if f.Lookup(name).Value.Type() == "bool" {
+		on, err := readSwitch(variable, value)
+		if err != nil {
+			return err
+		}
+		value = strconv.FormatBool(on)
+	}
+	if err := f.Set(name, value); err != nil {
+		return fmt.Errorf("%s: %w", variable, err)
+	}
+	return nil
+}
+
+// readSwitch reads a variable that stands for a flag without a value.
+func readSwitch(variable, value string) (on bool, err error) {
+	switch strings.ToLower(value) {
+	case "1", "yes", "true":
+		return true, nil
+	case "0", "no", "false":
+		return false, nil
+	}
+	//nolint:misspell // Slurm's word
+	return false, fmt.Errorf("Unrecognized %s value: %s: write yes or no", variable, value)
 }
 
 // aliased gives an option another name.
@@ -190,18 +223,13 @@ func (t *tool) setCluster(ctx context.Context, s *command.Session, src *source, 
 	if wanted == "" && !needed {
 		return nil
 	}
-	c, _, err := s.Cluster(ctx)
-	if err != nil {
+	name, err := s.InCluster(ctx, cmp.Or(wanted, "all"))
+	var other *exit.UsageError
+	if err != nil && !errors.As(err, &other) {
 		return &loadError{"slurm_load_jobs", show.Clean(asSlurm(err).Error())}
 	}
-	src.cluster = c.Name
-	for _, name := range command.SplitList(wanted) {
-		if name != "all" && name != c.Name {
-			return fmt.Errorf("'%s' can't be reached now, or it is an invalid entry for --cluster: this is cluster %s", name,
-				c.Name)
-		}
-	}
-	return nil
+	src.cluster = name
+	return err
 }
 
 // slurmStates are the states of jobs in Slurm, by their letters. Jobs of Rota are in some of them.
@@ -331,6 +359,21 @@ func (s *selection) named(rows []*jobRow) []*jobRow {
 	})
 }
 
+// useAliases has the queues that are named by an alias be those that it stands for.
+func (s *selection) useAliases(ctx context.Context, session *command.Session) error {
+	if len(s.queues) == 0 {
+		return nil
+	}
+	config, _, err := session.Config(ctx, api.Read{})
+	if err != nil {
+		return &loadError{"slurm_load_partitions", show.Clean(asSlurm(err).Error())}
+	}
+	for i, name := range s.queues {
+		s.queues[i] = config.QueueName(name)
+	}
+	return nil
+}
+
 // narrow has the controllers leave out what one name of each kind leaves out.
 func (s *selection) narrow(f *api.JobFilter) {
 	one := func(into *string, list []string) {
@@ -380,18 +423,13 @@ func eachJob(ctx context.Context, s *command.Session, f api.JobFilter, visit fun
 // eachRef asks for jobs that are named. One of several that there is not is passed over, as in Slurm.
 func eachRef(refs []string, ask func(refs []string) error) error {
 	err := ask(refs)
-	if !isNotFound(err) || len(refs) < 2 {
+	if !exit.IsNotFound(err) || len(refs) < 2 {
 		return err
 	}
 	for i := range refs {
-		if err := ask(refs[i : i+1]); err != nil && !isNotFound(err) {
+		if err := ask(refs[i : i+1]); err != nil && !exit.IsNotFound(err) {
 			return err
 		}
 	}
 	return nil
-}
-
-func isNotFound(err error) bool {
-	var p *api.Problem
-	return errors.As(err, &p) && p.Code == api.CodeNotFound
 }

@@ -125,7 +125,7 @@ func lab(t testing.TB) *rotatest.Answers {
 		family := slices.Contains(ids, fmt.Sprint(j.Array.Job))
 		return (len(ids) == 0 || family || slices.Contains(ids, fmt.Sprint(j.ID))) &&
 			(q.Get("user") == "" || q.Get("user") == j.User) && (q.Get("name") == "" || q.Get("name") == j.Name) &&
-			(q.Get("queue") == "" || q.Get("queue") == j.Queue)
+			(q.Get("queue") == "" || q.Get("queue") == j.Queue || q.Get("queue") == "short" && j.Queue == "gpu")
 	}
 	withSteps := func(r *http.Request, j api.Job) api.Job {
 		for i := range j.Attempts {
@@ -175,7 +175,8 @@ func lab(t testing.TB) *rotatest.Answers {
 		{Name: "c2"}}})
 	config := model.DefaultConfig()
 	config.Queues = map[string]model.Queue{
-		"default": {DefaultTime: 3600}, "gpu": {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30},
+		"default": {DefaultTime: 3600},
+		"gpu":     {MaxTime: 2 * 86400, DefaultTime: 3600, MaxGrace: 30, Aliases: []string{"short"}},
 	}
 	a.Give("GET /v1/config", config)
 	a.Give("GET /v1/nodes", api.NodeList{List: rotatest.List("NodeList", labNodes()...)})
@@ -504,6 +505,42 @@ func TestQueriesRefused(t *testing.T) {
 	}
 }
 
+// TestAliases: a partition by its alias is that which it stands for.
+func TestAliases(t *testing.T) {
+	a := lab(t)
+	for args, want := range map[string]string{
+		"squeue -h -p short -o %i,%P -j 7":          "7,gpu\n",
+		"sacct -nXP -a -r short -o JobID -j 7":      "7\n",
+		"sinfo -h -p short -o %R":                   "gpu\n",
+		"scontrol -o show partition short":          "PartitionName=gpu ",
+		"squeue -h --partitions=short -o %i -j 7,8": "7\n8_[4-9%2]\n",
+	} {
+		environ := []string{"SQUEUE_PARTITION=default", "SQUEUE_FORMAT2=UserName"}
+		code, out, said := run(t, a.URL, environ, strings.Fields(args)...)
+		if code != 0 || !strings.HasPrefix(out, want) || said != "" {
+			t.Errorf("%s: %d %q %s, want %q", args, code, out, said, want)
+		}
+	}
+	if code, _, said := run(t, a.URL, []string{"SQUEUE_ALL=x"}, "squeue"); code != 1 ||
+		said != "squeue: error: Unrecognized SQUEUE_ALL value: x: write yes or no\n" {
+		t.Errorf("%d %q", code, said)
+	}
+}
+
+// TestSpecOfAJob: what a job asks for is written as its submission has it.
+func TestSpecOfAJob(t *testing.T) {
+	r := &jobRow{source: &source{}, Job: &api.Job{Priority: 40, Spec: &jobspec.Job{Features: []string{"a", "b|c"},
+		Licenses: map[string]int{"matlab": 2}, Meta: map[string]string{"wckey": "k"}}}}
+	got := ""
+	for _, name := range []string{"Feature", "WCKey", "Licenses", "Nice"} {
+		i := slices.IndexFunc(jobFields, func(f field[*jobRow]) bool { return f.long == name })
+		got += jobFields[i].text(r) + " "
+	}
+	if want := "a&(b|c) k matlab:2 10 "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestWhoseJobsSacctShows: those of the caller, unless it is root, asks for all or names jobs.
 func TestWhoseJobsSacctShows(t *testing.T) {
 	a := lab(t)
@@ -557,7 +594,8 @@ func TestSacctAsksForStepsWhereItShowsThem(t *testing.T) {
 	if got := asked("sacct", "-X", "-j", "7"); strings.Contains(got, "steps") {
 		t.Errorf("without steps it asks for\n%s", got)
 	}
-	if got := asked("sacct", "-j", "7"); strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
+	got := asked("sacct", "-j", "7")
+	if strings.Count(got, "steps=true") != 2 || !strings.Contains(got, "/v1/jobs/7/steps\n") {
 		t.Errorf("with steps it asks for\n%s", got)
 	}
 	var many []api.Job

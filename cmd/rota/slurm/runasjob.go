@@ -3,6 +3,7 @@ package slurm
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/jobspec/script"
@@ -20,13 +21,29 @@ func (t *tool) runAsJob(ctx context.Context, args []string) error {
 	case len(words) == 0:
 		return errors.New("No command given to execute.")
 	}
+	pty := false
+	flags = slices.DeleteFunc(flags, func(f script.Flag) bool {
+		pty = pty || f.Name == "pty"
+		return f.Name == "pty"
+	})
 	req, err := input.Srun(t.Env, words, flags, t.warner(t.name))
 	if err != nil {
 		return t.unreadable(err)
 	}
+	if task := req.Job.Groups[0].Tasks[0]; pty {
+		switch {
+		case req.Job.Groups[0].Count > 1 || task.Launch != nil && task.Launch.Type != "single":
+			return errors.New("--pty: a terminal is for one task: ask for more with salloc")
+		case task.Log != nil && task.Log.Stdout+task.Log.Stderr != "":
+			return errors.New("--pty excludes --output and --error: what the terminal shows is not kept")
+		}
+	}
 	session, err := t.connect()
 	if err != nil {
 		return err
+	}
+	if pty {
+		return t.does.AtTerminal(ctx, session, req.Job)
 	}
 	return t.does.Attached(ctx, session, req.Job)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -280,6 +281,9 @@ func (a *acctList) print(ctx context.Context) error {
 	if err := a.setCluster(ctx, a.session, a.source, a.clusters, needed); err != nil {
 		return err
 	}
+	if err := a.which.useAliases(ctx, a.session); err != nil {
+		return err
+	}
 	rows, err := a.rows(ctx)
 	if err != nil {
 		return err
@@ -351,14 +355,14 @@ func (a *acctList) rows(ctx context.Context) ([]*jobRow, error) {
 		kept := *j
 		add(&kept)
 		return nil
-	}); err != nil && !isNotFound(err) {
+	}); err != nil && !exit.IsNotFound(err) {
 		return nil, loadFailure(err)
 	}
 	live, ended := len(rows), map[model.JobID]bool{}
 	if err := a.eachEnded(ctx, func(j *api.Job) {
 		ended[j.ID] = true
 		add(j)
-	}); err != nil && !isNotFound(err) {
+	}); err != nil && !exit.IsNotFound(err) {
 		return nil, loadFailure(err)
 	}
 	late := rows[live:]

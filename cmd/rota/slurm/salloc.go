@@ -191,7 +191,7 @@ func (a *allocation) grant(parent context.Context) (*api.Job, error) {
 // await waits until the job runs, or has ended. It calls allocated once its nodes are chosen.
 func (a *allocation) await(ctx context.Context, allocated func()) (*api.Job, error) {
 	answers, waits := 0, false
-	return follow.WaitFor(ctx, a.session, a.id, time.Second, func(j *api.Job) bool {
+	return follow.WaitFor(ctx, a.session, a.id, time.Second, time.Second, func(j *api.Job) bool {
 		if answers++; j.Code != model.Pending {
 			allocated()
 		}
@@ -282,7 +282,7 @@ func (a *allocation) overAgain(ctx context.Context) <-chan struct{} {
 	session := &command.Session{Env: &silent, Client: a.session.Client}
 	over := make(chan struct{})
 	go func() {
-		_, err := follow.WaitFor(ctx, session, a.id, follow.PollWait, func(j *api.Job) bool {
+		_, err := follow.WaitFor(ctx, session, a.id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
 			return j.Code.Final() || j.Code == model.Completing || j.Code == model.Pending
 		})
 		if err == nil || exit.IsNotFound(err) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/terminal"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 )
@@ -87,7 +88,7 @@ func stepOf(text string) (ref string, step int, err error) {
 	job, number, _ := strings.Cut(text, ".")
 	refs, err := command.JobRefs([]string{job})
 	if err != nil || len(refs) != 1 {
-		return "", 0, fmt.Errorf("Invalid job id specified: %q: write JOB.STEP, such as 7.0", text)
+		return "", 0, fmt.Errorf(noSuchJob+": %q: write JOB.STEP, such as 7.0", text)
 	}
 	switch step, err = strconv.Atoi(number); {
 	case number == "batch" || number == "extern" || number == "interactive":
@@ -116,7 +117,7 @@ func (t *tool) watchStep(conn *stream.Conn, out *stepOutput) error {
 			if err := json.Unmarshal(f.Data, &x); err != nil {
 				return fmt.Errorf("the end of task %d cannot be read: %w", f.Task, err)
 			}
-			worst = max(worst, exitCode(x))
+			worst = max(worst, terminal.Code(x))
 			if err := out.flushTask(f.Task); err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ func (t *tool) watchStep(conn *stream.Conn, out *stepOutput) error {
 			if err := json.Unmarshal(f.Data, &end); err != nil {
 				return fmt.Errorf("the end of the step cannot be read: %w", err)
 			}
-			return exit.WithCode(max(worst, exitCode(end.StepTaskExit)))
+			return exit.WithCode(max(worst, terminal.Code(end.StepTaskExit)))
 		}
 	}
 }

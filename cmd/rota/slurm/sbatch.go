@@ -21,11 +21,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// Submitter does what commands of rota do with jobs that they have submitted. Both methods return the
+// Submitter does what commands of rota do with jobs that they have submitted. All return the
 // job's exit code as an [exit.CodeError].
 type Submitter struct {
 	// Attached submits a job, and shows its output until it ends.
 	Attached func(context.Context, *command.Session, *jobspec.Job) error
+	// AtTerminal submits a job of one task that runs at this terminal, until it ends.
+	AtTerminal func(context.Context, *command.Session, *jobspec.Job) error
 	// Await waits until a job has ended.
 	Await func(context.Context, *command.Session, model.JobID) error
 }

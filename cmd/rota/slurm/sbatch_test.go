@@ -186,6 +186,11 @@ func TestSbatch(t *testing.T) {
 			t.Errorf("sbatch %s: variables are not read: %q %q", c.args, j.Name, j.Queue)
 		}
 	}
+	_, _, said := s.run("sbatch", "-d", "afterok:3", "-D", "/tmp/there/is/none")
+	if j := submitted(t, a); j.ExportEnv["SLURM_JOB_DEPENDENCY"] != "afterok:3" ||
+		!strings.Contains(said, "the working directory /tmp/there/is/none is not on this host") {
+		t.Errorf("variables %v, said %q", j.ExportEnv, said)
+	}
 	before := len(a.Requests())
 	for args, want := range map[string]string{
 		"--nonsense":         "sbatch: error: --nonsense is not a known flag (SB-004): \"rota help submit\" lists",
@@ -291,10 +296,17 @@ func TestSrunOutside(t *testing.T) {
 		got.Groups[0].Tasks[0].Launch.Type != "single" {
 		t.Errorf("the task is %+v", got.Groups[0].Tasks[0])
 	}
+	s.does.AtTerminal, got = s.does.Attached, nil
+	s.does.Attached = nil
+	if code, _, said := s.run("srun", "--pty", "bash", "-l"); code != 3 || got == nil ||
+		!strings.HasSuffix(got.Groups[0].Tasks[0].Script, "exec 'bash' '-l'\n") {
+		t.Errorf("at a terminal: %d %q, the job is %+v", code, said, got)
+	}
 	got = nil
 	for args, want := range map[string]string{
 		"":                "srun: error: No command given to execute.\n",
-		"--pty bash":      "srun: error: --pty is not supported (SB-009): ",
+		"--pty -Qn2 bash": "srun: error: --pty: a terminal is for one task",
+		"--pty -o x bash": "srun: error: --pty excludes --output",
 		"-r1 true":        "srun: error: -r is not supported (SB-009): a job of its own starts on its first node\n",
 		"--array=1 true":  "srun: error: --array is not a known flag (SB-004)",
 		"-I true":         "srun: error: -I is not supported (SB-009): ",

@@ -101,11 +101,8 @@ func (t *tool) variables(f *pflag.FlagSet, prefix string) (err error) {
 		if value == "" {
 			return
 		}
-		if flag.NoOptDefVal != "" {
-			value = flag.NoOptDefVal
-		}
-		if bad := f.Set(flag.Name, value); bad != nil {
-			err = fmt.Errorf("%s: %w", name, bad)
+		if bad := setFrom(f, flag.Name, name, value); bad != nil {
+			err = bad
 		}
 	})
 	return err

@@ -215,7 +215,12 @@ func TestScancelRefuses(t *testing.T) {
 			t.Errorf("a wrong command line asks for %s", r.What)
 		}
 	}
-	s.addr = "unix:/nowhere/at/all"
+	s.environ = []string{"SCANCEL_INTERACTIVE=perhaps"}
+	if code, _, said := s.run("scancel", "7"); code != 1 ||
+		said != "scancel: error: Unrecognized SCANCEL_INTERACTIVE value: perhaps: write yes or no\n" {
+		t.Errorf("%d %q", code, said)
+	}
+	s.addr, s.environ = "unix:/nowhere/at/all", []string{"SCANCEL_INTERACTIVE=no"}
 	for _, args := range []string{"7", "-s USR1 7", "-n x"} {
 		want := "scancel: error: Unable to contact slurm controller (connect failure)\n"
 		if code, _, said := s.run(append([]string{"scancel"}, strings.Fields(args)...)...); code != 1 || said != want {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -16,8 +17,8 @@ import (
 
 // controlOptions are the options of scontrol.
 type controlOptions struct {
-	oneLine, quiet, all, details, asJSON, version bool
-	clusters                                      string
+	oneLine, quiet, all, details, asJSON bool
+	clusters                             string
 }
 
 // flagsOfScontrol defines the options of scontrol.
@@ -29,7 +30,6 @@ func flagsOfScontrol(f *pflag.FlagSet) *controlOptions {
 	f.BoolVarP(&o.all, "all", "a", false, "")         // no partition is hidden
 	f.BoolVarP(&o.details, "details", "d", false, "") // nothing is left out without it
 	f.BoolVar(&o.asJSON, "json", false, "")
-	f.BoolVarP(&o.version, "version", "V", false, "")
 	f.StringVarP(&o.clusters, "clusters", "M", "", "")
 	aliased(f, "clusters", "cluster")
 	return o
@@ -45,9 +45,6 @@ func (t *tool) scontrol(ctx context.Context, args []string) error {
 		return nil
 	case err != nil:
 		return err
-	case o.version:
-		t.printVersion()
-		return nil
 	case len(words) == 0:
 		return errors.New("no command given, and it is not asked for interactively: " + help["scontrol"])
 	}
@@ -64,7 +61,7 @@ func (t *tool) scontrol(ctx context.Context, args []string) error {
 	case "show":
 		return t.show(ctx, words[1:], o)
 	case "version":
-		t.printVersion()
+		t.about("--version")
 		return nil
 	case "requeue", "hold", "release":
 		return t.control(ctx, model.Verb(verb), words[1:])
@@ -81,7 +78,7 @@ func (t *tool) control(ctx context.Context, verb model.Verb, words []string) err
 	}
 	refs, err := command.JobRefs(words)
 	if err != nil {
-		return fmt.Errorf("Invalid job id specified: %w", err)
+		return fmt.Errorf(noSuchJob+": %w", err)
 	}
 	s, err := t.connect()
 	if err != nil {
@@ -105,8 +102,8 @@ func (t *tool) each(what string, refs []string, do func(ref string) (*api.Contro
 		switch {
 		case isUnreachable(err):
 			return asSlurm(err)
-		case isNotFound(err) && what == "job":
-			t.errorf("Invalid job id specified for job %s", show.Clean(ref)) // clients look for these words
+		case exit.IsNotFound(err) && what == "job":
+			t.errorf(noSuchJob+" for job %s", show.Clean(ref)) // clients look for these words
 			failure = errSaid
 		case err != nil:
 			t.errorf("%s", show.Clean(command.About(what+" "+ref, asSlurm(err)).Error()))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
@@ -194,7 +195,7 @@ func loadFailure(err error) error {
 	switch {
 	case errors.As(err, &said):
 		return err
-	case isNotFound(err):
+	case exit.IsNotFound(err):
 		return noJob
 	}
 	return &loadError{"slurm_load_jobs", show.Clean(asSlurm(err).Error())}
@@ -258,7 +259,7 @@ func (t *tool) showNodes(ctx context.Context, list string, o *controlOptions) er
 // nodeRecord returns the lines about a node.
 func nodeRecord(n *api.Node, queues []string) []string {
 	lines := []string{
-		fmt.Sprintf("NodeName=%s Arch=x86_64 CoresPerSocket=%d", n.Name, n.Cores),
+		fmt.Sprintf("NodeName=%s CoresPerSocket=%d", n.Name, n.Cores),
 		fmt.Sprintf("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=N/A", n.CoresUsed, n.Cores, n.Cores),
 		"AvailableFeatures=" + orNull(features(n)),
 		"ActiveFeatures=" + orNull(features(n)),
@@ -306,7 +307,7 @@ func nodeObject(n *api.Node, queues []string) any {
 		"gres": gres(n), "gres_used": gresUsed(n), "features": splitWords(features(n)),
 		"active_features": splitWords(features(n)), "partitions": queues, "reason": n.Reason, "version": n.Version,
 		"tres": amounts(n.Cores, n.Memory, 0, len(n.GPUs)), "tres_used": allocated(n), "sockets": 1, "boards": 1,
-		"cores": n.Cores, "threads": 1, "weight": 1, "architecture": "x86_64"}
+		"cores": n.Cores, "threads": 1, "weight": 1}
 }
 
 func splitWords(text string) []string { return append([]string{}, command.SplitList(text)...) }
@@ -318,7 +319,7 @@ func (t *tool) showPartitions(ctx context.Context, names string, o *controlOptio
 		return err
 	}
 	wanted := command.SplitList(names)
-	parts, err := t.partitions(ctx, src, &common{}, wanted)
+	parts, err := t.partitions(ctx, src, &common{}, slices.Clone(wanted))
 	if err != nil {
 		return err
 	}
@@ -336,7 +337,9 @@ func (t *tool) showPartitions(ctx context.Context, names string, o *controlOptio
 	}
 	var missing error
 	for _, name := range wanted {
-		if !slices.ContainsFunc(parts, func(p *partition) bool { return p.name == name }) {
+		if !slices.ContainsFunc(parts, func(p *partition) bool {
+			return p.name == name || slices.Contains(p.Aliases, name)
+		}) {
 			fmt.Fprintf(t.Stderr, "Partition %s not found\n", show.Clean(name))
 			missing = errSaid
 		}

@@ -146,7 +146,7 @@ func (t *tool) sinfo(ctx context.Context, args []string) error {
 	return out.Flush()
 }
 
-// partitions returns the partitions of names, all if there are none, with their nodes.
+// partitions returns the partitions of names or aliases, all if there are none, with their nodes.
 func (t *tool) partitions(ctx context.Context, src *source, c *common, names []string) ([]*partition, error) {
 	s, err := t.connect()
 	if err != nil {
@@ -155,6 +155,9 @@ func (t *tool) partitions(ctx context.Context, src *source, c *common, names []s
 	config, _, err := s.Config(ctx, api.Read{})
 	if err != nil {
 		return nil, &loadError{"slurm_load_partitions", asSlurm(err).Error()}
+	}
+	for i, name := range names {
+		names[i] = config.QueueName(name)
 	}
 	if err := t.setCluster(ctx, s, src, c.clusters, true); err != nil {
 		return nil, err

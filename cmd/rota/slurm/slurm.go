@@ -87,7 +87,7 @@ var errSaid = errors.New("the command has failed")
 type loadError struct{ what, text string }
 
 // noJob is that of a job that is not there.
-var noJob = &loadError{"slurm_load_jobs", "Invalid job id specified"}
+var noJob = &loadError{"slurm_load_jobs", noSuchJob}
 
 // Error implements error.
 func (e *loadError) Error() string { return e.text }
@@ -154,7 +154,11 @@ func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 		t.inspect(f)
 		return nil, errHelp
 	}
-	if err := f.Parse(args); err != nil {
+	switch err := f.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp): // -h, where it means nothing else
+		t.about("--help")
+		return nil, errHelp
+	case err != nil:
 		return nil, fmt.Errorf("%w: what is not there yet, rota has: \"rota help\"", err)
 	}
 	for _, name := range []string{"help", "usage", "version"} {
@@ -166,14 +170,11 @@ func (t *tool) parse(f *pflag.FlagSet, args []string) (rest []string, err error)
 	return f.Args(), nil
 }
 
-// slurmVersion is the version of Slurm whose command lines these are. Some clients read it.
-const slurmVersion = "24.11.0"
-
 // about answers a flag that asks for the version or for help. It reports whether it is one.
 func (t *tool) about(flag string) bool {
 	switch flag {
 	case "-V", "--version":
-		fmt.Fprintf(t.Stdout, "slurm %s\n", slurmVersion)
+		fmt.Fprintf(t.Stdout, "slurm %s\n", release)
 	case "-h", "--help", "--usage":
 		fmt.Fprintf(t.Stdout, "%s of Rota knows: %s\n", t.name, cmp.Or(help[t.name], "see its manual page"))
 	default:

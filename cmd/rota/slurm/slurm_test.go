@@ -189,7 +189,7 @@ func TestScontrol(t *testing.T) {
 		"show hostname n[9-10]":       "n9\nn10\n",
 		"show hostlist gpu01,gpu02,x": "gpu[01-02],x\n",
 		"-o show job 8_3": "JobId=12 ArrayJobId=8 ArrayTaskId=3 JobName=sweep UserId=bob(" + fmt.Sprint(os.Getuid()+1) +
-			") GroupId=root(0) Priority=0 Nice=0 Account= QOS= JobState=RUNNING Reason=None Dependency=(null) Requeue=1 " +
+			") GroupId=root(0) Priority=0 Nice=50 Account= QOS= JobState=RUNNING Reason=None Dependency=(null) Requeue=1 " +
 			"Restarts=0 BatchFlag=1 ExitCode=0:0 RunTime=00:00:05 TimeLimit=00:01:00 SubmitTime=Unknown " +
 			"EligibleTime=Unknown StartTime=2026-11-21T12:02:00 EndTime=2026-11-21T12:03:00 Deadline=N/A Partition=gpu " +
 			"ReqNodeList=(null) ExcNodeList=(null) NodeList=n3 BatchHost=n3 NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 " +

@@ -141,8 +141,10 @@ func (t *tool) readQueue(f *pflag.FlagSet, o *queueOptions) (*queueList, error) 
 	if err := q.selectJobs(); err != nil {
 		return nil, err
 	}
-	q.session, err = t.connect()
-	return q, err
+	if q.session, err = t.connect(); err != nil {
+		return nil, err
+	}
+	return q, nil
 }
 
 // letters returns the format in letters.
@@ -215,6 +217,9 @@ func (q *queueList) selectJobs() error {
 // print prints the list once.
 func (q *queueList) print(ctx context.Context) error {
 	if err := q.setCluster(ctx, q.session, q.source, q.clusters, q.asJSON || q.showsCluster()); err != nil {
+		return err
+	}
+	if err := q.which.useAliases(ctx, q.session); err != nil {
 		return err
 	}
 	q.source.now = q.Now()

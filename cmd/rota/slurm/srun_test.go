@@ -1,7 +1,9 @@
 package slurm
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
@@ -168,6 +171,10 @@ func TestSrunAsks(t *testing.T) {
 		"--open-mode=x a":            "srun: error: Invalid --open-mode specification",
 		"--pty -o x a":               "srun: error: --error/--input/--output are incompatible with --pty\n",
 		"-i /nowhere/at/all a":       "srun: error: Could not open stdin file: ",
+		"-I60 a":                     "srun: error: --immediate=60: a step waits",
+		"-C a100 a":                  "srun: error: --constraint=a100 is not supported in a step: ",
+		"--reservation=r a":          "srun: error: --reservation=r is not supported in a step: ",
+		"--container-mounts=/a:/b a": "srun: error: --container-mounts=/a:/b: a step has the mounts of its job",
 		"-t x a":                     "srun: error: Invalid --time specification: \"x\"\n",
 		"--jobid x a":                "srun: error: Invalid job id specified\n",
 		"--multi-prog /nowhere":      "srun: error: Unable to open configuration file: ",
@@ -181,11 +188,20 @@ func TestSrunAsks(t *testing.T) {
 		said != "srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1\n" {
 		t.Errorf("one task on two nodes: %d %s", code, said)
 	}
+	if code, _, said := run(t, a.URL, inJob, "srun", "--tmp=1G", "--hint=compute_bound", "./a"); code != 0 ||
+		said != "srun: warning: --tmp has no effect on a step\n" {
+		t.Errorf("without effect: %d %s", code, said)
+	}
+	if code, _, said := run(t, a.URL, append(inJob, "SLURM_OVERLAP=x"), "srun", "./a"); code != 1 ||
+		said != "srun: error: Unrecognized SLURM_OVERLAP value: x: write yes or no\n" {
+		t.Errorf("a variable: %d %s", code, said)
+	}
 	if code, out, _ := run(t, a.URL, inJob, "srun", "--mpi=list"); code != 0 || !strings.Contains(out, "\tnone\n") {
 		t.Errorf("--mpi=list: %d %s", code, out)
 	}
 	image := append(slices.Clone(inJob), slurm.ImageVariable+"=/images/nemo")
-	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/a:/a", "--container-workdir=/w", "./a"}
+	args := []string{"srun", "--container-image=/images/nemo", "--container-mounts=/p:/proc",
+		"--container-workdir=/w", "./a"}
 	if code, _, said := run(t, a.URL, image, args...); code != 0 || got.Workdir != "/w" {
 		t.Errorf("the job's image: %d %s %s", code, said, got.Workdir)
 	}
@@ -466,6 +482,27 @@ func TestSrunSignals(t *testing.T) {
 	if stderr.String() != want {
 		t.Errorf("it said\n%s, want\n%s", stderr, want)
 	}
+	s.base = "/v1/steps"
+	signals := make(chan os.Signal, 2)
+	signals <- syscall.SIGUSR1
+	signals <- syscall.SIGTERM
+	silent := rotatest.NewAnswers(t)
+	silent.On("POST /v1/steps/2/attach", func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	tool.Getenv = func(name string) string { return map[string]string{"ROTA_ADDR": silent.URL}[name] }
+	var err error
+	if s.session, err = tool.connect(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var code *exit.CodeError
+	if _, err := s.again(ctx, io.EOF, signals); !errors.As(err, &code) || code.Code != 143 ||
+		!strings.HasSuffix(stderr.String(), "srun: error: StepId=7.2 does not get SIGUSR1: there is no connection\n"+
+			"srun: StepId=7.2 is left without a connection: scancel ends it\n") {
+		t.Errorf("without a connection: %v %s", err, stderr)
+	}
+	stop()
 	s.begun = false
 	if err := s.signalled(&in, syscall.SIGTERM); err == nil || !strings.HasSuffix(stderr.String(),
 		"srun: Cancelled pending step for job 7\n") {

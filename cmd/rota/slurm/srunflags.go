@@ -20,6 +20,8 @@ type srunFlag struct {
 	takes     srunTakes
 	usually   string // of a flag that may have a value: what it stands for without one
 	variables []string
+	refused   string // why it is, and what to do; "": it is not
+	noted     bool   // that it has no effect is said, as the step differs from what was meant
 }
 
 type srunTakes int
@@ -68,6 +70,7 @@ var srunFlags = []srunFlag{
 	{name: "open-mode", variables: []string{"SLURM_OPEN_MODE"}},
 	{name: "container-image"},
 	{name: "container-workdir"},
+	{name: "container-mounts"},
 	{name: "gpu-bind", variables: []string{"SLURM_GPU_BIND"}},
 	{name: "mpi", variables: []string{"SLURM_MPI_TYPE"}},
 	{name: "quiet/Q", takes: takesNothing},
@@ -78,23 +81,31 @@ var srunFlags = []srunFlag{
 // srunWithout are flags that need no effect: they tune how cores are bound or how srun itself works, say
 // what holds for every step, or are about a job that is there already.
 var srunWithout = []srunFlag{
-	{name: "cpu-bind"}, {name: "mem-bind"}, {name: "hint"}, {name: "accel-bind"}, {name: "cpu-freq"},
-	{name: "gpu-freq"}, {name: "threads-per-core"}, {name: "cores-per-socket"}, {name: "sockets-per-node"},
-	{name: "ntasks-per-core"}, {name: "ntasks-per-socket"}, {name: "extra-node-info/B"}, {name: "comment"},
+	{name: "cpu-bind"}, {name: "mem-bind"}, {name: "hint"}, {name: "accel-bind"}, {name: "cpu-freq", noted: true},
+	{name: "gpu-freq", noted: true}, {name: "threads-per-core"}, {name: "cores-per-socket"}, {name: "sockets-per-node"},
+	{name: "ntasks-per-core", noted: true}, {name: "ntasks-per-socket", noted: true},
+	{name: "extra-node-info/B", noted: true}, {name: "comment"},
 	{name: "acctg-freq"}, {name: "profile"}, {name: "wckey"}, {name: "account/A"}, {name: "partition/p"},
-	{name: "qos/q"}, {name: "constraint/C"}, {name: "network"}, {name: "threads/T"}, {name: "msg-timeout"},
-	{name: "slurmd-debug"}, {name: "mincpus"}, {name: "tmp"}, {name: "gres-flags"}, {name: "switches"},
-	{name: "mail-type"}, {name: "mail-user"}, {name: "reservation"}, {name: "priority"},
+	{name: "qos/q"}, {name: "constraint/C", refused: "a step has the nodes of its job: choose among them by --nodelist"},
+	{name: "network", noted: true}, {name: "threads/T"}, {name: "msg-timeout"},
+	{name: "slurmd-debug"}, {name: "mincpus", noted: true}, {name: "tmp", noted: true}, {name: "gres-flags"},
+	{name: "switches"},
+	{name: "mail-type"}, {name: "mail-user"},
+	{name: "reservation", refused: "a step is in its job, and there are no reservations"},
+	{name: "priority"},
 	{name: "nice", takes: takesPerhaps},
-	{name: "spread-job", takes: takesNothing}, {name: "propagate", takes: takesPerhaps},
-	{name: "resv-ports", takes: takesPerhaps}, {name: "no-kill/k", takes: takesPerhaps},
+	{name: "spread-job", takes: takesNothing}, {name: "propagate", takes: takesPerhaps, noted: true},
+	{name: "resv-ports", takes: takesPerhaps, noted: true}, {name: "no-kill/k", takes: takesPerhaps},
 	{name: "verbose/v", takes: takesNothing}, {name: "preserve-env/E", takes: takesNothing},
-	{name: "use-min-nodes", takes: takesNothing}, {name: "contiguous", takes: takesNothing},
+	{name: "use-min-nodes", takes: takesNothing}, {name: "contiguous", takes: takesNothing, noted: true},
 	{name: "oversubscribe/s", takes: takesNothing},
-	{name: "container-mounts"}, {name: "container-name"}, // those of the script hold for the whole job
-	{name: "container-remap-root", takes: takesNothing}, {name: "no-container-remap-root", takes: takesNothing},
-	{name: "no-container-mount-home", takes: takesNothing}, {name: "no-container-entrypoint", takes: takesNothing},
-	{name: "container-writable", takes: takesNothing}, {name: "container-readonly", takes: takesNothing},
+	{name: "container-name", noted: true},
+	{name: "container-remap-root", takes: takesNothing, noted: true},
+	{name: "no-container-remap-root", takes: takesNothing},
+	{name: "no-container-mount-home", takes: takesNothing, noted: true},
+	{name: "no-container-entrypoint", takes: takesNothing},
+	{name: "container-writable", takes: takesNothing, noted: true},
+	{name: "container-readonly", takes: takesNothing, noted: true},
 }
 
 // srunLine is a command line of srun that was read.
@@ -148,10 +159,6 @@ func (t *tool) readSrun(args []string) (*srunLine, error) {
 	}
 	set := t.srunSet()
 	words, err := t.parse(set, args)
-	if errors.Is(err, pflag.ErrHelp) { // -h
-		t.about("--help")
-		return nil, errHelp
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +166,13 @@ func (t *tool) readSrun(args []string) (*srunLine, error) {
 	for _, f := range srunFlags {
 		name, _, _ := strings.Cut(f.name, "/")
 		for _, variable := range f.variables {
-			if v, _ := t.LookupEnv(variable); v != "" {
+			v, _ := t.LookupEnv(variable)
+			if v != "" && f.takes == takesNothing {
+				if _, err := readSwitch(variable, v); err != nil {
+					return nil, err
+				}
+			}
+			if v != "" {
 				line.values[name] = v
 			}
 		}
@@ -167,7 +180,22 @@ func (t *tool) readSrun(args []string) (*srunLine, error) {
 	set.Visit(func(f *pflag.Flag) {
 		line.values[f.Name], line.typed[f.Name] = f.Value.String(), true
 	})
-	return line, nil
+	return line, t.refuseFlags(line)
+}
+
+// refuseFlags refuses flags that a step cannot honour, and says which have no effect.
+func (t *tool) refuseFlags(line *srunLine) error {
+	for _, f := range srunWithout {
+		name, _, _ := strings.Cut(f.name, "/")
+		switch {
+		case !line.typed[name]:
+		case f.refused != "":
+			return fmt.Errorf("--%s=%s is not supported in a step: %s", name, line.values[name], f.refused)
+		case f.noted && !line.is("quiet"):
+			t.infof("warning: --%s has no effect on a step", name)
+		}
+	}
+	return nil
 }
 
 // srunSet returns srun's flags. As with getopt, a long one may be shortened, and some have an older
@@ -225,7 +253,7 @@ func (t *tool) jobOf(line *srunLine) (ref string, own bool, err error) {
 	}
 	refs, err := command.JobRefs([]string{given})
 	if err != nil || len(refs) != 1 {
-		return "", false, errors.New("Invalid job id specified")
+		return "", false, errors.New(noSuchJob)
 	}
 	return refs[0], refs[0] == mine, nil
 }

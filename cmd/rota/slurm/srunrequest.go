@@ -33,11 +33,45 @@ func (t *tool) stepRequest(line *srunLine, own bool) (*api.StepRequest, error) {
 		return nil, fmt.Errorf("--container-image=%s: a step runs in the image of its job, which is %q: name it in "+
 			"the script, with #SBATCH --container-image", image, job)
 	}
+	if err := t.checkMounts(line.values["container-mounts"], own); err != nil {
+		return nil, err
+	}
 	dir := cmp.Or(line.values["container-workdir"], line.values["chdir"])
 	if err := t.setWorkdir(r, dir, own, line.has("jobid")); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// checkMounts refuses mounts that the job does not have: those of a step in a script are the job's too. From
+// outside of the job they are not known.
+func (t *tool) checkMounts(list string, own bool) error {
+	if list == "" {
+		return nil
+	}
+	if !own {
+		t.infof("warning: --container-mounts has no effect: a step has the mounts of its job")
+		return nil
+	}
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("--container-mounts: the mounts of the job are not known: %w", err)
+	}
+	there := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		if words := strings.Fields(line); len(words) > 4 {
+			there[words[4]] = true
+		}
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		parts := strings.Split(item, ":")
+		target := filepath.Clean(parts[min(1, len(parts)-1)])
+		if !there[strings.ReplaceAll(target, " ", `\040`)] {
+			return fmt.Errorf("--container-mounts=%s: a step has the mounts of its job, in which nothing is mounted at %s: "+
+				"name it in the script, with #SBATCH --container-mounts", list, target)
+		}
+	}
+	return nil
 }
 
 // setWorkdir sets where the tasks start: in a directory that is named, in this one within the job, and in
@@ -269,6 +303,9 @@ func readSharing(r *api.StepRequest, line *srunLine) error {
 	r.Overlap = line.is("overlap")
 	// As in Slurm, --exclusive and a number of cores for each task imply --exact.
 	r.Exact = !line.is("whole") && (line.is("exact") || line.is("exclusive") || line.has("cpus-per-task"))
+	if text := line.values["immediate"]; line.is("immediate") && text != "1" && text != "yes" && text != "true" {
+		return fmt.Errorf("--immediate=%s: a step waits as long as it takes, or with --immediate not at all", text)
+	}
 	r.NoWait = line.is("immediate")
 	return nil
 }

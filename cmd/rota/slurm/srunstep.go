@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/pmi"
+	"github.com/rota-hpc/rota/cmd/rota/terminal"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
@@ -83,7 +86,7 @@ func (t *tool) runStep(ctx context.Context, args []string) error {
 		return err
 	}
 	if line.is("pty") {
-		size := t.terminalSize()
+		size := terminal.Size(t.Env)
 		s.request.Terminal, line.values["unbuffered"] = &size, "1"
 	}
 	if s.output, err = t.newStepOutput(line, s.request); err != nil {
@@ -146,19 +149,17 @@ type arrival struct {
 
 // run asks for the step, and goes on until it has ended.
 func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Signal) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	conn, err := s.session.Stream(ctx, s.base, s.request)
 	if err != nil {
 		return s.notCreated(err)
 	}
 	s.conn = conn
 	defer func() { _ = s.conn.Close() }()
-	if s.request.Terminal != nil {
-		stop, err := s.useTerminal(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
+	restore := func() {}
+	defer func() { restore() }()
+	var sizes <-chan os.Signal // once the terminal is the step's
 	if s.input != nil {
 		defer s.input.Close()
 		go func() {
@@ -174,18 +175,27 @@ func (s *stepRun) run(ctx context.Context, stdin io.Reader, signals <-chan os.Si
 			if err := s.signalled(&in, sig); err != nil {
 				return err
 			}
+		case <-sizes:
+			s.sendSize()
 		case a := <-arrivals:
 			if a.err == nil {
 				a.err = s.take(a.frame)
-			} else if conn, err = s.again(ctx, a.err); err != nil {
+			} else if conn, err = s.again(ctx, a.err, signals); err != nil {
 				return err
 			} else {
 				arrivals = s.receive(conn)
+				s.sendSize()
 				continue
 			}
 			if a.err != nil {
 				_ = s.conn.Write(stream.Frame{Kind: stream.Signal, Task: stream.AllTasks, Data: []byte("SIGKILL")})
 				return a.err
+			}
+			if s.begun && s.request.Terminal != nil && sizes == nil {
+				if sizes, restore, err = s.useTerminal(); err != nil {
+					return err
+				}
+				s.sendSize() // it may have changed while the step waited
 			}
 		}
 	}
@@ -283,7 +293,7 @@ func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	if err := s.output.flushTask(task); err != nil {
 		return err
 	}
-	code := exitCode(x)
+	code := terminal.Code(x)
 	s.worst = max(s.worst, code)
 	what := ""
 	switch {
@@ -298,17 +308,6 @@ func (s *stepRun) taskEnded(task uint32, x api.StepTaskExit) error {
 	}
 	s.errorf("%s: task %d: %s", s.output.nodeOf(task), task, what)
 	return nil
-}
-
-// exitCode is the exit code for the end of a task, as srun returns it.
-func exitCode(x api.StepTaskExit) int {
-	switch {
-	case x.OOM:
-		return exit.OutOfMemory
-	case x.Signal != 0:
-		return 128 + x.Signal
-	}
-	return x.Code
 }
 
 // signalText is what the C library calls a signal, which Slurm prints.
@@ -336,7 +335,7 @@ func (s *stepRun) ended() error {
 	if s.end.Why != "" {
 		s.errorf("Job step aborted: %s", show.Clean(s.end.Why))
 	}
-	code := max(s.worst, exitCode(s.end.StepTaskExit))
+	code := max(s.worst, terminal.Code(s.end.StepTaskExit))
 	if code == 0 && s.end.Why != "" {
 		code = failed
 	}
@@ -355,8 +354,9 @@ func (s *stepRun) notCreated(err error) error {
 // each request waits.
 const attachPatience = 10 * time.Minute
 
-// again attaches again after the connection was lost: the daemon of the node was restarted.
-func (s *stepRun) again(ctx context.Context, lost error) (*stream.Conn, error) {
+// again attaches again after the connection was lost: the daemon of the node was restarted. A signal that
+// would end a program ends that.
+func (s *stepRun) again(ctx context.Context, lost error, signals <-chan os.Signal) (*stream.Conn, error) {
 	if !s.begun {
 		return nil, fmt.Errorf("Unable to create step for job %s: the connection was lost before the step began: %w", s.job,
 			lost)
@@ -365,9 +365,10 @@ func (s *stepRun) again(ctx context.Context, lost error) (*stream.Conn, error) {
 	until := s.Now().Add(attachPatience)
 	path := fmt.Sprintf("%s/%d/attach", s.base, s.output.begun.Step)
 	for {
-		conn, err := s.session.Stream(ctx, path, api.StepAttach{From: s.received})
+		conn, err := s.attach(ctx, path, signals)
 		if err == nil || !isUnreachable(err) || ctx.Err() != nil || s.Now().After(until) {
-			if err != nil {
+			var own *exit.CodeError
+			if err != nil && !errors.As(err, &own) {
 				err = fmt.Errorf("StepId=%s.%d was lost: %w", s.job, s.output.begun.Step, asSlurm(err))
 			}
 			return conn, err
@@ -377,6 +378,40 @@ func (s *stepRun) again(ctx context.Context, lost error) (*stream.Conn, error) {
 			s.infof("StepId=%s.%d goes on without a connection, which is tried again", s.job, s.output.begun.Step)
 		}
 	}
+}
+
+// attach tries to attach again, until a signal that would end a program.
+func (s *stepRun) attach(ctx context.Context, path string, signals <-chan os.Signal) (*stream.Conn, error) {
+	type answer struct {
+		conn *stream.Conn
+		err  error
+	}
+	from := maps.Clone(s.received)
+	answers := make(chan answer, 1)
+	go func() {
+		conn, err := s.session.Stream(ctx, path, api.StepAttach{From: from})
+		answers <- answer{conn, err}
+	}()
+	for {
+		select {
+		case a := <-answers:
+			return a.conn, a.err
+		case sig := <-signals:
+			number, _ := sig.(syscall.Signal) // there are no others
+			if !endsStep(number) {
+				s.errorf("StepId=%s.%d does not get %s: there is no connection", s.job, s.output.begun.Step,
+					unix.SignalName(number))
+				continue
+			}
+			s.infof("StepId=%s.%d is left without a connection: scancel ends it", s.job, s.output.begun.Step)
+			return nil, exit.WithCode(128 + int(number))
+		}
+	}
+}
+
+// endsStep reports whether a signal ends srun while its step cannot have it.
+func endsStep(number syscall.Signal) bool {
+	return slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, number)
 }
 
 func (t *tool) infof(format string, args ...any) {
@@ -393,11 +428,9 @@ const interruptPause = time.Second
 // follows at once goes to its tasks, and then kills them. Others go to the tasks.
 func (s *stepRun) signalled(in *interrupts, sig os.Signal) error {
 	number, _ := sig.(syscall.Signal) // there are no others
-	if !s.begun && number != syscall.SIGCONT {
-		if number == syscall.SIGINT || number == syscall.SIGTERM || number == syscall.SIGHUP || number == syscall.SIGQUIT {
-			s.infof("Cancelled pending step for job %s", s.job)
-			return exit.WithCode(128 + int(number))
-		}
+	if !s.begun && endsStep(number) {
+		s.infof("Cancelled pending step for job %s", s.job)
+		return exit.WithCode(128 + int(number))
 	}
 	now := s.Now()
 	switch {

@@ -61,7 +61,7 @@ func awaitStart(parent context.Context, session *command.Session, id model.JobID
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
 	begun, said := session.Now(), ""
-	return follow.WaitFor(ctx, session, id, time.Second, func(j *api.Job) bool {
+	return follow.WaitFor(ctx, session, id, time.Second, time.Second, func(j *api.Job) bool {
 		text := fmt.Sprintf("job %d %s", id, j.State)
 		if j.Reason.Code != "" {
 			text += ": " + show.Reason(j.Reason)
@@ -92,7 +92,7 @@ func sitAt(parent context.Context, session *command.Session, id model.JobID) (*a
 	}
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
-	return follow.WaitFor(ctx, session, id, follow.PollWait, func(j *api.Job) bool {
+	return follow.WaitFor(ctx, session, id, follow.PollWait, follow.PollWait, func(j *api.Job) bool {
 		if j.Code == model.Pending {
 			cancelAtEnd(session, id)
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
 )
@@ -38,16 +39,11 @@ type Options struct {
 	Open func(ctx context.Context, from int64) (*stream.Conn, error)
 	// Retry is how long a lost connection is opened again; 0: never.
 	Retry time.Duration
-	// Task has the input: a number, or [stream.AllTasks]. NoInput: none has.
-	Task    uint32
-	NoInput bool
 	// Terminal: the program has a terminal. This process's is then in raw mode, and its keys are the
 	// program's. Otherwise signals of this process are sent on.
 	Terminal bool
 	// Detach: [DetachKeys] end it, and the program goes on.
 	Detach bool
-	// Frame, if set, takes frames before they are shown. It reports whether that is all.
-	Frame func(f stream.Frame) bool
 }
 
 // Size returns the size of this process's terminal, or the usual one if it has none.
@@ -82,13 +78,11 @@ func Run(ctx context.Context, env *command.Env, o Options) (stream.StepEnd, erro
 	defer restore()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	r := &run{env: env, Options: o, input: stream.NewInput(o.Task), end: end}
+	r := &run{env: env, Options: o, input: stream.NewInput(0), end: end}
 	defer r.input.Close()
 	stop := r.passSignals(ctx)
 	defer stop()
-	if !o.NoInput {
-		go r.copyInput()
-	}
+	go r.copyInput()
 	return r.connect(ctx)
 }
 
@@ -246,9 +240,6 @@ func (r *run) read(ctx context.Context, c *stream.Conn) (*stream.StepEnd, error)
 			return nil, err
 		}
 		r.at += f.Counts()
-		if r.Frame != nil && r.Frame(f) {
-			continue
-		}
 		switch f.Kind {
 		case stream.Begun:
 			var b api.AttachBegun
@@ -317,9 +308,12 @@ func (d *detachScanner) scan(b []byte) ([]byte, bool) {
 	return out, false
 }
 
-// Code returns the exit code for how a program has ended.
+// Code returns the exit code for how a program has ended, as srun has it.
 func Code(e stream.StepTaskExit) int {
-	if e.Signal != 0 {
+	switch {
+	case e.OOM:
+		return exit.OutOfMemory
+	case e.Signal != 0:
 		return 128 + e.Signal
 	}
 	return e.Code

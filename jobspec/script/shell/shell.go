@@ -23,10 +23,9 @@ type Script struct {
 // Span is a part of a text, in bytes. End is the first byte behind it.
 type Span struct{ Begin, End int }
 
-// Command is one simple command: a program, or a function, with its arguments. Its span goes from
-// the first to the last word, without variables that are set in front of it.
+// Command is one simple command: a program, or a function, with its arguments, without variables that
+// are set in front of it.
 type Command struct {
-	Span
 	Line  int // of the first word; the first line has number 1
 	Words []Word
 }
@@ -111,7 +110,9 @@ func Parse(src, shebang string, from int) *Script {
 		}
 		from, given = next, given+in.given
 	}
-	slices.SortStableFunc(r.found.Commands, func(a, b Command) int { return cmp.Compare(a.Begin, b.Begin) })
+	slices.SortStableFunc(r.found.Commands, func(a, b Command) int {
+		return cmp.Compare(a.Words[0].Begin, b.Words[0].Begin)
+	})
 	slices.SortStableFunc(r.found.Documents, func(a, b Span) int { return cmp.Compare(a.Begin, b.Begin) })
 	return &r.found
 }
@@ -217,9 +218,7 @@ func (r *reader) call(call *syntax.CallExpr, from int) {
 	if len(words) == 0 {
 		return
 	}
-	c := Command{Words: words, Line: r.line(words[0].Begin)}
-	c.Span = Span{words[0].Begin, words[len(words)-1].End}
-	r.found.Commands = append(r.found.Commands, c)
+	r.found.Commands = append(r.found.Commands, Command{Words: words, Line: r.line(words[0].Begin)})
 }
 
 func (r *reader) word(n syntax.Node, from int) Word {
