@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,39 @@ func TestPlainSignalsOfSteps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhichWorkersTakeSteps notices a step that begins before the namespaces of its worker are known, and
+// a pause that steps do not know of.
+func TestWhichWorkersTakeSteps(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(time.Second)
+		a := w.life.agent
+		for _, c := range []struct {
+			pid     int
+			s       container.Switching
+			refused bool
+			paused  bool
+		}{
+			{refused: true}, {pid: 7}, {pid: 7, s: container.Switching{Ordered: 1}, paused: true},
+			{pid: 7, s: container.Switching{Ordered: 1, Problem: "it may not"}},
+			{pid: 7, s: container.Switching{Ordered: 2, Done: 2}},
+		} {
+			a.mu.Lock()
+			a.workers[wid(1)].Pid, a.workers[wid(1)].Switch = c.pid, c.s
+			a.mu.Unlock()
+			got, err := a.stepWorker(wid(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p *api.Problem
+			refused := errors.As(got.Refuse, &p) && p.Code == api.CodeNoLeader
+			if refused != c.refused || got.Paused != c.paused {
+				t.Errorf("%+v: refused by %v, paused %v", c, got.Refuse, got.Paused)
+			}
+		}
+	})
 }
 
 // TestUsageOfSteps notices a step that runs and is missing in what its worker uses.

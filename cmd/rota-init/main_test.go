@@ -304,6 +304,9 @@ func TestMain(m *testing.M) {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			panic(err)
 		}
+		if text := os.Getenv(launch.ExecEnv); text != "" {
+			os.Exit(execute(path, text))
+		}
 		os.Exit(run(path))
 	}
 	os.Exit(m.Run())
@@ -540,6 +543,45 @@ func TestAUserThatStartsItByHand(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // the state says how it ended
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, out)
+		}
+	}
+}
+
+// TestAProcessBesideTheRanks notices one that does not start beside a worker without ranks, or where the
+// directory of its job is not on the node.
+func TestAProcessBesideTheRanks(t *testing.T) {
+	dir, home, none := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "none")
+	rank := []launch.Rank{{Name: "rank 0", Env: []string{"RANK=0"}}}
+	for _, c := range []struct {
+		plan launch.Plan
+		dir  string // that is asked for
+		says string
+		code int
+	}{
+		{plan: launch.Plan{Hold: true, Dir: dir}, says: "rank in " + dir},
+		{plan: launch.Plan{Dir: dir, Ranks: rank}, says: "rank 0 in " + dir},
+		{plan: launch.Plan{Dir: none, Anywhere: true, Home: home, Ranks: rank}, says: "rank 0 in " + home},
+		{plan: launch.Plan{Dir: none, Anywhere: true, Home: home, Ranks: rank}, dir: dir, says: "rank 0 in " + dir},
+		{plan: launch.Plan{Dir: dir, Anywhere: true, Home: home, Ranks: rank}, dir: none, says: none, code: 126},
+		{plan: launch.Plan{Dir: none, Home: home, Ranks: rank}, says: none, code: 126},
+	} {
+		text, err := json.Marshal(c.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "launch.json")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		what, err := json.Marshal(launch.Exec{Args: []string{"/bin/sh", "-c", "echo rank $RANK in $(pwd)"}, Dir: c.dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), envRun+"="+path, launch.ExecEnv+"="+string(what))
+		out, _ := cmd.CombinedOutput() // the state says how it ended
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("%+v: exit code %d: %s", c, code, out)
 		}
 	}
 }

@@ -54,8 +54,9 @@ func AsksForStream(r *http.Request) bool {
 func RequestStream(r *http.Request) { askForStream(r.Header) }
 
 // AcceptStream answers a request with a stream, kept alive, that ends with ctx. A client of this machine
-// may be silent for as long as it likes: it may be stopped. The request's body must have been read. Headers that are set go with the answer. If the request does not ask for a stream, it
-// is refused and the result is nil.
+// may be silent for as long as it likes: it may be stopped. The request's body must have been read.
+// Headers that are set go with the answer. If the request does not ask for a stream, it is refused and
+// the result is nil.
 func AcceptStream(ctx context.Context, w http.ResponseWriter, r *http.Request) (*stream.Conn, error) {
 	if !AsksForStream(r) {
 		w.Header().Set("Upgrade", stream.Protocol)

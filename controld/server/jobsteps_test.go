@@ -42,6 +42,7 @@ func TestWhatANodeIsAskedOfSteps(t *testing.T) {
 func TestWhichWorkerStartsSteps(t *testing.T) {
 	plain := jobspec.Group{Count: 9, Tasks: []jobspec.Task{{}}}
 	steps := jobspec.Group{Count: 9, Tasks: []jobspec.Task{{Launch: &jobspec.Launch{Type: jobspec.LaunchSteps}}}}
+	both := []model.Part{{Group: 0, Workers: 2}, {Group: 1, Workers: 2}}
 	for _, c := range []struct {
 		groups []jobspec.Group
 		parts  []model.Part
@@ -50,8 +51,8 @@ func TestWhichWorkerStartsSteps(t *testing.T) {
 		{groups: []jobspec.Group{steps}, want: 0},
 		{groups: []jobspec.Group{plain}, want: -1},
 		// the numbers of workers are those of the attempt, and not of the specification
-		{groups: []jobspec.Group{plain, steps}, parts: []model.Part{{Group: 0, Workers: 2}, {Group: 1, Workers: 2}}, want: 2},
-		{groups: []jobspec.Group{plain, plain}, parts: []model.Part{{Group: 0, Workers: 2}, {Group: 1, Workers: 2}}, want: -1},
+		{groups: []jobspec.Group{plain, steps}, parts: both, want: 2},
+		{groups: []jobspec.Group{plain, plain}, parts: both, want: -1},
 		{groups: []jobspec.Group{plain, steps}, parts: []model.Part{{Group: 1, Workers: 4}}, want: 0},
 	} {
 		j := &model.Job{ID: 7, State: model.Running, Spec: &jobspec.Job{Groups: c.groups}, Parts: c.parts,

@@ -121,6 +121,35 @@ func TestTheFirstRequestAfterARestart(t *testing.T) {
 	})
 }
 
+// TestOutputThatIsGone notices a client that cannot go on where it has stopped and is not told why, or
+// whose step then goes on without a reader.
+func TestOutputThatIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a")
+		p, err := l.ask(api.StepRequest{})
+		if err != nil || !p.read(stream.Stdout) {
+			t.Fatal(err)
+		}
+		p.conn.Close()
+		j, err := l.m.find(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		again := &person{l: l}
+		var c *client
+		again.conn, c = l.connect(0)
+		j.steps[0].attaching <- &attach{c, map[string]int64{"a": keptNot}}
+		if !again.read(stream.End) || again.end.Code != 125 || !strings.Contains(again.end.Why, "kept from byte 9") {
+			t.Errorf("it is told %+v", again.end)
+		}
+		synctest.Wait()
+		if took := time.Since(begun); took > time.Second || len(l.left()) != 0 || len(l.ended()) != 1 {
+			t.Errorf("after %v: left %v, rows %+v", took, l.left(), l.ended())
+		}
+	})
+}
+
 // TestTooManySteps notices a job that may have the daemon keep any number of steps.
 func TestTooManySteps(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -329,9 +329,10 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 			"negative": {Programs: program, Tasks: -1}, "no GPUs less": {Programs: program, GPUs: -2},
 			"no name": {Programs: []api.StepProgram{{Argv: []string{""}}}}, "huge": {Programs: program, Tasks: 1 << 30},
 			"no memory has it": {Programs: program, MemoryPerCore: 1 << 62, CoresPerTask: 4},
-			"for ever":         {Programs: program, TimeLimit: 1 << 62}, "so many cores": {Programs: program, CoresPerTask: 1 << 62},
-			"so long":     {Programs: program, Wait: 1 << 40},
-			"no variable": {Programs: program, Env: []string{"x"}},
+			"for ever":         {Programs: program, TimeLimit: 1 << 62},
+			"so many cores":    {Programs: program, CoresPerTask: 1 << 62},
+			"so long":          {Programs: program, Wait: 1 << 40},
+			"no variable":      {Programs: program, Env: []string{"x"}},
 			"a task without": {Tasks: 3,
 				Programs: []api.StepProgram{{Tasks: []int{0}, Argv: []string{"x"}}, {Tasks: []int{2}, Argv: []string{"x"}}}},
 		} {

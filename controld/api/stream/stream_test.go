@@ -116,6 +116,37 @@ func TestADeadEndIsNoticed(t *testing.T) {
 	})
 }
 
+// TestAStoppedEndIsWaitedFor notices a process that is stopped and taken for dead, and one that does not
+// hear that this end is there.
+func TestAStoppedEndIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c, other := New(ours), New(theirs)
+		ctx, end := context.WithCancel(t.Context())
+		c.Announce(ctx)
+		time.AfterFunc(time.Hour, func() { // until then it neither reads nor writes
+			other.KeepAlive(ctx)
+			var heard sync.WaitGroup
+			heard.Go(func() {
+				if f, err := other.Read(); err == nil || errors.Is(err, ErrSilent) {
+					t.Errorf("it hears %+v, %v", f, err)
+				}
+			})
+			time.Sleep(time.Hour)
+			_ = other.Write(Frame{Kind: Stdout})
+			time.Sleep(time.Second)
+			end()
+			heard.Wait()
+		})
+		if f, err := c.Read(); err != nil || f.Kind != Stdout {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if _, err := c.Read(); err == nil {
+			t.Error("it outlives its context")
+		}
+	})
+}
+
 func TestALiveConnectionStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
