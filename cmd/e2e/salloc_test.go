@@ -71,6 +71,11 @@ func TestSalloc(t *testing.T) {
 	if want := "/dev/pts/0\r\n" + w.shared + "\r\n"; code != 5 || !strings.Contains(out, want) {
 		t.Errorf("at a terminal: exit %d\n%q, not %q\n%s", code, out, want, said)
 	}
+	// a job of its own at a terminal
+	out, said, code = w.shell(path + "script -qec 'srun -Q --mem=128M -t5 --pty sh -c \"tty; exit 6\"' /dev/null")
+	if want := "/dev/pts/0\r\n"; code != 6 || !strings.Contains(out, want) {
+		t.Errorf("srun at a terminal: exit %d\n%q, not %q\n%s", code, out, want, said)
+	}
 	out, said, id, code = salloc("-N2", "--mem=128M", "-t5", "--no-shell")
 	if code != 0 || out != "" || strings.Contains(said, "Relinquishing") {
 		t.Errorf("--no-shell: exit %d\n%s%s", code, out, said)
