@@ -207,7 +207,8 @@ var checkpointSchema = hclfile.For[jobspec.Checkpoint](&hclfile.Block{
 			"signalled when it has to leave, and goes on from there as the same processes. What cannot be saved is signalled "+
 			"as if this were false: network connections, GPUs, what has paused at `rota.pause_point`"),
 		hclfile.Named("before_limit").AtLeastOne().
-			With("no signal", "how long before the time limit of an attempt, or the deadline if that is earlier, the program gets the "+
+			With("no signal", "how long before the time limit of an attempt, or the deadline if that is earlier, the program "+
+				"gets the "+
 				"signal of its preemption block, and the notice `timeout`; it may go on until then. It gets them once in each "+
 				"attempt, whatever the limit becomes"),
 		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),

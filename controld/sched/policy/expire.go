@@ -13,7 +13,8 @@ import (
 // tells those that asked for it that their limit comes.
 // It ends attempts on nodes that were silent until their shims must have stopped them. It gives up
 // waiting jobs that can no longer end by their deadline, suspensions of jobs that do not reach a
-// pause point, and reservations for room that does not come, or of jobs whose licences others have taken. What it stops still holds its room:
+// pause point, and reservations for room that does not come, or of jobs whose licences others have
+// taken. What it stops still holds its room:
 // that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
