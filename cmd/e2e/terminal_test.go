@@ -122,7 +122,7 @@ func TestAPersonAtATerminal(t *testing.T) {
 	w.must(pty.Setsize(p.master, &pty.Winsize{Rows: 50, Cols: 120}))
 	p.types("until stty size | grep 120; do sleep 0.05; done; echo wi'de'\r")
 	p.sees("50 120\r\nwide")
-	p.types("echo begun; sleep 1000; echo en'ded' $?\r")
+	p.types("sh -c 'echo be\"gun\"; exec sleep 1000'; echo en'ded' $?\r") // the program says that it is in front
 	p.sees("begun\r\n")
 	p.types("\x03")
 	p.sees("^C")
@@ -136,7 +136,8 @@ func TestAPersonAtATerminal(t *testing.T) {
 	p.types("\x1a")
 	p.sees("Stopped")
 	p.sees("> ")
-	p.types("kill %1; wait; echo ki'lled'\r")
+	// the shell does not leave while it takes a job for stopped
+	p.types("kill -9 %1; while jobs %1 >/dev/null 2>&1; do sleep 0.05; done; echo ki'lled'\r")
 	p.sees("killed")
 	p.types("exit 7\r")
 	if code := p.leaves(); code != 7 {
