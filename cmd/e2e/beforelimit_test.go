@@ -34,37 +34,9 @@ wait $pid
 echo restart $SLURM_RESTART_COUNT
 srun %[1]s
 `,
-	// as frameworks do it: it saves by its signal, asks from a program, and waits to be stopped
-	"exec": `#!/usr/bin/python3
-#SBATCH -t 0:03 --signal=USR1@1 --mem=256M --output=%[2]s/out
-import os, signal, subprocess, time
-told = []
-signal.signal(signal.SIGUSR1, lambda *_: told.append(1))
-print('restart', os.environ['SLURM_RESTART_COUNT'], flush=True)
-train = subprocess.Popen('%[1]s'.split())
-while train.poll() is None and not told:
-    time.sleep(0.02)
-if told:
-    train.terminate()
-    train.wait()
-    subprocess.check_call(['scontrol', 'requeue', os.environ['SLURM_JOB_ID']])
-    time.sleep(1000)
-`,
-	"shell": `#!/usr/bin/python3
-#SBATCH -t 0:03 --signal=USR2@1 --mem=256M --output=%[2]s/out
-import os, signal, subprocess, time
-told = []
-signal.signal(signal.SIGUSR2, lambda *_: told.append(1))
-print('restart', os.environ['SLURM_RESTART_COUNT'], flush=True)
-train = subprocess.Popen('%[1]s'.split())
-while train.poll() is None and not told:
-    time.sleep(0.02)
-if told:
-    train.terminate()
-    train.wait()
-    assert subprocess.call('scontrol requeue ' + os.environ['SLURM_JOB_ID'], shell=True) == 0
-    time.sleep(1000)
-`,
+	// as frameworks do it: by exec, and by a shell
+	"exec":  framework("USR1", "subprocess.check_call(['scontrol', 'requeue', os.environ['SLURM_JOB_ID']])"),
+	"shell": framework("USR2", "assert subprocess.call('scontrol requeue ' + os.environ['SLURM_JOB_ID'], shell=True) == 0"),
 	"hcl": `job "hcl" {
   time_limit = "3s"
   checkpoint {
@@ -79,6 +51,25 @@ if told:
   }
 }
 `,
+}
+
+// framework is a program that saves by a signal, asks to go on, and waits to be stopped.
+func framework(signal, ask string) string {
+	return `#!/usr/bin/python3
+#SBATCH -t 0:03 --signal=` + signal + `@1 --mem=256M --output=%[2]s/out
+import os, signal, subprocess, time
+told = []
+signal.signal(signal.SIG` + signal + `, lambda *_: told.append(1))
+print('restart', os.environ['SLURM_RESTART_COUNT'], flush=True)
+train = subprocess.Popen('%[1]s'.split())
+while train.poll() is None and not told:
+    time.sleep(0.02)
+if told:
+    train.terminate()
+    train.wait()
+    ` + ask + `
+    time.sleep(1000)
+`
 }
 
 // TestATrainingGoesOnAfterItsTimeLimit has trainings that take longer than five time limits. Each is
