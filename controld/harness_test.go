@@ -352,7 +352,7 @@ func matches(pattern, path string) bool {
 func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	limit := time.After(deadline)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(25 * time.Millisecond) // a user may ask 50 times a second
 	defer tick.Stop()
 	for {
 		err := f()

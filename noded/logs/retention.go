@@ -116,6 +116,7 @@ func (s *Store) sweep(now time.Time, log *slog.Logger) (int64, error) {
 	if _, err := os.ReadDir(s.Dir); err != nil {
 		return 0, err
 	}
+	before := s.kept.Load()
 	ended := logsOf(s.Dir, func(dir string) string { return dir })
 	running := logsOf(s.Containers, container.LogDir)
 	var kept, total int64
@@ -147,7 +148,7 @@ func (s *Store) sweep(now time.Time, log *slog.Logger) (int64, error) {
 		total, kept = total-l.bytes, kept-l.bytes
 		removed[why] = append(removed[why], l)
 	}
-	s.kept.Store(kept)
+	s.kept.Add(kept - before) // what came meanwhile stays counted, or counts twice until the next time
 	errs = append(errs, s.noteRemovals(now, removed))
 	for _, why := range []reason{reasonAge, reasonMax} {
 		logRemoval(log, "removed the oldest logs of ended containers", s.because(why), removed[why])
