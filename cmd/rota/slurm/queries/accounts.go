@@ -46,8 +46,6 @@ func sacctmgr(ctx context.Context, t *tool.Tool, args []string) error {
 	f.BoolP("quiet", "Q", false, "")    // there are no further messages
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case len(words) < 2 || !slices.Contains([]string{"list", "show"}, strings.ToLower(words[0])):
@@ -252,26 +250,15 @@ func sshare(ctx context.Context, t *tool.Tool, args []string) error {
 	everyone := f.BoolP("all", "a", false, "")
 	only := f.BoolP("Users", "U", false, "")
 	f.CountP("verbose", "v", "") // there are no further messages
-	words, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
+	if err := t.ParseOptions(f, args); err != nil {
 		return err
-	case len(words) > 0:
-		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
 	}
 	if err := s.choose(cmp.Or(format, "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare")); err != nil {
 		return err
 	}
-	session, err := t.Connect()
+	session, _, err := t.ConnectFor(ctx, clusters)
 	if err != nil {
-		return err
-	}
-	if clusters != "" {
-		if _, err := session.InCluster(ctx, clusters); err != nil {
-			return tool.AsSlurm(err)
-		}
+		return tool.AsSlurm(err)
 	}
 	all, err := associations(ctx, session)
 	if err != nil {
@@ -325,14 +312,8 @@ func sprio(ctx context.Context, t *tool.Tool, args []string) error {
 	jobs := f.StringP("jobs", "j", "", "")
 	users := f.StringP("user", "u", "", "")
 	f.CountP("verbose", "v", "") // there are no further messages
-	words, err := t.Parse(f, args)
-	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
-	case err != nil:
+	if err := t.ParseOptions(f, args); err != nil {
 		return fmt.Errorf("%w (rota prio has more about the order)", err)
-	case len(words) > 0:
-		return fmt.Errorf("Unrecognized option: %s", words[0]) //nolint:misspell // Slurm's word
 	}
 	session, err := t.Connect()
 	if err != nil {

@@ -94,7 +94,7 @@ type acctList struct {
 func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSacct(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSacct); done || err != nil {
+	if err := begin(t, f, args, variablesOfSacct); err != nil {
 		return err
 	}
 	if o.names {

@@ -88,7 +88,7 @@ func (o *infoOptions) letters() string {
 func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSinfo(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSinfo); done || err != nil {
+	if err := begin(t, f, args, variablesOfSinfo); err != nil {
 		return err
 	}
 	src, err := fields.NewSource(t.Env)

@@ -80,7 +80,7 @@ var variablesOfSqueue = map[string]string{"format": "SQUEUE_FORMAT", "Format": "
 func squeue(ctx context.Context, t *tool.Tool, args []string) error {
 	f := t.Flags()
 	o := flagsOfSqueue(f)
-	if done, err := begin(t, f, &o.common, args, variablesOfSqueue); done || err != nil {
+	if err := begin(t, f, args, variablesOfSqueue); err != nil {
 		return err
 	}
 	q, err := readQueue(t, f, o)

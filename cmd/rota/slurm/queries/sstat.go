@@ -86,8 +86,6 @@ func sstat(ctx context.Context, t *tool.Tool, args []string) error {
 	o.add(f, &s)
 	words, err := t.Parse(f, args)
 	switch {
-	case errors.Is(err, tool.ErrHelp):
-		return nil
 	case err != nil:
 		return err
 	case o.names:
