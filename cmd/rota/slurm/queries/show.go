@@ -170,11 +170,9 @@ func showNodes(ctx context.Context, t *tool.Tool, list string, o *ShowOptions) e
 	if err != nil {
 		return err
 	}
-	var names []string
-	if list != "" {
-		if names, err = command.NodeRefs(command.SplitOutsideBrackets(list)); err != nil {
-			return fmt.Errorf("Invalid node name %s: %w", list, err)
-		}
+	names, err := readNodes(list)
+	if err != nil {
+		return err
 	}
 	parts, err := partitions(ctx, t, src, &common{}, nil)
 	if err != nil {

@@ -182,12 +182,9 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common
 
 // nodeFilter returns whether a node is asked for.
 func (o *infoOptions) nodeFilter() (func(*api.Node) bool, error) {
-	var names []string
-	var err error
-	if o.nodes != "" {
-		if names, err = command.NodeRefs(command.SplitOutsideBrackets(o.nodes)); err != nil {
-			return nil, fmt.Errorf("Invalid node name %s: %w", o.nodes, err)
-		}
+	names, err := readNodes(o.nodes)
+	if err != nil {
+		return nil, err
 	}
 	states := map[string]bool{}
 	for _, word := range command.SplitList(strings.ToLower(o.states)) {

@@ -100,15 +100,11 @@ func sstat(ctx context.Context, t *tool.Tool, args []string) error {
 	if err := s.choose(cmp.Or(o.format, statFormat)); err != nil {
 		return err
 	}
-	var refs []string
-	for _, word := range append(o.jobs, words...) {
-		some, err := command.JobRefs([]string{word})
-		if err != nil {
-			return fmt.Errorf("Invalid job id: %s", word)
-		}
-		refs = append(refs, some...)
-	}
-	if len(refs) == 0 {
+	refs, err := readJobs(append(o.jobs, words...)...)
+	switch {
+	case err != nil:
+		return err
+	case len(refs) == 0:
 		return errors.New("You didn't give me any jobs to stat.")
 	}
 	session, err := t.Connect()
