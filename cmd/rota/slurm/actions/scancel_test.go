@@ -186,7 +186,8 @@ func TestScancelAsksOnlyForOwnJobs(t *testing.T) {
 // TestScancelOfAnotherCluster: what to do is said once.
 func TestScancelOfAnotherCluster(t *testing.T) {
 	s := slurmtest.Shell{T: t, Tools: Commands, Addr: cancels(t).URL}
-	if code, _, said := s.Call("scancel", "-M", "other", "7"); code != 1 || strings.Count(said, "this cluster is dgx") != 1 {
+	if code, _, said := s.Call("scancel", "-M", "other", "7"); code != 1 ||
+		strings.Count(said, "this cluster is dgx") != 1 {
 		t.Errorf("%d %s", code, said)
 	}
 }

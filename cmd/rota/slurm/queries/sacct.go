@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -35,9 +36,10 @@ const (
 type acctOptions struct {
 	common
 	jobOptions
-	formats, jobs                                                      []string
-	start, finish, delimiter, units                                    string
-	everyone, allocations, brief, long, ended, parsed, anywhere, names bool
+	sheet                                               fields.Sheet[*fields.JobRow]
+	formats, jobs                                       []string
+	start, finish, units                                string
+	everyone, allocations, brief, long, anywhere, names bool
 }
 
 // flagsOfSacct defines the options of sacct.
@@ -51,14 +53,13 @@ func flagsOfSacct(f *pflag.FlagSet) *acctOptions {
 	f.StringArrayVarP(&o.jobs, "jobs", "j", nil, "")
 	f.StringVarP(&o.start, "starttime", "S", "", "")
 	f.StringVarP(&o.finish, "endtime", "E", "", "")
-	f.StringVar(&o.delimiter, "delimiter", "|", "")
+	o.sheet.Flags(f)
+	f.StringVar(&o.sheet.Delimiter, "delimiter", "|", "")
 	f.StringVar(&o.units, "units", "", "")
 	f.BoolVarP(&o.everyone, "allusers", "a", false, "")
 	f.BoolVarP(&o.allocations, "allocations", "X", false, "")
 	f.BoolVarP(&o.brief, "brief", "b", false, "")
 	f.BoolVarP(&o.long, "long", "l", false, "")
-	f.BoolVarP(&o.ended, "parsable", "p", false, "")
-	f.BoolVarP(&o.parsed, "parsable2", "P", false, "")
 	f.BoolVarP(&o.names, "helpformat", "e", false, "")
 	f.BoolVarP(&o.anywhere, "allclusters", "L", false, "") // there is one
 	tool.Aliased(f, "jobs", "job")
@@ -84,7 +85,7 @@ func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 		return err
 	}
 	if o.names {
-		fields.PrintNames(t.Stdout, fields.AcctNames())
+		fields.PrintNames(t.Stdout, fields.Titles(fields.Jobs))
 		return nil
 	}
 	a := &acctList{jobList: jobList{Tool: t}, acctOptions: o}
@@ -97,9 +98,10 @@ func sacct(ctx context.Context, t *tool.Tool, args []string) error {
 	if a.source.Unit != "" && (len(a.source.Unit) != 1 || !strings.Contains(fields.Units, a.source.Unit)) {
 		return fmt.Errorf("Invalid unit type %s: --units is one of K, M, G, T and P", o.units)
 	}
-	if a.columns, err = fields.AcctColumns(a.fieldNames(), !o.ended && !o.parsed); err != nil {
+	if err := o.sheet.Choose(fields.Jobs, a.fieldNames()); err != nil {
 		return err
 	}
+	a.columns, o.sheet.NoHeader = o.sheet.Columns, o.noHeader
 	if err := a.selectJobs(); err != nil {
 		return err
 	}
@@ -192,8 +194,8 @@ func (a *acctList) print(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(a.Stdout, 1<<16)
 	if a.asJSON {
+		out := bufio.NewWriterSize(a.Stdout, 1<<16)
 		d, tree := fields.NewDocument(out, "jobs"), fields.PastTree()
 		for _, r := range rows {
 			if err := fields.AddRow(d, tree, r); err != nil {
@@ -202,30 +204,27 @@ func (a *acctList) print(ctx context.Context) error {
 		}
 		return d.End(a.Tool, a.source.Cluster)
 	}
-	if a.parsed || a.ended {
-		fields.Separate(a.columns, a.delimiter, a.ended)
-	}
-	l := fields.Lines[*fields.JobRow]{Columns: a.columns, Out: out}
-	if !a.noHeader {
-		l.Header()
-		if !a.parsed && !a.ended {
-			l.Rule()
-		}
-	}
-	for _, r := range rows {
-		if a.onlySteps == nil || a.allocations {
-			l.Row(r)
-		}
-		if a.allocations {
-			continue
-		}
-		for _, s := range r.Steps() {
-			if a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, func(one stepRef) bool { return one.names(s) }) {
-				l.Row(s)
+	return a.sheet.Print(a.Stdout, a.withSteps(rows))
+}
+
+// withSteps visits jobs and their steps, as far as they are asked for.
+func (a *acctList) withSteps(jobs []*fields.JobRow) iter.Seq[*fields.JobRow] {
+	return func(yield func(*fields.JobRow) bool) {
+		for _, r := range jobs {
+			if (a.onlySteps == nil || a.allocations) && !yield(r) {
+				return
+			}
+			if a.allocations {
+				continue
+			}
+			for _, s := range r.Steps() {
+				asked := func(one stepRef) bool { return one.names(s) }
+				if (a.onlySteps == nil || slices.ContainsFunc(a.onlySteps, asked)) && !yield(s) {
+					return
+				}
 			}
 		}
 	}
-	return out.Flush()
 }
 
 // rows returns the rows of allocations, in order of their ids. A job that ends between the two

@@ -45,6 +45,13 @@ func (c *common) add(f *pflag.FlagSet, noHeader string) {
 	f.StringVar(&c.clusters, "cluster", "", "")
 }
 
+// sheetFlags adds the flags of a sheet whose format is given by one flag.
+func sheetFlags[T any](f *pflag.FlagSet, s *fields.Sheet[T], format *string) {
+	s.Flags(f)
+	f.BoolVarP(&s.NoHeader, "noheader", "n", false, "")
+	f.StringVarP(format, "format", "o", "", "")
+}
+
 // begin reads a command line that has no arguments beside its options.
 func begin(t *tool.Tool, f *pflag.FlagSet, args []string, defaults map[string]string) (err error) {
 	if err := t.ParseOptions(f, args); err != nil {
