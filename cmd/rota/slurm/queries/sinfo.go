@@ -112,7 +112,7 @@ func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 	if err != nil {
 		return err
 	}
-	parts, err := partitions(ctx, t, src, &o.common, command.SplitList(o.queues))
+	parts, err := partitions(ctx, t, src, o.clusters, command.SplitList(o.queues))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func sinfo(ctx context.Context, t *tool.Tool, args []string) error {
 }
 
 // partitions returns the partitions of names or aliases, all if there are none, with their nodes.
-func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common,
+func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, clusters string,
 	names []string) ([]*fields.Partition, error) {
 	s, err := t.Connect()
 	if err != nil {
@@ -160,7 +160,7 @@ func partitions(ctx context.Context, t *tool.Tool, src *fields.Source, c *common
 	for i, name := range names {
 		names[i] = config.QueueName(name)
 	}
-	if err := setCluster(ctx, s, src, c.clusters, true); err != nil {
+	if err := setCluster(ctx, s, src, clusters, true); err != nil {
 		return nil, err
 	}
 	list, _, err := s.Nodes(ctx, api.Read{})
