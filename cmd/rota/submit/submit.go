@@ -48,6 +48,8 @@ func Commands() []*command.Command {
 					DefaultText: "1"},
 				&cli.StringFlag{Name: "mem", Usage: "`SIZE` of memory for each worker", DefaultText: "4GiB a core"},
 				&cli.IntFlag{Name: "nodes", Aliases: []string{"N"}, Usage: "`N` workers, each on its own node", Value: 1},
+				&cli.IntFlag{Name: "workers", Aliases: []string{"n", "ntasks"}, Usage: "`N` workers, on as few nodes as have room",
+					DefaultText: "that of --nodes"},
 				command.Text("image", "use the root file system in `DIR`"),
 				&cli.StringFlag{Name: "workdir", Aliases: []string{"D", "chdir"}, Usage: "run in `DIR`",
 					DefaultText: "the current directory"},
