@@ -104,7 +104,7 @@ func workersOf(c *cli.Context) (count, perNode int, err error) {
 	case !c.IsSet("workers"):
 		return nodes, 1, nil
 	case c.IsSet("nodes") && nodes != workers:
-		return 0, 0, exit.Usagef("--nodes %d and --workers %d: each of the workers of --nodes has its own node", nodes, workers).
+		return 0, 0, exit.Usagef("--nodes %d and --workers %d: with --nodes each worker has its own node", nodes, workers).
 			WithHint("leave one of them out, or write a job file with count and max_workers_per_node")
 	case c.IsSet("nodes"):
 		return nodes, 1, nil
