@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
@@ -45,5 +46,5 @@ func (t *tool) runAsJob(ctx context.Context, args []string) error {
 	if pty {
 		return t.does.AtTerminal(ctx, session, req.Job)
 	}
-	return t.does.Attached(ctx, session, req.Job)
+	return req.OnFewestNodes(ctx, session, func(job *jobspec.Job) error { return t.does.Attached(ctx, session, job) })
 }

@@ -57,9 +57,13 @@ func (t *tool) sbatch(ctx context.Context, args []string) error {
 		return submitError(err)
 	}
 	if req.Result.TestOnly {
-		return t.testOnly(ctx, session, req.Job)
+		return t.testOnly(ctx, session, req)
 	}
-	id, err := session.Submit(ctx, api.NewKey(), req.Job)
+	var id model.JobID
+	err = req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
+		id, err = session.Submit(ctx, api.NewKey(), job)
+		return err
+	})
 	if err != nil {
 		return submitError(err)
 	}
@@ -135,8 +139,12 @@ func (t *tool) printID(id model.JobID, cluster string, r *script.Result) error {
 }
 
 // testOnly says where a job would start, or why it would wait.
-func (t *tool) testOnly(ctx context.Context, session *command.Session, job *jobspec.Job) error {
-	plan, err := session.Plan(ctx, job)
+func (t *tool) testOnly(ctx context.Context, session *command.Session, req *input.Submission) error {
+	var plan *api.PlanResponse
+	err := req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
+		plan, err = session.Plan(ctx, job)
+		return err
+	})
 	if err != nil {
 		return submitError(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Commands returns the commands of this package.
@@ -98,13 +99,17 @@ func submitJob(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if req.Result.TestOnly {
-		return showPlan(c.Context, session, req.Job, req.AsJSON, false)
+		return showPlan(c.Context, session, req, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
 		return err
 	}
-	id, err := session.Submit(c.Context, key, req.Job)
+	var id model.JobID
+	err = req.OnFewestNodes(c.Context, session, func(job *jobspec.Job) (err error) {
+		id, err = session.Submit(c.Context, key, job)
+		return err
+	})
 	if err != nil {
 		return submitFailed(req.Job.Name, key, err)
 	}
