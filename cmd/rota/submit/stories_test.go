@@ -425,7 +425,8 @@ func TestWorkersOfRun(t *testing.T) {
 		"": "1 workers, 1 on a node", "-N 3": "3 workers, 1 on a node", "-n 3": "3 workers, 3 on a node",
 		"--ntasks=4": "4 workers, 4 on a node", "-N 2 -n 2": "2 workers, 1 on a node", "-n 1": "1 workers, 1 on a node",
 		"-N 2 -n 4": "each worker has its own node",
-		"-n 0":      "--workers 0: must be at least 1", "-N 0": "--nodes 0: must be at least 1", "--pty -n 2": "the job has 2",
+		"-n 0":      "--workers 0: must be at least 1", "-N 0": "--nodes 0: must be at least 1",
+		"--pty -n 2": "the job has 2",
 	} {
 		a := rotatest.NewAnswers(t)
 		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
