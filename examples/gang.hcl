@@ -33,7 +33,8 @@ job "gang" {
   }
 
   group "workers" {
-    count = var.workers
+    count                = var.workers
+    max_workers_per_node = 1
 
     task "train" {
       command = ["bin/trainer", "-steps", var.steps, "-pause", "50ms", "-dir", var.dir]

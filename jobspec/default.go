@@ -1,5 +1,7 @@
 package jobspec
 
+import "slices"
+
 // Defaults of settings that the cluster does not decide.
 const (
 	DefaultPriority           = 50
@@ -48,10 +50,7 @@ func (g *Group) Default() {
 		orElse(&g.Count, 1)
 	}
 	g.Elastic = defaulted(g.Elastic)
-	if g.Loose() {
-		orElse(&g.MaxWorkersPerNode, g.Count)
-	}
-	orElse(&g.MaxWorkersPerNode, 1)
+	orElse(&g.MaxWorkersPerNode, g.UsualPerNode())
 	fill(&g.Gang, true)
 	drop(&g.Success, "all")
 	drop(&g.OnWorkerFailure, "restart_group")
@@ -65,6 +64,22 @@ func (g *Group) Default() {
 		g.Tasks[i].Default()
 		fill(&g.Tasks[i].Leader, i == leader)
 	}
+}
+
+// UsualPerNode returns how many workers may share a node by default: as many as there are, so that
+// they take as few nodes as have room. A worker has a node for itself if it is the group's part of a
+// node, with whole nodes and with steps, and if two on one node could not be told apart.
+func (g *Group) UsualPerNode() int {
+	if !g.Loose() && (g.Exclusive || g.RunsSteps() || g.MeetsByHost()) {
+		return 1
+	}
+	return min(max(g.Most(), 1), MaxWorkers)
+}
+
+// MeetsByHost reports whether the workers find each other by torchrun's c10d, which knows them by host
+// name and process number. Both are alike for workers on one node.
+func (g *Group) MeetsByHost() bool {
+	return slices.ContainsFunc(g.Tasks, func(t Task) bool { return t.Launch != nil && t.Launch.Rdzv == "c10d" })
 }
 
 // leaderIndex returns the index of the leader: the main task with leader = true, or else the first

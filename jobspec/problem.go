@@ -46,6 +46,7 @@ const (
 	CodeNoPath        = "JS-192" // warning: a checkpoint without its place
 	CodeForgetful     = "JS-193" // warning: an elastic group that begins anew with each resize
 	CodeOneLog        = "JS-194" // warning: a log that several workers or elements write
+	CodeAlikeOnNode   = "JS-195" // warning: workers on one node that torchrun cannot tell apart
 )
 
 // Problem is one rule that a job breaks.

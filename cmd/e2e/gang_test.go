@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,6 +164,49 @@ func TestExamples(t *testing.T) {
 	}
 	w.wants(w.ok("logs", ids["../../examples/ranks.hcl"]), "rank 0 of 2 sees GPU 0", "rank 1 of 2 sees GPU 1")
 	w.wants(w.ok("logs", ids["../../examples/script.hcl"]), "as nobody", "GPUs: none")
+}
+
+// Workers that may share a node take as few nodes as have room for them. Each is a worker of its own there,
+// with a number and GPUs of its own, and they find each other.
+func TestGangsTakeFewNodes(t *testing.T) {
+	w := start(t, lab.Options{Controllers: 1, Nodes: 2, GPUs: 2})
+	for workers, want := range map[int]string{2: "nodes: 1", 3: "nodes: 2"} {
+		dir := w.scratch(fmt.Sprintf("few%d", workers))
+		id := w.submit(fmt.Sprintf(`job "few" {
+  group "workers" {
+    count = %[1]d
+    task "train" {
+      script = <<-EOT
+        echo "worker $ROTA_WORKER of $ROTA_WORKERS, rank $RANK, nodes: $SLURM_NNODES, sees $CUDA_VISIBLE_DEVICES"
+        echo "$ROTA_NODE $ROTA_GPU_UUIDS" >> %[2]s/gpus
+        exec bin/trainer -steps 20 -dir %[2]s
+      EOT
+      resources {
+        memory = "64MiB"
+        gpus   = 1
+      }
+    }
+  }
+}`, workers, dir))
+		j := w.ends(id)
+		out := w.ok("logs", id)
+		if j.Code != "CD" {
+			t.Fatalf("%d workers ended as %s: %s\n%s", workers, j.Code, j.Reason.Text, out)
+		}
+		for n := range workers {
+			w.wants(out, fmt.Sprintf("worker %d of %d, rank %d, %s, sees 0\n", n, workers, n, want))
+		}
+		gpus, err := os.ReadFile(filepath.Join(dir, "gpus"))
+		w.must(err)
+		held := strings.Split(strings.TrimSpace(string(gpus)), "\n")
+		slices.Sort(held)
+		if n := len(slices.Compact(held)); n != workers {
+			t.Errorf("%d workers have %d GPUs: %s", workers, n, gpus)
+		}
+		if got, want := lastLoss(t, out), lastLoss(t, w.alone(20)); got != want {
+			t.Errorf("the last loss of %d workers is %s, a run left alone has %s", workers, got, want)
+		}
+	}
 }
 
 // A job that is asked to stop saves, and goes on from there in its next attempt.

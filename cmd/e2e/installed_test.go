@@ -187,6 +187,7 @@ func TestPackagesOnMachines(t *testing.T) {
 job "gang" {
   group "worker" {
     count = 2
+    max_workers_per_node = 1
     task "main" {
       command = ["sh", "-c", "echo here is $ROTA_NODE; exec sleep 86400"]
       resources {

@@ -53,6 +53,7 @@ func (w *world) gangPauses(t *testing.T) {
   %s
   group "workers" {
     count = 2
+    max_workers_per_node = 1
     task "t" {
       command = ["bin/trainer", "-steps", %d, "-pause", "20ms", "-every", 0, "-log", 1, "-dir", %q]
       resources {

@@ -190,6 +190,7 @@ func TestAPersonInARunningJob(t *testing.T) {
 	id := w.submit(`job "held" {
   group "g" {
     count = 2
+    max_workers_per_node = 1
     task "t" {
       command = ["sleep", "1000"]
       env { FLAVOUR = "job" }

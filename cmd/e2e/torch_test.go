@@ -193,6 +193,7 @@ func waitsFor(name, until string, workers, gpus int) string {
   priority = 90
   group "wait" {
     count = %d
+    max_workers_per_node = 1
     task "wait" {
       script = "until [ -e %s ]; do sleep 0.05; done"
       resources {

@@ -90,7 +90,8 @@ var groupSchema = hclfile.For[jobspec.Group](&hclfile.Block{
 				"`prep:started`"),
 		hclfile.Named("time_limit").AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
 		hclfile.Named("max_workers_per_node").AtLeastOne().
-			With("1", "how many workers may share a node"),
+			With("all", "how many workers may share a node. They take as few nodes as have room; 1 gives each a node of its "+
+				"own, and is the default with `exclusive`, `launch` type `steps` and `rdzv = \"c10d\"`"),
 		hclfile.Named("exclusive").
 			With("false", "whole nodes: no other job runs there, and the workers get all cores and all memory; "+
 				"resources say what a node must have at least"),

@@ -105,18 +105,20 @@ func (c *checker) looseWorkers(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// meeting refuses workers that would wait for each other for ever: torchrun knows those that meet by
-// c10d by host name and process number, and both are alike for workers on one node.
-func (c *checker) meeting(where string, g *jobspec.Group) {
+// oneOnNode refuses workers that share a node and could not work there. Those that meet by c10d would
+// wait for each other for ever, and steps are started on nodes by their names.
+func (c *checker) oneOnNode(where string, g *jobspec.Group) {
 	if g.Loose() || g.MaxWorkersPerNode < 2 || g.Most() < 2 {
 		return
 	}
-	for i := range g.Tasks {
-		if l := g.Tasks[i].Launch; l != nil && l.Rdzv == "c10d" {
-			c.add(jobspec.CodeConflict, where+".max_workers_per_node", `leave it out, or set rdzv = "static"`,
-				`torchrun cannot tell workers on one node apart that meet by rdzv = "c10d"`)
-			return
-		}
+	where += ".max_workers_per_node"
+	if g.MeetsByHost() {
+		c.add(jobspec.CodeConflict, where, `leave it out, or set rdzv = "static"`,
+			`torchrun cannot tell workers on one node apart that meet by rdzv = "c10d"`)
+	}
+	if g.RunsSteps() {
+		c.add(jobspec.CodeConflict, where, "leave it out, and let nproc say how many tasks a worker has",
+			"with launch type steps each worker is the job's part of a node")
 	}
 }
 
@@ -152,7 +154,7 @@ func (c *checker) group(where string, g *jobspec.Group, j *jobspec.Job) {
 	c.tasks(where+".tasks", g, j)
 	c.steps(where, g)
 	if !c.scheduling {
-		c.meeting(where, g)
+		c.oneOnNode(where, g)
 		c.shares(where, g, j)
 	}
 }

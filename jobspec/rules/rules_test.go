@@ -592,20 +592,23 @@ func TestOneLogOfMany(t *testing.T) {
 		"/a/%a":                 {workers: true},
 		"/a/${worker.index}":    {elements: true, loose: true},
 		"/a/${array.index}.out": {workers: true},
-		"/a/${job.id}/%N":       {},
+		"/a/${job.id}/%N":       {workers: true},
 		"/dev/stdout":           {},
 		"":                      {},
 	} {
 		for what, want := range map[string]bool{"workers": c.workers, "elements": c.elements, "loose": c.loose,
-			"one": false, "steps": false} {
+			"one": false, "steps": false, "apart": c.workers && path != "/a/${job.id}/%N"} {
 			job := minimal()
 			task := &job.Groups[0].Tasks[0]
 			task.Template, task.Log = true, &jobspec.Log{Stderr: path, Join: &no}
 			switch what {
 			case "elements":
 				job.Array = &jobspec.Array{Indices: "0-1"}
-			case "workers", "loose", "steps":
+			case "workers", "loose", "steps", "apart":
 				job.Groups[0].Count = 2
+			}
+			if what == "apart" { // each on a node of its own
+				job.Groups[0].MaxWorkersPerNode = 1
 			}
 			if what == "steps" { // the first worker alone writes
 				task.Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}

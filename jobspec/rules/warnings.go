@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -39,11 +40,32 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 				"does", p.GracePeriod)
 	}
 	for i := range j.Groups {
+		c.alikeOnNode(at("groups", i), &j.Groups[i])
 		for k := range j.Groups[i].Tasks {
 			c.sharedLogs(at(at("groups", i)+".tasks", k)+".log", &j.Groups[i].Tasks[k], &j.Groups[i], j.Array)
 		}
 	}
 	return c.problems
+}
+
+// mayShareNode reports whether workers of the group may run on one node.
+func mayShareNode(g *jobspec.Group) bool {
+	return g.Most() > 1 && cmp.Or(g.MaxWorkersPerNode, g.UsualPerNode()) > 1
+}
+
+// alikeOnNode warns of workers that may share a node and call torchrun themselves with c10d.
+func (c *checker) alikeOnNode(where string, g *jobspec.Group) {
+	if g.Loose() || g.MeetsByHost() || !mayShareNode(g) {
+		return
+	}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if strings.Contains(t.Script, "c10d") ||
+			slices.ContainsFunc(t.Command, func(word string) bool { return strings.Contains(word, "c10d") }) {
+			c.add(jobspec.CodeAlikeOnNode, at(where+".tasks", i), "write max_workers_per_node = 1 in the group",
+				"torchrun cannot tell workers on one node apart that meet by c10d, and these may share a node")
+		}
+	}
 }
 
 // sharedLogs warns of files that several workers, or several elements of an array, write.
@@ -57,7 +79,8 @@ func (c *checker) sharedLogs(where string, t *jobspec.Task, g *jobspec.Group, a 
 		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
 		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
 			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
-		case !g.Loose() && !g.RunsSteps() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
+		case !g.Loose() && !g.RunsSteps() && g.Most() > 1 && !of("nt", "worker.index") &&
+			(mayShareNode(g) || !of("N", "node.name")):
 			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q",
 				f.pattern)
 		}

@@ -19,7 +19,7 @@ func (a *request) fillJob(t *text, s shape, p plan) {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(), Env: a.env, Image: a.imageDir,
 		Mounts: a.mounted}
 	task.Script = a.scriptText(t, p)
-	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.ownsNodes(s)}
+	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, MaxWorkersPerNode: 1, Exclusive: a.ownsNodes(s)}
 	if g.Exclusive && a.cpus.n > 0 { // the cores of the node do not say how many a task was to have
 		task.Env = withVariable(task.Env, "SLURM_CPUS_PER_TASK", itoa(a.cpus.n))
 	}

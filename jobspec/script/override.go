@@ -99,8 +99,13 @@ func (a *request) overrideShape(g *jobspec.Group, t *jobspec.Task) {
 	before := *r
 	usual := jobspec.Resources{Cores: r.Cores}
 	usual.Default()
+	if g.MaxWorkersPerNode == g.UsualPerNode() {
+		g.MaxWorkersPerNode = 0 // the default depends on the flags
+	}
 	if a.nodeCount.n > 0 {
-		g.Count = a.nodeCount.n
+		if g.Count = a.nodeCount.n; !g.Loose() {
+			g.MaxWorkersPerNode = 1
+		}
 	}
 	if a.cpus.n > 0 {
 		if r.Cores = a.cpus.n; r.Memory == usual.Memory {

@@ -28,6 +28,7 @@ type Options struct {
 	Flags  []Flag                      // of the command line, which override all others
 	Getenv func(string) (string, bool) // for SBATCH_*, which override directives; nil for none
 	Clock  Clock                       // for --begin and --deadline
+	Nodes  int                         // for tasks that no flag puts on a number of nodes; 0: one
 }
 
 // Flag is one flag of the command line.
@@ -43,6 +44,10 @@ type Result struct {
 	Problems Problems     // in the order of the script
 
 	Wait, Parsable, TestOnly, Quiet bool // whether the flags of these names were given
+
+	// Tasks is how many tasks there are that no flag puts on a number of nodes; else 0. They take as few
+	// nodes as can have them: see [Options].
+	Tasks int
 
 	Clusters string // where the job may be submitted to: names with commas, all, or "" for here
 

@@ -284,6 +284,32 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestOverrideWorkersOfANode notices --nodes that puts several workers on a node, and flags after which
+// workers keep a default that was that of other flags.
+func TestOverrideWorkersOfANode(t *testing.T) {
+	no := false
+	for name, c := range map[string]struct {
+		group jobspec.Group
+		flag  Flag
+		want  int
+	}{
+		"nodes":          {jobspec.Group{}, Flag{"nodes", "3", true}, 1},
+		"more nodes":     {jobspec.Group{Count: 2, MaxWorkersPerNode: 2}, Flag{"nodes", "4", true}, 1},
+		"workers alone":  {jobspec.Group{Count: 2, Gang: &no}, Flag{"nodes", "4", true}, 4},
+		"whole nodes":    {jobspec.Group{Count: 2}, Flag{"exclusive", "", false}, 1},
+		"other flags":    {jobspec.Group{Count: 2}, Flag{"mem", "1G", true}, 2},
+		"what was meant": {jobspec.Group{Count: 4, MaxWorkersPerNode: 2}, Flag{"mem", "1G", true}, 2},
+	} {
+		c.group.Tasks = []jobspec.Task{{Name: "t", Command: []string{"x"}}}
+		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{c.group}}
+		job.Default()
+		r := Override(job, Options{Clock: clock(), Flags: []Flag{c.flag}})
+		if got := job.Groups[0].MaxWorkersPerNode; got != c.want || len(r.Problems) > 0 {
+			t.Errorf("%s: %d on a node, want %d; %v", name, got, c.want, r.Problems)
+		}
+	}
+}
+
 // TestOverrideGPUs changes how many GPUs a job file asks for. Other requirements stay.
 func TestOverrideGPUs(t *testing.T) {
 	for _, c := range []struct {

@@ -40,6 +40,9 @@ func repeated(tasks, nodes int) string {
 // shape computes the numbers as sbatch does, as far as that is possible without knowing the nodes.
 func (a *request) shape() shape {
 	s := shape{nodes: max(a.nodeCount.n, 1)}
+	if a.ntasks.n > 1 && a.nodeCount.n == 0 && a.perNode.n == 0 {
+		a.result.Tasks, s.nodes = a.ntasks.n, min(max(a.opts.Nodes, 1), a.ntasks.n)
+	}
 	a.setTasks(&s)
 	if s.total == 0 {
 		s.total = s.allTasks()
@@ -90,8 +93,11 @@ func (a *request) setTasks(s *shape) {
 		s.nodes, s.tasks = total, 1
 	default:
 		a.divideTasks(s, total, a.ntasks)
-		if a.nodeCount.n == 0 && total > 1 && a.ntasks.n > 0 {
-			a.warnChanged(a.ntasks.by, "%d: all tasks run on one node; --nodes distributes them", total)
+		if a.result.Tasks > 0 && s.nodes > 1 {
+			a.warnChanged(a.ntasks.by, "%d: no node is large enough for all tasks, so they run on %d", total, s.nodes)
+		} else if a.result.Tasks > 0 {
+			a.warnChanged(a.ntasks.by,
+				"%d: all tasks run on one node, if one is large enough for them; --nodes distributes them", total)
 		}
 	}
 	if each > 0 && s.tasks > each {

@@ -28,8 +28,8 @@ func (in taskInput) environment() []string {
 	}
 	for _, source := range []map[string]string{
 		in.mpiVariables(), in.Spec.ExportEnv, in.slurmVariables(), in.slurmArrayVariables(), in.slurmGroupVariables(),
-		in.gpuVariables(), in.mpsVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env, in.rotaVariables(),
-		in.rotaArrayVariables(), in.rotaGroupVariables(),
+		in.gpuVariables(), in.mpsVariables(), in.ncclVariables(), in.torchVariables(), in.tensorflowVariables(), in.task.Env,
+		in.rotaVariables(), in.rotaArrayVariables(), in.rotaGroupVariables(),
 	} {
 		maps.Copy(env, source)
 	}
@@ -262,6 +262,32 @@ func (in taskInput) uuids() []string {
 		}
 	}
 	return out
+}
+
+// ncclVariables keep NCCL from reaching for the GPUs of another worker of the job on this node, which
+// the container does not have. NCCL takes processes with the same host name, which containers share,
+// and the same boot for neighbours, unless they are told that they are on different hosts.
+func (in taskInput) ncclVariables() map[string]string {
+	here := 0
+	for _, h := range in.groupHosts() {
+		for _, n := range h.Nodes {
+			if n == in.Nodes[in.GroupWorker] {
+				here++
+			}
+		}
+	}
+	if here < 2 || len(in.taskGPUs) == 0 {
+		return nil
+	}
+	return map[string]string{"NCCL_HOSTID": in.Node.Name + "." + itoa(in.Worker)}
+}
+
+// groupHosts returns where the workers of all groups of the job are that run together.
+func (in taskInput) groupHosts() []Hosts {
+	if len(in.Hosts) > 0 {
+		return in.Hosts
+	}
+	return []Hosts{{Group: in.group.Name, Nodes: in.Nodes}}
 }
 
 // torchVariables say how the workers of a gang find each other. PET_* are torchrun's own flags in

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,46 @@ func TestGangEnvironment(t *testing.T) {
 	})
 	if _, ok := environ(t, example(nil))["TF_CONFIG"]; ok {
 		t.Error("a job of one group has TF_CONFIG")
+	}
+}
+
+// TestWorkersOfOneNode notices workers of a gang on one node that are told the same number, or that
+// reach for each other's GPUs: each is a host of its own to torchrun and to NCCL, and the node is one to
+// Slurm's variables.
+func TestWorkersOfOneNode(t *testing.T) {
+	place := func(launch *jobspec.Launch, worker int) map[string]string {
+		in := example(launch)
+		in.Nodes, in.Worker, in.GroupWorker = []string{"gpu02", "gpu02"}, worker, worker
+		return environ(t, in)
+	}
+	for worker, number := range []string{"0", "1"} {
+		node := map[string]string{"ROTA_WORKER": number, "ROTA_WORKERS": "2", "ROTA_NODELIST": "gpu02",
+			"SLURM_NODELIST": "gpu02", "SLURM_NNODES": "1", "SLURM_NODEID": "0", "CUDA_VISIBLE_DEVICES": "0,1",
+			"NCCL_HOSTID": "gpu02." + number}
+		ranks := func(local string, all, first string) map[string]string {
+			want := map[string]string{"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": local, "NODE_RANK": number, "GROUP_RANK": number,
+				"WORLD_SIZE": all, "SLURM_NTASKS": all, "SLURM_TASKS_PER_NODE": all, "SLURM_LOCALID": "0", "RANK": first,
+				"SLURM_PROCID": first}
+			maps.Copy(want, node)
+			return want
+		}
+		static := map[string]string{"PET_NNODES": "2", "PET_NODE_RANK": number, "PET_NPROC_PER_NODE": "2"}
+		maps.Copy(static, node)
+		wantEnv(t, place(&jobspec.Launch{Type: "torchrun", Nproc: 2, Rdzv: "static"}, worker), static)
+		wantEnv(t, place(&jobspec.Launch{Type: "per_gpu"}, worker), ranks("2", "4", itoa(worker*2)))
+		wantEnv(t, place(&jobspec.Launch{Type: "slurm", Nproc: 3}, worker), ranks("3", "6", itoa(worker*3)))
+		wantEnv(t, place(nil, worker), ranks("1", "2", number))
+	}
+	beside := gang() // with a parameter server elsewhere, and a worker beside it
+	wantEnv(t, environ(t, beside), map[string]string{"NCCL_HOSTID": "gpu02.3"})
+	for name, edit := range map[string]func(*Input){
+		"alone on its node": func(*Input) {},
+		"without GPUs":      func(in *Input) { in.Nodes[0], in.GPUs = "gpu02", nil },
+	} {
+		in := example(nil)
+		if edit(&in); environ(t, in)["NCCL_HOSTID"] != "" {
+			t.Errorf("a worker %s has NCCL_HOSTID", name)
+		}
 	}
 }
 

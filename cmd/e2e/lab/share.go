@@ -26,11 +26,11 @@ func Share(bin, dir string) (string, error) {
 // OpenDir makes a directory that the users of jobs may write to.
 func OpenDir(dir string) error { return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o1777)) }
 
-// Job is a job of one group with one task.
+// Job is a job of one group with one task. Each worker has a node of its own.
 func Job(name, dir string, hold bool, r jobspec.Resources, workers int, command ...string) *jobspec.Job {
 	return &jobspec.Job{
 		Name: name, Hold: hold, Workdir: dir,
-		Groups: []jobspec.Group{{Name: "main", Count: workers, Tasks: []jobspec.Task{{
+		Groups: []jobspec.Group{{Name: "main", Count: workers, MaxWorkersPerNode: 1, Tasks: []jobspec.Task{{
 			Name: "main", Command: command, Resources: r,
 		}}}},
 	}

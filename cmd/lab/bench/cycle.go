@@ -38,7 +38,7 @@ func cycleOfAFullQueue(_ context.Context, b *bench) error {
 	for i := range jobs {
 		shape := i % shapes
 		j := &jobspec.Job{Name: "j", Account: fmt.Sprintf("a%d", rng.IntN(8)),
-			Groups: []jobspec.Group{{Name: "main", Count: 1 + shape%3, Tasks: []jobspec.Task{{
+			Groups: []jobspec.Group{{Name: "main", Count: 1 + shape%3, MaxWorkersPerNode: 1, Tasks: []jobspec.Task{{
 				Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{
 					Cores: 1 + shape%12, Memory: jobspec.Bytes(4+shape) * jobspec.GiB, GPUs: []int{1, 2, 4, 8}[shape%4],
 				},

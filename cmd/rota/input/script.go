@@ -32,7 +32,8 @@ type Submission struct {
 	IsScript bool
 	AsJSON   bool // whether -o asks for JSON
 
-	say func(script.Problem) // prints a warning; nil: as rota does
+	say   func(script.Problem)          // prints a warning; nil: as rota does
+	again func(nodes int) script.Result // reads it for a number of nodes; nil: it says how many itself
 }
 
 // Sbatch reads a script as [Read] does, with the flags of a command line of Slurm's. It prints no
@@ -77,8 +78,8 @@ func fromSlurm(env *command.Env, name string, flags []script.Flag, say func(scri
 		return nil, err
 	}
 	opts.Name, opts.Getenv = name, env.LookupEnv
-	result := read(opts)
-	req := &Submission{Job: result.Job, Result: result, Shown: name, IsScript: true, say: say}
+	req := fromScript(name, opts, read)
+	req.say = say
 	return req, finish(env, req)
 }
 
@@ -184,8 +185,19 @@ func readScript(env *command.Env, c *cli.Context, name string, src []byte, args 
 		return nil, exit.Usagef("-var is for job files: scripts have no variables").
 			WithHint("pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE")
 	}
-	read := script.Read(src, opts)
-	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil
+	return fromScript(name, opts, func(opts script.Options) script.Result { return script.Read(src, opts) }), nil
+}
+
+func fromScript(name string, opts script.Options, read func(script.Options) script.Result) *Submission {
+	result := read(opts)
+	req := &Submission{Job: result.Job, Result: result, Shown: name, IsScript: true}
+	if result.Tasks > 0 {
+		req.again = func(nodes int) script.Result {
+			opts.Nodes = nodes
+			return read(opts)
+		}
+	}
+	return req
 }
 
 func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, file string) (*Submission, error) {

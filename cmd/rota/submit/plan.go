@@ -31,20 +31,24 @@ func planJob(env *command.Env, c *cli.Context) error {
 	if err := checkCluster(c.Context, session, req); err != nil {
 		return err
 	}
-	return showPlan(c.Context, session, req.Job, req.AsJSON, true)
+	return showPlan(c.Context, session, req, true)
 }
 
 // showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code
 // 6.
-func showPlan(ctx context.Context, session *command.Session, job *jobspec.Job, asJSON, strict bool) error {
-	plan, err := session.Plan(ctx, job)
+func showPlan(ctx context.Context, session *command.Session, req *input.Submission, strict bool) error {
+	var plan *api.PlanResponse
+	err := req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
+		plan, err = session.Plan(ctx, job)
+		return err
+	})
 	if err != nil {
-		return aboutSpec("plan", job.Name, err)
+		return aboutSpec("plan", req.Job.Name, err)
 	}
-	if asJSON {
+	if req.AsJSON {
 		err = table.PrintJSON(session.Stdout, plan)
 	} else {
-		err = printPlan(session.Env, job, plan)
+		err = printPlan(session.Env, req.Job, plan)
 	}
 	if err == nil && strict && !plan.Starts {
 		return exit.WithCode(exit.WouldWait)

@@ -28,8 +28,8 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("pty") && c.Int("nodes") > 1 {
-		return exit.Usagef("--pty: a terminal is for one worker, and --nodes asks for %d", c.Int("nodes")).
+	if count := job.Groups[0].Count; c.Bool("pty") && count > 1 {
+		return exit.Usagef("--pty: a terminal is for one worker, and the job has %d", count).
 			WithHint("submit the job, and open a shell in its workers: rota shell JOB.WORKER")
 	}
 	session, err := env.Dial(c)
@@ -68,12 +68,12 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 		return nil, err
 	}
 	task.Env = variables
-	if c.Int("nodes") < 1 {
-		return nil, exit.Usagef("--nodes %d: must be at least 1", c.Int("nodes"))
+	group := jobspec.Group{Name: "main", Tasks: []jobspec.Task{task}}
+	if group.Count, group.MaxWorkersPerNode, err = workersOf(c); err != nil {
+		return nil, err
 	}
 	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")),
-		Workdir: c.String("workdir"),
-		Groups:  []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
+		Workdir: c.String("workdir"), Groups: []jobspec.Group{group}}
 	if job.Workdir, err = command.AbsolutePath(job.Workdir); err != nil {
 		return nil, err
 	}
@@ -90,6 +90,27 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	input.WarnOfPaths(env, req)
 	job.Workdir = workdir // without one it runs where it was submitted, if the node has that
 	return job, nil
+}
+
+// workersOf returns how many workers a command runs in, and how many of them may share a node; 0 for
+// as many as have room.
+func workersOf(c *cli.Context) (count, perNode int, err error) {
+	for _, name := range []string{"nodes", "workers"} {
+		if n := c.Int(name); c.IsSet(name) && n < 1 {
+			return 0, 0, exit.Usagef("--%s %d: must be at least 1", name, n)
+		}
+	}
+	switch nodes, workers := c.Int("nodes"), c.Int("workers"); {
+	case !c.IsSet("workers"):
+		return nodes, 1, nil
+	case c.IsSet("nodes") && nodes != workers:
+		return 0, 0, exit.Usagef("--nodes %d and --workers %d: with --nodes each worker has its own node", nodes, workers).
+			WithHint("leave one of them out, or write a job file with count and max_workers_per_node")
+	case c.IsSet("nodes"):
+		return nodes, 1, nil
+	default:
+		return workers, 0, nil
+	}
 }
 
 // jobName returns a job name for a command: its base name, with invalid characters replaced.

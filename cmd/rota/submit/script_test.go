@@ -3,6 +3,7 @@ package submit
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -213,5 +214,74 @@ func TestScriptMistakes(t *testing.T) {
 	if got := s.Run("submit", "-o", "json", bad); json.Unmarshal([]byte(got.Stderr), &problem) != nil ||
 		problem.Code != api.CodeInvalidJob || len(problem.Problems) != 3 {
 		t.Errorf("in JSON: %+v", got)
+	}
+}
+
+// TestTasksTakeFewNodes notices tasks that are refused although several nodes have room for them, and
+// ones that take more nodes than they need, or others than the script says.
+func TestTasksTakeFewNodes(t *testing.T) {
+	impossible := api.Problem{Status: 422, Code: api.CodeImpossible, Detail: "no node is so large"}
+	for name, c := range map[string]struct {
+		flags   string
+		accepts int // how many nodes are the right number; 0: the first answer counts
+		tasks   int // on each
+		ntasks  string
+	}{
+		"they do not fit on one":       {"-n 10", 3, 4, "10"},
+		"an even number":               {"-n 16 -c 2", 8, 2, ""},
+		"a GPU for each two tasks":     {"-n 6 --gpus-per-node=2", 2, 3, ""},
+		"GPUs in all":                  {"-n 4 --gpus=4", 2, 2, ""},
+		"too many on any node":         {"-n 4 -c 5", 0, 0, ""},
+		"it says how many nodes":       {"-N 1 -n 10", 0, 0, ""},
+		"it says how many on each":     {"-n 10 --ntasks-per-node=5", 0, 0, ""},
+		"more GPUs than any node has":  {"-n 2 --gpus-per-task=9", 0, 0, ""},
+		"one task":                     {"-n 1 -c 5", 0, 0, ""},
+		"more memory than any node is": {"-n 8 --mem=2T", 0, 0, ""},
+	} {
+		for _, verb := range []string{"submit", "plan"} {
+			a, calls := rotatest.NewAnswers(t), 0
+			path := map[string]string{"submit": "POST /v1/jobs", "plan": "POST /v1/plan"}[verb]
+			a.On(path, func(w http.ResponseWriter, _ *http.Request) {
+				if calls++; calls == 1 {
+					rotatest.WriteProblem(w, &impossible)
+				} else if verb == "submit" {
+					_ = json.NewEncoder(w).Encode(api.SubmitResponse{IDs: []model.JobID{17}})
+				} else {
+					_ = json.NewEncoder(w).Encode(api.PlanResponse{Starts: true})
+				}
+			})
+			a.Give("GET /v1/nodes", api.NodeList{List: api.List[api.Node]{Items: []api.Node{
+				{Name: "n1", Cores: 3, Memory: jobspec.TiB, GPUs: make([]api.NodeGPU, 8)},
+				{Name: "n2", Cores: 4, Memory: jobspec.TiB, GPUs: make([]api.NodeGPU, 2)}}}})
+			args := append(append([]string{verb}, strings.Fields(c.flags)...), batchScript(t, "x.sh", "#!/bin/sh\nsrun ./x\n"))
+			got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run(args...)
+			if c.accepts == 0 {
+				if got.Code != 2 || !strings.Contains(got.Stderr, "no node is so large") || calls != 1 {
+					t.Errorf("%s: %d calls, %+v", name, calls, got)
+				}
+				continue
+			}
+			asked := a.Requests()
+			var r struct {
+				Jobs []*jobspec.Job `json:"jobs"`
+				Job  *jobspec.Job   `json:"job"`
+			}
+			if err := json.Unmarshal([]byte(asked[len(asked)-1].Body), &r); err != nil || got.Code != 0 || calls != 2 {
+				t.Fatalf("%s: %v, %d calls, %+v", name, err, calls, got)
+			}
+			job := r.Job
+			if len(r.Jobs) > 0 {
+				job = r.Jobs[0]
+			}
+			g := job.Groups[0]
+			if k := g.Tasks[0]; g.Count != c.accepts || g.MaxWorkersPerNode != 1 || k.Launch.Nproc != c.tasks ||
+				k.Env["SLURM_NTASKS"] != c.ntasks || job.SubmitDir == "" {
+				t.Errorf("%s: %d workers of %d tasks in %+v", name, g.Count, k.Launch.Nproc, job)
+			}
+			if said := fmt.Sprintf("no node is large enough for all tasks, so they run on %d", c.accepts); strings.Count(
+				got.Stderr, said) != 1 {
+				t.Errorf("%s: %q does not say %q", name, got.Stderr, said)
+			}
+		}
 	}
 }

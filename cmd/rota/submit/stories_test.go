@@ -2,6 +2,7 @@ package submit
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -414,6 +415,34 @@ func TestOptionsOfRun(t *testing.T) {
 		strings.Join(task.Command, "|") != "sh|-c|exit 3" || len(job.ExportEnv) != 3 || job.ExportEnv["OTHER"] != "3" ||
 		task.Env["X"] != "1" || len(task.Env) != 2 {
 		t.Errorf("%+v sent %+v", got, job)
+	}
+}
+
+// TestWorkersOfRun notices workers that share a node although -N gives each its own, and workers that
+// do not although they would fit.
+func TestWorkersOfRun(t *testing.T) {
+	for options, want := range map[string]string{
+		"": "1 workers, 1 on a node", "-N 3": "3 workers, 1 on a node", "-n 3": "3 workers, 3 on a node",
+		"--ntasks=4": "4 workers, 4 on a node", "-N 2 -n 2": "2 workers, 1 on a node", "-n 1": "1 workers, 1 on a node",
+		"-N 2 -n 4": "each worker has its own node",
+		"-n 0":      "--workers 0: must be at least 1", "-N 0": "--nodes 0: must be at least 1",
+		"--pty -n 2": "the job has 2",
+	} {
+		a := rotatest.NewAnswers(t)
+		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
+		a.Give("GET /v1/jobs/7", api.Job{ID: 7, Code: model.Completed})
+		s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
+		got := s.Run(slices.Concat([]string{"run"}, strings.Fields(options), []string{"--", "true"})...)
+		said := got.Stderr
+		if got.Code == 0 {
+			g := sentFirst(t, a).Groups[0]
+			said = fmt.Sprintf("%d workers, %d on a node", g.Count, g.MaxWorkersPerNode)
+		} else if got.Code != 120 {
+			t.Errorf("%q: code %d", options, got.Code)
+		}
+		if !strings.Contains(said, want) {
+			t.Errorf("%q: %s, want %s", options, said, want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Commands returns the commands of this package.
@@ -48,6 +49,8 @@ func Commands() []*command.Command {
 					DefaultText: "1"},
 				&cli.StringFlag{Name: "mem", Usage: "`SIZE` of memory for each worker", DefaultText: "4GiB a core"},
 				&cli.IntFlag{Name: "nodes", Aliases: []string{"N"}, Usage: "`N` workers, each on its own node", Value: 1},
+				&cli.IntFlag{Name: "workers", Aliases: []string{"n", "ntasks"}, Usage: "`N` workers, on as few nodes as have room",
+					DefaultText: "that of --nodes"},
 				command.Text("image", "use the root file system in `DIR`"),
 				&cli.StringFlag{Name: "workdir", Aliases: []string{"D", "chdir"}, Usage: "run in `DIR`",
 					DefaultText: "the current directory"},
@@ -96,13 +99,17 @@ func submitJob(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if req.Result.TestOnly {
-		return showPlan(c.Context, session, req.Job, req.AsJSON, false)
+		return showPlan(c.Context, session, req, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
 		return err
 	}
-	id, err := session.Submit(c.Context, key, req.Job)
+	var id model.JobID
+	err = req.OnFewestNodes(c.Context, session, func(job *jobspec.Job) (err error) {
+		id, err = session.Submit(c.Context, key, job)
+		return err
+	})
 	if err != nil {
 		return submitFailed(req.Job.Name, key, err)
 	}

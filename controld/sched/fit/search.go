@@ -54,7 +54,11 @@ func (f *search) findFromPort() bool {
 		if !p.Wants(node) || slices.Contains(f.exclude, node) {
 			continue
 		}
-		for w := min(p.PerNode, p.Workers); w > 0; w-- {
+		w := min(p.PerNode, p.Workers)
+		if p.Request.Share() == 0 {
+			w = Capacity(p, f.Free(node))
+		}
+		for ; w > 0; w-- {
 			if f.meets(node, w) && f.takes(node, p.Request, w) {
 				f.used = append(f.used[:0], stretch{node, w})
 				return f.fill(p.Workers - w)
@@ -67,10 +71,32 @@ func (f *search) findFromPort() bool {
 // fill appends stretches for more workers.
 func (f *search) fill(left int) bool {
 	for w := min(f.part.PerNode, left); w > 0 && left > 0; {
-		left -= w * f.stretches(w, left/w)
-		w = min(w-1, left)
+		found := f.stretches(w, left/w)
+		left -= w * found
+		if w = min(w-1, left); found == 0 && w > shortWay {
+			w = min(w, f.most())
+		}
 	}
 	return left == 0
+}
+
+// shortWay is how many numbers of workers for one node are tried sooner than all nodes are asked how
+// many they could have.
+const shortWay = 8
+
+// most returns how many workers of the part a node has room for at most, if it has no other ones of
+// it.
+func (f *search) most() int {
+	if f.part.Request.Share() > 0 { // what is free of several GPUs says too little
+		return f.part.PerNode
+	}
+	most := 0
+	for node := range f.grid.Len() {
+		if f.part.Wants(node) && !f.uses(node) {
+			most = max(most, Capacity(f.part, f.Free(node)))
+		}
+	}
+	return most
 }
 
 // stretches appends at most n nodes that hold w workers each, those that the job likes best first,

@@ -241,6 +241,9 @@ func (s *search) shut(node int, p *fit.Part) bool {
 		s.Room.Free(node).Active.GPUs+s.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
+// usualOnNode is how many workers of a gang most nodes can have at most: more may need more memory.
+const usualOnNode = 16
+
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
 // than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
@@ -249,7 +252,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 		return s.offerWhole(p, node, bound)
 	}
 	workers := min(p.Workers, p.PerNode)
-	o := onNode{node: node, choices: make([]choice, 1, workers+1)}
+	o := onNode{node: node, choices: make([]choice, 1, min(workers, usualOnNode)+1)}
 	free, now := workersIn(p, have), workersIn(p, s.Room.AvailableTo(node, p))
 	for k := 1; k <= min(workers, free); k++ {
 		c := choice{}

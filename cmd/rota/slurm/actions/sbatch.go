@@ -46,9 +46,13 @@ func sbatch(ctx context.Context, t *tool.Tool, args []string) error {
 		return submitError(err)
 	}
 	if req.Result.TestOnly {
-		return testOnly(ctx, t, session, req.Job)
+		return testOnly(ctx, t, session, req)
 	}
-	id, err := session.Submit(ctx, api.NewKey(), req.Job)
+	var id model.JobID
+	err = req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
+		id, err = session.Submit(ctx, api.NewKey(), job)
+		return err
+	})
 	if err != nil {
 		return submitError(err)
 	}
@@ -113,8 +117,12 @@ func printID(t *tool.Tool, id model.JobID, cluster string, r *script.Result) err
 }
 
 // testOnly says where a job would start, or why it would wait.
-func testOnly(ctx context.Context, t *tool.Tool, session *command.Session, job *jobspec.Job) error {
-	plan, err := session.Plan(ctx, job)
+func testOnly(ctx context.Context, t *tool.Tool, session *command.Session, req *input.Submission) error {
+	var plan *api.PlanResponse
+	err := req.OnFewestNodes(ctx, session, func(job *jobspec.Job) (err error) {
+		plan, err = session.Plan(ctx, job)
+		return err
+	})
 	if err != nil {
 		return submitError(err)
 	}

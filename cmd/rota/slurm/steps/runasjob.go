@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
@@ -46,5 +47,5 @@ func runAsJob(ctx context.Context, t *tool.Tool, args []string) error {
 	if pty {
 		return t.AtTerminal(ctx, session, req.Job)
 	}
-	return t.Attached(ctx, session, req.Job)
+	return req.OnFewestNodes(ctx, session, func(job *jobspec.Job) error { return t.Attached(ctx, session, job) })
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/slurm/tool"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
@@ -153,8 +154,11 @@ func (a *allocation) grant(parent context.Context) (*api.Job, error) {
 		case <-ctx.Done():
 		}
 	}()
-	var err error
-	if a.id, err = a.session.Submit(ctx, api.NewKey(), a.req.Job); err != nil {
+	err := a.req.OnFewestNodes(ctx, a.session, func(job *jobspec.Job) (err error) {
+		a.id, err = a.session.Submit(ctx, api.NewKey(), job)
+		return err
+	})
+	if err != nil {
 		return nil, allocationError(err)
 	}
 	allocated := func() {}
