@@ -12,6 +12,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
 )
@@ -52,6 +54,57 @@ func TestAStepOnTwoNodes(t *testing.T) {
 			t.Errorf("the second part is %+v", s)
 		}
 	})
+}
+
+// TestAStepInGroups notices a step in groups that start together whose nodes get another part of the
+// request, whose tasks have other numbers, or whose output is read twice where two workers are on a node.
+func TestAStepInGroups(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, succeeds, "a", "b")
+		steps := l.alloc.Spec.Groups[0]
+		l.alloc.Spec.Groups = []jobspec.Group{steps, steps}
+		l.alloc.Nodes = []string{"a"}
+		l.alloc.Hosts = []api.GroupHosts{{Nodes: []string{"a"}, Has: []model.Vector{model.VectorOf(4, 1, 2000)}},
+			{Nodes: []string{"b"}, Has: []model.Vector{model.VectorOf(2, 1, 1000)}}}
+		one := []api.StepProgram{{Argv: []string{"one"}}}
+		p, err := l.ask(api.StepRequest{Tasks: 1, Programs: one, Env: []string{"X=1"}, More: []api.StepRequest{{Group: 1,
+			Exact: true, Programs: []api.StepProgram{{Tasks: []int{1}, Argv: []string{"three"}}, {Argv: []string{"two"}}}}}})
+		if err != nil || !p.read(stream.End) {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(p.of.Nodes, p.of.Tasks, p.of.Parts, p.of.TaskNodes()) != "[a b] [1 2] [1 1] [0 1 1]" {
+			t.Errorf("it has begun as %+v", p.of)
+		}
+		synctest.Wait()
+		if r := l.ended(); len(r) != 1 || r[0].Tasks != 3 || r[0].Cores != 6 || r[0].GPUs != 3 || len(l.left()) != 0 {
+			t.Fatalf("rows %+v, left %v", r, l.left())
+		}
+		a := l.parts[first.OfStep(0)]
+		b := l.parts[container.ID{Job: 7, Attempt: 1, Worker: 1}.OfStep(0)]
+		if fmt.Sprint(a.Tasks, a.Groups, a.Exact, a.Programs, a.Env) != "[0] [0 1] false [{[] [one]}] [X=1]" {
+			t.Errorf("the first part is %+v", a)
+		}
+		if fmt.Sprint(b.Tasks, b.Groups, b.Exact, b.Programs, b.Env) !=
+			"[1 2] [0 1] true [{[2] [three]} {[] [two]}] [X=1]" {
+			t.Errorf("the second part is %+v", b)
+		}
+	})
+}
+
+// TestRequestsForGroups notices a request whose parts in groups contradict each other.
+func TestRequestsForGroups(t *testing.T) {
+	one := []api.StepProgram{{Argv: []string{"x"}}}
+	for want, more := range map[string]api.StepRequest{
+		"a step has one part in a group, and two in group 0":                {Programs: one},
+		"the part of a step in group 1 says what holds for all of the step": {Group: 1, Programs: one, Overlap: true},
+		"in group 1: a step needs a program":                                {Group: 1},
+		"in group 1: a step has no negative numbers":                        {Group: 1, Programs: one, Nodes: -1},
+	} {
+		err := check(&api.StepRequest{Programs: one, More: []api.StepRequest{more}})
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 }
 
 // TestStepsWait notices a step that does not wait for room, that is not told that it waits, or that does

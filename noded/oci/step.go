@@ -31,6 +31,7 @@ type Step struct {
 	GPUsPerTask  int           // 0: all tasks see all of them
 	Memory       jobspec.Bytes // 0: no limit but the worker's
 	Cyclic       bool
+	Groups       []int            // numbers of the job's groups that it is in, if it is in several
 	Terminal     *launch.Terminal // of the first task here; nil: it has none
 }
 
@@ -189,6 +190,10 @@ func (in taskInput) stepVariables() map[string]string {
 		"SLURM_GTIDS": strings.Join(numbers, ","), "SLURM_CPUS_ON_NODE": itoa(s.Cores), "ROTA_CORES": itoa(s.Cores),
 		"SLURM_LAUNCH_NODE_IPADDR": addr, "SLURM_SRUN_COMM_HOST": addr, "SLURM_DISTRIBUTION": distribution,
 		"ROTA_STEP": number, "ROTA_STEP_NODELIST": nodes, "ROTA_RANKS": all, "ROTA_RANKS_PER_WORKER": itoa(len(s.Tasks)),
+	}
+	if of := in.nodesOf(s.Groups); len(of) > 0 { // of all groups that the step is in
+		list, count := hostlist.Compress(of), itoa(len(of))
+		env["SLURM_JOB_NODELIST"], env["SLURM_JOB_NUM_NODES"], env["ROTA_NODELIST"] = list, count, list
 	}
 	if len(in.GPUs) > 0 {
 		env["SLURM_JOB_GPUS"] = hostlist.Numbers(in.GPUs)

@@ -41,6 +41,7 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	spec := &jobspec.Job{Name: "tf", GangScope: "job",
 		Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
+	spec.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: jobspec.LaunchSteps}
 	owner := model.Identity{UID: 1, User: "ada"}
 	id := apply(fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
@@ -54,7 +55,8 @@ func TestAllocOfParts(t *testing.T) {
 	got := Alloc(v, state.DesiredWorker{Job: j, Worker: 2})
 	workers := j.Live().Workers
 	want := []api.GroupHosts{
-		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
+		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port},
+			Has: []model.Vector{{Cores: 1, Memory: jobspec.GiB}}},
 		{Group: "worker", Nodes: []string{"n1", "n2"}, Addrs: []string{"10.0.0.1", "10.0.0.2"},
 			Ports: []int{workers[1].Port, workers[2].Port}},
 	}
