@@ -264,7 +264,8 @@ func TestOverride(t *testing.T) {
 	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"},
 		Resources: jobspec.Resources{Cores: 2}}}}}}
 	job.Default()
-	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: give("nodes=2", "cpus-per-task=4", "gpus=8", "array=0-3%2",
+	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: give("nodes=2", "cpus-per-task=4", "gpus=8",
+		"array=0-3%2",
 		"dependency=afterok:5",
 		"output=%x.out", "signal=USR2@10", "exclusive", "begin=now+1hour", "chdir=sub",
 		"hold", "class=te", "time=10")})

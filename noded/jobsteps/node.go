@@ -33,7 +33,7 @@ type Part struct {
 	Exact        bool              `json:"exact,omitempty"`
 	GPUsPerTask  int               `json:"gpus_per_task,omitempty"`
 	Cyclic       bool              `json:"cyclic,omitempty"`
-	Groups       []int             `json:"groups,omitempty"`   // of the job's groups, those of the step if it is in several
+	Groups       []int             `json:"groups,omitempty"`   // of the job: those of the step, if several
 	Terminal     *api.TerminalSize `json:"terminal,omitempty"` // its first task has one
 	Stdin        bool              `json:"stdin,omitempty"`    // its tasks read input, or one of them does
 }
