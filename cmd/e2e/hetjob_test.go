@@ -15,7 +15,7 @@ func TestHeterogeneousJob(t *testing.T) {
 	_, id, out := w.script("components", `#!/bin/bash
 #SBATCH -n1 --mem=256M -w n1 -J coupled
 #SBATCH hetjob
-#SBATCH -N1 --ntasks-per-node=2 --gpus-per-node=2 --mem=256M -w n2
+#SBATCH -N1 --ntasks-per-node=2 --mincpus=3 --gpus-per-node=2 --mem=256M -w n2
 echo script on $SLURMD_NODENAME of $SLURM_JOB_NODELIST, $SLURM_HET_SIZE: $SLURM_JOB_NODELIST_HET_GROUP_0 \
 	$SLURM_JOB_NODELIST_HET_GROUP_1, $SLURM_NTASKS_HET_GROUP_1 tasks
 srun sh -c 'echo 1 $SLURMD_NODENAME $SLURM_NTASKS [$CUDA_VISIBLE_DEVICES]'
@@ -43,9 +43,11 @@ code 1, srun: error: Unable to create step for job 7: Attempt to run a job step 
 	if got := w.readFile(out); string(j.Code) != "CD" || got != want {
 		t.Errorf("it ended as %s, %s, and wrote\n%s\nwant\n%s", j.Code, exitOf(j), got, want)
 	}
-	rows, said, code := w.slurm("sacct", "-n", "-P", "-j", id, "-o", "JobID,NTasks,NNodes,NodeList,State,ExitCode")
-	const wantRows = "7||2|n[1-2]|COMPLETED|0:0\n7.batch|1|1|n1|COMPLETED|0:0\n7.0|1|1|n1|COMPLETED|0:0\n" +
-		"7.1|2|1|n2|COMPLETED|0:0\n7.2|3|2|n[1-2]|COMPLETED|0:0\n7.3|2|2|n[1-2]|COMPLETED|0:0\n7.4|3|2|n[1-2]|FAILED|4:0\n"
+	rows, said, code := w.slurm("sacct", "-n", "-P", "-j", id, "-o", "JobID,AllocCPUS,NTasks,NNodes,NodeList,"+
+		"State,ExitCode")
+	const wantRows = "7|4||2|n[1-2]|COMPLETED|0:0\n7.batch|1|1|1|n1|COMPLETED|0:0\n7.0|1|1|1|n1|COMPLETED|0:0\n" +
+		"7.1|3|2|1|n2|COMPLETED|0:0\n7.2|4|3|2|n[1-2]|COMPLETED|0:0\n7.3|4|2|2|n[1-2]|COMPLETED|0:0\n" +
+		"7.4|4|3|2|n[1-2]|FAILED|4:0\n"
 	if got := strings.ReplaceAll("\n"+rows, "\n"+id, "\n7"); code != 0 || got != "\n"+wantRows {
 		t.Errorf("sacct: %d %s%s\nwant\n%s", code, said, got, wantRows)
 	}

@@ -12,8 +12,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/stream"
-	"github.com/rota-hpc/rota/controld/model"
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
 )
@@ -61,11 +59,7 @@ func TestAStepOnTwoNodes(t *testing.T) {
 func TestAStepInGroups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		l := newLab(t, succeeds, "a", "b")
-		steps := l.alloc.Spec.Groups[0]
-		l.alloc.Spec.Groups = []jobspec.Group{steps, steps}
-		l.alloc.Nodes = []string{"a"}
-		l.alloc.Hosts = []api.GroupHosts{{Nodes: []string{"a"}, Has: []model.Vector{model.VectorOf(4, 1, 2000)}},
-			{Nodes: []string{"b"}, Has: []model.Vector{model.VectorOf(2, 1, 1000)}}}
+		l.inGroups()
 		one := []api.StepProgram{{Argv: []string{"one"}}}
 		p, err := l.ask(api.StepRequest{Tasks: 1, Programs: one, Env: []string{"X=1"}, More: []api.StepRequest{{Group: 1,
 			Exact: true, Programs: []api.StepProgram{{Tasks: []int{1}, Argv: []string{"three"}}, {Argv: []string{"two"}}}}}})
@@ -88,6 +82,37 @@ func TestAStepInGroups(t *testing.T) {
 			"[1 2] [0 1] true [{[2] [three]} {[] [two]}] [X=1]" {
 			t.Errorf("the second part is %+v", b)
 		}
+	})
+}
+
+// TestAStepInGroupsGoesOn notices a step whose tasks have other numbers once the daemon was restarted, or whose
+// cores in another group are given to others then.
+func TestAStepInGroupsGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		l := newLab(t, runsOn, "a", "b")
+		l.inGroups()
+		req := api.StepRequest{Tasks: 1, More: []api.StepRequest{{Group: 1, Programs: []api.StepProgram{{
+			Argv: []string{"x"}}}}}}
+		p, err := l.ask(req)
+		if err != nil || !p.read(stream.Begun) {
+			t.Fatal(err)
+		}
+		l.stop()
+		l.start()
+		l.m.Recover(first)
+		synctest.Wait()
+		j, err := l.m.find(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.steps[0].begun(); !reflect.DeepEqual(got, p.of) || len(got.Parts) != 2 {
+			t.Errorf("it goes on as %+v, not as %+v", got, p.of)
+		}
+		if _, err := l.ask(api.StepRequest{Group: 1, NoWait: true}); !errors.Is(err, Busy) {
+			t.Errorf("another step: %v", err)
+		}
+		go l.m.Finish(l.ctx, first)
+		synctest.Wait()
 	})
 }
 

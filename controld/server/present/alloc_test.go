@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/fsm/state"
 	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -70,6 +71,11 @@ func TestAllocOfParts(t *testing.T) {
 	if got.Request.Active.Cores != 3 || got.Request.Active.GPUs != 2000 || len(got.GPUs) != 2 ||
 		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
 		t.Errorf("its room and its meeting are %+v", got)
+	}
+	components := []api.Component{{Workers: 1, Cores: 1, Memory: jobspec.GiB},
+		{Workers: 2, Cores: 6, Memory: 2 * jobspec.GiB, GPUs: 4}}
+	if shown := Job(v, j, model.Reason{}, telemetry.Progress{}, 1000); !reflect.DeepEqual(shown.Components, components) {
+		t.Errorf("its components are shown as %+v", shown.Components)
 	}
 	first := Alloc(v, state.DesiredWorker{Job: j, Worker: 0})
 	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||
