@@ -128,9 +128,9 @@ func (in Input) nodesOf(groups []int) []string {
 }
 
 // tensorflowVariables returns TF_CONFIG for a gang of several groups. In it each group is a "job",
-// such as ps and worker.
+// such as ps and worker. A group with steps is none, as they may be in several groups.
 func (in taskInput) tensorflowVariables() map[string]string {
-	if len(in.Hosts) == 0 {
+	if len(in.Hosts) == 0 || in.kind == jobspec.LaunchSteps {
 		return nil
 	}
 	type task struct {

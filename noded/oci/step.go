@@ -151,6 +151,7 @@ func (in taskInput) stepEnvironment() []string {
 		in.stepVariables()} {
 		maps.Copy(env, source)
 	}
+	in.meetInFirst(env)
 	// of a variable that is there twice many programs take the first
 	for _, pair := range in.stepRank(0) {
 		name, _, _ := strings.Cut(pair, "=")
@@ -158,6 +159,27 @@ func (in taskInput) stepEnvironment() []string {
 	}
 	delete(env, taskPID)
 	return sortedPairs(env)
+}
+
+// meetInFirst has all tasks of a step find each other in the first of its groups. The program that starts
+// steps has the variables of the first group of the job, which hold unless it has set others.
+func (in taskInput) meetInFirst(env map[string]string) {
+	group := in.Group
+	if len(in.step.Groups) > 0 {
+		group = in.step.Groups[0]
+	}
+	if len(in.Hosts) < 2 || group < 0 || group >= len(in.Spec.Groups) {
+		return
+	}
+	addr, port := in.rendezvousOf(group, mainTask(&in.Spec.Groups[group]))
+	for _, usual := range []int{0, in.Group} {
+		host, at := in.rendezvousOf(usual, mainTask(&in.Spec.Groups[usual]))
+		if env["MASTER_ADDR"] == host && env["MASTER_PORT"] == itoa(at) {
+			env["MASTER_ADDR"], env["MASTER_PORT"] = addr, itoa(port)
+			break
+		}
+	}
+	env["ROTA_MASTER_ADDR"], env["ROTA_MASTER_PORT"] = addr, itoa(port)
 }
 
 // tasks returns how many tasks the whole step has.

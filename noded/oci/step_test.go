@@ -111,9 +111,12 @@ func stepInGroups() (Input, Step) {
 	in.Spec.Groups = append(in.Spec.Groups, later)
 	in.Group, in.GroupWorker, in.Worker, in.Nodes = 1, 0, 1, []string{"gpu02", "gpu03"}
 	in.Hosts = []Hosts{
-		{Group: "main", Nodes: []string{"gpu01"}, Has: []model.Vector{{Cores: 8}}},
-		{Group: "het-1", Nodes: in.Nodes, Has: []model.Vector{{Cores: 8}, {Cores: 6}}},
+		{Group: "main", Nodes: []string{"gpu01"}, Has: []model.Vector{{Cores: 8}}, Addrs: []string{"10.0.0.1"},
+			Ports: []int{20001}},
+		{Group: "het-1", Nodes: in.Nodes, Has: []model.Vector{{Cores: 8}, {Cores: 6}},
+			Addrs: []string{"10.0.0.2", "10.0.0.3"}, Ports: []int{20002, 20003}},
 	}
+	s.Env = []string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001"} // of the script
 	s.Groups = []int{0, 1}
 	return in, s
 }
@@ -146,8 +149,19 @@ func TestStepsInGroups(t *testing.T) {
 		"SLURM_GPUS_PER_TASK_HET_GROUP_1": "1", "SLURM_JOB_CPUS_PER_NODE_HET_GROUP_1": "8,6",
 		"SLURM_TASKS_PER_NODE_HET_GROUP_1": "2(x2)", "SLURM_CPUS_PER_TASK_HET_GROUP_0": "4"}
 	wantEnv(t, environment(), of)
+	first := map[string]string{"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "20001", "ROTA_MASTER_ADDR": "10.0.0.1",
+		"ROTA_MASTER_PORT": "20001"}
 	wantEnv(t, environment(), map[string]string{"SLURM_JOB_NODELIST": "gpu[01-03]", "SLURM_JOB_NUM_NODES": "3",
 		"SLURM_STEP_NODELIST": "gpu[01-02]"})
-	s.Groups = nil
-	wantEnv(t, environment(), map[string]string{"SLURM_JOB_NODELIST": "gpu[02-03]", "SLURM_JOB_NUM_NODES": "2"})
+	wantEnv(t, environment(), first)
+	if _, has := environment()["TF_CONFIG"]; has {
+		t.Error("a step has TF_CONFIG of groups")
+	}
+	s.Env = nil // with --export=NONE
+	wantEnv(t, environment(), first)
+	s.Groups, s.Env = nil, []string{"MASTER_ADDR=10.0.0.1", "MASTER_PORT=20001"}
+	wantEnv(t, environment(), map[string]string{"SLURM_JOB_NODELIST": "gpu[02-03]", "SLURM_JOB_NUM_NODES": "2",
+		"MASTER_ADDR": "10.0.0.2", "MASTER_PORT": "20002", "ROTA_MASTER_ADDR": "10.0.0.2"})
+	s.Env = []string{"MASTER_ADDR=gpu01", "MASTER_PORT=20001"} // which the script has set
+	wantEnv(t, environment(), map[string]string{"MASTER_ADDR": "gpu01", "MASTER_PORT": "20001"})
 }
